@@ -1,0 +1,1 @@
+"""Privacy-preserving outlier analysis."""

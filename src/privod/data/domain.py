@@ -1,0 +1,235 @@
+"""Everything about a data set that is public beforehand: columns, ranges, categories, the unit.
+
+Nothing here is ever read off the rows. Whoever cannot declare a range buys one with budget.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from privod.errors import InvalidParameter, NotFound
+
+__all__ = ["Categorical", "Column", "Domain", "Numeric"]
+
+MOST_COLUMNS = 100_000
+Category = str | int
+
+
+@dataclass(frozen=True)
+class Numeric:
+    """A column of numbers with a public range; what lies outside is clipped to it.
+
+    Parameters
+    ----------
+    name : str
+        The column's name.
+    low, high : float
+        The range, low < high, both finite.
+    fill : float, optional
+        Stands in for a missing value; without it a row that misses the value is dropped.
+    """
+
+    name: str
+    low: float
+    high: float
+    fill: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+        for side in ("low", "high"):
+            object.__setattr__(self, side, _finite(getattr(self, side), f"{side} of {self.name!r}"))
+        if not self.low < self.high:
+            what = f"the range of {self.name!r}"
+            way_out = "Declare a range that is known without looking at the data."
+            raise InvalidParameter(what, "must have low < high", (self.low, self.high), way_out)
+        if not math.isfinite(self.high - self.low):
+            what = f"the range of {self.name!r}"
+            raise InvalidParameter(what, "is too wide", (self.low, self.high), "Narrow it.")
+        if self.fill is not None:
+            fill = _finite(self.fill, f"fill of {self.name!r}")
+            if not self.low <= fill <= self.high:
+                what = f"fill of {self.name!r}"
+                rule = f"must lie in [{self.low:g}, {self.high:g}]"
+                raise InvalidParameter(what, rule, fill, "Choose a value in the range.")
+            object.__setattr__(self, "fill", fill)
+
+    def to_json(self) -> dict[str, Any]:
+        """The declaration as plain values."""
+        data: dict[str, Any] = {"name": self.name, "low": self.low, "high": self.high}
+        return data if self.fill is None else {**data, "fill": self.fill}
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """A column with a public list of values; any other value counts as missing.
+
+    Parameters
+    ----------
+    name : str
+        The column's name.
+    values : sequence of str or int
+        Every possible value, not only those that occur; all of one type.
+    fill : str or int, optional
+        Stands in for a missing value; without it a row that misses the value is dropped.
+    """
+
+    name: str
+    values: tuple[Category, ...]
+    fill: Category | None = None
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+        what = f"the values of {self.name!r}"
+        if isinstance(self.values, str):
+            raise InvalidParameter(what, "must be a list", self.values, "Write ('a', 'b').")
+        object.__setattr__(self, "values", tuple(self.values))
+        kinds = {type(value) for value in self.values}
+        if not self.values or not (kinds == {str} or kinds == {int}):
+            way_out = "List them, such as ('yes', 'no') or (1, 2, 3)."
+            raise InvalidParameter(what, "must be texts, or whole numbers", self.values, way_out)
+        if len(set(self.values)) != len(self.values):
+            raise InvalidParameter(what, "must differ", self.values, "Name each one once.")
+        if self.fill is not None and self.fill not in self.values:
+            way_out = "Choose one of the values."
+            raise InvalidParameter(f"fill of {self.name!r}", "must be a value", self.fill, way_out)
+
+    def to_json(self) -> dict[str, Any]:
+        """The declaration as plain values."""
+        data: dict[str, Any] = {"name": self.name, "values": list(self.values)}
+        return data if self.fill is None else {**data, "fill": self.fill}
+
+
+Column = Numeric | Categorical
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The public frame that private rows are put into.
+
+    Parameters
+    ----------
+    columns : sequence of Numeric or Categorical
+        The columns that questions may use; other columns of a file are ignored.
+    person : str, optional
+        A column that says whose row it is. The unit of privacy is then a person, not a row.
+    max_rows_per_person : int
+        Of each person at most this many rows, the first ones, are kept, before anything is counted.
+    """
+
+    columns: tuple[Column, ...]
+    person: str | None = None
+    max_rows_per_person: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", tuple(self.columns))
+        if not 1 <= len(self.columns) <= MOST_COLUMNS:
+            rule = f"must number between 1 and {MOST_COLUMNS}"
+            raise InvalidParameter("columns", rule, len(self.columns), "Declare the columns.")
+        names = Counter(column.name for column in self.columns)
+        twice = sorted(name for name, times in names.items() if times > 1)
+        if twice:
+            raise InvalidParameter("columns", "must have different names", twice, "Rename one.")
+        if self.person is not None and self.person in names:
+            way_out = "Ask about other columns, or leave the unit of privacy a row."
+            raise InvalidParameter("person", "must not be a column itself", self.person, way_out)
+        rows = self.max_rows_per_person
+        if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
+            raise InvalidParameter("max_rows_per_person", "must be at least 1", rows, "Try 1.")
+        if self.person is None and rows != 1:
+            way_out = "Name the person column, or leave the cap out."
+            raise InvalidParameter("max_rows_per_person", "needs a person column", rows, way_out)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every column's name, in order."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def numeric_names(self) -> tuple[str, ...]:
+        """The numeric columns' names, in order."""
+        return tuple(column.name for column in self.numeric())
+
+    @property
+    def categorical_names(self) -> tuple[str, ...]:
+        """The categorical columns' names, in order."""
+        return tuple(column.name for column in self.categorical())
+
+    def __getitem__(self, name: str) -> Column:
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise NotFound(f"There is no column {name!r}. The columns are {_list(self.names)}.")
+
+    def numeric(self, names: Sequence[str] = ()) -> tuple[Numeric, ...]:
+        """The numeric columns of these names, all of them if none are named."""
+        columns = [column for column in self.columns if isinstance(column, Numeric)]
+        return _chosen(names, columns, "numeric")
+
+    def categorical(self, names: Sequence[str] = ()) -> tuple[Categorical, ...]:
+        """The categorical columns of these names, all of them if none are named."""
+        columns = [column for column in self.columns if isinstance(column, Categorical)]
+        return _chosen(names, columns, "categorical")
+
+    def to_json(self) -> dict[str, Any]:
+        """The declaration as plain values."""
+        data: dict[str, Any] = {"columns": [column.to_json() for column in self.columns]}
+        if self.person is not None:
+            data |= {"person": self.person, "max_rows_per_person": self.max_rows_per_person}
+        return data
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Domain:
+        """Read a declaration, such as the one `to_json` writes."""
+        form = "Write {'columns': [{'name': 'age', 'low': 0, 'high': 120}, ...]}."
+        if not isinstance(data, dict) or not isinstance(data.get("columns"), list):
+            raise InvalidParameter("domain", "must have a list of columns", type(data), form)
+        unknown = sorted(set(data) - {"columns", "person", "max_rows_per_person"})
+        if unknown:
+            raise InvalidParameter("domain", "has unknown entries", unknown, form)
+        try:
+            columns = tuple(
+                Categorical(**{**entry, "values": tuple(entry["values"])})
+                if "values" in entry
+                else Numeric(**entry)
+                for entry in data["columns"]
+            )
+        except TypeError:
+            rule = "must have a name and either low and high, or values"
+            raise InvalidParameter("each column", rule, data["columns"], form) from None
+        return cls(columns, data.get("person"), data.get("max_rows_per_person", 1))
+
+
+Chosen = TypeVar("Chosen", Numeric, Categorical)
+
+
+def _chosen(names: Sequence[str], columns: list[Chosen], kind: str) -> tuple[Chosen, ...]:
+    if not names:
+        return tuple(columns)
+    known = {column.name: column for column in columns}
+    for name in names:
+        if name not in known:
+            way_out = f"The {kind} columns are {_list(tuple(known))}."
+            raise InvalidParameter("columns", f"must be {kind} columns", name, way_out)
+    if len(set(names)) != len(names):
+        raise InvalidParameter("columns", "must differ", tuple(names), "Name each one once.")
+    return tuple(known[name] for name in names)
+
+
+def _list(names: Sequence[str]) -> str:
+    shown = ", ".join(repr(name) for name in names[:20])
+    return f"{shown} and {len(names) - 20} more" if len(names) > 20 else shown or "none"
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str) or not name or not name.isprintable():
+        raise InvalidParameter("a column's name", "must be a text", name, "Give it a name.")
+
+
+def _finite(value: object, what: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise InvalidParameter(what, "must be a finite number", value, "Declare a number.")
+    return float(value)

@@ -1,0 +1,154 @@
+"""Private rows inside a public domain: clipped, complete, capped per person, and never shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privod.data.domain import Categorical, Domain, Numeric
+from privod.errors import InvalidData
+
+__all__ = ["Table"]
+
+
+class Table:
+    """Rows that a question may look at, already within their domain.
+
+    Missing and foreign values are filled or their rows dropped as the domain says, numbers are
+    clipped to their ranges, and of each person only the allowed number of rows is kept; all of it
+    silently, since any report would be about rows.
+
+    Parameters
+    ----------
+    domain : Domain
+        What is public.
+    columns : mapping of str to array
+        One array per column of the domain (and for the person column, if there is one), all of one
+        length. Numeric columns hold numbers, NaN where missing; categorical columns hold the
+        declared values, or anything else (None, NaN) where missing.
+    """
+
+    __slots__ = ("_codes", "_length", "_numbers", "_persons", "domain")
+
+    def __init__(self, domain: Domain, columns: Mapping[str, Any]) -> None:
+        self.domain = domain
+        persons = [] if domain.person is None else [domain.person]
+        absent = [name for name in (*domain.names, *persons) if name not in columns]
+        if absent:
+            raise InvalidData(
+                f"The data has no column {', '.join(map(repr, absent))}, which its domain declares."
+                " Add the column, or leave it out of the domain."
+            )
+        numbers = {
+            column.name: _numbers(columns[column.name], column) for column in domain.numeric()
+        }
+        codes = {
+            column.name: _codes(columns[column.name], column) for column in domain.categorical()
+        }
+        whose = {name: _numbered(np.asarray(columns[name])) for name in persons}
+        arrays = [*numbers.values(), *codes.values(), *whose.values()]
+        if len({len(array) for array in arrays}) != 1:
+            raise InvalidData("The columns have different lengths. Give arrays of one length.")
+        keep = np.ones(len(arrays[0]), dtype=bool)
+        for values in numbers.values():
+            keep &= ~np.isnan(values)
+        for places in (*codes.values(), *whose.values()):
+            keep &= places >= 0
+        for owners in whose.values():
+            keep = _first_rows(owners, keep, domain.max_rows_per_person)
+        self._numbers = {name: array[keep] for name, array in numbers.items()}
+        self._codes = {name: array[keep] for name, array in codes.items()}
+        self._persons = {name: array[keep] for name, array in whose.items()}
+        self._length = int(keep.sum())
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __repr__(self) -> str:
+        return f"Table(of {len(self.domain.columns)} columns, rows private)"
+
+    def numbers(self, columns: Sequence[str] = ()) -> NDArray[np.float64]:
+        """The numeric columns side by side, shape (n, d), each value within its range."""
+        names = [column.name for column in self.domain.numeric(columns)]
+        side_by_side = np.empty((self._length, len(names)))
+        for place, name in enumerate(names):
+            side_by_side[:, place] = self._numbers[name]
+        return side_by_side
+
+    def codes(self, columns: Sequence[str] = ()) -> NDArray[np.int64]:
+        """The categorical columns side by side, as positions in their lists of values."""
+        names = [column.name for column in self.domain.categorical(columns)]
+        side_by_side = np.empty((self._length, len(names)), dtype=np.int64)
+        for place, name in enumerate(names):
+            side_by_side[:, place] = self._codes[name]
+        return side_by_side
+
+    def columns(self) -> dict[str, Any]:
+        """The rows as columns that make an equal table again; persons are mere numbers."""
+        values = {
+            column.name: np.array(column.values, dtype=object)[self._codes[column.name]]
+            for column in self.domain.categorical()
+        }
+        return {**self._numbers, **values, **self._persons}
+
+
+def _numbers(values: Any, column: Numeric) -> NDArray[np.float64]:
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidData(
+            f"The column {column.name!r} is declared numeric and its data is of another type."
+            " Declare it categorical, or convert it."
+        ) from None
+    if array.ndim != 1:
+        raise InvalidData(f"The column {column.name!r} must be one-dimensional.")
+    if column.fill is not None:
+        array[np.isnan(array)] = column.fill
+    # Adding 0.0 turns -0.0 into 0.0, so that equal numbers are equal bytes.
+    return np.clip(array, column.low, column.high) + 0.0
+
+
+def _codes(values: Any, column: Categorical) -> NDArray[np.int64]:
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise InvalidData(f"The column {column.name!r} must be one-dimensional.")
+    fill = -1 if column.fill is None else column.values.index(column.fill)
+    positions = {value: position for position, value in enumerate(column.values)}
+    # 1.0 and True find 1 in the dictionary; what cannot be looked up is missing.
+    found = (positions.get(value, fill) if _hashable(value) else fill for value in array.tolist())
+    return np.fromiter(found, dtype=np.int64, count=len(array))
+
+
+def _hashable(value: object) -> bool:
+    return isinstance(value, str | int | float)
+
+
+def _numbered(persons: NDArray[Any]) -> NDArray[np.int64]:
+    """Number persons in the order they first appear; -1 for a row that is nobody's."""
+    numbers: dict[object, int] = {}
+    missing = -1
+    return np.fromiter(
+        (
+            missing if value is None or value != value else numbers.setdefault(value, len(numbers))
+            for value in persons.tolist()
+        ),
+        dtype=np.int64,
+        count=len(persons),
+    )
+
+
+def _first_rows(
+    persons: NDArray[np.int64], keep: NDArray[np.bool_], most: int
+) -> NDArray[np.bool_]:
+    """Mark the first `most` kept rows of each person; what one person has moves nobody else's."""
+    rows = np.flatnonzero(keep)
+    by_person = rows[np.argsort(persons[rows], kind="stable")]
+    owners = persons[by_person]
+    starts = np.flatnonzero(np.diff(owners, prepend=-1))
+    position = np.arange(len(owners)) - np.repeat(starts, np.diff(starts, append=len(owners)))
+    first = np.zeros(len(persons), dtype=bool)
+    first[by_person[position < most]] = True
+    return first

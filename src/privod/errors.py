@@ -1,0 +1,98 @@
+"""What can go wrong, as a tree; no message ever depends on what private rows contain.
+
+::
+
+    PrivodError
+    ├── InvalidParameter     a public parameter breaks its rule           (also a ValueError)
+    ├── InvalidData          a file or frame has not the declared shape   (also a ValueError)
+    ├── NotFound             no data set, book, question or release of that name
+    ├── AlreadyExists        the name is taken
+    ├── NeedsConfirmation    the owner must confirm what a step gives up
+    ├── NoPromise            a promise cannot be restated as asked
+    ├── BudgetExceeded       the question would overspend a book
+    ├── AnswerFailed         the charge stands, no answer came; says nothing about the rows
+    ├── SeededRelease        made with a test seed, so it may not be published
+    ├── BookDamaged          the book's hash chain does not hold
+    ├── Unavailable          an optional part is not installed or cannot be reached
+    └── ProtocolAborted      a run between several parties ended without a result
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "AlreadyExists",
+    "AnswerFailed",
+    "BookDamaged",
+    "BudgetExceeded",
+    "InvalidData",
+    "InvalidParameter",
+    "NeedsConfirmation",
+    "NoPromise",
+    "NotFound",
+    "PrivodError",
+    "ProtocolAborted",
+    "SeededRelease",
+    "Unavailable",
+]
+
+
+class PrivodError(Exception):
+    """Every error that privod raises on purpose."""
+
+
+class InvalidParameter(PrivodError, ValueError):
+    """A public parameter breaks its rule: the message names it, the rule, the value, a way out."""
+
+    def __init__(self, parameter: str, rule: str, value: object, way_out: str) -> None:
+        self.parameter = parameter
+        self.rule = rule
+        self.value = value
+        self.way_out = way_out
+        super().__init__(f"{parameter} {rule}, got {value!r}. {way_out}")
+
+    def __reduce__(self) -> tuple[type[InvalidParameter], tuple[str, str, object, str]]:
+        return type(self), (self.parameter, self.rule, self.value, self.way_out)
+
+
+class InvalidData(PrivodError, ValueError):
+    """A file or frame has not the columns or types its domain declares."""
+
+
+class NotFound(PrivodError, LookupError):
+    """Nothing of that name is known."""
+
+
+class AlreadyExists(PrivodError):
+    """The name is taken, and what it names never changes."""
+
+
+class NeedsConfirmation(PrivodError):
+    """The step gives something up; the message says what, and the owner must say yes."""
+
+
+class NoPromise(PrivodError):
+    """A promise cannot be restated under the adjacency asked for."""
+
+
+class BudgetExceeded(PrivodError):
+    """The question would overspend a book; nothing was charged and nothing was looked at."""
+
+
+class AnswerFailed(PrivodError):
+    """Answering failed after the charge; the charge stands and the rows are not described."""
+
+
+class SeededRelease(PrivodError):
+    """The release was made with a test seed, so its noise can be replayed: it is not published."""
+
+
+class BookDamaged(PrivodError):
+    """An entry of the book was changed, removed or inserted."""
+
+
+class Unavailable(PrivodError):
+    """An optional part is missing here; the message says how to get it."""
+
+
+class ProtocolAborted(PrivodError):
+    """A run between parties ended early, at every party, without a result."""

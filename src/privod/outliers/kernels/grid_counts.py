@@ -1,0 +1,81 @@
+"""Which cell a row lies in, and how many rows each cell holds: one pass, no table of ids."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+__all__ = ["cell_rows", "count_dense", "count_runs", "pack_rows"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@njit(cache=True, nogil=True)
+def count_dense(
+    points: Floats, lows: Floats, scales: Floats, cells_per_axis: int, counts: Ints
+) -> None:
+    """Add each row of `points` to the count of its cell; the last axis varies fastest."""
+    n_rows, n_axes = points.shape
+    top = float(cells_per_axis - 1)
+    for row in range(n_rows):
+        cell = 0
+        for axis in range(n_axes):
+            place = (points[row, axis] - lows[axis]) * scales[axis]
+            cell = cell * cells_per_axis + int(min(max(place, 0.0), top))
+        counts[cell] += 1
+
+
+@njit(cache=True, nogil=True)
+def cell_rows(
+    points: Floats, lows: Floats, scales: Floats, cells_per_axis: int, cells: NDArray[np.int32]
+) -> None:
+    """Write each row's cell, one small number for every axis, into `cells`."""
+    n_rows, n_axes = points.shape
+    top = float(cells_per_axis - 1)
+    for row in range(n_rows):
+        for axis in range(n_axes):
+            place = (points[row, axis] - lows[axis]) * scales[axis]
+            cells[row, axis] = int(min(max(place, 0.0), top))
+
+
+@njit(cache=True, nogil=True)
+def pack_rows(
+    points: Floats,
+    lows: Floats,
+    scales: Floats,
+    cells_per_axis: int,
+    bits: int,
+    words: NDArray[np.uint64],
+) -> None:
+    """Write each row's cell as a key of 64-bit words, `bits` bits an axis, first axis highest."""
+    n_rows, n_axes = points.shape
+    top = float(cells_per_axis - 1)
+    axes_per_word = 64 // bits
+    for row in range(n_rows):
+        for word in range(words.shape[1]):
+            key = np.uint64(0)
+            for axis in range(word * axes_per_word, min((word + 1) * axes_per_word, n_axes)):
+                place = (points[row, axis] - lows[axis]) * scales[axis]
+                part = np.uint64(int(min(max(place, 0.0), top)))
+                key = (key << np.uint64(bits)) | part
+            words[row, word] = key
+
+
+@njit(cache=True, nogil=True)
+def count_runs(words: NDArray[np.uint64], order: Ints, starts: Ints, counts: Ints) -> int:
+    """Number the runs of equal keys along `order`: where each starts, and how long it is."""
+    n_runs = 0
+    for place in range(order.size):
+        fresh = place == 0
+        if not fresh:
+            for word in range(words.shape[1]):
+                if words[order[place], word] != words[order[place - 1], word]:
+                    fresh = True
+        if fresh:
+            starts[n_runs] = order[place]
+            counts[n_runs] = 0
+            n_runs += 1
+        counts[n_runs - 1] += 1
+    return n_runs

@@ -1,0 +1,202 @@
+"""Which two data sets must look alike: the relation under which a promise is made.
+
+Adjacencies nest. A pair of a narrow adjacency can be reached in a number of steps of a wider one,
+so a loss promised under the wide one holds, times that number, under the narrow one; never the
+reverse.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+from privod.errors import InvalidParameter
+
+__all__ = ["AddRemove", "Adjacency", "InCrowd", "Replace", "SameContexts", "adjacency_from_json"]
+
+
+@dataclass(frozen=True)
+class Adjacency(ABC):
+    """A symmetric relation between data sets."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def steps_of(self, wider: Adjacency) -> int | None:
+        """How many steps of `wider` reach across any pair of this one; None if none surely do."""
+
+    @property
+    @abstractmethod
+    def protected(self) -> str:
+        """Who is protected, to be read after "protected is"."""
+
+    @property
+    @abstractmethod
+    def gives_up(self) -> str:
+        """What an owner gives up by promising no more than this, as a sentence; "" if nothing."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The name and the parameters."""
+        return {"name": self.name, **asdict(self)}
+
+
+@dataclass(frozen=True)
+class AddRemove(Adjacency):
+    """One record more or less; the number of records is private."""
+
+    name: ClassVar[str] = "add-remove"
+
+    def steps_of(self, wider: Adjacency) -> int | None:
+        return 1 if wider == self or (isinstance(wider, InCrowd) and wider.crowd <= 1) else None
+
+    @property
+    def protected(self) -> str:
+        return "every record, and whether it is there at all"
+
+    @property
+    def gives_up(self) -> str:
+        return ""
+
+
+@dataclass(frozen=True)
+class Replace(Adjacency):
+    """One record changed; the number of records is public."""
+
+    name: ClassVar[str] = "replace"
+
+    def steps_of(self, wider: Adjacency) -> int | None:
+        if wider == self:
+            return 1
+        remove_then_add = AddRemove().steps_of(wider)
+        return None if remove_then_add is None else 2 * remove_then_add
+
+    @property
+    def protected(self) -> str:
+        return "what every record says, but not how many records there are"
+
+    @property
+    def gives_up(self) -> str:
+        return (
+            "The number of records becomes public, so whether a record is there is not protected."
+        )
+
+
+@dataclass(frozen=True)
+class InCrowd(Adjacency):
+    """One record more or less that stands in a crowd in one of the two data sets [Asif 2020].
+
+    Two data sets are adjacent when they differ in one copy of a record that has, in one of them, at
+    least `crowd` records within `radius` (itself included, over `columns`, closed ball).
+
+    Parameters
+    ----------
+    radius : float
+        At least 0, Euclidean over `columns`.
+    columns : tuple of str
+        The numeric columns that the distance is taken over; at least one.
+    crowd : int
+        At least 1. The smaller it is, the more records are protected; 1 protects every record.
+    """
+
+    name: ClassVar[str] = "in-crowd"
+    radius: float
+    columns: tuple[str, ...]
+    crowd: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.radius < float("inf"):
+            raise InvalidParameter("radius", "must be at least 0 and finite", self.radius, "Try 1.")
+        object.__setattr__(self, "radius", float(self.radius))
+        object.__setattr__(self, "columns", tuple(sorted(set(self.columns))))
+        if not self.columns:
+            raise InvalidParameter("columns", "must name a column", (), "Name numeric columns.")
+        if self.crowd < 1:
+            way_out = "A crowd of 1 already protects every record."
+            raise InvalidParameter("crowd", "must be at least 1", self.crowd, way_out)
+
+    def steps_of(self, wider: Adjacency) -> int | None:
+        if isinstance(wider, AddRemove):
+            return 1
+        if not isinstance(wider, InCrowd):
+            return None
+        # Distance over fewer columns is shorter, so a crowd over ours is one over theirs too.
+        nested = (
+            wider.radius >= self.radius
+            and wider.crowd <= self.crowd
+            and set(wider.columns) <= set(self.columns)
+        )
+        return 1 if nested or wider.crowd <= 1 else None
+
+    @property
+    def protected(self) -> str:
+        where = ", ".join(self.columns)
+        return (
+            f"everyone who stands in a crowd of at least {self.crowd} records"
+            f" within {self.radius:g} over {where}"
+        )
+
+    @property
+    def gives_up(self) -> str:
+        if self.crowd <= 1:
+            return ""
+        return (
+            f"A record with fewer than {self.crowd} records within {self.radius:g} of it, itself"
+            " included, gets less than this promise; the farther out it is, the less."
+        )
+
+
+@dataclass(frozen=True)
+class SameContexts(Adjacency):
+    """One other record more or less that leaves the record's matching contexts as they are [PCOR].
+
+    Parameters
+    ----------
+    detector : str
+        Which rule says that a value is outlying in a population, with its parameters.
+    column : str
+        The numeric column in which the record may stand out.
+    record : str
+        Which record the contexts are of, as a stable text.
+    """
+
+    name: ClassVar[str] = "same-contexts"
+    detector: str
+    column: str
+    record: str
+
+    def steps_of(self, wider: Adjacency) -> int | None:
+        return 1 if wider == self else AddRemove().steps_of(wider)
+
+    @property
+    def protected(self) -> str:
+        return (
+            "every other record whose coming or going leaves the set of contexts, in which this"
+            f" record stands out by {self.column}, as it is"
+        )
+
+    @property
+    def gives_up(self) -> str:
+        return (
+            "A record whose presence changes in which contexts the given one stands out is not"
+            " protected; nor is the given record."
+        )
+
+
+_ADJACENCIES: dict[str, type[Adjacency]] = {
+    kind.name: kind for kind in (AddRemove, Replace, InCrowd, SameContexts)
+}
+
+
+def adjacency_from_json(data: dict[str, Any]) -> Adjacency:
+    """Read back what `Adjacency.to_json` wrote."""
+    parameters = {key: value for key, value in data.items() if key != "name"}
+    kind = _ADJACENCIES.get(str(data.get("name")))
+    if kind is None:
+        rule = f"must be one of {', '.join(sorted(_ADJACENCIES))}"
+        raise InvalidParameter("adjacency", rule, data.get("name"), "Try 'add-remove'.")
+    try:
+        return kind(**parameters)
+    except TypeError:
+        way_out = "See the parameters of the adjacency in the documentation."
+        raise InvalidParameter("adjacency", "has other parameters", parameters, way_out) from None

@@ -1,0 +1,143 @@
+"""What is promised: a loss under an adjacency, or, between parties, who learns what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from privod.errors import InvalidParameter, NoPromise
+from privod.privacy.adjacency import AddRemove, Adjacency, adjacency_from_json
+from privod.privacy.loss import Loss, decimal_text
+
+__all__ = ["Guarantee", "Secrecy", "in_parallel"]
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """A loss under an adjacency: what a release promises, and to whom.
+
+    Guarantee
+    ---------
+    Take two data sets adjacent under `adjacency`. Whatever is done with the release, no event is
+    more than exp(epsilon) times as likely on one as on the other, plus delta.
+    """
+
+    loss: Loss
+    adjacency: Adjacency
+
+    def under(self, adjacency: Adjacency) -> Guarantee:
+        """The same promise restated under an adjacency within this one."""
+        steps = adjacency.steps_of(self.adjacency)
+        if steps is None:
+            raise NoPromise(
+                f"A loss under {self.adjacency.name} says nothing under {adjacency.name}."
+                f" Ask the question under {adjacency.name}, or under a wider adjacency."
+            )
+        return Guarantee(self.loss.for_groups(steps), adjacency)
+
+    def for_groups(self, size: int) -> Guarantee:
+        """The promise towards a person with up to `size` records under AddRemove."""
+        if size > 1 and not isinstance(self.adjacency, AddRemove):
+            raise NoPromise(
+                f"A promise under {self.adjacency.name} does not stretch to persons with several"
+                " records. Cap the rows per person at 1, or ask under add-remove."
+            )
+        return Guarantee(self.loss.for_groups(size), self.adjacency)
+
+    def __add__(self, other: Guarantee) -> Guarantee:
+        """Both releases together, about the same records (sequential composition)."""
+        if self.adjacency.steps_of(other.adjacency) is not None:
+            return Guarantee(self.loss + other.under(self.adjacency).loss, self.adjacency)
+        return Guarantee(self.under(other.adjacency).loss + other.loss, other.adjacency)
+
+    def sentence(self) -> str:
+        """The promise in words."""
+        epsilon = self.loss.epsilon
+        odds = "" if epsilon > 20 else f" (at most {_odds(epsilon)} times as likely)"
+        slack = ""
+        if self.loss.delta:
+            slack = f", but for a probability of {decimal_text(self.loss.delta)}"
+        return (
+            f"Protected is {self.adjacency.protected}: no outcome becomes more likely or less"
+            f" likely by more than a factor exp({decimal_text(epsilon)}){odds}{slack}."
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Loss and adjacency."""
+        return {"loss": self.loss.to_json(), "adjacency": self.adjacency.to_json()}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Guarantee:
+        """Read back what `to_json` wrote."""
+        return cls(Loss.from_json(data["loss"]), adjacency_from_json(data["adjacency"]))
+
+
+def _odds(epsilon: Fraction) -> str:
+    """e**epsilon for humans, rounded up in its last digit."""
+    return f"{2.718281828459046 ** float(epsilon) * (1 + 1e-12) + 0.0005:.3f}"
+
+
+def in_parallel(guarantees: Iterable[Guarantee]) -> Guarantee:
+    """Releases about disjoint parts of the data, split by a public rule (parallel composition).
+
+    Under AddRemove a record lies in one part, so the largest loss is the loss of all. Under any
+    other adjacency this is not so (a replaced record may change parts): restate the result instead.
+    """
+    parts = list(guarantees)
+    if not parts:
+        raise InvalidParameter("guarantees", "must not be empty", [], "Give at least one.")
+    for part in parts:
+        if part.adjacency != AddRemove():
+            raise NoPromise(
+                "Parallel composition is proved under add-remove only, and one part is promised"
+                f" under {part.adjacency.name}. Compose under add-remove, then restate."
+            )
+    epsilon = max(part.loss.epsilon for part in parts)
+    delta = max(part.loss.delta for part in parts)
+    return Guarantee(Loss(epsilon, delta), AddRemove())
+
+
+@dataclass(frozen=True)
+class Secrecy:
+    """The promise of a computation between parties: the output is exact, the work is hidden.
+
+    Guarantee
+    ---------
+    An honest-but-curious participant learns what `learns` says of it and nothing else, as long as
+    no more than `colluders` participants put their views together. This is not differential
+    privacy: the output itself is not blurred.
+
+    Parameters
+    ----------
+    protocol : str
+        The name of the protocol.
+    learns : tuple of (str, str)
+        Pairs of a participant and what it learns, in words.
+    colluders : int
+        How many participants may put their views together before more is learned.
+    """
+
+    protocol: str
+    learns: tuple[tuple[str, str], ...]
+    colluders: int
+
+    def sentence(self) -> str:
+        """The promise in words."""
+        views = "; ".join(f"{who} learns {what}" for who, what in self.learns)
+        return (
+            f"The answer is exact and not blurred; only the computation is hidden ({self.protocol},"
+            f" honest-but-curious, up to {self.colluders} colluding): {views}."
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, as plain values."""
+        learns = [list(pair) for pair in self.learns]
+        return {"protocol": self.protocol, "learns": learns, "colluders": self.colluders}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Secrecy:
+        """Read back what `to_json` wrote."""
+        learns = tuple((str(who), str(what)) for who, what in data["learns"])
+        return cls(str(data["protocol"]), learns, int(data["colluders"]))

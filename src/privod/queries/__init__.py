@@ -1,0 +1,1 @@
+"""The questions: one paper, one file, one shape."""

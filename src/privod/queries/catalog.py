@@ -1,0 +1,39 @@
+"""Every question that can be asked, by name; what is stored or sent is read back through here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from privod.errors import InvalidParameter, NoPromise, NotFound
+from privod.privacy import Guarantee
+from privod.queries.histogram import Histogram
+from privod.queries.query import Query, Release
+
+__all__ = ["QUERIES", "query_from_json", "release_from_json"]
+
+QUERIES: dict[str, type[Query[Any]]] = {kind.name: kind for kind in (Histogram,)}
+"""Name to query. A name never changes its meaning once a book contains it."""
+
+
+def query_from_json(data: dict[str, Any]) -> Query[Any]:
+    """Build a question from its name and parameters."""
+    if not isinstance(data, dict) or not isinstance(data.get("name"), str):
+        way_out = "Write {'name': 'histogram-1', ...}."
+        raise InvalidParameter("query", "must have a name", type(data).__name__, way_out)
+    kind = QUERIES.get(data["name"])
+    if kind is None:
+        known = ", ".join(sorted(QUERIES))
+        raise NotFound(f"There is no question {data['name']!r}. There are: {known}.")
+    return kind.from_parameters({key: value for key, value in data.items() if key != "name"})
+
+
+def release_from_json(data: dict[str, Any]) -> Release[Any]:
+    """Read back a release; its promise must be the one its question makes."""
+    query = query_from_json(data["query"])
+    guarantee = Guarantee.from_json(data["guarantee"])
+    if guarantee != query.guarantee():
+        raise NoPromise(
+            "The stored promise is not the one that its question makes."
+            " The release was altered, or written by another version."
+        )
+    return Release(query, query.value_from_json(data["value"]), guarantee, bool(data["seeded"]))

@@ -1,0 +1,163 @@
+"""Count the records in every cell of one or more columns: the plainest useful question.
+
+A record lies in exactly one cell, so blurring every count, the empty ones too, keeps the promise of
+the Laplace mechanism [Dwork 2006]; proof in docs/proofs/histogram.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privod.data import Column, Domain, Numeric, Table
+from privod.errors import InvalidParameter
+from privod.mechanisms import DiscreteLaplace, Randomness
+from privod.privacy import AddRemove, Adjacency, Guarantee, Number, Replace, positive
+from privod.queries.query import Query, Release, column_names, dp_adjacency, whole_number
+
+__all__ = ["Axis", "BlurredCounts", "Histogram"]
+
+CELLS_CHANGED = {AddRemove(): 1, Replace(): 2}  # a record lies in one cell; a replaced one in two
+MOST_CELLS = 10_000_000
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One side of a histogram: a column cut into cells by its public domain."""
+
+    column: str
+    labels: tuple[str, ...]
+    edges: tuple[float, ...] = ()
+    """The borders of a numeric column's intervals; empty for categories."""
+
+    @classmethod
+    def of(cls, column: Column, bins: int) -> Axis:
+        """Cut a column into its categories, or into equal intervals."""
+        if not isinstance(column, Numeric):
+            return cls(column.name, tuple(str(value) for value in column.values))
+        edges = np.linspace(column.low, column.high, bins + 1)
+        labels = tuple(f"{low:.4g} to {high:.4g}" for low, high in zip(edges, edges[1:], strict=False))
+        return cls(column.name, labels, tuple(edges.tolist()))
+
+
+@dataclass(frozen=True, eq=False)
+class BlurredCounts:
+    """Blurred counts over the product of some axes; any of them may be negative."""
+
+    axes: tuple[Axis, ...]
+    counts: NDArray[np.int64]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, BlurredCounts):
+            return NotImplemented
+        return self.axes == other.axes and np.array_equal(self.counts, other.counts)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Histogram(Query[BlurredCounts]):
+    """How many records lie in each cell of these columns?
+
+    Guarantee
+    ---------
+    Protected is every record (AddRemove), or what every record says (Replace). Each count, empty
+    cells included, is blurred once by exact discrete Laplace noise.
+
+    Parameters
+    ----------
+    columns : tuple of str
+        The columns whose cells are counted; several columns give every combination of their cells.
+    epsilon : number
+        The privacy loss of the whole histogram, greater than 0.
+    bins : int
+        Into how many equal intervals a numeric column's range is cut, at least 1.
+    adjacency : AddRemove or Replace
+        Which two data sets must look alike.
+    """
+
+    name: ClassVar[str] = "histogram-1"
+    question: ClassVar[str] = "How are the records spread over these columns?"
+
+    columns: tuple[str, ...]
+    epsilon: Number
+    bins: int = 10
+    adjacency: Adjacency = AddRemove()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", column_names(self.columns))
+        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+        object.__setattr__(self, "adjacency", dp_adjacency(self.adjacency))
+        whole_number(self.bins, "bins", at_least=1)
+
+    @property
+    def _noise(self) -> DiscreteLaplace:
+        return DiscreteLaplace.for_loss(Fraction(self.epsilon), CELLS_CHANGED[self.adjacency])
+
+    def guarantee(self) -> Guarantee:
+        return Guarantee(self._noise.loss(CELLS_CHANGED[self.adjacency]), self.adjacency)
+
+    def check(self, domain: Domain) -> None:
+        cells = math.prod(len(axis.labels) for axis in self._axes(domain))
+        if cells > MOST_CELLS:
+            rule = f"must give at most {MOST_CELLS} cells"
+            raise InvalidParameter("columns", rule, cells, "Name fewer columns or use fewer bins.")
+
+    def answer(self, table: Table, randomness: Randomness) -> Release[BlurredCounts]:
+        axes = self._axes(table.domain)
+        shape = tuple(len(axis.labels) for axis in axes)
+        places = tuple(self._places(table, axis) for axis in axes)
+        cells = np.ravel_multi_index(places, shape)
+        counts = np.bincount(cells, minlength=math.prod(shape)).reshape(shape)
+        return self.release(BlurredCounts(axes, self._noise.blur(counts, randomness)), randomness)
+
+    def sentence(self, value: BlurredCounts) -> str:
+        fullest = np.unravel_index(int(value.counts.argmax()), value.counts.shape)
+        where = " and ".join(
+            f"{axis.column} {axis.labels[place]}" for axis, place in zip(value.axes, fullest, strict=True)
+        )
+        return (
+            f"The most records, about {value.counts[fullest]}, have {where};"
+            f" each of the {value.counts.size} counts is right to within {self._noise.margin()}"
+            " with 95 % certainty."
+        )
+
+    def value_to_json(self, value: BlurredCounts) -> Any:
+        axes = [
+            {"column": axis.column, "labels": list(axis.labels), "edges": list(axis.edges)}
+            for axis in value.axes
+        ]
+        return {"axes": axes, "counts": value.counts.tolist()}
+
+    def value_from_json(self, data: Any) -> BlurredCounts:
+        axes = tuple(
+            Axis(axis["column"], tuple(axis["labels"]), tuple(axis["edges"])) for axis in data["axes"]
+        )
+        return BlurredCounts(axes, np.asarray(data["counts"], dtype=np.int64))
+
+    @classmethod
+    def examples(cls, domain: Domain) -> tuple[Self, ...]:
+        first = cls(columns=domain.numeric_names[:1] or domain.names[:1], epsilon="0.5")
+        if not domain.categorical_names:
+            return (first,)
+        return (first, cls(columns=domain.categorical_names[:2], epsilon="0.2"))
+
+    def _axes(self, domain: Domain) -> tuple[Axis, ...]:
+        for column in self.columns:
+            if column not in domain.names:
+                way_out = f"The columns are {', '.join(domain.names[:20])}."
+                raise InvalidParameter("columns", "must be columns of the data", column, way_out)
+        return tuple(Axis.of(domain[column], self.bins) for column in self.columns)
+
+    def _places(self, table: Table, axis: Axis) -> NDArray[np.int64]:
+        if not axis.edges:
+            return table.codes((axis.column,))[:, 0]
+        values = table.numbers((axis.column,))[:, 0]
+        low, high = axis.edges[0], axis.edges[-1]
+        share = (values - low) / (high - low)
+        return np.minimum((share * self.bins).astype(np.int64), self.bins - 1)

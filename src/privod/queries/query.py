@@ -1,0 +1,184 @@
+"""What every question and every answer looks like.
+
+A query is a frozen value of public parameters: it can be priced, stored and compared without any
+data. A release is a query, its answer and its promise; of these only the answer depends on data.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields, is_dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+from privod.data import Domain, Table
+from privod.errors import InvalidParameter
+from privod.mechanisms.randomness import Randomness
+from privod.privacy import AddRemove, Adjacency, Guarantee, Replace, adjacency_from_json
+
+__all__ = [
+    "Query",
+    "Release",
+    "canonical_json",
+    "column_names",
+    "dp_adjacency",
+    "whole_number",
+]
+
+Value = TypeVar("Value")
+
+
+class Query(ABC, Generic[Value]):
+    """A question; every subclass is a frozen dataclass of public parameters.
+
+    Each parameter is a number, a text, a truth value, None, a fraction, an adjacency, or a tuple of
+    such, and `__post_init__` accepts what JSON makes of it (lists for tuples, texts for fractions).
+    """
+
+    name: ClassVar[str]
+    """Name and version, such as "histogram-1"; it never changes its meaning."""
+
+    question: ClassVar[str]
+    """What is asked, in one sentence a doctor understands."""
+
+    @abstractmethod
+    def guarantee(self) -> Guarantee:
+        """The promise, derived from the noise; needs no data."""
+
+    @abstractmethod
+    def check(self, domain: Domain) -> None:
+        """Raise `InvalidParameter` unless this can be asked of data in this domain."""
+
+    @abstractmethod
+    def answer(self, table: Table, randomness: Randomness) -> Release[Value]:
+        """Look at the rows, once, and release the blurred answer; never fails because of rows."""
+
+    @abstractmethod
+    def sentence(self, value: Value) -> str:
+        """The answer in words."""
+
+    @abstractmethod
+    def value_to_json(self, value: Value) -> Any:
+        """The answer as plain JSON values."""
+
+    @abstractmethod
+    def value_from_json(self, data: Any) -> Value:
+        """Read back what `value_to_json` wrote."""
+
+    @classmethod
+    @abstractmethod
+    def examples(cls, domain: Domain) -> tuple[Self, ...]:
+        """Sensible questions of this kind for a domain, from the domain alone; () if none fits."""
+
+    def release(self, value: Value, randomness: Randomness) -> Release[Value]:
+        """Put an answer beside its question and its promise."""
+        return Release(self, value, self.guarantee(), randomness.seeded)
+
+    def parameters(self) -> dict[str, Any]:
+        """The parameters as plain JSON values."""
+        assert is_dataclass(self)  # noqa: S101 - what every subclass is, told to the type checker
+        return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
+
+    def to_json(self) -> dict[str, Any]:
+        """Name and parameters."""
+        return {"name": self.name, **self.parameters()}
+
+    @classmethod
+    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
+        """Build the question from plain JSON values."""
+        given = dict(parameters)
+        if isinstance(given.get("adjacency"), dict):
+            given["adjacency"] = adjacency_from_json(given["adjacency"])
+        known = [field.name for field in fields(cls)]  # type: ignore[arg-type]
+        for key in given:
+            if key not in known:
+                rule = f"is not a parameter of {cls.name}"
+                raise InvalidParameter(key, rule, given[key], f"Its parameters are {known}.")
+        try:
+            return cls(**given)
+        except TypeError as problem:
+            missing = str(problem).rpartition(": ")[2]
+            way_out = "Give every parameter that has no default."
+            raise InvalidParameter("parameters", "must be complete", missing, way_out) from None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Fraction):
+        return str(value)
+    if isinstance(value, Adjacency):
+        return value.to_json()
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def column_names(value: Any) -> tuple[str, ...]:
+    """Read the names of one or more columns, given as a text or a sequence of texts."""
+    names = (value,) if isinstance(value, str) else value
+    way_out = "Name one or more columns, such as ('age', 'weight')."
+    if not isinstance(names, list | tuple) or not names:
+        raise InvalidParameter("columns", "must name a column", value, way_out)
+    if not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
+        raise InvalidParameter("columns", "must be different names", value, way_out)
+    return tuple(names)
+
+
+def dp_adjacency(value: Any) -> Adjacency:
+    """Read AddRemove or Replace, given as such or by name."""
+    if isinstance(value, str):
+        value = adjacency_from_json({"name": value})
+    if value not in (AddRemove(), Replace()):
+        rule = "must be AddRemove() or Replace()"
+        raise InvalidParameter("adjacency", rule, value, "AddRemove() is the usual one.")
+    return value  # type: ignore[no-any-return]
+
+
+def whole_number(value: Any, name: str, at_least: int) -> int:
+    """Read a whole number that has a lower limit."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidParameter(name, "must be a whole number", value, f"Try {max(at_least, 10)}.")
+    if value < at_least:
+        way_out = f"Try {max(at_least, 10)}."
+        raise InvalidParameter(name, f"must be at least {at_least}", value, way_out)
+    return value
+
+
+def canonical_json(data: Any) -> str:
+    """One text for one value: sorted keys, no spaces, no NaN."""
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+@dataclass(frozen=True)
+class Release(Generic[Value]):
+    """A question, its answer and its promise.
+
+    Parameters
+    ----------
+    query : Query
+        What was asked.
+    value : object
+        The answer; the only part that depends on data.
+    guarantee : Guarantee
+        What was promised, equal to `query.guarantee()`.
+    seeded : bool
+        Whether the noise came from a test seed; such a release is never published.
+    """
+
+    query: Query[Value]
+    value: Value
+    guarantee: Guarantee
+    seeded: bool
+
+    def sentence(self) -> str:
+        """The answer in words."""
+        return self.query.sentence(self.value)
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, as plain values."""
+        return {
+            "query": self.query.to_json(),
+            "value": self.query.value_to_json(self.value),
+            "guarantee": self.guarantee.to_json(),
+            "seeded": self.seeded,
+        }
