@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -41,7 +42,7 @@ class Axis:
         if not isinstance(column, Numeric):
             return cls(column.name, tuple(str(value) for value in column.values))
         edges = np.linspace(column.low, column.high, bins + 1)
-        labels = tuple(f"{low:.4g} to {high:.4g}" for low, high in zip(edges, edges[1:], strict=False))
+        labels = tuple(f"{low:.4g} to {high:.4g}" for low, high in pairwise(edges))
         return cls(column.name, labels, tuple(edges.tolist()))
 
 
@@ -119,7 +120,8 @@ class Histogram(Query[BlurredCounts]):
     def sentence(self, value: BlurredCounts) -> str:
         fullest = np.unravel_index(int(value.counts.argmax()), value.counts.shape)
         where = " and ".join(
-            f"{axis.column} {axis.labels[place]}" for axis, place in zip(value.axes, fullest, strict=True)
+            f"{axis.column} {axis.labels[place]}"
+            for axis, place in zip(value.axes, fullest, strict=True)
         )
         return (
             f"The most records, about {value.counts[fullest]}, have {where};"
@@ -136,7 +138,8 @@ class Histogram(Query[BlurredCounts]):
 
     def value_from_json(self, data: Any) -> BlurredCounts:
         axes = tuple(
-            Axis(axis["column"], tuple(axis["labels"]), tuple(axis["edges"])) for axis in data["axes"]
+            Axis(axis["column"], tuple(axis["labels"]), tuple(axis["edges"]))
+            for axis in data["axes"]
         )
         return BlurredCounts(axes, np.asarray(data["counts"], dtype=np.int64))
 

@@ -1,0 +1,151 @@
+"""Sample data to try things on: what scikit-learn ships, the papers' generators, a data folder.
+
+The domains are written down here from general knowledge of what is measured, with room to spare;
+none was read off the rows. The generators take seeds: sample data is no secret.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pa_parquet
+from numpy.typing import NDArray
+
+from privod.data.domain import Categorical, Domain, Numeric
+from privod.data.table import Table
+from privod.errors import InvalidParameter, NotFound, Unavailable
+
+__all__ = [
+    "BREAST_CANCER",
+    "breast_cancer",
+    "data_folder",
+    "data_frame",
+    "gaussian_mixture",
+    "okada_synthetic_1",
+    "okada_synthetic_2",
+    "two_gaussians",
+]
+
+FOLDER_VARIABLE = "PRIVOD_DATA"
+
+BREAST_CANCER = Domain(
+    (
+        Numeric("radius", 0, 40),
+        Numeric("texture", 0, 50),
+        Numeric("smoothness", 0, 0.25),
+        Numeric("compactness", 0, 0.5),
+        Numeric("concavity", 0, 0.5),
+        Numeric("symmetry", 0, 0.5),
+        Categorical("diagnosis", ("malignant", "benign")),
+        Categorical("size", ("small", "medium", "large")),
+        Categorical("surface", ("smooth", "uneven", "rough")),
+    )
+)
+"""Cell nuclei of breast masses; size and surface are radius and smoothness cut at fixed points."""
+
+SIZE_CUTS = (12.0, 17.0)
+SURFACE_CUTS = (0.09, 0.11)
+
+
+def breast_cancer() -> Table:
+    """The breast-cancer data that scikit-learn ships (569 records), in the domain above."""
+    try:
+        from sklearn.datasets import load_breast_cancer
+    except ImportError:
+        raise Unavailable(
+            "The sample data comes with scikit-learn, which is not installed."
+            " Install privod[sklearn]."
+        ) from None
+    bunch = load_breast_cancer()
+    columns = {
+        column.name: bunch.data[:, list(bunch.feature_names).index(f"mean {column.name}")]
+        for column in BREAST_CANCER.numeric()
+    }
+    return Table(
+        BREAST_CANCER,
+        {
+            **columns,
+            "diagnosis": bunch.target_names[bunch.target],
+            "size": _cut(columns["radius"], SIZE_CUTS, "size"),
+            "surface": _cut(columns["smoothness"], SURFACE_CUTS, "surface"),
+        },
+    )
+
+
+def _cut(values: NDArray[np.float64], cuts: tuple[float, ...], column: str) -> NDArray[np.object_]:
+    (categories,) = BREAST_CANCER.categorical((column,))
+    return np.array(categories.values, dtype=object)[np.digitize(values, cuts)]
+
+
+def two_gaussians(n_records: int = 1000, seed: int = 0) -> Table:
+    """Two round clusters in the plane, of unequal width; one record in fifty is scattered wide."""
+    generator = np.random.default_rng(seed)
+    scattered = n_records // 50
+    first = (n_records - scattered) // 2
+    points = np.concatenate(
+        [
+            generator.normal((-2, 0), 0.5, (first, 2)),
+            generator.normal((2, 1), 0.8, (n_records - scattered - first, 2)),
+            generator.uniform(-8, 8, (scattered, 2)),
+        ]
+    )
+    return _table(points, -8, 8)
+
+
+def okada_synthetic_1(seed: int = 0) -> Table:
+    """Synthetic 1 of [Okada 2015, Section 6.1]: 45 standard normal records and 5 far ones, 2-d."""
+    return _table(_okada(45, 5, 2, seed), -30, 70)
+
+
+def okada_synthetic_2(seed: int = 0) -> Table:
+    """Synthetic 2 of [Okada 2015]: 490 records and 10 that are far in columns x1 and x2, 10-d."""
+    return _table(_okada(490, 10, 10, seed), -30, 70)
+
+
+def _okada(inliers: int, outliers: int, dimension: int, seed: int) -> NDArray[np.float64]:
+    generator = np.random.default_rng(seed)
+    far = generator.normal(0, 1, (outliers, dimension))
+    far[:, :2] = generator.normal(20, 10, (outliers, 2))
+    return np.concatenate([generator.normal(0, 1, (inliers, dimension)), far])
+
+
+def gaussian_mixture(n_records: int = 20_000, dimension: int = 200, seed: int = 0) -> Table:
+    """A mixture of ten Gaussians, one record in a hundred drawn five times as wide [Asif 2020]."""
+    generator = np.random.default_rng(seed)
+    centers = generator.normal(0, 3, (10, dimension))
+    spread = np.where(np.arange(n_records) < n_records // 100, 5.0, 1.0)
+    noise = generator.normal(0, 1, (n_records, dimension)) * spread[:, None]
+    return _table(centers[generator.integers(0, 10, n_records)] + noise, -50, 50)
+
+
+def _table(points: NDArray[np.float64], low: float, high: float) -> Table:
+    names = [f"x{place + 1}" for place in range(points.shape[1])]
+    domain = Domain(tuple(Numeric(name, low, high) for name in names))
+    return Table(domain, dict(zip(names, points.T, strict=True)))
+
+
+def data_folder() -> Path | None:
+    """The folder of Parquet files that PRIVOD_DATA names, if it is set."""
+    named = os.environ.get(FOLDER_VARIABLE)
+    if not named:
+        return None
+    folder = Path(named)
+    if not folder.is_dir():
+        way_out = "Name a folder of Parquet files, or unset it."
+        raise InvalidParameter(FOLDER_VARIABLE, "must name a folder", named, way_out)
+    return folder
+
+
+def data_frame(name: str) -> pa.Table:
+    """One data set of that folder, whole, as an Arrow frame."""
+    folder = data_folder()
+    if folder is None:
+        raise Unavailable(f"{FOLDER_VARIABLE} is not set. Let it name a folder of Parquet files.")
+    path = folder / f"{name}.parquet"
+    if not path.is_file():
+        known = ", ".join(sorted(file.stem for file in folder.glob("*.parquet")))
+        raise NotFound(f"There is no data set {name!r} in the folder. There are: {known}.")
+    return pa_parquet.read_table(path)
