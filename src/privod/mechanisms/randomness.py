@@ -1,4 +1,4 @@
-"""Where do the random bits come from? One source: the operating system for releases, a seed for tests.
+"""Where do random bits come from? One source: the system for releases, a seed for tests.
 
 Every random choice of privod goes through a `Randomness` handed in as the last argument. What the
 mechanisms assume of it is one thing: its bits are independent and fair. `secure()` asks the kernel
