@@ -1,1 +1,26 @@
+"""One picture per question; the same in a notebook, a report and the console."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from privod.pictures import histogram
+from privod.pictures.book import draw_book
+from privod.pictures.canvas import png, svg
+from privod.queries.query import Release
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["PICTURES", "draw", "draw_book", "png", "svg"]
+
+PICTURES: dict[str, Callable[[Release[Any]], Figure]] = {
+    "histogram-1": histogram.draw,
+}
+"""The name of a query to what draws its release."""
+
+
+def draw(release: Release[Any]) -> Figure:
+    """Draw a release."""
+    return PICTURES[release.query.name](release)

@@ -59,7 +59,7 @@ def positive(value: Number, name: str) -> Fraction:
     return number
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Loss:
     """The privacy loss of one release or of many together.
 
@@ -73,17 +73,17 @@ class Loss:
     epsilon : number
         At least 0. Decimals are read as written, so ten times 0.1 is exactly 1.
     delta : number
-        At least 0 and below 1; 0 is the pure promise.
+        At least 0; 0 is the pure promise, 1 and more is none.
     """
 
     epsilon: Fraction
-    delta: Fraction = Fraction(0)
+    delta: Fraction
 
-    def __post_init__(self) -> None:
-        for name in ("epsilon", "delta"):
-            number = exact(getattr(self, name), name)
+    def __init__(self, epsilon: Number, delta: Number = 0) -> None:
+        for name, given in (("epsilon", epsilon), ("delta", delta)):
+            number = exact(given, name)
             if number < 0:
-                raise InvalidParameter(name, "must be at least 0", str(number), "Try 0.")
+                raise InvalidParameter(name, "must be at least 0", given, "Try 0.")
             object.__setattr__(self, name, number)
 
     def __add__(self, other: Loss) -> Loss:

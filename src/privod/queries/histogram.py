@@ -125,7 +125,7 @@ class Histogram(Query[BlurredCounts]):
         )
         return (
             f"The most records, about {value.counts[fullest]}, have {where};"
-            f" each of the {value.counts.size} counts is right to within {self._noise.margin()}"
+            f" each of the {value.counts.size} counts is right to within {self._noise.quantile(0.95)}"
             " with 95 % certainty."
         )
 

@@ -1,0 +1,47 @@
+"""A book's budget over time: what was spent by which question, and what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from privod.pictures.canvas import ACCENT, WARM, blank
+from privod.privacy import Loss, decimal_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["draw_book"]
+
+
+def draw_book(title: str, budget: Loss, charges: Sequence[tuple[str, Loss]]) -> Figure:
+    """Steps of spent epsilon, one per charge, under the line of the budget.
+
+    Parameters
+    ----------
+    title : str
+        Which book it is.
+    budget : Loss
+        The limit.
+    charges : sequence of (str, Loss)
+        Each charge with a short label, oldest first.
+    """
+    spent = [0.0]
+    total = Loss(0)
+    for _, loss in charges:
+        total = total + loss
+        spent.append(float(total.epsilon))
+    figure, axes = blank(title)
+    axes.step(range(len(spent)), spent, where="post", color=ACCENT, linewidth=2, label="spent")
+    axes.fill_between(range(len(spent)), spent, step="post", color=ACCENT, alpha=0.15)
+    limit = float(budget.epsilon)
+    axes.axhline(limit, color=WARM, linestyle="--", label=f"budget {decimal_text(budget.epsilon)}")
+    axes.set_ylim(0, limit * 1.1)
+    axes.set_xlim(0, max(len(spent) - 1, 1))
+    labels = ["", *(label for label, _ in charges)]
+    if len(labels) <= 30:
+        axes.set_xticks(range(len(labels)), labels, rotation=45, ha="right", fontsize=8)
+    axes.set_xlabel("charges")
+    axes.set_ylabel("epsilon")
+    axes.legend(loc="lower right")
+    return figure

@@ -1,0 +1,73 @@
+"""One look for every picture: figures without a global state, as SVG or PNG bytes."""
+
+from __future__ import annotations
+
+import io
+import threading
+from typing import Any
+
+from privod.errors import Unavailable
+
+try:
+    import matplotlib as mpl
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+except ImportError:
+    raise Unavailable(
+        "Pictures are drawn by matplotlib, which is not installed. Install privod[pictures]."
+    ) from None
+
+__all__ = ["ACCENT", "INK", "MUTED", "WARM", "blank", "png", "svg"]
+
+ACCENT = "#2563a8"  # what was released
+WARM = "#c2571a"  # what stands out
+MUTED = "#9aa4b1"  # what is there for comparison
+INK = "#1d2733"
+
+LOOK: Any = {
+    "font.family": "sans-serif",
+    "font.size": 10,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": MUTED,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 11,
+    "axes.titlelocation": "left",
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e4e8ee",
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "legend.frameon": False,
+    "figure.facecolor": "white",
+    "svg.fonttype": "none",  # text stays text: small files, readable by screen readers
+    "svg.hashsalt": "privod",  # equal pictures are equal bytes
+}
+_settings = threading.Lock()  # matplotlib's settings are global, and a server draws in threads
+
+
+def blank(title: str, width: float = 7.0, height: float = 4.0) -> tuple[Figure, Axes]:
+    """Return an empty figure in the house's look, with its one pair of axes."""
+    with _settings, mpl.rc_context(LOOK):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        axes = figure.add_subplot()
+        axes.set_title(title)
+    return figure, axes
+
+
+def svg(figure: Figure) -> bytes:
+    """The figure as an SVG file."""
+    return _written(figure, "svg", {"Date": None, "Creator": "privod"})
+
+
+def png(figure: Figure) -> bytes:
+    """The figure as a PNG file."""
+    return _written(figure, "png", {"Software": "privod"})
+
+
+def _written(figure: Figure, kind: str, metadata: dict[str, Any]) -> bytes:
+    file = io.BytesIO()
+    with _settings, mpl.rc_context(LOOK):
+        figure.savefig(file, format=kind, dpi=150, metadata=metadata)
+    return file.getvalue()

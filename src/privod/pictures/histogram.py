@@ -1,0 +1,71 @@
+"""Blurred counts as bars with their error, or as a map of two columns."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from privod.mechanisms import DiscreteLaplace
+from privod.pictures.canvas import ACCENT, INK, blank
+from privod.queries.histogram import CELLS_CHANGED, BlurredCounts, Histogram
+from privod.queries.query import Release
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["draw"]
+
+MOST_BARS = 60
+
+
+def draw(release: Release[BlurredCounts]) -> Figure:
+    """Bars for one column, a colored map for two, the largest cells for more."""
+    query, value = release.query, release.value
+    assert isinstance(query, Histogram)  # noqa: S101 - what a release of blurred counts answers
+    margin = DiscreteLaplace.for_loss(
+        Fraction(query.epsilon), CELLS_CHANGED[query.adjacency]
+    ).quantile(0.95)
+    figure, axes = blank(f"Records by {' and '.join(axis.column for axis in value.axes)}")
+    if len(value.axes) == 2:
+        _map(axes, value)
+        axes.grid(False)
+    else:
+        _bars(axes, value, margin)
+    return figure
+
+
+def _bars(axes: Axes, value: BlurredCounts, margin: int) -> None:
+    counts = value.counts.ravel()
+    shown = np.arange(len(counts))
+    if len(counts) > MOST_BARS:
+        shown = np.sort(np.argsort(-counts, kind="stable")[:MOST_BARS])
+    names = [_name(value, int(cell)) for cell in shown]
+    axes.bar(np.arange(len(shown)), counts[shown], color=ACCENT, yerr=margin, ecolor=INK, capsize=2)
+    axes.set_xticks(np.arange(len(shown)), names, rotation=45, ha="right", fontsize=8)
+    axes.set_ylabel("records (bars: 95 % of the noise)")
+    axes.grid(False, axis="x")
+
+
+def _name(value: BlurredCounts, cell: int) -> str:
+    places = np.unravel_index(cell, value.counts.shape)
+    return ", ".join(axis.labels[place] for axis, place in zip(value.axes, places, strict=True))
+
+
+def _map(axes: Axes, value: BlurredCounts) -> None:
+    rows, columns = value.axes
+    image = axes.imshow(value.counts, cmap="Blues", aspect="auto")
+    axes.set_yticks(np.arange(len(rows.labels)), list(rows.labels), fontsize=8)
+    axes.set_xticks(
+        np.arange(len(columns.labels)), list(columns.labels), rotation=45, ha="right", fontsize=8
+    )
+    axes.set_ylabel(rows.column)
+    axes.set_xlabel(columns.column)
+    if value.counts.size <= MOST_BARS:
+        middle = (int(value.counts.max()) + int(value.counts.min())) / 2
+        for place, count in np.ndenumerate(value.counts):
+            color = "white" if count > middle else INK
+            axes.text(place[1], place[0], str(count), ha="center", va="center", color=color)
+    axes.figure.colorbar(image, ax=axes, label="records")
