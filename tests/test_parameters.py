@@ -1,0 +1,153 @@
+"""A question's form is read off its fields and its documentation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from privod.privacy import AddRemove, Adjacency, Number
+from privod.queries.catalog import QUERIES
+from privod.queries.histogram import Histogram
+from privod.queries.parameters import Parameter, parameters_of, promise_of
+from privod.queries.query import Query
+
+
+@dataclass(frozen=True, kw_only=True)
+class Everything(Query[int]):  # never asked, so what it would answer is left out
+    """Is everything of every kind?
+
+    Guarantee
+    ---------
+    None
+    at all.
+
+    Parameters
+    ----------
+    radius, margin : float
+        Two at once.
+    mode : str
+        First line.
+
+        Second paragraph.
+
+    Notes
+    -----
+    Not a parameter : at all
+        No.
+    """
+
+    name: ClassVar[str] = "everything-1"
+    radius: float
+    margin: float | None = None
+    mode: Literal["fast", "slow"] = "fast"
+    column: str = "age"
+    label: str = ""
+    tags: tuple[str, ...] = ()
+    point: tuple[float, ...] = (1.0, 2.0)
+    points: tuple[tuple[float, ...], ...] = ()
+    exactly: Number = "1/3"
+    whole: int | None = 3
+    truth: bool = False
+    adjacency: Adjacency = AddRemove()
+    anything: Any = None
+
+
+def by_name(kind: Any) -> dict[str, Parameter]:
+    return {parameter.name: parameter for parameter in parameters_of(kind)}
+
+
+def test_the_histogram_says_what_it_needs() -> None:
+    found = by_name(Histogram)
+    assert list(found) == ["columns", "epsilon", "bins", "adjacency"]
+    assert [parameter.kind for parameter in found.values()] == [
+        "columns",
+        "number",
+        "whole",
+        "adjacency",
+    ]
+    assert found["columns"].required
+    assert not found["bins"].required
+    assert found["bins"].default == 10
+    assert found["adjacency"].default == {"name": "add-remove"}
+    assert found["epsilon"].doc == "The privacy loss of the whole histogram, greater than 0."
+    assert promise_of(Histogram).startswith("Protected is every record")
+
+
+def test_every_kind_of_field_has_its_kind() -> None:
+    assert {name: parameter.kind for name, parameter in by_name(Everything).items()} == {
+        "radius": "float",
+        "margin": "float",
+        "mode": "choice",
+        "column": "column",
+        "label": "text",
+        "tags": "texts",
+        "point": "numbers",
+        "points": "records",
+        "exactly": "number",
+        "whole": "whole",
+        "truth": "truth",
+        "adjacency": "adjacency",
+        "anything": "json",
+    }
+
+
+def test_documentation_is_found_for_names_given_together_and_over_paragraphs() -> None:
+    found = by_name(Everything)
+    assert found["radius"].doc == found["margin"].doc == "Two at once."
+    assert found["mode"].doc == "First line. Second paragraph."
+    assert found["mode"].choices == ("fast", "slow")
+    assert found["label"].doc == ""
+    everything: Any = Everything  # abstract to the type checker
+    assert promise_of(everything) == "None at all."
+
+
+@pytest.mark.parametrize(
+    ("name", "typed", "value"),
+    [
+        ("radius", "0.5", 0.5),
+        ("radius", "wide", "wide"),
+        ("margin", "", None),
+        ("whole", " 7 ", 7),
+        ("whole", "7.5", "7.5"),
+        ("truth", "on", True),
+        ("truth", "no", False),
+        ("truth", "perhaps", "perhaps"),
+        ("tags", "a, b ,,c", ["a", "b", "c"]),
+        ("tags", ["a, b", "c"], ["a, b", "c"]),
+        ("point", "1, 2.5,x", [1, 2.5, "x"]),
+        ("points", "1, 2\n\n3,4", [[1, 2], [3, 4]]),
+        ("exactly", "1/3", "1/3"),
+        ("adjacency", "replace", "replace"),
+        ("adjacency", '{"name": "replace"}', {"name": "replace"}),
+        ("anything", '{"a": [1]}', {"a": [1]}),
+        ("anything", "{broken", "{broken"),
+    ],
+)
+def test_what_is_typed_is_read(name: str, typed: str | list[str], value: Any) -> None:
+    assert by_name(Everything)[name].read(typed) == value
+
+
+@pytest.mark.parametrize("kind", QUERIES.values(), ids=str)
+def test_every_parameter_in_the_catalog_is_documented(kind: type[Query[Any]]) -> None:
+    assert [parameter.name for parameter in parameters_of(kind) if not parameter.doc] == []
+    assert promise_of(kind)
+
+
+@pytest.mark.parametrize("kind", QUERIES.values(), ids=str)
+def test_every_default_in_the_catalog_is_read_back_from_what_is_written(
+    kind: type[Query[Any]],
+) -> None:
+    for parameter in parameters_of(kind):
+        if not parameter.required:
+            once = parameter.read(parameter.written(parameter.default))
+            assert parameter.read(parameter.written(once)) == once
+
+
+@given(typed=st.text())
+def test_no_text_makes_reading_fail(typed: str) -> None:
+    for parameter in by_name(Everything).values():
+        parameter.read(typed)
