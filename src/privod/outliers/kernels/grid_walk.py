@@ -158,8 +158,12 @@ def walk_dense(
     max_steps: int,
     basic: Ints,
     weighted: Ints,
+    share: Floats,
 ) -> None:
-    """Score each row: steps to the last visited cell, and the sum of counts times steps."""
+    """Score each row: steps to the last visited cell, and the sum of counts times steps.
+
+    `share` says what part of the last cell's count was needed to reach `n_neighbors`.
+    """
     n_rows, n_axes = points.shape
     place = np.empty(n_axes)
     own = np.empty(n_axes, np.int64)
@@ -193,6 +197,7 @@ def walk_dense(
         if not on_border and seen >= n_neighbors:
             basic[row] = 0  # the own cell comes first and is enough: most inliers end here
             weighted[row] = 0
+            share[row] = n_neighbors / seen
             continue
 
         for axis in range(n_axes - 1, -1, -1):
@@ -210,6 +215,7 @@ def walk_dense(
         seen = 0
         total = 0
         last_steps = 0
+        share[row] = 1.0
         walked = 0
         inner = -1.0
         width = min(1.0, 6.0 / n_axes)
@@ -245,6 +251,7 @@ def walk_dense(
                 seen += count
                 total += count * last_steps
                 if seen >= n_neighbors:
+                    share[row] = (n_neighbors - (seen - count)) / count
                     break
                 size -= 1
                 shell_distance[0] = shell_distance[size]
@@ -255,7 +262,9 @@ def walk_dense(
                 break
             walked += found
             aim = max(FIRST_SHELL, walked // 2)
-            if found < aim // 2:
+            if found == 0:
+                width *= 4.0
+            elif found < aim // 2:
                 width *= 1.5
             elif found > 2 * aim:
                 width *= 0.7

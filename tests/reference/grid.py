@@ -1,0 +1,69 @@
+"""The grid's rule the slow and obvious way: list every cell, sort, add up [Rauch, Algorithm 1]."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["cell_of", "counts_of", "score"]
+
+Floats = NDArray[np.float64]
+
+
+def cell_of(point: Floats, lows: Floats, scales: Floats, cells_per_axis: int) -> tuple[int, ...]:
+    """The cell a point lies in; what falls outside the range is clipped."""
+    places = ((float(x) - low) * scale for x, low, scale in zip(point, lows, scales, strict=True))
+    return tuple(int(min(max(place, 0.0), cells_per_axis - 1)) for place in places)
+
+
+def counts_of(
+    points: Floats, lows: Floats, scales: Floats, cells_per_axis: int
+) -> dict[tuple[int, ...], int]:
+    """How many points each occupied cell holds."""
+    counts: dict[tuple[int, ...], int] = {}
+    for point in points:
+        cell = cell_of(point, lows, scales, cells_per_axis)
+        counts[cell] = counts.get(cell, 0) + 1
+    return counts
+
+
+def score(
+    point: Floats,
+    lows: Floats,
+    scales: Floats,
+    cells_per_axis: int,
+    counts: dict[tuple[int, ...], int],
+    n_neighbors: int,
+    max_steps: int,
+) -> tuple[int, int, float]:
+    """Basic and weighted score in steps, and the share of the last count that was needed, over a sorted list of all cells within `max_steps`."""
+    own = cell_of(point, lows, scales, cells_per_axis)
+    place = [
+        min(max((float(x) - low) * scale, 0.0), float(cells_per_axis))
+        for x, low, scale in zip(point, lows, scales, strict=True)
+    ]
+
+    def distance(cell: tuple[int, ...]) -> float:
+        total = 0.0
+        for axis, where in enumerate(place):
+            total += abs(where - (cell[axis] + 0.5))
+        return total
+
+    def steps(cell: tuple[int, ...]) -> int:
+        return sum(abs(a - b) for a, b in zip(cell, own, strict=True))
+
+    every = itertools.product(range(cells_per_axis), repeat=len(place))
+    within = [cell for cell in every if steps(cell) <= max_steps]
+    seen = total = last = 0
+    share = 1.0
+    for cell in sorted(within, key=lambda cell: (distance(cell), cell)):
+        count = counts.get(cell, 0)
+        seen += count
+        total += count * steps(cell)
+        last = steps(cell)
+        if seen >= n_neighbors:
+            share = (n_neighbors - (seen - count)) / count
+            break
+    return last, total, share

@@ -1,0 +1,198 @@
+"""The grid, its counts and its walk, against the slow twin in reference/grid.py."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from reference import grid as slow
+
+from privod.data import Numeric
+from privod.errors import InvalidParameter
+from privod.outliers.grid import Grid, OccupiedCells, neighbor_scores
+
+Floats = NDArray[np.float64]
+
+
+def unit_grid(n_axes: int, cells_per_axis: int) -> Grid:
+    """A grid whose cells have side 1, so that places can be written in eighths of a cell."""
+    columns = tuple(Numeric(f"x{axis}", 0, cells_per_axis) for axis in range(n_axes))
+    return Grid(columns, cells_per_axis)
+
+
+def slow_scores(
+    grid: Grid,
+    counts: dict[tuple[int, ...], int],
+    points: Floats,
+    n_neighbors: int,
+    depth: Fraction | None,
+) -> tuple[list[float], list[float], list[float]]:
+    b = grid.cells_per_axis
+    ones = np.ones(grid.n_axes)
+    steps = grid.max_steps(depth)
+    scores = [slow.score(y, 0 * ones, ones, b, counts, n_neighbors, steps) for y in points]
+    return (
+        [basic / b for basic, _, _ in scores],
+        [weighted / b for _, weighted, _ in scores],
+        [(basic + share) / b for basic, _, share in scores],
+    )
+
+
+@st.composite
+def situations(
+    draw: st.DrawFn,
+) -> tuple[Grid, Floats, Floats, NDArray[np.int64], int, Fraction | None]:
+    n_axes = draw(st.integers(1, 4))
+    b = draw(st.integers(2, 6 if n_axes < 4 else 3))
+    seed = draw(st.integers(0, 2**32 - 1))
+    rng = np.random.default_rng(seed)
+    on_eighths = draw(st.booleans())  # borders and exact ties are then common
+
+    def places(n: int) -> Floats:
+        if on_eighths:
+            return rng.integers(-8, 8 * b + 8, (n, n_axes)) / 8.0
+        return rng.random((n, n_axes)) * 1.2 * b - 0.1 * b
+
+    points = places(draw(st.integers(0, 40)))
+    noise = rng.integers(-3, 4, b**n_axes) * draw(st.integers(0, 1))
+    depth = draw(st.none() | st.fractions(0, 3, max_denominator=6))
+    n_neighbors = draw(st.integers(1, 9))
+    return unit_grid(n_axes, b), points, places(4), noise, n_neighbors, depth
+
+
+@settings(max_examples=150, deadline=None)
+@given(situations())
+def test_counts_and_walks_equal_the_slow_twins(
+    situation: tuple[Grid, Floats, Floats, NDArray[np.int64], int, Fraction | None],
+) -> None:
+    grid, points, asked, noise, n_neighbors, depth = situation
+    ones = np.ones(grid.n_axes)
+    occupied = slow.counts_of(points, 0 * ones, ones, grid.cells_per_axis)
+    cells = list(itertools.product(range(grid.cells_per_axis), repeat=grid.n_axes))
+
+    counts = grid.all_counts(points)
+    assert counts.tolist() == [occupied.get(cell, 0) for cell in cells]
+    some = grid.occupied_counts(points)
+    assert list(map(tuple, some.cells.tolist())) == sorted(occupied)
+    assert some.counts.tolist() == [occupied[cell] for cell in sorted(occupied)]
+
+    blurred = counts + noise
+    by_cell = dict(zip(cells, blurred.tolist(), strict=True))
+    walked = grid.walk(blurred, asked, n_neighbors, depth)
+    expected = slow_scores(grid, by_cell, asked, n_neighbors, depth)
+    assert (walked.basic.tolist(), walked.weighted.tolist()) == expected[:2]
+    assert walked.graded.tolist() == expected[2]
+
+    walked = grid.walk_some(some, asked, n_neighbors, depth)
+    expected = slow_scores(grid, occupied, asked, n_neighbors, depth)
+    assert (walked.basic.tolist(), walked.weighted.tolist()) == expected[:2]
+    assert walked.graded.tolist() == expected[2]
+
+
+def test_a_walk_of_many_shells_in_six_dimensions_equals_the_slow_twin() -> None:
+    grid = unit_grid(6, 4)
+    rng = np.random.default_rng(3)
+    blurred = rng.integers(-2, 3, grid.n_cells)
+    cells = list(itertools.product(range(4), repeat=6))
+    by_cell = dict(zip(cells, blurred.tolist(), strict=True))
+    asked = np.vstack([rng.random((6, 6)) * 4, np.full((1, 6), 0.5), np.full((1, 6), 2.0)])
+    walked = grid.walk(blurred, asked, 60)
+    assert walked.weighted.tolist() == slow_scores(grid, by_cell, asked, 60, None)[1]
+    assert walked.basic.tolist() == slow_scores(grid, by_cell, asked, 60, None)[0]
+
+
+def test_more_ties_than_one_shell_holds_are_walked_in_order_of_index() -> None:
+    grid = unit_grid(13, 2)  # from the middle all 8192 cells are equally far
+    counts = np.zeros(grid.n_cells, dtype=np.int64)
+    counts[[7000, 8000]] = 1, 1
+    counts[5] = -1
+    middle = np.ones((1, 13))
+    walked = grid.walk(counts, middle, 1)
+    own = grid.cells_of(middle)[0]
+    last = grid.cells_at(np.array([8000]))[0]
+    assert walked.basic[0] == np.abs(own - last).sum() / 2
+
+
+def test_thirty_columns_and_ten_to_the_thirty_cells_are_no_trouble() -> None:
+    columns = tuple(Numeric(f"x{axis}", -1, 1) for axis in range(30))
+    grid = Grid(columns, 10)
+    rng = np.random.default_rng(1)
+    points = np.repeat(rng.uniform(-1, 1, (40, 30)), 5, axis=0)
+    some = grid.occupied_counts(points)
+    assert grid.n_cells == 10**30
+    assert sorted(some.counts.tolist()) == [5] * 40
+    assert some.cells.tolist() == sorted(map(list, grid.cells_of(points[::5]).tolist()))
+    scores = grid.walk_some(some, points[:7], n_neighbors=5)
+    assert scores.basic.tolist() == [0.0] * 7
+    assert scores.graded.tolist() == [0.1] * 7
+
+
+def test_outside_the_range_is_clipped_to_the_outermost_cells() -> None:
+    grid = Grid((Numeric("x", 0, 1), Numeric("y", -5, 5)), 4)
+    far = np.array([[-1e300, 1e300], [1e300, -1e300], [1.0, 5.0], [0.0, -5.0]])
+    assert grid.cells_of(far).tolist() == [[0, 3], [3, 0], [3, 3], [0, 0]]
+    assert grid.all_counts(far).sum() == 4
+
+
+def test_no_range_is_too_narrow() -> None:
+    grid = Grid((Numeric("x", 0.0, 5e-324),), 3)
+    points = np.array([[0.0], [5e-324]])
+    assert grid.all_counts(points).sum() == 2
+    assert np.isfinite(grid.walk(grid.all_counts(points), points, 1).basic).all()
+
+
+def test_an_empty_reference_scores_everybody_alike_far() -> None:
+    grid = unit_grid(2, 4)
+    nothing = np.empty((0, 2))
+    asked = np.array([[0.3, 0.4], [3.6, 3.7]])
+    dense = grid.walk(grid.all_counts(nothing), asked, 3)
+    sparse = grid.walk_some(grid.occupied_counts(nothing), asked, 3)
+    assert dense.basic.tolist() == sparse.basic.tolist() == [1.5, 1.5]
+
+
+def test_big_tables_are_counted_by_several_threads_alike() -> None:
+    grid = unit_grid(3, 5)
+    points = np.random.default_rng(0).random((450_001, 3)) * 5
+    cells = grid.cells_of(points).astype(np.int64)
+    ids = (cells[:, 0] * 5 + cells[:, 1]) * 5 + cells[:, 2]
+    assert grid.all_counts(points).tolist() == np.bincount(ids, minlength=125).tolist()
+    some = grid.occupied_counts(points)
+    assert some.counts.tolist() == np.bincount(ids, minlength=125).tolist()
+
+
+def test_centers_and_offsets_are_in_the_columns_own_units() -> None:
+    grid = Grid((Numeric("x", 10, 20), Numeric("y", 0, 1)), 5)
+    cells = np.array([[0, 0], [4, 2]], dtype=np.int32)
+    np.testing.assert_allclose(grid.centers_of(cells), [[11, 0.1], [19, 0.5]])
+    assert grid.off_center(grid.centers_of(cells)).max() < 1e-12
+    np.testing.assert_allclose(grid.off_center(np.array([[12.0, 0.2]])), [0.2])
+
+
+def test_baselines_are_the_distances_to_the_nearest_records() -> None:
+    rng = np.random.default_rng(5)
+    reference, asked = rng.random((30, 3)), rng.random((6, 3))
+    by_hand = np.sort(np.linalg.norm(asked[:, None] - reference[None], axis=2), axis=1)
+    scores = neighbor_scores(reference, asked, 4)
+    np.testing.assert_allclose(scores.basic, by_hand[:, 3])
+    np.testing.assert_allclose(scores.weighted, by_hand[:, :4].sum(axis=1))
+    np.testing.assert_allclose(neighbor_scores(reference[:2], asked, 9).basic.shape, (6,))
+
+
+@pytest.mark.parametrize("cells_per_axis", [1, 0, -3, True, 2.5, 10**7])
+def test_a_grid_needs_a_sensible_number_of_cells(cells_per_axis: int) -> None:
+    with pytest.raises(InvalidParameter, match="cells_per_axis must be at "):
+        Grid((Numeric("x", 0, 1),), cells_per_axis)
+
+
+def test_weights_are_added_up_over_every_visited_cell() -> None:
+    grid = unit_grid(1, 4)
+    some = OccupiedCells(np.array([[0], [3]], dtype=np.int32), np.array([2, 4]))
+    scores = grid.walk_some(some, np.array([[0.5]]), 5)
+    assert scores.basic.tolist() == [0.75]
+    assert scores.weighted.tolist() == [4 * 0.75]
+    assert scores.graded.tolist() == [0.75 + 0.25 * 3 / 4]  # 3 of the last cell's 4 were needed
