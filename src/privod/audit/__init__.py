@@ -1,1 +1,15 @@
+"""Try to catch a mechanism breaking its promise."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from privod.audit import histogram
+from privod.audit.game import Game, Reading, Verdict, fineness, play
+
+__all__ = ["GAMES", "Game", "Reading", "Verdict", "fineness", "play"]
+
+GAMES: dict[str, Callable[[], tuple[Game, ...]]] = {
+    "histogram-1": histogram.games,
+}
+"""The name of a query to its games: the worst pairs of adjacent tables we know."""

@@ -1,0 +1,203 @@
+"""The distinguishing game: try to catch a question breaking its promise, from outside.
+
+Ask the question many times of two adjacent tables. On one half of the runs look for the event whose
+odds differ most; on the other half bound those odds with certainty. If even the lower bound passes
+exp(epsilon), the promise is broken. The game sees what sampling can see: events of 1e-21 it cannot,
+so coins that rare have tests of their exact probabilities instead (docs/proofs/coins.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import beta
+
+from privod.data import Table
+from privod.errors import InvalidParameter
+from privod.mechanisms import Randomness, secure
+from privod.privacy import Loss, decimal_text
+from privod.progress import track
+from privod.queries.query import Query
+
+__all__ = ["DOUBT", "Game", "Reading", "Verdict", "fineness", "play"]
+
+DOUBT = 1e-6
+"""How likely an honest question may be called a liar, per game."""
+
+MOST_EVENTS = 400  # thresholds tried per reading; the two halves keep the choice honest
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A number read off a released value, and what it is called."""
+
+    name: str
+    read: Callable[[Any], float]
+
+
+@dataclass(frozen=True)
+class Game:
+    """A question, two adjacent tables that it should find hardest to blur, and where to look."""
+
+    query: Query[Any]
+    left: Table
+    right: Table
+    readings: tuple[Reading, ...]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was claimed, what was caught, and by which event.
+
+    Parameters
+    ----------
+    question : str
+        The query's name.
+    adjacency : str
+        Under which adjacency the two tables are adjacent.
+    claimed : Loss
+        The promise.
+    caught : float
+        An epsilon that the question surely spends, up to `DOUBT`; at most the claimed one if the
+        promise holds.
+    event : str
+        The event that told the tables apart best.
+    runs : int
+        How often the question was asked of each table.
+    """
+
+    question: str
+    adjacency: str
+    claimed: Loss
+    caught: float
+    event: str
+    runs: int
+
+    @property
+    def holds(self) -> bool:
+        """Whether the promise survived."""
+        return self.caught <= float(self.claimed.epsilon)
+
+    def sentence(self) -> str:
+        """The verdict in words."""
+        outcome = "holds" if self.holds else "IS BROKEN"
+        return (
+            f"{self.question} under {self.adjacency}: claimed epsilon"
+            f" {decimal_text(self.claimed.epsilon)}, caught {self.caught:.3f} by"
+            f" '{self.event}' in {self.runs} runs each: the promise {outcome}."
+        )
+
+
+def fineness(number: float) -> float:
+    """How many binary places a number needs; noise from floats gives itself away by them."""
+    return float(number).as_integer_ratio()[1].bit_length() - 1
+
+
+def play(game: Game, runs: int, randomness: Randomness | None = None) -> Verdict:
+    """Play one game and say what was caught."""
+    if runs < 100:
+        raise InvalidParameter("runs", "must be at least 100", runs, "Try 20000.")
+    source = randomness if randomness is not None else secure()
+    guarantee = game.query.guarantee()
+    samples = [_sample(game, table, runs, source) for table in (game.left, game.right)]
+    choice = [half[:, : runs // 2] for half in samples]
+    proof = [half[:, runs // 2 :] for half in samples]
+    event = _most_telling(choice, float(guarantee.loss.delta))
+    hits = [event.hits(half) for half in proof]
+    caught = _epsilon(
+        hits[event.likelier],
+        hits[1 - event.likelier],
+        proof[0].shape[1],
+        DOUBT,
+        float(guarantee.loss.delta),
+    )
+    reading = game.readings[event.reading].name
+    side = ("left", "right")[event.likelier]
+    return Verdict(
+        question=game.query.name,
+        adjacency=guarantee.adjacency.name,
+        claimed=guarantee.loss,
+        caught=max(0.0, float(caught)),
+        event=f"{reading} {event.relation} {event.threshold:g}, likelier on the {side}",
+        runs=runs,
+    )
+
+
+def _sample(game: Game, table: Table, runs: int, randomness: Randomness) -> Floats:
+    sample = np.empty((len(game.readings), runs))
+    for run in track(range(runs), f"asking {game.query.name}"):
+        value = game.query.answer(table, randomness).value
+        for place, reading in enumerate(game.readings):
+            sample[place, run] = reading.read(value)
+    return sample
+
+
+@dataclass(frozen=True)
+class _Event:
+    reading: int
+    relation: str
+    threshold: float
+    likelier: int
+
+    def hits(self, sample: Floats) -> int:
+        values = sample[self.reading]
+        if self.relation == ">=":
+            return int((values >= self.threshold).sum())
+        if self.relation == "<=":
+            return int((values <= self.threshold).sum())
+        return int((values == self.threshold).sum())
+
+
+def _most_telling(halves: list[Floats], delta: float) -> _Event:
+    """The event whose odds ratio has the highest lower bound on these runs."""
+    best, best_epsilon = _Event(0, ">=", -math.inf, 0), -math.inf
+    runs = halves[0].shape[1]
+    for reading in range(len(halves[0])):
+        for relation in (">=", "<=", "="):
+            thresholds = _thresholds(np.concatenate([half[reading] for half in halves]))
+            hits = [_hits(half[reading], relation, thresholds) for half in halves]
+            for likelier in (0, 1):
+                epsilons = _epsilon(hits[likelier], hits[1 - likelier], runs, DOUBT, delta)
+                place = int(np.argmax(epsilons))
+                if epsilons[place] > best_epsilon:
+                    best_epsilon = float(epsilons[place])
+                    best = _Event(reading, relation, float(thresholds[place]), likelier)
+    return best
+
+
+def _thresholds(values: Floats) -> Floats:
+    distinct = np.unique(values)
+    if len(distinct) <= MOST_EVENTS:
+        return distinct
+    return np.asarray(distinct[np.linspace(0, len(distinct) - 1, MOST_EVENTS).astype(int)])
+
+
+def _hits(values: Floats, relation: str, thresholds: Floats) -> NDArray[np.int64]:
+    ordered = np.sort(values)
+    below = np.searchsorted(ordered, thresholds, side="left")
+    upto = np.searchsorted(ordered, thresholds, side="right")
+    hits = {">=": len(values) - below, "<=": upto, "=": upto - below}[relation]
+    return np.asarray(hits, dtype=np.int64)
+
+
+def _epsilon(
+    likelier: int | NDArray[np.int64],
+    rarer: int | NDArray[np.int64],
+    runs: int,
+    doubt: float,
+    delta: float,
+) -> Floats:
+    """A lower bound of ln((p - delta) / q) from hits [Clopper and Pearson 1934], both sides."""
+    k, m = np.asarray(likelier, dtype=float), np.asarray(rarer, dtype=float)
+    low = np.where(k > 0, beta.ppf(doubt / 2, np.maximum(k, 1), runs - k + 1), 0.0)
+    high = np.where(m < runs, beta.ppf(1 - doubt / 2, m + 1, np.maximum(runs - m, 1)), 1.0)
+    gap = np.maximum(low - delta, 0.0)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(gap) - np.log(high))

@@ -1,0 +1,165 @@
+"""What every question must do, run over the whole catalog.
+
+A question added to the catalog is held to this without another line of test: its promise needs no
+data, it survives JSON, its release says what it promised, it never fails because of rows, the audit
+does not catch it, and it has a proof page, a picture, a sentence and documented parameters.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from privod.audit import GAMES, play
+from privod.data import Categorical, Domain, Numeric, Table
+from privod.data.examples import BREAST_CANCER
+from privod.mechanisms import secure, seeded
+from privod.pictures import PICTURES, draw, svg
+from privod.privacy import Guarantee
+from privod.queries.catalog import QUERIES, query_from_json, release_from_json
+from privod.queries.parameters import parameters_of
+from privod.queries.query import Query, canonical_json
+
+PROOFS = Path(__file__).parent.parent / "docs" / "proofs"
+AUDIT_RUNS = 1500
+
+SMALL = Domain(
+    (
+        Numeric("height", 0, 10),
+        Numeric("weight", -5, 5),
+        Categorical("group", ("x", "y", "z")),
+        Categorical("grade", (1, 2)),
+    )
+)
+
+EXAMPLES: list[Query[Any]] = [
+    example
+    for domain in (SMALL, BREAST_CANCER)
+    for kind in QUERIES.values()
+    for example in kind.examples(domain)
+]
+
+every_kind = pytest.mark.parametrize("kind", QUERIES.values(), ids=QUERIES)
+every_example = pytest.mark.parametrize(
+    "query", EXAMPLES, ids=[f"{place}-{query.name}" for place, query in enumerate(EXAMPLES)]
+)
+small_examples = [example for kind in QUERIES.values() for example in kind.examples(SMALL)]
+
+
+def table_of(heights: list[float], weights: list[float], groups: list[str]) -> Table:
+    """A table of the small domain; the lists are cut to the shortest."""
+    size = min(len(heights), len(weights), len(groups))
+    grades = [1 + place % 2 for place in range(size)]
+    return Table(
+        SMALL,
+        {
+            "height": np.array(heights[:size], dtype=float),
+            "weight": np.array(weights[:size], dtype=float),
+            "group": groups[:size],
+            "grade": grades,
+        },
+    )
+
+
+numbers = st.one_of(st.floats(), st.sampled_from([0.0, 5.0, 5.0, 10.0, -5.0]))
+tables = st.builds(
+    table_of,
+    st.lists(numbers, max_size=30),
+    st.lists(numbers, max_size=30),
+    st.lists(st.sampled_from(["x", "y", "z", "?"]), max_size=30),
+)
+
+
+@every_kind
+def test_its_name_is_versioned_and_its_question_is_a_sentence(kind: type[Query[Any]]) -> None:
+    stem, _, version = kind.name.rpartition("-")
+    assert stem
+    assert version.isdigit()
+    assert kind.question.endswith("?")
+
+
+@every_kind
+def test_it_has_an_example_for_the_sample_data(kind: type[Query[Any]]) -> None:
+    assert kind.examples(BREAST_CANCER)
+
+
+@every_example
+def test_its_promise_needs_no_data(query: Query[Any]) -> None:
+    guarantee = query.guarantee()
+    assert isinstance(guarantee, Guarantee)
+    assert guarantee.loss.epsilon > 0
+    assert guarantee.sentence().endswith(".")
+
+
+@every_example
+def test_it_survives_json(query: Query[Any]) -> None:
+    text = canonical_json(query.to_json())
+    again = query_from_json(json.loads(text))
+    assert again == query
+    assert hash(again) == hash(query)
+    assert again.guarantee() == query.guarantee()
+    assert canonical_json(again.to_json()) == text
+
+
+@pytest.mark.parametrize("query", small_examples, ids=lambda query: query.name)
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(table=tables)
+def test_it_never_fails_because_of_rows(query: Query[Any], table: Table) -> None:
+    query.check(SMALL)
+    release = query.answer(table, seeded(1))
+    assert release.guarantee == query.guarantee()
+
+
+@pytest.mark.parametrize("query", small_examples, ids=lambda query: query.name)
+def test_its_release_says_what_it_promised_and_survives_json(query: Query[Any]) -> None:
+    table = table_of([1.0, 2.0, 2.0, 9.0], [0.0, 1.0, 1.0, -4.0], ["x", "x", "y", "z"])
+    release = query.answer(table, secure())
+    assert release.query == query
+    assert release.guarantee == query.guarantee()
+    assert not release.seeded
+    data = json.loads(json.dumps(release.to_json(), allow_nan=False))
+    again = release_from_json(data)
+    assert again.to_json() == release.to_json()
+    assert again.sentence() == release.sentence()
+
+
+@pytest.mark.parametrize("query", small_examples, ids=lambda query: query.name)
+def test_a_seeded_release_is_marked(query: Query[Any]) -> None:
+    assert query.answer(table_of([], [], []), seeded(3)).seeded
+
+
+@pytest.mark.parametrize("query", small_examples, ids=lambda query: query.name)
+def test_it_has_a_picture_and_a_sentence_even_of_no_rows(query: Query[Any]) -> None:
+    release = query.answer(table_of([], [], []), seeded(5))
+    sentence = release.sentence()
+    assert sentence[0].isupper()
+    assert sentence.endswith(".")
+    assert query.name in PICTURES
+    assert svg(draw(release)).lstrip().startswith(b"<?xml")
+
+
+@every_kind
+def test_it_has_a_proof_page(kind: type[Query[Any]]) -> None:
+    page = PROOFS / f"{kind.__module__.rpartition('.')[2]}.md"
+    assert page.is_file()
+    assert kind.name in page.read_text()
+
+
+@every_kind
+def test_each_parameter_is_documented_once(kind: type[Query[Any]]) -> None:
+    parameters = parameters_of(kind)
+    assert parameters
+    assert all(parameter.doc for parameter in parameters)
+    assert "Guarantee" in (kind.__doc__ or "")
+
+
+@every_kind
+def test_the_worst_adjacent_pair_stays_within_the_promise(kind: type[Query[Any]]) -> None:
+    for game in GAMES[kind.name]():
+        assert play(game, AUDIT_RUNS).holds
