@@ -1,0 +1,129 @@
+"""Does one value stand out in a population, seen from that value: Grubbs, LOF and histogram.
+
+Every rule takes sums over the population, or the members nearest to the value, and depends on the
+multiset of values alone: neither on the order of rows nor on the path that led to the population.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+__all__ = [
+    "GRUBBS",
+    "HISTOGRAM",
+    "LOCAL_OUTLIER_FACTOR",
+    "grubbs_stands_out",
+    "histogram_stands_out",
+    "local_outlier_factor",
+]
+
+GRUBBS, LOCAL_OUTLIER_FACTOR, HISTOGRAM = 0, 1, 2
+
+Floats = NDArray[np.float64]
+
+EMPTY_REACH = 1e-10  # scikit-learn adds it to a mean reach of 0, so that duplicates have a density
+
+
+@njit(cache=True, nogil=True, inline="always")
+def grubbs_stands_out(size: int, total: float, squares: float, critical: Floats) -> bool:
+    """Grubbs' two-sided test at the value, from sums of deviations from that very value.
+
+    `critical[n]` is the squared critical value for n members; below 3 members nothing stands out.
+    """
+    if size < 3:
+        return False
+    spread = squares - total * total / size  # (n - 1) times the variance
+    distance = total / size  # the mean, seen from the value
+    return distance * distance * (size - 1) > critical[size] * spread and spread > 0.0
+
+
+@njit(cache=True, nogil=True)
+def local_outlier_factor(
+    values: Floats,
+    middle: int,
+    count: int,
+    n_neighbors: int,
+    starts: NDArray[np.int64],
+    far: Floats,
+) -> float:
+    """The factor of values[middle], all in ascending order [Breunig 2000].
+
+    `values[:count]` must hold the whole population, or at least the 3 * n_neighbors members on
+    either side of the middle. A member's neighbors are its n_neighbors nearest others; if two lie
+    equally far and only one fits, the lower one does. `starts` and `far` are room to work in.
+    """
+    k = n_neighbors
+    first = max(0, middle - 2 * k)
+    last = min(count - 1, middle + 2 * k)
+    start = 0
+    for place in range(first, last + 1):
+        # The k nearest others of a sorted value and itself are k + 1 consecutive values.
+        start = min(max(start, place - k), count - 1 - k)
+        value = values[place]
+        while (
+            start < place
+            and start + k + 1 < count
+            and values[start + k + 1] - value < value - values[start]
+        ):
+            start += 1
+        starts[place] = start
+        far[place] = max(value - values[start], values[start + k] - value)
+    around = 0.0
+    own = 0.0
+    for place in range(starts[middle], starts[middle] + k + 1):
+        value = values[place]
+        start = starts[place]
+        reach = 0.0
+        for other in range(start, place):
+            reach += max(value - values[other], far[other])
+        for other in range(place + 1, start + k + 1):
+            reach += max(values[other] - value, far[other])
+        density = 1.0 / (reach / k + EMPTY_REACH)
+        if place == middle:
+            own = density
+        else:
+            around += density
+    return around / k / own
+
+
+@njit(cache=True, nogil=True)
+def histogram_stands_out(
+    value: float,
+    low: float,
+    high: float,
+    size: int,
+    share: float,
+    below: Floats,
+    n_below: int,
+    above: Floats,
+    n_above: int,
+) -> bool:
+    """Whether the value's bin, of ceil(sqrt(size)) between low and high, is nearly empty.
+
+    `below` and `above` hold the members nearest to the value, nearest first: all of them, or at
+    least share * size on each side. Counting stops as soon as the bin is known to be full.
+    """
+    full = share * size
+    if full <= 1.0 or not high > low:  # the value's bin holds the value
+        return False
+    bins = math.ceil(math.sqrt(size))
+    scale = bins / (high - low)
+    own = min(math.floor((value - low) * scale), bins - 1)
+    held = 1
+    for place in range(n_below):
+        if min(math.floor((below[place] - low) * scale), bins - 1) != own:
+            break
+        held += 1
+        if held >= full:
+            return False
+    for place in range(n_above):
+        if min(math.floor((above[place] - low) * scale), bins - 1) != own:
+            break
+        held += 1
+        if held >= full:
+            return False
+    return held < full
