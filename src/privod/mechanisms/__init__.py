@@ -1,6 +1,24 @@
 """How an answer is blurred: randomness, exact noise, exact coins, exact choices."""
 
+from privod.mechanisms.coin import bernoulli, bernoulli_exp, damped_logistic, logistic
 from privod.mechanisms.noise import DiscreteLaplace, Geometric
 from privod.mechanisms.randomness import Randomness, secure, seeded
+from privod.mechanisms.rare import count_reaching, distinct
+from privod.mechanisms.selection import ExponentialMechanism, PermuteAndFlip, Top
 
-__all__ = ["DiscreteLaplace", "Geometric", "Randomness", "secure", "seeded"]
+__all__ = [
+    "DiscreteLaplace",
+    "ExponentialMechanism",
+    "Geometric",
+    "PermuteAndFlip",
+    "Randomness",
+    "Top",
+    "bernoulli",
+    "bernoulli_exp",
+    "count_reaching",
+    "damped_logistic",
+    "distinct",
+    "logistic",
+    "secure",
+    "seeded",
+]

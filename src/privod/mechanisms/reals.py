@@ -109,7 +109,8 @@ def exp_minus(exponent: Fraction, precision: int) -> Enclosure:
     return Enclosure(low, min(high, 1 << working), working).rounded(precision)
 
 
-def powers(exponent: Fraction, count: int, precision: int) -> list[Enclosure]:
+@lru_cache(maxsize=256)
+def powers(exponent: Fraction, count: int, precision: int) -> tuple[Enclosure, ...]:
     """Enclose e^(-j exponent) for j = 0 .. count, each from the one before."""
     working = precision + count.bit_length() + 4
     ratio = exp_minus(exponent, working)
@@ -117,7 +118,7 @@ def powers(exponent: Fraction, count: int, precision: int) -> list[Enclosure]:
     found = [one]
     for _ in range(count):
         found.append(found[-1] * ratio)
-    return [power.rounded(precision) for power in found]
+    return tuple(power.rounded(precision) for power in found)
 
 
 class Uniform:

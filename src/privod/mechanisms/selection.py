@@ -1,0 +1,246 @@
+"""How is one of many candidates chosen in private? A better one is likelier, by an exact law.
+
+`ExponentialMechanism` chooses candidate i with probability proportional to e^(utility_i / scale).
+`PermuteAndFlip` goes through the candidates in random order and takes the first one that passes a
+coin of probability e^(-(best - utility_i) / scale): same loss, never a worse expected utility
+[McKenna and Sheldon 2020]. `Top` chooses several, without repeats, one after another. Utilities are
+integers or fractions; nothing underflows, and the order of candidates does not matter to the law.
+Proofs: docs/proofs/selection.md. The running time depends on the utilities, so it must stay hidden.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privod.errors import InvalidData, InvalidParameter
+from privod.mechanisms.coin import bernoulli_exp
+from privod.mechanisms.ladder import Ladder
+from privod.mechanisms.noise import Geometric
+from privod.mechanisms.randomness import Randomness
+from privod.privacy import Loss, Number, positive
+
+__all__ = ["ExponentialMechanism", "PermuteAndFlip", "Top", "Utilities"]
+
+Utilities = NDArray[Any] | Sequence[int | Fraction]
+"""Integers (an array or a sequence) or fractions (a sequence), one for each candidate."""
+
+LARGEST_UTILITY = 2**61  # so that a difference of two fits 64 bits
+LARGEST_TOTAL = 2**62  # candidates, counted with their multiplicities
+BLOCK = 1 << 17  # candidates at a time, so that memory stays flat
+WALKED = 256  # candidates tried one by one, in the time that a million take at once
+
+
+@dataclass(frozen=True)
+class _Choice(ABC):
+    """A choice whose law depends on differences of utilities divided by a scale."""
+
+    scale: Fraction
+    monotone: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", Geometric(self.scale).scale)
+
+    def loss(self, sensitivity: Number) -> Loss:
+        """What one choice loses when no utility changes by more than `sensitivity`."""
+        changes = 1 if self.monotone else 2  # the chosen one falls while the others rise
+        return Loss(changes * positive(sensitivity, "sensitivity") / self.scale)
+
+    def choose(self, utilities: Utilities, randomness: Randomness) -> int:
+        """Return the index of the chosen candidate."""
+        return self._peel(*_whole(utilities, self.scale), 1, randomness)[0]
+
+    @abstractmethod
+    def _peel(
+        self, utilities: NDArray[np.int64], scale: Fraction, n_chosen: int, randomness: Randomness
+    ) -> list[int]:
+        """Choose, set the chosen one aside, choose again."""
+
+
+@dataclass(frozen=True)
+class ExponentialMechanism(_Choice):
+    """Choose candidate i with probability proportional to e^(utility_i / scale), exactly.
+
+    Guarantee
+    ---------
+    If no utility changes by more than `sensitivity` between adjacent data sets, a choice loses
+    epsilon = 2 sensitivity / scale; half of it if `monotone`.
+
+    Parameters
+    ----------
+    scale : number
+        Between 1/10^9 and 2^40, read as an exact fraction.
+    monotone : bool
+        Whether it is proved that between adjacent data sets either no utility rises or none falls.
+    """
+
+    @classmethod
+    def for_loss(
+        cls, epsilon: Number, sensitivity: Number, *, monotone: bool = False
+    ) -> ExponentialMechanism:
+        """The choice that loses exactly `epsilon`."""
+        return cls(_scale_for(epsilon, sensitivity, monotone), monotone)
+
+    def choose_group(
+        self, utilities: Utilities, multiplicities: NDArray[Any], randomness: Randomness
+    ) -> int:
+        """Return the group of the chosen candidate; group g stands for multiplicities[g] of them.
+
+        The candidate itself is then any of the group, such as `randomness.below(multiplicity)`.
+        """
+        values, scale = _whole(utilities, self.scale)
+        return Ladder(values, scale, _checked(multiplicities, values)).draw(randomness)
+
+    def _peel(
+        self, utilities: NDArray[np.int64], scale: Fraction, n_chosen: int, randomness: Randomness
+    ) -> list[int]:
+        ladder = Ladder(utilities, scale)
+        chosen = [ladder.draw(randomness)]
+        while len(chosen) < n_chosen:
+            ladder.remove(chosen[-1])
+            chosen.append(ladder.draw(randomness))
+        return chosen
+
+
+@dataclass(frozen=True)
+class PermuteAndFlip(_Choice):
+    """In random order, take the first candidate whose coin e^(-(best - utility) / scale) lands.
+
+    Guarantee
+    ---------
+    If no utility changes by more than `sensitivity` between adjacent data sets, a choice loses
+    epsilon = 2 sensitivity / scale; half of it if `monotone`.
+
+    Parameters
+    ----------
+    scale : number
+        Between 1/10^9 and 2^40, read as an exact fraction.
+    monotone : bool
+        Whether it is proved that between adjacent data sets either no utility rises or none falls.
+    """
+
+    @classmethod
+    def for_loss(
+        cls, epsilon: Number, sensitivity: Number, *, monotone: bool = False
+    ) -> PermuteAndFlip:
+        """The choice that loses exactly `epsilon`."""
+        return cls(_scale_for(epsilon, sensitivity, monotone), monotone)
+
+    def _peel(
+        self, utilities: NDArray[np.int64], scale: Fraction, n_chosen: int, randomness: Randomness
+    ) -> list[int]:
+        chosen: list[int] = []
+        while len(chosen) < n_chosen:
+            here = np.delete(utilities, chosen) if chosen else utilities
+            found = _first_to_pass(here, scale, randomness)
+            for earlier in sorted(chosen):  # count the ones set aside back in
+                found += earlier <= found
+            chosen.append(found)
+        return chosen
+
+
+@dataclass(frozen=True)
+class Top:
+    """Choose `n_chosen` different candidates: choose one, set it aside, choose again.
+
+    Guarantee
+    ---------
+    Loses `n_chosen` times what one choice loses.
+
+    Parameters
+    ----------
+    n_chosen : int
+        At least 1.
+    choice : ExponentialMechanism or PermuteAndFlip
+        How each of them is chosen.
+    """
+
+    n_chosen: int
+    choice: ExponentialMechanism | PermuteAndFlip
+
+    def __post_init__(self) -> None:
+        if self.n_chosen < 1:
+            raise InvalidParameter("n_chosen", "must be at least 1", self.n_chosen, "Try 1.")
+
+    def loss(self, sensitivity: Number) -> Loss:
+        """What all choices together lose when no utility changes by more than `sensitivity`."""
+        return self.choice.loss(sensitivity) * self.n_chosen
+
+    def choose(self, utilities: Utilities, randomness: Randomness) -> list[int]:
+        """Return the indices of the chosen candidates, in the order they were chosen."""
+        values, scale = _whole(utilities, self.choice.scale)
+        if self.n_chosen > values.size:
+            rule = f"must be at most the number of candidates, {values.size}"
+            raise InvalidParameter("n_chosen", rule, self.n_chosen, "Choose fewer.")
+        return self.choice._peel(values, scale, self.n_chosen, randomness)
+
+
+def _first_to_pass(utilities: NDArray[np.int64], scale: Fraction, randomness: Randomness) -> int:
+    """Walk some way in random order; if none passed so far, flip the coins of all others at once.
+
+    Of those that pass then, each is as likely to come first in the rest of the order.
+    """
+    best = int(utilities.max())
+    failed: dict[int, None] = {}
+    while len(failed) < min(WALKED, utilities.size):
+        candidate = randomness.below(utilities.size)
+        if candidate not in failed:
+            if bernoulli_exp((best - int(utilities[candidate])) / scale, randomness):
+                return candidate
+            failed[candidate] = None
+    places = _all_that_pass(best, utilities, scale, randomness)  # the best is among them
+    places = places[~np.isin(places, list(failed))]
+    return int(places[randomness.below(places.size)])
+
+
+def _all_that_pass(
+    best: int, utilities: NDArray[np.int64], scale: Fraction, randomness: Randomness
+) -> NDArray[np.int64]:
+    """Flip the coin of every candidate and return the places of those that landed."""
+    coins = Geometric(scale)
+    places = []
+    for start in range(0, utilities.size, BLOCK):
+        gaps = best - utilities[start : start + BLOCK]
+        places.append(start + np.flatnonzero(coins.reaches(gaps, randomness)))
+    return np.concatenate(places)
+
+
+def _scale_for(epsilon: Number, sensitivity: Number, monotone: bool) -> Fraction:
+    changes = 1 if monotone else 2
+    return changes * positive(sensitivity, "sensitivity") / positive(epsilon, "epsilon")
+
+
+def _whole(utilities: Utilities, scale: Fraction) -> tuple[NDArray[np.int64], Fraction]:
+    """Utilities as integers, by their common denominator, and the scale in the same unit."""
+    unit = 1
+    if not (isinstance(utilities, np.ndarray) and utilities.dtype.kind in "iu"):
+        utilities, unit = _cleared(utilities)
+    if utilities.ndim != 1 or not utilities.size:
+        raise InvalidData("utilities must be a list of at least one number.")
+    if max(-int(utilities.min()), int(utilities.max())) > LARGEST_UTILITY:
+        raise InvalidData("utilities must lie within 2^61 of 0, in units of their denominator.")
+    return utilities.astype(np.int64, copy=False), Geometric(scale * unit).scale
+
+
+def _cleared(utilities: Utilities) -> tuple[NDArray[Any], int]:
+    values = list(utilities)
+    if not all(isinstance(value, int | Fraction) for value in values):
+        raise InvalidData("utilities must be integers or fractions. Round floats beforehand.")
+    unit = math.lcm(*(value.denominator for value in values))
+    return np.array([int(value * unit) for value in values], dtype=object), unit
+
+
+def _checked(multiplicities: NDArray[Any], values: NDArray[np.int64]) -> NDArray[np.int64]:
+    array = np.asarray(multiplicities)
+    if array.shape != values.shape or array.dtype.kind not in "iu" or int(array.min()) < 1:
+        raise InvalidData("multiplicities must be positive integers, one for each utility.")
+    if array.sum(dtype=np.float64) > LARGEST_TOTAL:  # a factor 2 below what 64 bits hold
+        raise InvalidData("multiplicities must sum to at most 2^62.")
+    return array.astype(np.int64, copy=False)
