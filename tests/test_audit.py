@@ -68,7 +68,7 @@ class ForgetsTheSecondCell(Histogram):
 
 
 @pytest.mark.parametrize("place", [0, 1])
-def test_the_honest_histogram_is_not_caught_and_more_than_half_of_its_loss_is_found(place: int) -> None:
+def test_the_honest_histogram_passes_and_over_half_of_its_loss_is_found(place: int) -> None:
     verdict = play(games()[place], RUNS, seeded(place))
     assert verdict.holds
     assert verdict.caught > 0.5

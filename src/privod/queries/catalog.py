@@ -9,10 +9,20 @@ from privod.privacy import Guarantee
 from privod.queries.histogram import Histogram
 from privod.queries.query import Query, Release
 
-__all__ = ["QUERIES", "query_from_json", "release_from_json"]
+__all__ = ["QUERIES", "kind_of", "query_from_json", "release_from_json"]
 
 QUERIES: dict[str, type[Query[Any]]] = {kind.name: kind for kind in (Histogram,)}
 """Name to query. A name never changes its meaning once a book contains it."""
+
+
+def kind_of(name: str) -> type[Query[Any]]:
+    """The question of that name; a name without its version means the newest version."""
+    if name in QUERIES:
+        return QUERIES[name]
+    versions = [known for known in QUERIES if known.rpartition("-")[0] == name]
+    if not versions:
+        raise NotFound(f"There is no question {name!r}. There are: {', '.join(sorted(QUERIES))}.")
+    return QUERIES[max(versions, key=lambda known: int(known.rpartition("-")[2]))]
 
 
 def query_from_json(data: dict[str, Any]) -> Query[Any]:
@@ -20,11 +30,8 @@ def query_from_json(data: dict[str, Any]) -> Query[Any]:
     if not isinstance(data, dict) or not isinstance(data.get("name"), str):
         way_out = "Write {'name': 'histogram-1', ...}."
         raise InvalidParameter("query", "must have a name", type(data).__name__, way_out)
-    kind = QUERIES.get(data["name"])
-    if kind is None:
-        known = ", ".join(sorted(QUERIES))
-        raise NotFound(f"There is no question {data['name']!r}. There are: {known}.")
-    return kind.from_parameters({key: value for key, value in data.items() if key != "name"})
+    parameters = {key: value for key, value in data.items() if key != "name"}
+    return kind_of(data["name"]).from_parameters(parameters)
 
 
 def release_from_json(data: dict[str, Any]) -> Release[Any]:

@@ -1,0 +1,138 @@
+"""What an analyst does: look at the questions, price one, ask it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from privod.cli.app import DEFAULT_LOCATION, AsJson, At, app, curator_at
+from privod.cli.output import emit, progress_bars, table, words
+from privod.errors import InvalidParameter
+
+__all__ = ["ask", "price", "questions"]
+
+Dataset = Annotated[str, typer.Argument(help="The data set.")]
+Question = Annotated[str, typer.Argument(help="The question's name: see 'privod questions'.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Argument(help="Parameters as NAME=VALUE, such as columns=age,weight epsilon=0.5."),
+]
+
+
+@app.command()
+def questions(
+    name: Annotated[str | None, typer.Argument(help="One question, with its parameters.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the questions that can be asked, or explain one."""
+    from privod.queries.catalog import QUERIES, kind_of
+    from privod.queries.parameters import parameters_of, promise_of
+
+    if name is None:
+        rows = [[kind.name, kind.question] for kind in QUERIES.values()]
+        data = [{"name": row[0], "question": row[1]} for row in rows]
+        emit(data, as_json, table("Questions", ["name", "question"], rows))
+        return
+    kind = kind_of(name)
+    parameters = parameters_of(kind)
+    described = [
+        {"name": each.name, "required": each.required, "default": each.default, "doc": each.doc}
+        for each in parameters
+    ]
+    rows = [
+        [each.name, "required" if each.required else each.written(each.default), each.doc]
+        for each in parameters
+    ]
+    emit(
+        {"name": kind.name, "question": kind.question, "parameters": described},
+        as_json,
+        words(kind.question, "bold"),
+        words(promise_of(kind)),
+        table(kind.name, ["parameter", "default", "meaning"], rows),
+    )
+
+
+def _query(name: str, settings: list[str] | None) -> Any:
+    """Build the question from what was typed."""
+    from privod.queries.catalog import kind_of
+    from privod.queries.parameters import parameters_of
+
+    kind = kind_of(name)
+    known = {parameter.name: parameter for parameter in parameters_of(kind)}
+    given: dict[str, Any] = {}
+    for setting in settings or []:
+        key, equals, text = setting.partition("=")
+        if not equals or key not in known:
+            way_out = f"Write NAME=VALUE with one of {', '.join(known)}."
+            raise InvalidParameter("a parameter", "must be one of the question's", setting, way_out)
+        given[key] = known[key].read(text)
+    return kind.from_parameters(given)
+
+
+@app.command()
+def price(
+    dataset: Dataset,
+    question: Question,
+    settings: Settings = None,
+    at: At = DEFAULT_LOCATION,
+    as_json: AsJson = False,
+) -> None:
+    """Say what a question would cost; looks at no data and charges nothing."""
+    query = _query(question, settings)
+    found = curator_at(at).price(query, dataset)
+    rows = [[charge.adjacency.name, str(charge.loss), str(charge.left)] for charge in found.charges]
+    remark = "It was answered before: asking again is free." if found.already_answered else ""
+    if not found.affordable:
+        remark = "It is over budget."
+    emit(
+        found.to_json(),
+        as_json,
+        words(query.guarantee().sentence()),
+        table("Price", ["book", "cost", "would be left"], rows),
+        words(remark),
+    )
+
+
+@app.command()
+def ask(
+    dataset: Dataset,
+    question: Question,
+    settings: Settings = None,
+    out: Annotated[Path | None, typer.Option(help="Also write the release here, as JSON.")] = None,
+    picture: Annotated[Path | None, typer.Option(help="Also draw it: .svg or .png.")] = None,
+    request_id: Annotated[
+        str | None, typer.Option(help="Your own name for this request; a retry never pays twice.")
+    ] = None,
+    at: At = DEFAULT_LOCATION,
+    as_json: AsJson = False,
+) -> None:
+    """Ask a question: charge its price, then answer."""
+    query = _query(question, settings)
+    if picture is not None and picture.suffix not in (".svg", ".png"):
+        raise InvalidParameter("picture", "must end in .svg or .png", str(picture), "Rename it.")
+    with progress_bars(as_json):
+        answer = curator_at(at).ask(query, dataset, request_id=request_id)
+    release = answer.release
+    if out is not None:
+        out.write_text(json.dumps(release.to_json(), indent=2) + "\n", encoding="utf-8")
+    if picture is not None:
+        from privod import pictures
+
+        write = pictures.svg if picture.suffix == ".svg" else pictures.png
+        picture.write_bytes(write(pictures.draw(release)))
+    paid = "It was answered before and cost nothing." if answer.stored else _paid(answer)
+    emit(
+        {**release.to_json(), "sentence": release.sentence(), "stored": answer.stored},
+        as_json,
+        words(release.sentence(), "bold"),
+        words(release.guarantee.sentence()),
+        words(paid),
+    )
+
+
+def _paid(answer: Any) -> str:
+    charged = "; ".join(f"{charge.loss} to {charge.adjacency.name}" for charge in answer.charges)
+    return f"Charged: {charged}."

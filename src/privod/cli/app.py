@@ -1,0 +1,62 @@
+"""The command line: one app, its common options, and errors without tracebacks."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from privod.cli.output import complain
+from privod.errors import BudgetExceeded, PrivodError
+
+__all__ = ["AsJson", "At", "app", "curator_at", "main"]
+
+LOCATION_VARIABLE = "PRIVOD_AT"
+TOKEN_VARIABLE = "PRIVOD_TOKEN"  # noqa: S105 - the name of a variable, not a secret
+DEFAULT_LOCATION = "privod-curator"
+
+REFUSED, WRONG = 3, 2  # exit codes: over budget; anything else that was asked wrongly
+
+app = typer.Typer(
+    name="privod",
+    help="Ask questions about outliers in private data; every answer comes with its promise.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+At = Annotated[
+    str,
+    typer.Option(
+        "--at",
+        envvar=LOCATION_VARIABLE,
+        help="Where the curator is: a directory, or the address of a server.",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+
+def curator_at(location: str) -> Any:
+    """The curator in a directory, or a client of the one behind an address."""
+    if location.startswith(("http://", "https://")):
+        from privod.client import connect
+
+        return connect(location, os.environ.get(TOKEN_VARIABLE, ""))
+    from privod.curator import Curator
+
+    return Curator.open(location)
+
+
+def main() -> None:
+    """Run the command line; an expected error is one sentence and an exit code."""
+    as_json = "--json" in sys.argv
+    try:
+        app()
+    except PrivodError as problem:
+        complain(str(problem), type(problem).__name__, as_json)
+        sys.exit(REFUSED if isinstance(problem, BudgetExceeded) else WRONG)
+    except BrokenPipeError:
+        sys.stderr.close()  # whoever read us has gone; there is nobody left to tell
+        sys.exit(WRONG)

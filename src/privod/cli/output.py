@@ -1,0 +1,74 @@
+"""What a command prints: words and tables for people, one JSON document for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from privod.progress import listening
+
+__all__ = ["complain", "emit", "progress_bars", "table", "words"]
+
+
+def emit(data: Any, as_json: bool, *shown: Any) -> None:
+    """Print the data as JSON, or what is to be shown of it."""
+    if as_json:
+        sys.stdout.write(json.dumps(data, indent=2, allow_nan=False) + "\n")
+        return
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    for item in shown:
+        console.print(item)
+
+
+def complain(message: str, kind: str, as_json: bool) -> None:
+    """Print an error to the standard error stream."""
+    if as_json:
+        sys.stderr.write(json.dumps({"error": {"kind": kind, "message": message}}) + "\n")
+    else:
+        sys.stderr.write(f"privod: {message}\n")
+
+
+def words(text: str, style: str = "") -> Any:
+    """A paragraph that is printed as it is, whatever brackets it contains."""
+    from rich.text import Text
+
+    return Text(text, style=style)
+
+
+def table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Any:
+    """A table for people; a dash where a list is empty."""
+    from rich.table import Table as RichTable
+
+    drawn = RichTable(title=title, title_justify="left", header_style="bold")
+    for heading in headings:
+        drawn.add_column(heading, overflow="fold")
+    for row in rows:
+        drawn.add_row(*(words(cell) for cell in row))
+    return drawn
+
+
+@contextmanager
+def progress_bars(quiet: bool = False) -> Iterator[None]:
+    """Show a bar, on the error stream of a terminal, for everything that reports its progress."""
+    if quiet or not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        tasks: dict[str, TaskID] = {}
+
+        def listener(label: str, done: int, total: int | None) -> None:
+            if label not in tasks:
+                tasks[label] = progress.add_task(label, total=total)
+            progress.update(tasks[label], completed=done, total=total)
+
+        with listening(listener):
+            yield

@@ -1,0 +1,188 @@
+"""Ask every question of the catalog about sample data, and write one page about it.
+
+Everything is real: an embedded curator in a directory, books with budgets, charges before answers.
+A question added to the catalog appears here by itself, with the examples it gives for the domain.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from privod.curator import Curator
+from privod.data.examples import BREAST_CANCER, breast_cancer
+from privod.pictures import draw, draw_book, svg
+from privod.privacy import AddRemove, Adjacency, Loss
+from privod.progress import track
+from privod.queries.catalog import QUERIES
+from privod.queries.query import Query
+
+__all__ = ["Demo", "Step", "run"]
+
+DATASET = "breast-cancer"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One question of the demo, its answer, its promise and its price."""
+
+    name: str
+    question: str
+    parameters: str
+    sentence: str
+    promise: str
+    price: str
+    picture: bytes
+
+
+@dataclass(frozen=True)
+class Book:
+    """One book of the demo after all questions were asked."""
+
+    adjacency: str
+    state: str
+    gives_up: str
+    picture: bytes
+
+
+@dataclass(frozen=True)
+class Demo:
+    """All that was asked and answered."""
+
+    steps: tuple[Step, ...]
+    books: tuple[Book, ...]
+
+    def to_json(self) -> Any:
+        """Everything but the pictures."""
+        steps = [
+            {key: value for key, value in vars(step).items() if key != "picture"}
+            for step in self.steps
+        ]
+        return {"steps": steps, "books": [book.state for book in self.books]}
+
+    def html(self) -> str:
+        """One self-contained page."""
+        steps = "\n".join(_step_html(step) for step in self.steps)
+        books = "\n".join(_book_html(book) for book in self.books)
+        return PAGE.format(style=STYLE, steps=steps, books=books, count=len(self.steps))
+
+
+def run(directory: Path) -> Demo:
+    """Set up a curator in the directory and ask it everything."""
+    curator = Curator.open(directory)
+    curator.register(DATASET, breast_cancer(), BREAST_CANCER)
+    queries = [query for kind in QUERIES.values() for query in kind.examples(BREAST_CANCER)]
+    for adjacency, budget in _budgets(queries):
+        curator.open_book(DATASET, adjacency, budget, confirmed=True)
+    steps = tuple(_ask(curator, query) for query in track(queries, "asking"))
+    return Demo(steps, tuple(_books(curator, queries)))
+
+
+def _budgets(queries: list[Query[Any]]) -> Iterator[tuple[Adjacency, Loss]]:
+    """A book for every adjacency that a question promises under, wide enough for all of them."""
+    adjacencies: list[Adjacency] = [AddRemove()]
+    for query in queries:
+        if query.guarantee().adjacency not in adjacencies:
+            adjacencies.append(query.guarantee().adjacency)
+    for adjacency in adjacencies:
+        yield adjacency, _total(queries, adjacency)
+
+
+def _charged(queries: list[Query[Any]], book: Adjacency) -> Iterator[tuple[str, Loss]]:
+    for query in queries:
+        guarantee = query.guarantee()
+        if book.steps_of(guarantee.adjacency) is not None:
+            yield query.name, guarantee.under(book).loss
+
+
+def _total(queries: list[Query[Any]], book: Adjacency) -> Loss:
+    return sum((loss for _, loss in _charged(queries, book)), Loss(0))
+
+
+def _ask(curator: Curator, query: Query[Any]) -> Step:
+    answer = curator.ask(query, DATASET)
+    release = answer.release
+    charged = ", ".join(f"{charge.loss} ({charge.adjacency.name})" for charge in answer.charges)
+    settings = {key: value for key, value in query.parameters().items() if value not in (None, [])}
+    return Step(
+        name=query.name,
+        question=query.question,
+        parameters=", ".join(f"{key} = {_short(value)}" for key, value in settings.items()),
+        sentence=release.sentence(),
+        promise=release.guarantee.sentence(),
+        price=charged,
+        picture=svg(draw(release)),
+    )
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, dict):
+        return str(value.get("name", value))
+    if isinstance(value, list):
+        shown = ", ".join(_short(item) for item in value[:6])
+        return f"({shown}, ...)" if len(value) > 6 else f"({shown})"
+    return str(value)
+
+
+def _books(curator: Curator, queries: list[Query[Any]]) -> Iterator[Book]:
+    for book in curator.budget(DATASET):
+        title = f"Spent under {book.adjacency.name}"
+        picture = svg(draw_book(title, book.budget, list(_charged(queries, book.adjacency))))
+        state = f"{book.adjacency.name}: spent {book.spent} of {book.budget}, left {book.left}"
+        yield Book(book.adjacency.name, state, book.adjacency.gives_up, picture)
+
+
+def _image(picture: bytes, text: str) -> str:
+    data = base64.b64encode(picture).decode()
+    return f'<img alt="{escape(text)}" src="data:image/svg+xml;base64,{data}">'
+
+
+def _step_html(step: Step) -> str:
+    return f"""<section>
+<h2>{escape(step.question)}</h2>
+<p class="parameters"><code>{escape(step.name)}</code> {escape(step.parameters)}</p>
+<p class="answer">{escape(step.sentence)}</p>
+{_image(step.picture, step.sentence)}
+<p><b>Promise.</b> {escape(step.promise)}</p>
+<p><b>Price.</b> {escape(step.price)}</p>
+</section>"""
+
+
+def _book_html(book: Book) -> str:
+    return f"""<section>
+<h2>Book under {escape(book.adjacency)}</h2>
+<p>{escape(book.state)}. {escape(book.gives_up)}</p>
+{_image(book.picture, book.state)}
+</section>"""
+
+
+STYLE = """
+:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
+body { max-width: 46rem; margin: 2rem auto; padding: 0 1rem; }
+section { margin: 2rem 0; padding-top: 1rem; border-top: 1px solid #8884; }
+img { max-width: 100%; background: white; border-radius: 6px; padding: .5rem; }
+.answer { font-size: 1.15rem; font-weight: 600; }
+.parameters { color: #777; overflow-wrap: anywhere; }
+"""
+
+PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>privod demo</title>
+<style>{style}</style>
+</head>
+<body>
+<h1>Outliers in private data: {count} questions and their promises</h1>
+<p>The records are the breast-cancer data that scikit-learn ships, treated as private: every answer
+below was blurred by noise of the promised size and charged to a book before the data was touched.</p>
+{steps}
+{books}
+</body>
+</html>
+"""
