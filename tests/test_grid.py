@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from reference import grid as slow
 
 from privod.data import Numeric
 from privod.errors import InvalidParameter
 from privod.outliers.grid import Grid, OccupiedCells, neighbor_scores
+from tests.reference import grid as slow
 
 Floats = NDArray[np.float64]
 

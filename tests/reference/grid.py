@@ -38,7 +38,7 @@ def score(
     n_neighbors: int,
     max_steps: int,
 ) -> tuple[int, int, float]:
-    """Basic and weighted score in steps, and the share of the last count that was needed, over a sorted list of all cells within `max_steps`."""
+    """Basic and weighted score in steps, and the needed share of the last count, cell by cell."""
     own = cell_of(point, lows, scales, cells_per_axis)
     place = [
         min(max((float(x) - low) * scale, 0.0), float(cells_per_axis))

@@ -25,7 +25,14 @@ from privod.outliers.kernels.grid_counts import cell_rows, count_dense, count_ru
 from privod.outliers.kernels.grid_sparse import walk_sparse
 from privod.outliers.kernels.grid_walk import walk_dense
 
-__all__ = ["Grid", "NeighborScores", "OccupiedCells", "WalkScores", "neighbor_scores"]
+__all__ = [
+    "MOST_CELLS_PER_AXIS",
+    "Grid",
+    "NeighborScores",
+    "OccupiedCells",
+    "WalkScores",
+    "neighbor_scores",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -130,7 +137,8 @@ class Grid:
         _in_threads(count, bands)
         for band in range(1, bands):
             counts[0] += counts[band]
-        return counts[0]
+        total: Ints = counts[0]
+        return total
 
     def occupied_counts(self, points: Floats) -> OccupiedCells:
         """The occupied cells, ascending, and their counts, however many cells there are."""
@@ -158,7 +166,8 @@ class Grid:
     def centers_of(self, cells: Cells) -> Floats:
         """The middle of each cell, in the columns' own units."""
         widths = np.array([column.high - column.low for column in self.columns])
-        return self._lows + (cells + 0.5) / self.cells_per_axis * widths
+        centers: Floats = self._lows + (cells + 0.5) / self.cells_per_axis * widths
+        return centers
 
     def off_center(self, points: Floats) -> Floats:
         """L1 distance of each point to the center of its own cell, in lengths of the unit range."""
@@ -166,6 +175,15 @@ class Grid:
         place = np.clip((points - self._lows) * self._scales, 0.0, edge)
         offsets = np.abs(place - (self.cells_of(points) + 0.5))
         return np.asarray(offsets.sum(axis=1) / edge, dtype=np.float64)
+
+    def distances(self, point: Floats, cells: Cells) -> Floats:
+        """L1 distance of one point to the center of each cell, in cells, added axis by axis."""
+        edge = float(self.cells_per_axis)
+        place = np.clip((point - self._lows) * self._scales, 0.0, edge)
+        total = np.zeros(len(cells))
+        for axis in range(self.n_axes):
+            total += np.abs(place[axis] - (cells[:, axis] + 0.5))
+        return total
 
     def max_steps(self, max_depth: Fraction | None) -> int:
         """How many steps from cell to cell a depth allows; a step is 1 / cells_per_axis long."""

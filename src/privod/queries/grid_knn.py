@@ -1,0 +1,225 @@
+"""Release a blurred grid that scores new records against private ones [Rauch 2021].
+
+The reference records are counted in the cells of a uniform grid and every count, the empty cells'
+too, is blurred once. All else is post-processing (`NoisyGrid`). The paper claims its scale
+1 / epsilon under replacement, which changes two cells; here that takes 2 / epsilon. It also scales
+by constants read off the private records; here ranges are public, or bought (`PrivateBounds`).
+Proof in docs/proofs/grid_knn.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privod.data import Domain, Table
+from privod.errors import InvalidParameter
+from privod.mechanisms import DiscreteLaplace, Randomness
+from privod.mechanisms.rare import count_reaching, distinct
+from privod.outliers.grid import MOST_CELLS_PER_AXIS, Grid, OccupiedCells
+from privod.privacy import AddRemove, Adjacency, Guarantee, Number, Replace, positive
+from privod.queries.lazy_grid import LazyGrid
+from privod.queries.noisy_grid import NoisyGrid
+from privod.queries.query import Query, Release, column_names, dp_adjacency, whole_number
+
+__all__ = ["GridKnn"]
+
+CELLS_CHANGED = {AddRemove(): 1, Replace(): 2}  # a record lies in one cell; a replaced one in two
+MOST_HELD_CELLS = 10_000_000  # 80 megabytes of counts
+MOST_FALSE_CELLS = 1_000_000
+FALSE_CELLS_PER_RECORD = 0.01  # empty cells that may pass the automatic threshold
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridKnn(Query[NoisyGrid]):
+    """A blurred grid of the records, to score new ones by how far their neighbors are.
+
+    Guarantee
+    ---------
+    Protected is every record (AddRemove), or what every record says (Replace). Each count, empty
+    cells included, is blurred once by exact discrete Laplace noise; scoring costs nothing more.
+
+    Parameters
+    ----------
+    columns : tuple of str
+        The numeric columns that span the grid.
+    epsilon : number
+        The privacy loss of the whole grid, greater than 0.
+    cells_per_axis : int, optional
+        Into how many equal intervals each column's range is cut, at least 2. None: chosen from
+        `expected_records`, `epsilon` and the number of columns [Su 2016].
+    expected_records : int
+        A public guess of the number of records, at least 1; steers the two automatic choices.
+    drop_below : int, optional
+        Drop the cells whose blurred count stays below this, at least 1. None: drop none, unless
+        there are more than ten million cells; then the threshold that about one empty cell per
+        hundred expected records passes.
+    adjacency : AddRemove or Replace
+        Which two data sets must look alike.
+    """
+
+    name: ClassVar[str] = "grid-knn-1"
+    question: ClassVar[str] = "How far from the records at hand does a new record lie?"
+
+    columns: tuple[str, ...]
+    epsilon: Number
+    cells_per_axis: int | None = None
+    expected_records: int = 1000
+    drop_below: int | None = None
+    adjacency: Adjacency = AddRemove()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", column_names(self.columns))
+        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+        object.__setattr__(self, "adjacency", dp_adjacency(self.adjacency))
+        whole_number(self.expected_records, "expected_records", at_least=1)
+        if self.cells_per_axis is not None:
+            whole_number(self.cells_per_axis, "cells_per_axis", at_least=2)
+        if self.drop_below is not None:
+            whole_number(self.drop_below, "drop_below", at_least=1)
+        self.guarantee()  # an epsilon too small or too large for the noise is refused here
+
+    @property
+    def noise(self) -> DiscreteLaplace:
+        """What blurs each count."""
+        return DiscreteLaplace.for_loss(Fraction(self.epsilon), CELLS_CHANGED[self.adjacency])
+
+    def guarantee(self) -> Guarantee:
+        return Guarantee(self.noise.loss(CELLS_CHANGED[self.adjacency]), self.adjacency)
+
+    def check(self, domain: Domain) -> None:
+        grid = self.grid(domain)
+        threshold = self._threshold(grid)
+        if threshold is None:
+            return
+        passing = math.log(grid.n_cells) + self._log_reaching(threshold)
+        if passing > math.log(MOST_FALSE_CELLS):
+            rule = f"must let about {MOST_FALSE_CELLS} empty cells pass at most"
+            way_out = f"Try {self._automatic_threshold(grid)}, or None."
+            raise InvalidParameter("drop_below", rule, self.drop_below, way_out)
+
+    def grid(self, domain: Domain) -> Grid:
+        """The cells, from public knowledge alone."""
+        columns = domain.numeric(self.columns)
+        return Grid(columns, self.cells_per_axis or self._automatic_cells())
+
+    def answer(self, table: Table, randomness: Randomness) -> Release[NoisyGrid]:
+        grid = self.grid(table.domain)
+        points = table.numbers(self.columns)
+        threshold = self._threshold(grid)
+        if threshold is None:
+            counts = self.noise.blur(grid.all_counts(points), randomness)
+            kept = None
+        else:
+            occupied = grid.occupied_counts(points)
+            kept, counts = self._reaching(occupied, grid, threshold, randomness)
+        value = NoisyGrid(grid, counts, kept, threshold, self.guarantee(), randomness.seeded)
+        return self.release(value, randomness)
+
+    def lazy(self, table: Table, randomness: Randomness) -> LazyGrid:
+        """The paper's server: holds the records and blurs a cell when it is first asked for.
+
+        Same promise, same scores; what it holds is private and stays with the curator.
+        """
+        grid = self.grid(table.domain)
+        occupied = grid.occupied_counts(table.numbers(self.columns))
+        return LazyGrid(grid, occupied, self.noise, randomness, self.guarantee())
+
+    def sentence(self, value: NoisyGrid) -> str:
+        grid = value.grid
+        names = ", ".join(value.columns[:4]) + (", ..." if grid.n_axes > 4 else "")
+        if value.drop_below is None:
+            kept = f"all {grid.n_cells} blurred cells"
+        else:
+            least = f"whose blurred count is at least {value.drop_below}"
+            kept = f"the {len(value.counts)} of {_rounded(grid.n_cells)} cells {least}"
+        return (
+            f"A grid over {names} holds {kept}, about {value.total} records in all, each count"
+            f" right to within {self.noise.quantile(0.95)} with 95 % certainty. New records can now"
+            " be scored against it without further loss."
+        )
+
+    def value_to_json(self, value: NoisyGrid) -> Any:
+        return value.to_json()
+
+    def value_from_json(self, data: Any) -> NoisyGrid:
+        return NoisyGrid.from_json(data)
+
+    @classmethod
+    def examples(cls, domain: Domain) -> tuple[Self, ...]:
+        columns = domain.numeric_names
+        if not columns:
+            return ()
+        return (cls(columns=columns[:2], epsilon="0.5"),)
+
+    def _automatic_cells(self) -> int:
+        """The uniform-grid rule, for any dimension [Su 2016, Section 4]."""
+        power: float = 2 / (len(self.columns) + 2)
+        per_axis: float = (self.expected_records * float(Fraction(self.epsilon)) / 10) ** power
+        return min(MOST_CELLS_PER_AXIS, max(2, round(per_axis)))
+
+    def _threshold(self, grid: Grid) -> int | None:
+        if self.drop_below is None and grid.n_cells > MOST_HELD_CELLS:
+            return self._automatic_threshold(grid)
+        return self.drop_below
+
+    def _automatic_threshold(self, grid: Grid) -> int:
+        allowed = max(1.0, self.expected_records * FALSE_CELLS_PER_RECORD)
+        excess = math.log(grid.n_cells) - math.log(allowed) + self._log_reaching(0)
+        return max(1, math.ceil(excess * float(self.noise.scale)))
+
+    def _log_reaching(self, threshold: int) -> float:
+        """ln P(noise >= threshold) = -threshold / scale - ln(1 + e^(-1/scale)), threshold >= 0."""
+        rate = 1 / float(self.noise.scale)
+        return -threshold * rate - math.log1p(math.exp(-rate))
+
+    def _reaching(
+        self, occupied: OccupiedCells, grid: Grid, threshold: int, randomness: Randomness
+    ) -> OccupiedCells:
+        """Blur every cell, keep those that reach the threshold; as if no cell had been skipped.
+
+        The occupied cells are blurred and filtered. Of the empty ones it is drawn how many pass,
+        which, and with what counts [Cormode 2012; docs/proofs/grid_knn.md, Theorem 2].
+        """
+        blurred = self.noise.blur(occupied.counts, randomness)
+        stay = blurred >= threshold
+        n_empty = grid.n_cells - len(occupied.counts)
+        n_passing = count_reaching(self.noise, threshold, n_empty, randomness)
+        taken = _Taken(grid, occupied.cells)
+        drawn = distinct(n_passing, grid.n_cells, randomness, avoiding=taken)
+        passing = np.array([taken.cell(index) for index in drawn], dtype=np.int32)
+        values = self.noise.draw_reaching(threshold, n_passing, randomness)
+        cells = np.concatenate([occupied.cells[stay], passing.reshape(-1, grid.n_axes)])
+        counts = np.concatenate([blurred[stay], values])
+        order = np.lexsort(cells.T[::-1])
+        return OccupiedCells(cells[order], counts[order])
+
+
+def _rounded(count: int) -> str:
+    """A large number for humans: exact while it is short, else its power of ten."""
+    return str(count) if count < 10**7 else f"about 10^{math.log10(count):.0f}"
+
+
+class _Taken:
+    """Which indices of cells are occupied, for grids whose indices no array could hold."""
+
+    def __init__(self, grid: Grid, cells: NDArray[np.int32]) -> None:
+        self._grid = grid
+        self._cells = {row.tobytes() for row in cells}
+
+    def cell(self, index: int) -> list[int]:
+        """The cell of an index: its digits, the last axis' lowest."""
+        digits = []
+        for _ in range(self._grid.n_axes):
+            index, digit = divmod(index, self._grid.cells_per_axis)
+            digits.append(digit)
+        return digits[::-1]
+
+    def __contains__(self, index: object) -> bool:
+        assert isinstance(index, int)  # noqa: S101 - told to the type checker
+        return np.array(self.cell(index), dtype=np.int32).tobytes() in self._cells

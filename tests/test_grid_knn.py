@@ -1,0 +1,248 @@
+"""GridKnn: what it releases, under which promise, dense, sparse and lazy."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from privod.data import Domain, Numeric, Table
+from privod.errors import InvalidData, InvalidParameter
+from privod.mechanisms import DiscreteLaplace, secure, seeded
+from privod.privacy import AddRemove, Guarantee, Loss, Replace
+from privod.queries.grid_knn import GridKnn
+
+PLANE = Domain((Numeric("x", 0, 4), Numeric("y", 0, 4)))
+
+
+def plane(rows: list[tuple[float, float]]) -> Table:
+    points = np.array(rows, dtype=np.float64).reshape(-1, 2)
+    return Table(PLANE, {"x": points[:, 0], "y": points[:, 1]})
+
+
+def test_the_promise_needs_no_data_and_replacing_takes_twice_the_noise() -> None:
+    one = GridKnn(columns=("x", "y"), epsilon="0.1", cells_per_axis=4)
+    other = GridKnn(columns=("x", "y"), epsilon="0.1", cells_per_axis=4, adjacency=Replace())
+    assert one.guarantee() == Guarantee(Loss(Fraction(1, 10)), AddRemove())
+    assert other.guarantee() == Guarantee(Loss(Fraction(1, 10)), Replace())
+    assert one.noise == DiscreteLaplace(Fraction(10))
+    assert other.noise == DiscreteLaplace(Fraction(20))
+
+
+def test_little_noise_leaves_the_counts_and_every_cell_is_there() -> None:
+    query = GridKnn(columns=("x", "y"), epsilon=200, cells_per_axis=4)
+    value = query.answer(plane([(0.5, 0.5), (0.6, 0.6), (3.9, 0)]), seeded(1)).value
+    expected = np.zeros((4, 4), dtype=np.int64)
+    expected[0, 0], expected[3, 0] = 2, 1
+    assert value.counts.reshape(4, 4).tolist() == expected.tolist()
+    assert value.cells is None
+    assert value.columns == ("x", "y")
+
+
+def test_empty_cells_are_blurred_like_full_ones() -> None:
+    query = GridKnn(columns=("x", "y"), epsilon=1, cells_per_axis=50)
+    counts = query.answer(plane([]), seeded(2)).value.counts
+    assert counts.min() < 0 < counts.max()
+    assert abs(float(counts.std()) - query.noise.deviation) < 0.15
+
+
+def test_a_sparse_grid_keeps_what_reaches_the_threshold_in_order() -> None:
+    query = GridKnn(columns=("x", "y"), epsilon=1, cells_per_axis=30, drop_below=4)
+    value = query.answer(plane([(1.0, 1.0)] * 50), seeded(3)).value
+    assert value.cells is not None
+    rows = value.cells.tolist()
+    assert rows == sorted(rows)
+    assert len({tuple(row) for row in rows}) == len(rows)
+    assert value.counts.min() >= 4
+    assert [7, 7] in rows
+    assert 900 * query.noise.reaching(4) / 3 < len(rows) < 900 * query.noise.reaching(4) * 3
+
+
+def test_the_law_of_the_sparse_draw_is_the_law_of_blurring_all_and_dropping() -> None:
+    """Theorem 2, in exact fractions, for every outcome of three empty cells up to a value."""
+    ratio = Fraction(2, 5)  # q = e^(-1 / scale); the identity holds for any q in (0, 1)
+    threshold, n_empty = 3, 3
+    passing = ratio**threshold / (1 + ratio)
+    for values in itertools.product([None, 3, 4, 7], repeat=n_empty):
+        kept = [value for value in values if value is not None]
+        blur_all = Fraction(1)
+        for value in values:
+            blur_all *= 1 - passing if value is None else (1 - ratio) / (1 + ratio) * ratio**value
+        ways = Fraction(len(list(itertools.combinations(range(n_empty), len(kept)))))
+        binomial = ways * passing ** len(kept) * (1 - passing) ** (n_empty - len(kept))
+        sparse = binomial / ways
+        for value in kept:
+            sparse *= (1 - ratio) * ratio ** (value - threshold)
+        assert sparse == blur_all
+
+
+def test_sparse_draws_follow_the_exact_law_on_a_small_grid() -> None:
+    """Two full and two empty cells: which are kept, against the exact probabilities."""
+    domain = Domain((Numeric("x", 0, 4),))
+    table = Table(domain, {"x": np.array([0.5, 2.5, 2.5])})
+    query = GridKnn(columns=("x",), epsilon=1, cells_per_axis=4, drop_below=2)
+    stay = [query.noise.reaching(2 - count) for count in (1, 0, 2, 0)]
+    randomness = seeded(4)
+    runs = 4000
+    seen = np.zeros(16)
+    second = np.zeros(5)
+    for _ in range(runs):
+        value = query.answer(table, randomness).value
+        assert value.cells is not None
+        kept = value.cells[:, 0].tolist()
+        seen[sum(1 << cell for cell in kept)] += 1
+        if 1 in kept:  # an empty cell that passed: threshold plus a geometric
+            second[min(int(value.counts[kept.index(1)]) - 2, 4)] += 1
+    expected = [
+        runs * np.prod([stay[c] if kept >> c & 1 else 1 - stay[c] for c in range(4)])
+        for kept in range(16)
+    ]
+    assert chisquare(seen, expected).pvalue > 1e-4
+    q = np.exp(-1.0)
+    law = np.array([(1 - q) * q**extra for extra in range(4)] + [q**4]) * second.sum()
+    assert chisquare(second, law).pvalue > 1e-4
+
+
+def test_a_sparse_grid_looks_like_a_dense_one_that_was_filtered() -> None:
+    rng = np.random.default_rng(5)
+    table = plane([(float(x), float(y)) for x, y in rng.normal(2, 0.5, (400, 2))])
+    dense = GridKnn(columns=("x", "y"), epsilon=1, cells_per_axis=12)
+    sparse = GridKnn(columns=("x", "y"), epsilon=1, cells_per_axis=12, drop_below=3)
+    randomness = seeded(6)
+    runs = 300
+    kept = np.zeros((2, 144))
+    for _ in range(runs):
+        kept[0] += dense.answer(table, randomness).value.counts >= 3
+        value = sparse.answer(table, randomness).value
+        assert value.cells is not None
+        kept[1, value.cells[:, 0] * 12 + value.cells[:, 1]] += 1
+    spread = np.sqrt((kept.sum(axis=0) + 1) * 2)
+    deviations = (kept[0] - kept[1]) / spread
+    assert np.abs(deviations).max() < 5
+    assert 0.4 < np.square(deviations).mean() * 2 < 2.2
+
+
+def test_ten_to_the_thirty_cells_are_released_and_score() -> None:
+    domain = Domain(tuple(Numeric(f"x{axis}", 0, 1) for axis in range(30)))
+    near = np.full((500, 30), 0.55)
+    table = Table(domain, {f"x{axis}": near[:, axis] for axis in range(30)})
+    query = GridKnn(columns=domain.names, epsilon=1, cells_per_axis=10)
+    query.check(domain)
+    value = query.answer(table, seeded(7)).value
+    assert value.drop_below is not None
+    assert value.drop_below > 60
+    assert value.cells is not None
+    assert [5] * 30 in value.cells.tolist()
+    asked = np.vstack([np.full(30, 0.51), np.full(30, 0.95)])
+    scores = value.scores(asked, n_neighbors=10)
+    assert scores.basic[0] == 0 < scores.basic[1]
+
+
+def test_a_lazy_grid_scores_like_a_dense_one_and_never_draws_twice() -> None:
+    rng = np.random.default_rng(8)
+    domain = Domain(tuple(Numeric(f"x{axis}", 0, 1) for axis in range(4)))
+    points = rng.random((200, 4))
+    table = Table(domain, {f"x{axis}": points[:, axis] for axis in range(4)})
+    exactly = GridKnn(columns=domain.names, epsilon=500, cells_per_axis=3)
+    asked = rng.random((25, 4))
+    for depth in ("0.4", "1", "2.7"):
+        dense = exactly.answer(table, seeded(9)).value.scores(asked, 6, depth)
+        lazy = exactly.lazy(table, seeded(9)).scores(asked, 6, depth)
+        assert dense.basic.tolist() == lazy.basic.tolist()
+        assert dense.weighted.tolist() == lazy.weighted.tolist()
+        assert dense.graded.tolist() == lazy.graded.tolist()
+    blurred = GridKnn(columns=domain.names, epsilon="0.1", cells_per_axis=3).lazy(table, secure())
+    first = blurred.scores(asked, 6, 1)
+    assert blurred.scores(asked, 6, 1).weighted.tolist() == first.weighted.tolist()
+    assert "0." not in repr(blurred)
+    with pytest.raises(InvalidParameter, match="max_depth must keep the walk"):
+        GridKnn(columns=domain.names, epsilon=1, cells_per_axis=100).lazy(table, secure()).scores(
+            asked, 6, 3
+        )
+
+
+def test_the_number_of_cells_follows_from_public_guesses() -> None:
+    six = Domain(tuple(Numeric(f"x{axis}", 0, 1) for axis in range(6)))
+    query = GridKnn(columns=six.names, epsilon=1, expected_records=100_000)
+    assert query.grid(six).cells_per_axis == 10  # (100000 / 10) ** (2 / 8)
+    few = GridKnn(columns=six.names, epsilon="0.01", expected_records=10)
+    assert few.grid(six).cells_per_axis == 2
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    rows=st.lists(
+        st.tuples(st.floats(allow_nan=True), st.floats(allow_nan=True)), min_size=0, max_size=30
+    ),
+    drop_below=st.none() | st.integers(1, 5),
+)
+def test_no_rows_make_it_fail(rows: list[tuple[float, float]], drop_below: int | None) -> None:
+    query = GridKnn(columns=("x", "y"), epsilon=1, cells_per_axis=3, drop_below=drop_below)
+    value = query.answer(plane(rows), secure()).value
+    assert np.isfinite(value.scores(np.array([[1.0, 1.0]])).graded).all()
+    assert "New records" in query.sentence(value)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"epsilon": 0}, "epsilon must be greater than 0, got 0"),
+        ({"epsilon": float("inf")}, "epsilon must be finite"),
+        ({"epsilon": float("nan")}, "epsilon must be finite"),
+        ({"epsilon": 10**12}, "scale must lie between"),
+        ({"cells_per_axis": 1}, "cells_per_axis must be at least 2, got 1. Try 10."),
+        ({"cells_per_axis": 2.5}, "cells_per_axis must be a whole number"),
+        ({"drop_below": 0}, "drop_below must be at least 1"),
+        ({"expected_records": 0}, "expected_records must be at least 1"),
+        ({"columns": ()}, "columns must name a column"),
+    ],
+)
+def test_wrong_parameters_are_refused_before_any_data(
+    wrong: dict[str, object], message: str
+) -> None:
+    right: dict[str, object] = {"columns": ("x",), "epsilon": 1}
+    with pytest.raises(InvalidParameter, match=message.replace("(", r"\(")):
+        GridKnn(**{**right, **wrong})  # type: ignore[arg-type]
+
+
+def test_what_does_not_fit_the_domain_is_refused_before_any_data() -> None:
+    with pytest.raises(InvalidParameter, match="columns must be numeric columns"):
+        GridKnn(columns=("z",), epsilon=1).check(PLANE)
+    wide = Domain(tuple(Numeric(f"x{axis}", 0, 1) for axis in range(30)))
+    with pytest.raises(InvalidParameter, match="drop_below must let about"):
+        GridKnn(columns=wide.names, epsilon=1, cells_per_axis=10, drop_below=5).check(wide)
+
+
+@pytest.mark.parametrize(
+    ("points", "message"),
+    [
+        ([[1.0, np.nan]], "finite"),
+        ([[1.0, np.inf]], "finite"),
+        ([[1.0]], "2 columns"),
+        ([1.0, 2.0], "2 columns"),
+        ([["a", "b"]], "numbers"),
+    ],
+)
+def test_points_that_cannot_be_scored_are_refused(points: object, message: str) -> None:
+    value = (
+        GridKnn(columns=("x", "y"), epsilon=1, cells_per_axis=4).answer(plane([]), secure()).value
+    )
+    with pytest.raises(InvalidData, match=message):
+        value.scores(points)  # type: ignore[arg-type]
+
+
+def test_scoring_parameters_are_refused_with_their_rule() -> None:
+    value = (
+        GridKnn(columns=("x", "y"), epsilon=1, cells_per_axis=4).answer(plane([]), secure()).value
+    )
+    with pytest.raises(InvalidParameter, match="n_neighbors must be at least 1"):
+        value.scores([[1.0, 1.0]], n_neighbors=0)
+    with pytest.raises(InvalidParameter, match="max_depth must be at least 0"):
+        value.scores([[1.0, 1.0]], max_depth=-1)
+    with pytest.raises(InvalidParameter, match="target_fraction must lie between 0 and 1"):
+        value.threshold(1.5)
