@@ -1,0 +1,155 @@
+"""Where the book is kept: an SQLite file, or a PostgreSQL database; the same SQL for both.
+
+Two kinds of transaction are all that the rest of the curator knows: `reading`, which sees one
+moment, and `writing`, of which only one runs at a time and which is on disk when it returns. The
+third word, `alone`, keeps two askers of one question apart while the first is being answered.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+from privod.errors import PrivodError
+
+__all__ = ["PATIENCE", "Connection", "Database", "open_database"]
+
+PATIENCE = 60  # seconds to wait for other writers, each of which takes milliseconds
+
+
+class Driver(Protocol):
+    """What both drivers' connections can do."""
+
+    def execute(self, statement: str, values: Any = ..., /) -> Any: ...
+    def close(self) -> None: ...
+
+
+class Connection:
+    """An open transaction: statements in, rows out."""
+
+    def __init__(self, driver: Driver, placeholder: str) -> None:
+        self._driver = driver
+        self._placeholder = placeholder
+
+    def execute(self, statement: str, *values: str | int | None) -> list[tuple[Any, ...]]:
+        """Run one statement, its values written as question marks."""
+        cursor = self._driver.execute(statement.replace("?", self._placeholder), values)
+        return [tuple(row) for row in cursor.fetchall()] if cursor.description else []
+
+
+class Database(ABC):
+    """A pool of connections that survives threads and forks; a subclass knows one engine."""
+
+    engine: str
+    _placeholder: str
+    _failures: type[Exception]
+    _begin_reading: tuple[str, ...]
+    _begin_writing: tuple[str, ...]
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._idle: list[Driver] = []
+        self._inherited: list[list[Driver]] = []
+        self._process = os.getpid()
+        weakref.finalize(self, _close_all, self._idle)
+
+    @abstractmethod
+    def _connect(self) -> Driver: ...
+
+    @abstractmethod
+    def _explain(self, problem: Exception) -> PrivodError:
+        """What an engine's failure means to whoever reads it."""
+
+    @abstractmethod
+    def alone(self, key: str) -> AbstractContextManager[None]:
+        """Wait until nobody else, in any thread or process, is inside with this key."""
+
+    @abstractmethod
+    def check_file(self) -> str:
+        """What the engine's own check says against its files; "" if nothing."""
+
+    def reading(self) -> AbstractContextManager[Connection]:
+        """See everything as it is at one moment."""
+        return self._transaction(self._begin_reading)
+
+    def writing(self) -> AbstractContextManager[Connection]:
+        """Change things, one writer at a time; durable on leaving, undone by any exception."""
+        return self._transaction(self._begin_writing)
+
+    def close(self) -> None:
+        """Close the connections that nobody uses."""
+        with self._mutex:
+            _close_all(self._idle)
+
+    @contextmanager
+    def _transaction(self, begin: tuple[str, ...]) -> Iterator[Connection]:
+        with self._connected() as driver:
+            try:
+                for statement in begin:
+                    driver.execute(statement)
+                yield Connection(driver, self._placeholder)
+                driver.execute("COMMIT")
+            except BaseException:
+                with suppress(self._failures):  # SQLite may have rolled back by itself
+                    driver.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _connected(self) -> Iterator[Driver]:
+        """Lend a connection; one that failed is not lent again."""
+        driver = None
+        try:
+            driver = self._take()
+            yield driver
+        except self._failures as problem:
+            if driver is not None:
+                driver.close()
+            raise self._explain(problem) from None
+        except BaseException:
+            if driver is not None:
+                self._give_back(driver)
+            raise
+        self._give_back(driver)
+
+    def _take(self) -> Driver:
+        with self._mutex:
+            if self._process != os.getpid():
+                # A connection must not be used, or even closed, on both sides of a fork.
+                self._inherited.append(self._idle[:])
+                self._idle.clear()
+                self._process = os.getpid()
+            if self._idle:
+                return self._idle.pop()
+        return self._connect()
+
+    def _give_back(self, driver: Driver) -> None:
+        with self._mutex:
+            self._idle.append(driver)
+
+
+def _close_all(idle: list[Driver]) -> None:
+    while idle:
+        idle.pop().close()
+
+
+def lock_number(key: str) -> int:
+    """A key as the signed 64-bit number that PostgreSQL locks by."""
+    return int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big", signed=True)
+
+
+def open_database(directory: Path, url: str | None) -> Database:
+    """The database at a URL, or the SQLite file inside the directory."""
+    if url is None:
+        from privod.curator.sqlite import SQLite
+
+        return SQLite(directory)
+    from privod.curator.postgresql import PostgreSQL
+
+    return PostgreSQL(url)
