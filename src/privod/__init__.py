@@ -1,1 +1,76 @@
-"""Privacy-preserving outlier analysis."""
+"""Privacy-preserving outlier analysis: questions about private data, each answer with its promise.
+
+Public names are loaded when first used, so that `import privod` and `privod --help` stay quick.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from privod.client import connect
+    from privod.curator import Curator
+    from privod.data import Categorical, Domain, Numeric, Table
+    from privod.data.sources import read
+    from privod.errors import PrivodError
+    from privod.privacy import AddRemove, Guarantee, InCrowd, Loss, Replace, SameContexts, Secrecy
+    from privod.queries.catalog import QUERIES
+    from privod.queries.histogram import Histogram
+    from privod.queries.query import Query, Release
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "AddRemove": "privod.privacy",
+    "Categorical": "privod.data",
+    "Curator": "privod.curator",
+    "Domain": "privod.data",
+    "Guarantee": "privod.privacy",
+    "Histogram": "privod.queries.histogram",
+    "InCrowd": "privod.privacy",
+    "Loss": "privod.privacy",
+    "Numeric": "privod.data",
+    "PrivodError": "privod.errors",
+    "QUERIES": "privod.queries.catalog",
+    "Query": "privod.queries.query",
+    "Release": "privod.queries.query",
+    "Replace": "privod.privacy",
+    "SameContexts": "privod.privacy",
+    "Secrecy": "privod.privacy",
+    "Table": "privod.data",
+    "connect": "privod.client",
+    "read": "privod.data.sources",
+}
+
+__all__ = [
+    "QUERIES",
+    "AddRemove",
+    "Categorical",
+    "Curator",
+    "Domain",
+    "Guarantee",
+    "Histogram",
+    "InCrowd",
+    "Loss",
+    "Numeric",
+    "PrivodError",
+    "Query",
+    "Release",
+    "Replace",
+    "SameContexts",
+    "Secrecy",
+    "Table",
+    "connect",
+    "read",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'privod' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

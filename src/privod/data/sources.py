@@ -80,27 +80,31 @@ def _read_parquet(path: Path, domain: Domain) -> pa.Table:
 
 def _read_csv(path: Path, domain: Domain) -> pa.Table:
     """Every cell as text: types guessed from rows would make errors depend on rows."""
-    wanted = _wanted(domain)
-    with pa_csv.open_csv(path) as first_block:
+    form = pa_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=lambda _row: "skip")
+    with pa_csv.open_csv(path, parse_options=form) as first_block:
         header = first_block.schema.names
+    _refuse_repeated(header, domain)
+    wanted = [name for name in _wanted(domain) if name in header]
     return pa_csv.read_csv(
         path,
-        parse_options=pa_csv.ParseOptions(
-            newlines_in_values=True, invalid_row_handler=lambda _row: "skip"
-        ),
+        parse_options=form,
         convert_options=pa_csv.ConvertOptions(
             column_types={name: pa.string() for name in wanted},
-            include_columns=[name for name in wanted if name in header],
+            include_columns=wanted,
             strings_can_be_null=True,
         ),
     )
 
 
+def _refuse_repeated(names: list[str], domain: Domain) -> None:
+    repeated = sorted({name for name in _wanted(domain) if names.count(name) > 1})
+    if repeated:
+        raise InvalidData(f"The data has several columns named {', '.join(repeated)}. Rename them.")
+
+
 def _from_arrow(frame: pa.Table, domain: Domain) -> Table:
     names = frame.column_names
-    twice = sorted({name for name in _wanted(domain) if names.count(name) > 1})
-    if twice:
-        raise InvalidData(f"The data has several columns named {', '.join(twice)}. Rename them.")
+    _refuse_repeated(names, domain)
     columns: dict[str, Any] = {}
     for column in domain.columns:
         if column.name in names:

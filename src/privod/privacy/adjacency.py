@@ -8,7 +8,7 @@ reverse.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
 from privod.errors import InvalidParameter
@@ -148,7 +148,9 @@ class InCrowd(Adjacency):
 
 @dataclass(frozen=True)
 class SameContexts(Adjacency):
-    """One other record more or less that leaves the record's matching contexts as they are [PCOR].
+    """One record more or less that leaves the given record's matching contexts as they are [PCOR].
+
+    The given record is public and always counted in, whether it is among the rows or not.
 
     Parameters
     ----------
@@ -158,14 +160,20 @@ class SameContexts(Adjacency):
         The numeric column in which the record may stand out.
     record : str
         Which record the contexts are of, as a stable text.
+    tells_none : bool
+        Whether an answer may say that no context matches. If it may not, data sets without a
+        matching context and data sets where every context matches count as having the same ones.
     """
 
     name: ClassVar[str] = "same-contexts"
     detector: str
     column: str
     record: str
+    tells_none: bool = False
 
     def steps_of(self, wider: Adjacency) -> int | None:
+        if self.tells_none and wider == replace(self, tells_none=False):
+            return 1  # the same contexts are also the same but for none against all
         return 1 if wider == self else AddRemove().steps_of(wider)
 
     @property
@@ -177,9 +185,10 @@ class SameContexts(Adjacency):
 
     @property
     def gives_up(self) -> str:
+        none = " Whether the given one stands out anywhere is told." if self.tells_none else ""
         return (
             "A record whose presence changes in which contexts the given one stands out is not"
-            " protected; nor is the given record."
+            f" protected; nor are the values of the given record, which are public.{none}"
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -27,13 +27,11 @@ def exact(value: Number, name: str) -> Fraction:
         if not math.isfinite(value):
             raise InvalidParameter(name, "must be finite", value, way_out)
         return Fraction(repr(float(value)))  # the shortest text that reads back as this float
+    if isinstance(value, str):
+        _refuse_monsters(value, name)
     try:
-        if isinstance(value, str):
-            _refuse_monsters(value, name)
-        if isinstance(value, Decimal) and not value.is_finite():
-            raise InvalidParameter(name, "must be finite", value, way_out)
         return Fraction(value)
-    except (ValueError, TypeError, ZeroDivisionError, InvalidOperation):
+    except (ValueError, TypeError, ZeroDivisionError, OverflowError):
         if hasattr(value, "item"):  # a NumPy scalar is read as the Python number it prints
             return exact(value.item(), name)
         raise InvalidParameter(name, "must be a number", value, way_out) from None

@@ -1,0 +1,272 @@
+"""Domains are declared, tables stay inside them, and readers complain about form, never rows."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pa_parquet
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from privod.data import Categorical, Domain, Numeric, Table
+from privod.data.examples import (
+    BREAST_CANCER,
+    breast_cancer,
+    data_folder,
+    data_frame,
+    gaussian_mixture,
+    okada_synthetic_1,
+    okada_synthetic_2,
+    two_gaussians,
+)
+from privod.data.sources import read, write_parquet
+from privod.errors import InvalidData, InvalidParameter, NotFound, PrivodError, Unavailable
+
+DOMAIN = Domain(
+    (Numeric("age", 0, 100), Categorical("sex", ("f", "m")), Categorical("ward", (1, 2)))
+)
+PERSONS = Domain((Numeric("age", 0, 100),), person="patient", max_rows_per_person=2)
+
+ROWS = {"age": [30.0, 150.0, math.nan, 40.0], "sex": ["f", "m", "f", "x"], "ward": [1, 2, 1, 2]}
+PRIVATE = "Mrs. Private"
+
+
+def same(left: Table, right: Table) -> bool:
+    return (
+        left.domain == right.domain
+        and np.array_equal(left.numbers(), right.numbers())
+        and np.array_equal(left.codes(), right.codes())
+    )
+
+
+def test_rows_are_clipped_and_incomplete_ones_dropped() -> None:
+    table = Table(DOMAIN, ROWS)
+    assert table.numbers().tolist() == [[30.0], [100.0]]
+    assert table.codes().tolist() == [[0, 0], [1, 1]]
+    assert len(table) == 2
+
+
+def test_a_public_fill_keeps_incomplete_rows() -> None:
+    domain = Domain((Numeric("age", 0, 100, fill=50), Categorical("sex", ("f", "m"), fill="m")))
+    table = Table(domain, {"age": [math.nan, 1.0], "sex": ["f", None]})
+    assert table.numbers().tolist() == [[50.0], [1.0]]
+    assert table.codes().tolist() == [[0], [1]]
+
+
+def test_infinities_are_clipped_like_any_number_outside() -> None:
+    table = Table(Domain((Numeric("x", -1, 1),)), {"x": [math.inf, -math.inf]})
+    assert table.numbers()[:, 0].tolist() == [1.0, -1.0]
+
+
+def test_of_each_person_only_the_first_rows_are_kept() -> None:
+    rows = {"age": [1, 2, 3, 4, 5, math.nan, 6], "patient": ["a", "b", "a", "a", "b", "c", None]}
+    table = Table(PERSONS, rows)
+    assert table.numbers()[:, 0].tolist() == [1.0, 2.0, 3.0, 5.0]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 100)), max_size=20),
+    st.sampled_from("abc"),
+)
+def test_removing_a_person_moves_nobody_elses_rows(rows: list[tuple[str, int]], gone: str) -> None:
+    def kept(some: list[tuple[str, int]]) -> list[float]:
+        columns = {"age": [age for _, age in some], "patient": [person for person, _ in some]}
+        return sorted(Table(PERSONS, columns).numbers()[:, 0].tolist())
+
+    others = kept([row for row in rows if row[0] != gone])
+    own = kept([row for row in rows if row[0] == gone])
+    assert len(own) <= 2
+    assert sorted(others + own) == kept(rows)
+
+
+def test_a_repr_shows_no_row_and_no_number_of_rows() -> None:
+    assert repr(Table(DOMAIN, ROWS)) == "Table(of 3 columns, rows private)"
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pd.DataFrame(ROWS),
+        pd.DataFrame(ROWS).astype({"sex": "category"}),
+        pl.DataFrame(ROWS),
+        pa.table(ROWS),
+        ROWS,
+    ],
+    ids=["pandas", "pandas categories", "polars", "arrow", "mapping"],
+)
+def test_frames_of_every_kind_make_the_same_table(frame: Any) -> None:
+    assert same(read(frame, DOMAIN), Table(DOMAIN, ROWS))
+
+
+def test_csv_and_parquet_make_the_same_table(tmp_path: Path) -> None:
+    frame = pd.DataFrame(ROWS)
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    frame.to_parquet(tmp_path / "rows.parquet")
+    assert same(read(tmp_path / "rows.csv", DOMAIN), Table(DOMAIN, ROWS))
+    assert same(read(str(tmp_path / "rows.parquet"), DOMAIN), Table(DOMAIN, ROWS))
+
+
+def test_a_table_survives_parquet(tmp_path: Path) -> None:
+    table = Table(PERSONS, {"age": [1, 2, 3, 4], "patient": ["a", "a", "a", "b"]})
+    write_parquet(table, tmp_path / "rows.parquet")
+    assert same(read(tmp_path / "rows.parquet", PERSONS), table)
+    assert b"patient" in (tmp_path / "rows.parquet").read_bytes()
+    assert pa_parquet.read_table(tmp_path / "rows.parquet")["patient"].to_pylist() == [0, 0, 1]
+
+
+def test_an_empty_table_survives_parquet(tmp_path: Path) -> None:
+    empty = Table(DOMAIN, {"age": [], "sex": [], "ward": []})
+    write_parquet(empty, tmp_path / "rows.parquet")
+    assert len(read(tmp_path / "rows.parquet", DOMAIN)) == 0
+
+
+def test_a_cell_that_is_no_number_is_missing_and_not_reported(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text(f"age,sex,ward\n30,f,1\n{PRIVATE},m,2\n40,m,{PRIVATE}\n")
+    assert read(tmp_path / "rows.csv", DOMAIN).numbers().tolist() == [[30.0]]
+
+
+def test_ragged_lines_are_skipped_and_not_reported(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text(f"age,sex,ward\n30,f,1\n{PRIVATE}\n1,2,3,4,5\n40,m,2\n")
+    assert read(tmp_path / "rows.csv", DOMAIN).numbers().tolist() == [[30.0], [40.0]]
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        (b"\xff\xfe\x00bad", "rows.csv"),
+        (PRIVATE.encode(), "rows.parquet"),
+        (b"", "rows.csv"),
+        (f"{PRIVATE}\n1\n".encode(), "rows.csv"),
+        (b"age,age,sex,ward\n1,2,f,1\n", "rows.csv"),
+        (b"x", "rows.xlsx"),
+    ],
+)
+def test_unreadable_files_are_refused_without_quoting_them(
+    tmp_path: Path, content: bytes, name: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(PrivodError) as caught:
+        read(tmp_path / name, DOMAIN)
+    assert PRIVATE not in str(caught.value)
+
+
+def test_a_missing_file_is_told_by_its_path(tmp_path: Path) -> None:
+    with pytest.raises(InvalidData, match="There is no file"):
+        read(tmp_path / "nowhere.csv", DOMAIN)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        {"age": ["x"], "sex": [1.5], "ward": [1]},
+        {"age": [1.0], "sex": [2.5], "ward": [1]},
+        {"age": [{"a": 1}], "sex": ["f"], "ward": [1]},
+    ],
+)
+def test_a_column_of_another_type_is_told_by_name_and_type(rows: dict[str, Any]) -> None:
+    with pytest.raises(InvalidData, match=r"The column '(age|sex)' is declared to hold"):
+        read(pa.table(rows), Domain((Numeric("age", 0, 1), Categorical("sex", ("f", "m")))))
+
+
+def test_an_absent_column_is_told_by_name() -> None:
+    with pytest.raises(InvalidData, match="no column 'sex', 'ward', which its domain declares"):
+        read({"age": [1.0]}, DOMAIN)
+
+
+def test_columns_of_different_lengths_are_refused() -> None:
+    with pytest.raises(InvalidData, match="different lengths"):
+        Table(DOMAIN, {"age": [1.0], "sex": ["f", "m"], "ward": [1, 2]})
+
+
+def test_a_source_of_no_known_kind_is_refused() -> None:
+    with pytest.raises(InvalidParameter, match="source must be a file, a frame or a mapping"):
+        read(42, DOMAIN)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Numeric("x", 1, 1), "must have low < high"),
+        (lambda: Numeric("x", math.nan, 1), "low of 'x' must be a finite number"),
+        (lambda: Numeric("x", -1e308, 1e308), "is too wide"),
+        (lambda: Numeric("x", 0, 1, fill=2), "fill of 'x' must lie in"),
+        (lambda: Numeric("", 0, 1), "name must be a text"),
+        (lambda: Categorical("x", ()), "values of 'x' must be"),
+        (lambda: Categorical("x", "abc"), "values of 'x' must be a list"),  # type: ignore[arg-type]
+        (lambda: Categorical("x", ("a", 1)), "values of 'x' must be"),
+        (lambda: Categorical("x", ("a", "a")), "values of 'x' must differ"),
+        (lambda: Categorical("x", ("a",), fill="b"), "fill of 'x' must be a value"),
+        (lambda: Domain(()), "columns must number between"),
+        (lambda: Domain((Numeric("x", 0, 1), Numeric("x", 0, 1))), "must have different names"),
+        (lambda: Domain((Numeric("x", 0, 1),), person="x"), "person must not be a column"),
+        (lambda: Domain((Numeric("x", 0, 1),), max_rows_per_person=2), "needs a person column"),
+        (lambda: Domain((Numeric("x", 0, 1),), "p", 0), "max_rows_per_person must be at least 1"),
+        (lambda: Domain.from_json({"columns": [{"name": "x"}]}), "each column must have a name"),
+        (lambda: Domain.from_json({"columns": 3}), "domain must have a list of columns"),
+        (lambda: Domain.from_json({"columns": [], "x": 1}), "domain has unknown entries"),
+        (lambda: DOMAIN.numeric(("sex",)), "columns must be numeric columns, got 'sex'"),
+        (lambda: DOMAIN.categorical(("sex", "sex")), "columns must differ"),
+    ],
+)
+def test_impossible_declarations_are_refused(make: Any, message: str) -> None:
+    with pytest.raises(InvalidParameter, match=message):
+        make()
+
+
+def test_an_unknown_column_is_told_with_the_known_ones() -> None:
+    with pytest.raises(
+        NotFound, match=r"There is no column 'x'\. The columns are 'age', 'sex', 'ward'"
+    ):
+        DOMAIN["x"]
+
+
+@pytest.mark.parametrize("domain", [DOMAIN, PERSONS, BREAST_CANCER])
+def test_domains_survive_json(domain: Domain) -> None:
+    assert Domain.from_json(domain.to_json()) == domain
+
+
+@pytest.mark.parametrize(
+    ("make", "size"),
+    [
+        (breast_cancer, 569),
+        (two_gaussians, 1000),
+        (okada_synthetic_1, 50),
+        (okada_synthetic_2, 500),
+    ],
+)
+def test_sample_data_has_its_size_and_lies_within_its_domain(make: Any, size: int) -> None:
+    table = make()
+    assert len(table) == size
+    for place, column in enumerate(table.domain.numeric()):
+        values = table.numbers()[:, place]
+        assert column.low <= values.min()
+        assert values.max() < column.high
+
+
+def test_the_mixture_has_two_hundred_dimensions() -> None:
+    assert gaussian_mixture(100).numbers().shape == (100, 200)
+
+
+def test_without_a_folder_there_are_no_data_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PRIVOD_DATA", raising=False)
+    assert data_folder() is None
+    with pytest.raises(Unavailable, match="PRIVOD_DATA is not set"):
+        data_frame("adult")
+
+
+def test_the_data_folder_is_read_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRIVOD_DATA", str(tmp_path))
+    pa_parquet.write_table(pa.table({"x": [1, 2]}), tmp_path / "tiny.parquet")
+    assert data_frame("tiny").num_rows == 2
+    with pytest.raises(NotFound, match="There are: tiny"):
+        data_frame("huge")
+    monkeypatch.setenv("PRIVOD_DATA", str(tmp_path / "nowhere"))
+    with pytest.raises(InvalidParameter, match="PRIVOD_DATA must name a folder"):
+        data_folder()
