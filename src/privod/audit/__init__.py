@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from privod.audit import histogram
+from privod.audit import histogram, outlier_context
 from privod.audit.game import Game, Reading, Verdict, fineness, play
 
 __all__ = ["GAMES", "Game", "Reading", "Verdict", "fineness", "play"]
 
 GAMES: dict[str, Callable[[], tuple[Game, ...]]] = {
     "histogram-1": histogram.games,
+    "outlier-context-1": outlier_context.games,
 }
 """The name of a query to its games: the worst pairs of adjacent tables we know."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +25,7 @@ from privod.outliers.kernels.contexts import (
     judge_contexts,
     scan_contexts,
 )
+from privod.outliers.kernels.contexts_decide import EVERYTHING
 from privod.progress import track
 
 __all__ = ["NO_MATCH", "Judged", "Vantage", "look_from"]
@@ -34,6 +35,7 @@ Ints = NDArray[np.int64]
 
 INNER_BITS = 10  # a block of contexts shares its lists; its sums stay in the nearest cache
 STEPS = 200  # of the progress bar
+SMALLEST_STEP = 1 << 12  # contexts; a thread is not worth its while for fewer
 
 
 class Judged(NamedTuple):
@@ -70,7 +72,7 @@ class Vantage:
         free_bits = np.array(self.space.free_bits, np.int64)
         inner_bits = min(int(free_bits[-1]), INNER_BITS)
         blocks = self.space.n_contexts >> inner_bits
-        step = max(1, min(-(-blocks // STEPS), (1 << 21) >> inner_bits))
+        step = max(1, -(-blocks // STEPS), SMALLEST_STEP >> inner_bits)
         firsts = range(0, blocks, step)
 
         def one(first: int) -> None:
@@ -86,8 +88,11 @@ class Vantage:
                     self.rule, part,
                 )  # fmt: skip
 
+        if len(firsts) == 1:
+            one(0)
+            return utilities
         with ThreadPoolExecutor(_workers()) as pool:
-            for _ in track(pool.map(one, firsts), "contexts", len(firsts)):
+            for _ in track(pool.map(one, firsts), "judging contexts", len(firsts)):
                 pass
         return utilities
 
@@ -96,14 +101,21 @@ class Vantage:
         n = len(contexts)
         choices = np.array(contexts, np.int64).reshape(n, len(self.space.columns))
         judged = Judged(np.zeros(n, np.bool_), np.zeros(n, np.int64), np.zeros(n, np.int64))
-        any_rule = Rule(0, self.value, 1, 0.0, np.full(len(self) + 2, np.inf), 0)
-        rule = any_rule if self.rule is None else self.rule
+        rule = self._everything if self.rule is None else self.rule
         judge_contexts(choices, self.cells, self.below, self.above, rule, *judged)
         if self.rule is None:
             for place, context in enumerate(contexts):
                 others = self.values[self.members(context)]
                 judged.matches[place] = self.detector.stands_out(others, self.value)
         return judged
+
+    @property
+    def _everything(self) -> Rule:
+        return Rule(EVERYTHING, self.value, 1, 0.0, np.zeros(0), 0)
+
+    def where_everything_matches(self) -> Vantage:
+        """The same view for a detector to which everything stands out."""
+        return replace(self, rule=self._everything)
 
     def members(self, context: Choices) -> NDArray[np.bool_]:
         """Which of the other records belong to the context."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from privod.pictures import histogram
+from privod.pictures import histogram, outlier_context
 from privod.pictures.book import draw_book
 from privod.pictures.canvas import png, svg
 from privod.queries.query import Release
@@ -17,6 +17,7 @@ __all__ = ["PICTURES", "draw", "draw_book", "png", "svg"]
 
 PICTURES: dict[str, Callable[[Release[Any]], Figure]] = {
     "histogram-1": histogram.draw,
+    "outlier-context-1": outlier_context.draw,
 }
 """The name of a query to what draws its release."""
 

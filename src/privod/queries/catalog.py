@@ -7,11 +7,12 @@ from typing import Any
 from privod.errors import InvalidParameter, NoPromise, NotFound
 from privod.privacy import Guarantee
 from privod.queries.histogram import Histogram
+from privod.queries.outlier_context import OutlierContext
 from privod.queries.query import Query, Release
 
 __all__ = ["QUERIES", "kind_of", "query_from_json", "release_from_json"]
 
-QUERIES: dict[str, type[Query[Any]]] = {kind.name: kind for kind in (Histogram,)}
+QUERIES: dict[str, type[Query[Any]]] = {kind.name: kind for kind in (Histogram, OutlierContext)}
 """Name to query. A name never changes its meaning once a book contains it."""
 
 

@@ -18,6 +18,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from privod.outliers.kernels.contexts_decide import (
+    EVERYTHING,
     GRUBBS,
     LOCAL_OUTLIER_FACTOR,
     grubbs_stands_out,
@@ -87,6 +88,8 @@ def _stands_out(
     starts: Ints,
     far: Floats,
 ) -> bool:
+    if rule.kind == EVERYTHING:
+        return True
     if rule.kind == GRUBBS:
         return grubbs_stands_out(size, total, squares, rule.critical)
     if rule.kind == LOCAL_OUTLIER_FACTOR:
@@ -197,7 +200,7 @@ def scan_contexts(
     m = len(free_bits)
     n_cells = cells.codes.shape[1]
     reach = rule.reach
-    looks = rule.kind != GRUBBS
+    looks = rule.kind > GRUBBS
     n_below, n_above = len(below.values), len(above.values)
     cell_lists = np.empty((m + 1, n_cells), np.int32)
     below_lists = np.empty((m, n_below), np.int32)
@@ -369,7 +372,7 @@ def judge_contexts(
                 total += totals[code]
                 square += squares[code]
         p_below, p_above = 0, 0
-        if rule.kind != GRUBBS:
+        if rule.kind > GRUBBS:
             for place in range(len(below.values)):
                 if p_below == reach:
                     break

@@ -13,6 +13,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 __all__ = [
+    "EVERYTHING",
     "GRUBBS",
     "HISTOGRAM",
     "LOCAL_OUTLIER_FACTOR",
@@ -21,7 +22,7 @@ __all__ = [
     "local_outlier_factor",
 ]
 
-GRUBBS, LOCAL_OUTLIER_FACTOR, HISTOGRAM = 0, 1, 2
+EVERYTHING, GRUBBS, LOCAL_OUTLIER_FACTOR, HISTOGRAM = 0, 1, 2, 3
 
 Floats = NDArray[np.float64]
 
