@@ -179,8 +179,9 @@ PAGE = """<!doctype html>
 </head>
 <body>
 <h1>Outliers in private data: {count} questions and their promises</h1>
-<p>The records are the breast-cancer data that scikit-learn ships, treated as private: every answer
-below was blurred by noise of the promised size and charged to a book before the data was touched.</p>
+<p>The records are the breast-cancer data that scikit-learn ships, treated as private. Every answer
+below was charged to a book before the data was touched, and blurred by noise of the promised size.
+</p>
 {steps}
 {books}
 </body>

@@ -41,10 +41,11 @@ def words(text: str, style: str = "") -> Any:
 
 
 def table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Any:
-    """A table for people; a dash where a list is empty."""
+    """A table for people."""
+    from rich.box import SIMPLE
     from rich.table import Table as RichTable
 
-    drawn = RichTable(title=title, title_justify="left", header_style="bold")
+    drawn = RichTable(title=title, title_justify="left", header_style="bold", box=SIMPLE)
     for heading in headings:
         drawn.add_column(heading, overflow="fold")
     for row in rows:

@@ -83,7 +83,7 @@ def open_book(
             raise
         book = curator.open_book(name, relation, limit, confirmed=True)
     text = f"Opened a book on {name!r} under {relation.name} with a budget of {limit}."
-    emit(_state(book), as_json, words(text))
+    emit(book.to_json(), as_json, words(text))
 
 
 def _adjacency(text: str) -> Any:
@@ -108,16 +108,7 @@ def budget(
         [book.adjacency.name, str(book.budget), str(book.spent), str(book.left)] for book in books
     ]
     headings = ["book", "budget", "spent", "left"]
-    emit([_state(book) for book in books], as_json, table(f"Books of {name}", headings, rows))
-
-
-def _state(book: Any) -> dict[str, Any]:
-    return {
-        "adjacency": book.adjacency.to_json(),
-        "budget": book.budget.to_json(),
-        "spent": book.spent.to_json(),
-        "left": book.left.to_json(),
-    }
+    emit([book.to_json() for book in books], as_json, table(f"Books of {name}", headings, rows))
 
 
 @app.command()
@@ -127,22 +118,37 @@ def history(
     as_json: AsJson = False,
 ) -> None:
     """Show the book's entries, oldest first."""
-    entries = [entry.to_json() for entry in curator_at(at).history(name)]
-    headings = ["number", "time", "kind", "dataset", "adjacency", "loss", "asked_by"]
-    rows = [[_cell(entry.get(heading)) for heading in headings] for entry in entries]
-    emit(entries, as_json, table("Entries", headings, rows))
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, dict):
-        return str(value.get("name") or " ".join(f"{key} {part}" for key, part in value.items()))
-    return "" if value is None else str(value)
+    entries = curator_at(at).history(name)
+    headings = ["number", "time", "what", "data set", "book", "loss", "asked by"]
+    rows = [
+        [
+            str(entry.number),
+            entry.time[:19].replace("T", " "),
+            entry.kind,
+            entry.dataset,
+            entry.adjacency.name if entry.adjacency else "",
+            str(entry.loss or ""),
+            entry.asked_by,
+        ]
+        for entry in entries
+    ]
+    emit([entry.to_json() for entry in entries], as_json, table("Entries", headings, rows))
 
 
 @app.command()
-def verify(at: At = DEFAULT_LOCATION, as_json: AsJson = False) -> None:
+def verify(
+    head: Annotated[
+        str | None, typer.Option(help="A head noted earlier and elsewhere, to compare with.")
+    ] = None,
+    at: At = DEFAULT_LOCATION,
+    as_json: AsJson = False,
+) -> None:
     """Recompute the whole book and name the first entry that was tampered with."""
     with progress_bars(as_json):
-        found = curator_at(at).verify()
-    text = f"The book holds: {found.entries} entries, head {found.head}."
-    emit({"entries": found.entries, "head": found.head}, as_json, words(text, "green"))
+        found = curator_at(at).verify(head)
+    text = (
+        f"The book holds: {found.charges} charges, {found.releases} releases,"
+        f" {found.datasets} data sets. Note its head elsewhere: {found.head}"
+    )
+    data = {"head": str(found.head), "charges": found.charges, "releases": found.releases}
+    emit(data, as_json, words(text, "green"))

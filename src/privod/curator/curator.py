@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from privod.curator import ledger, store
 from privod.curator.database import Connection, Database, open_database
-from privod.curator.ledger import BookState, Charge, Entry, Head
+from privod.curator.ledger import BookState, Charge, Entry
+from privod.curator.prices import (
+    ELSEWHERE,
+    Cost,
+    Price,
+    check_unit,
+    costs_of,
+    gives_up,
+    price_of,
+    spent_before,
+)
 from privod.curator.rows import RowStore
 from privod.curator.schema import bring_up_to_date
-from privod.curator.store import DataSet, short_text
+from privod.curator.store import DataSet, refuse_seeded, short_text
 from privod.curator.tokens import TokenStore
 from privod.curator.verification import Verification, verify
 from privod.data import Domain, Table
@@ -28,42 +37,20 @@ from privod.errors import (
     NeedsConfirmation,
     NoPromise,
     NotFound,
-    SeededRelease,
     Unavailable,
 )
 from privod.mechanisms import secure
-from privod.privacy import AddRemove, Adjacency, Guarantee, Loss
-from privod.queries.catalog import query_from_json
+from privod.privacy import Adjacency, Guarantee, Loss, Secrecy
+from privod.queries.catalog import QUERIES
 from privod.queries.query import Query, Release, canonical_json
 
-__all__ = ["Answer", "Curator", "Price", "PricedCharge"]
+__all__ = ["Answer", "Curator"]
 
 NO_ANSWER = (
     "The question was charged and no answer came. The charge stands, whatever the reason;"
     " asking again is a new question with a new charge."
 )
 TABLES_KEPT = 2  # tables held in memory between questions
-
-
-@dataclass(frozen=True)
-class PricedCharge:
-    """What a question would cost one book, and what would be left there; None if too much."""
-
-    adjacency: Adjacency
-    loss: Loss
-    left: Loss | None
-
-
-@dataclass(frozen=True)
-class Price:
-    """What a question would cost; nothing was looked at and nothing was charged.
-
-    `charges` is empty when the question is already answered: the stored release costs nothing.
-    """
-
-    charges: tuple[PricedCharge, ...]
-    affordable: bool
-    already_answered: bool
 
 
 @dataclass(frozen=True)
@@ -77,6 +64,22 @@ class Answer:
     charges: tuple[Charge, ...]
     stored: bool
 
+    def to_json(self) -> dict[str, Any]:
+        """Everything, as plain values."""
+        charges = [charge.to_json() for charge in self.charges]
+        return {"release": self.release.to_json(), "charges": charges, "stored": self.stored}
+
+
+@dataclass(frozen=True)
+class _Question:
+    """A question about a data set that passed every public check."""
+
+    query: Query[Any]
+    dataset: DataSet
+    guarantee: Guarantee
+    text: str
+    key: str
+
 
 class Curator:
     """Holds private data, answers questions about it and keeps count.
@@ -89,7 +92,7 @@ class Curator:
     """
 
     def __init__(self, directory: Path, database: Database) -> None:
-        self.tokens = TokenStore(database)
+        self.store = TokenStore(database)
         self.directory = directory
         self.database = database
         self._rows = RowStore(directory / "rows")
@@ -180,7 +183,7 @@ class Curator:
             raise NotFound(f"There is no data set {continues!r} to continue.")
         root = known[continues].root
         for book in ledger.books_of(connection, root):
-            _check_unit(book.adjacency, domain)
+            check_unit(book.adjacency, domain)
         return root
 
     def datasets(self) -> tuple[DataSet, ...]:
@@ -198,60 +201,41 @@ class Curator:
     ) -> BookState:
         """Allow questions about a data set, and all versions of it, up to a budget, for good.
 
-        What was asked before under a wider adjacency counts from the start. Where opening the book
-        gives up a part of the promise, the owner must confirm it.
+        What was asked before counts from the start, where it says something under this adjacency.
+        If opening the book gives up a part of the promise, the owner must confirm it.
         """
         if budget.epsilon <= 0 or budget.delta >= 1:
             rule = "must have an epsilon above 0 and a delta below 1"
             raise InvalidParameter("budget", rule, str(budget), "Try Loss('1').")
         with self.database.writing() as connection:
-            dataset = store.find_dataset(connection, of)
-            versions = _versions(connection, dataset.root)
-            for version in versions.values():
-                _check_unit(adjacency, version.domain)
-            books = ledger.books_of(connection, dataset.root)
+            root = store.find_dataset(connection, of).root
+            domains = _domains(connection, root)
+            for domain in domains.values():
+                check_unit(adjacency, domain)
+            books = ledger.books_of(connection, root)
             if any(book.adjacency == adjacency for book in books):
                 raise AlreadyExists(
                     f"{of!r} has a book under {adjacency.name} already, and budgets never change."
                 )
-            gives_up = _gives_up(adjacency, books)
-            if gives_up and not confirmed:
-                raise NeedsConfirmation(f"{gives_up} Confirm it to open the book.")
-            carry = self._spent_before(connection, versions, adjacency)
+            sentences = gives_up(adjacency, books)
+            if sentences and not confirmed:
+                raise NeedsConfirmation(f"{sentences} Confirm it to open the book.")
+            carry = spent_before(ledger.read_entries(connection, domains), domains, adjacency)
             if not carry <= budget:
-                way_out = f"Earlier questions cost {carry} under it already."
-                rule = "must cover what is spent already"
-                raise InvalidParameter("budget", rule, str(budget), way_out)
-            number = ledger.enter_book(connection, of, dataset.root, adjacency, budget, carry)
-        return BookState(number, dataset.root, adjacency, budget, carry)
-
-    def _spent_before(
-        self, connection: Connection, versions: dict[str, DataSet], adjacency: Adjacency
-    ) -> Loss:
-        """What the questions asked so far cost under an adjacency whose book opens now."""
-        spent = Loss(Fraction(0))
-        for entry in ledger.read_entries(connection, versions):
-            if entry.kind == "charge" and entry.ask == entry.number and entry.query is not None:
-                guarantee = query_from_json(entry.query).guarantee()
-                cap = versions[entry.dataset].domain.max_rows_per_person
-                spent += ledger.loss_towards(adjacency, guarantee, cap) or Loss(Fraction(0))
-        return spent
+                rule = f"must cover the {carry} that earlier questions cost under {adjacency.name}"
+                raise InvalidParameter("budget", rule, str(budget), "Allow more.")
+            number = ledger.enter_book(connection, of, root, adjacency, budget, carry)
+        return BookState(number, root, adjacency, budget, carry)
 
     # ---- asking --------------------------------------------------------------------------------
 
     def price(self, query: Query[Any], of: str) -> Price:
         """Say what a question would cost, without looking and without charging."""
         with self.database.reading() as connection:
-            _, costs, stored = self._look_up(connection, query, of)
-        if stored is not None:
-            return Price((), affordable=True, already_answered=True)
-        charges = []
-        for book, loss in costs:
-            after = book.spent + loss
-            left = replace(book, spent=after).left if after <= book.budget else None
-            charges.append(PricedCharge(book.adjacency, loss, left))
-        affordable = all(charge.left is not None for charge in charges)
-        return Price(tuple(charges), affordable, already_answered=False)
+            question = self._check(connection, query, of)
+            if store.find_release(connection, question.key) is not None:
+                return Price((), affordable=True, already_answered=True)
+            return price_of(self._costs(connection, question))
 
     def ask(
         self,
@@ -278,71 +262,81 @@ class Curator:
         if request_id is not None:
             short_text(request_id, "request_id")
         with self.database.reading() as connection:
-            dataset, costs, stored = self._look_up(connection, query, of)
-            paid = _paid_before(connection, request_id, query, of)
+            question = self._check(connection, query, of)
+            paid = _paid_before(connection, request_id, question)
+            stored = store.find_release(connection, question.key)
+            if stored is not None:
+                return Answer(stored, (), stored=True)
+            self._costs(connection, question)
             folder, seal = store.where_rows_are(connection, of)
-        if stored is not None:
-            return Answer(stored, (), stored=True)
         if not paid and not self._rows.has(folder):
             raise Unavailable(
                 f"The rows of {of!r} are not in {str(self.directory)!r}. Nothing was charged."
                 " Restore them from a backup, or open the directory that holds them."
             )
-        text = canonical_json(query.to_json())
         # Whoever asks the same at the same time waits here, and then finds the release stored.
-        with self.database.alone(store.question_key(of, text)):
+        with self.database.alone(question.key):
             with self.database.writing() as connection:
-                dataset, costs, stored = self._look_up(connection, query, of)
-                paid = _paid_before(connection, request_id, query, of)
+                stored = store.find_release(connection, question.key)
                 if stored is not None:
                     return Answer(stored, (), stored=True)
-                if paid:
+                if _paid_before(connection, request_id, question):
                     raise AnswerFailed(NO_ANSWER)
-                charges = ledger.charge(connection, of, costs, text, asked_by, request_id)
+                costs = self._costs(connection, question)
+                charges = ledger.charge(connection, of, costs, question.text, asked_by, request_id)
             # From here on the charge is on disk and stands.
-            release = self._answer(query, dataset, folder, seal)
-            return self._publish(release, of, text, charges, asked_by)
+            release = self._answer(question, folder, seal)
+            return self._publish(question, release, charges, asked_by)
 
-    def _look_up(
-        self, connection: Connection, query: Query[Any], of: str
-    ) -> tuple[DataSet, Sequence[tuple[BookState, Loss]], Release[Any] | None]:
-        """Check everything public; what it would cost, and the answer if there is one already."""
-        if not isinstance(query, Query):
+    def charge_elsewhere(self, of: str, guarantee: Guarantee, reason: str) -> tuple[Charge, ...]:
+        """Charge what was revealed about a data set without this book, for the reason given.
+
+        So after a restore from a backup that lacks the latest charges, or after a publication that
+        did not go through the curator.
+        """
+        text = canonical_json(
+            {
+                "name": ELSEWHERE,
+                "guarantee": guarantee.to_json(),
+                "reason": short_text(reason, "reason"),
+            }
+        )
+        with self.database.writing() as connection:
+            dataset = store.find_dataset(connection, of)
+            books = ledger.books_of(connection, dataset.root)
+            costs = costs_of(guarantee, books, dataset.domain, ELSEWHERE, of)
+            return ledger.charge(connection, of, costs, text, "owner", None)
+
+    def _check(self, connection: Connection, query: Query[Any], of: str) -> _Question:
+        """Every public check there is, the same for a price and for an answer."""
+        if not isinstance(query, Query) or QUERIES.get(query.name) is not type(query):
             way_out = "Build one from the catalog, such as Histogram(columns='age', epsilon=0.1)."
-            raise InvalidParameter("query", "must be a question", type(query).__name__, way_out)
+            rule = "must be a question of the catalog"
+            raise InvalidParameter("query", rule, type(query).__name__, way_out)
         dataset = store.find_dataset(connection, of)
         query.check(dataset.domain)
-        guarantee = query.guarantee()
+        guarantee: Guarantee | Secrecy = query.guarantee()
         if not isinstance(guarantee, Guarantee):
             raise NoPromise(
-                f"{query.name} is asked between parties; a curator has no book for its promise."
+                f"{query.name} is asked between parties; no book counts what it promises."
             )
-        key = store.question_key(of, canonical_json(query.to_json()))
-        stored = store.find_release(connection, key)
-        if stored is not None:
-            return dataset, (), stored
-        books = ledger.books_of(connection, dataset.root)
-        if not books:
-            raise NotFound(f"No book is open for {of!r}, so it answers nothing. Open a book first.")
-        cap = dataset.domain.max_rows_per_person
-        losses = [(book, ledger.loss_towards(book.adjacency, guarantee, cap)) for book in books]
-        costs = [(book, loss) for book, loss in losses if loss is not None]
-        if not costs:
-            names = ", ".join(sorted({book.adjacency.name for book in books}))
-            raise NoPromise(
-                f"{query.name} promises under {guarantee.adjacency.name} here, and no open book of"
-                f" {of!r} lies within it (open: {names}). Ask it under one of these, or open a book"
-                f" under {guarantee.adjacency.name} with the same parameters."
-            )
-        return dataset, costs, None
+        text = canonical_json(query.to_json())
+        return _Question(query, dataset, guarantee, text, store.question_key(of, text))
 
-    def _answer(self, query: Query[Any], dataset: DataSet, folder: str, seal: str) -> Release[Any]:
-        failed = False
-        try:
-            release = query.answer(self._table(dataset, folder, seal), secure())
-        except Exception:
-            failed = True  # raised below, so that nothing that may quote a row hangs on it
-        if failed or release.query != query or release.guarantee != query.guarantee():
+    def _costs(self, connection: Connection, question: _Question) -> list[Cost]:
+        dataset = question.dataset
+        books = ledger.books_of(connection, dataset.root)
+        name = question.query.name
+        return costs_of(question.guarantee, books, dataset.domain, name, dataset.name)
+
+    def _answer(self, question: _Question, folder: str, seal: str) -> Release[Any]:
+        """Look at the rows; whatever goes wrong there is told in one and the same sentence."""
+        release = None
+        with suppress(Exception):  # what failed may quote a row, so nothing of it is kept
+            release = question.query.answer(self._table(question.dataset, folder, seal), secure())
+        if release is None:
+            raise AnswerFailed(NO_ANSWER)
+        if release.query != question.query or release.guarantee != question.guarantee:
             raise AnswerFailed(NO_ANSWER)
         return release
 
@@ -358,24 +352,29 @@ class Curator:
         return table
 
     def _publish(
-        self, release: Release[Any], of: str, text: str, charges: tuple[Charge, ...], asked_by: str
+        self,
+        question: _Question,
+        release: Release[Any],
+        charges: tuple[Charge, ...],
+        asked_by: str,
     ) -> Answer:
         """Store the release; only what is stored is ever shown."""
-        failed = False
+        refuse_seeded(release)
+        text = None
+        with suppress(Exception):
+            text = canonical_json(release.to_json())
+        if text is None:
+            raise AnswerFailed(NO_ANSWER)
         try:
             with self.database.writing() as connection:
-                stored = store.find_release(connection, store.question_key(of, text))
-                if stored is not None:  # two charged after a lock was lost: the first one counts
+                stored = store.find_release(connection, question.key)
+                if stored is not None:  # two were charged after a lock was lost: the first counts
                     return Answer(stored, charges, stored=False)
-                store.enter_release(connection, of, text, release, charges[0].entry, asked_by)
-        except SeededRelease:
-            raise
+                ask = charges[0].entry
+                of = question.dataset.name
+                store.enter_release(connection, of, question.text, text, ask, asked_by)
         except Unavailable as problem:
             raise AnswerFailed(NO_ANSWER) from problem
-        except Exception:
-            failed = True
-        if failed:
-            raise AnswerFailed(NO_ANSWER)
         return Answer(release, charges, stored=False)
 
     # ---- reading the book ----------------------------------------------------------------------
@@ -395,7 +394,7 @@ class Curator:
             if of is None:
                 return tuple(ledger.read_entries(connection))
             root = store.find_dataset(connection, of).root
-            return tuple(ledger.read_entries(connection, _versions(connection, root)))
+            return tuple(ledger.read_entries(connection, _domains(connection, root)))
 
     def release(self, of: str, query: Query[Any]) -> Release[Any]:
         """The stored answer to a question."""
@@ -413,57 +412,36 @@ class Curator:
             store.find_dataset(connection, of)
             return tuple(store.read_releases(connection, of))
 
-    def head(self) -> Head:
+    def head(self) -> str:
         """How long the book is and what it ends in: note it elsewhere, to compare later."""
         with self.database.reading() as connection:
-            return ledger.read_head(connection)
+            length, digest = ledger.read_head(connection)
+        return f"{length}:{digest}"
 
-    def verify(self, expected_head: str | Head | None = None) -> Verification:
+    def verify(self, expected_head: str | None = None) -> Verification:
         """Recompute the whole book; raise `BookDamaged` naming the first entry that is wrong.
 
         Parameters
         ----------
-        expected_head : str or Head, optional
+        expected_head : str, optional
             A head noted earlier and elsewhere; the book must still contain it. Without one, a book
             that was rewritten from its first entry on looks as good as new.
         """
         return verify(self.database, self._rows, expected_head)
 
 
-def _versions(connection: Connection, root: str) -> dict[str, DataSet]:
+def _domains(connection: Connection, root: str) -> dict[str, Domain]:
+    """The versions of a data set, with what is public about each."""
     datasets = store.read_datasets(connection)
-    return {dataset.name: dataset for dataset in datasets if dataset.root == root}
+    return {dataset.name: dataset.domain for dataset in datasets if dataset.root == root}
 
 
-def _paid_before(
-    connection: Connection, request_id: str | None, query: Query[Any], of: str
-) -> bool:
-    """Whether this request was charged already; it may not have been another question's."""
+def _paid_before(connection: Connection, request_id: str | None, question: _Question) -> bool:
+    """Whether this request was charged already; it may not have been for another question."""
     if request_id is None:
         return False
     rows = connection.execute("SELECT dataset, query FROM entries WHERE request = ?", request_id)
-    if rows and rows[0] != (of, canonical_json(query.to_json())):
+    if rows and rows[0] != (question.dataset.name, question.text):
         way_out = "Use a new id for a new question."
         raise InvalidParameter("request_id", "was used for another question", request_id, way_out)
     return bool(rows)
-
-
-def _check_unit(adjacency: Adjacency, domain: Domain) -> None:
-    """Only AddRemove stretches to persons with several rows (Guarantee.for_groups)."""
-    if domain.max_rows_per_person > 1 and adjacency != AddRemove():
-        rule = f"must be 1 where a book is open under {adjacency.name}"
-        way_out = "Cap the rows per person at 1, or open a book under add-remove only."
-        raise InvalidParameter("max_rows_per_person", rule, domain.max_rows_per_person, way_out)
-
-
-def _gives_up(adjacency: Adjacency, books: Sequence[BookState]) -> str:
-    """What opening this book beside these gives up, in sentences."""
-    sentences = [adjacency.gives_up] if adjacency.gives_up else []
-    others = [book.adjacency for book in books if adjacency.steps_of(book.adjacency) is None]
-    if others:
-        names = ", ".join(sorted({other.name for other in others}))
-        sentences.append(
-            f"Questions under {names}, whose books are open, may reveal more than this book counts"
-            " about the records that they do not protect."
-        )
-    return " ".join(sentences)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,7 +18,7 @@ from typing import Any
 from privod.curator.accounting import Total, tightest
 from privod.curator.database import Connection
 from privod.errors import BudgetExceeded, Unavailable
-from privod.privacy import Adjacency, Guarantee, Loss, adjacency_from_json
+from privod.privacy import Adjacency, Loss, adjacency_from_json
 from privod.queries.query import canonical_json
 
 __all__ = [
@@ -27,13 +26,11 @@ __all__ = [
     "BookState",
     "Charge",
     "Entry",
-    "Head",
     "append",
     "books_of",
     "charge",
     "enter_book",
     "entry_hash",
-    "loss_towards",
     "losses_of",
     "now",
     "read_entries",
@@ -61,24 +58,6 @@ FIELDS = (
 
 COLUMNS = ", ".join((*FIELDS, "hash"))
 PAGE = 10_000  # entries read at once
-
-GRID = 10**40 * math.lcm(*range(1, 41))
-"""Losses are counted in parts of this: exact for 40 decimals and for fractions up to 1/40.
-
-Anything else is rounded up by less than 10**-55. Without a common denominator, questions with
-awkward epsilons would make the sum's digits grow without end.
-"""
-
-
-@dataclass(frozen=True)
-class Head:
-    """How long the chain is and what it ends in; written down elsewhere, it pins the whole book."""
-
-    length: int
-    hash: str
-
-    def __str__(self) -> str:
-        return f"{self.length}:{self.hash}"
 
 
 @dataclass(frozen=True)
@@ -118,6 +97,12 @@ class Entry:
             query=None if query is None else json.loads(query),
         )
 
+    def to_json(self) -> dict[str, Any]:
+        """Everything, as plain values."""
+        adjacency = None if self.adjacency is None else self.adjacency.to_json()
+        loss = None if self.loss is None else self.loss.to_json()
+        return {**vars(self), "adjacency": adjacency, "loss": loss}
+
 
 @dataclass(frozen=True)
 class Charge:
@@ -126,6 +111,11 @@ class Charge:
     entry: int
     adjacency: Adjacency
     loss: Loss
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, as plain values."""
+        adjacency, loss = self.adjacency.to_json(), self.loss.to_json()
+        return {"entry": self.entry, "adjacency": adjacency, "loss": loss}
 
 
 @dataclass(frozen=True)
@@ -164,24 +154,21 @@ class BookState:
         """The smallest total that is known to hold, for show; `spent` is what is enforced."""
         return tightest(self.losses, self.spent, self.budget.delta)
 
+    def to_json(self) -> dict[str, Any]:
+        """Everything but the tightest total, as plain values."""
+        return {
+            "number": self.number,
+            "dataset": self.dataset,
+            "adjacency": self.adjacency.to_json(),
+            "budget": self.budget.to_json(),
+            "spent": self.spent.to_json(),
+            "left": self.left.to_json(),
+        }
+
 
 def now() -> str:
     """The time, UTC, as the book writes it."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-def on_grid(loss: Loss) -> Loss:
-    """The loss as it is charged: rounded up onto the book's common denominator."""
-    return Loss(
-        Fraction(math.ceil(loss.epsilon * GRID), GRID), Fraction(math.ceil(loss.delta * GRID), GRID)
-    )
-
-
-def loss_towards(book: Adjacency, guarantee: Guarantee, max_rows_per_person: int) -> Loss | None:
-    """What a promise costs a book; None if it says nothing under the book's adjacency."""
-    if book.steps_of(guarantee.adjacency) is None:
-        return None
-    return on_grid(guarantee.under(book).for_groups(max_rows_per_person).loss)
 
 
 def entry_hash(values: Sequence[Any]) -> str:
@@ -190,10 +177,10 @@ def entry_hash(values: Sequence[Any]) -> str:
     return hashlib.sha256(canonical_json(fields).encode()).hexdigest()
 
 
-def read_head(connection: Connection) -> Head:
-    """Where the chain ends."""
+def read_head(connection: Connection) -> tuple[int, str]:
+    """How long the chain is, and the hash that it ends in."""
     length, digest = connection.execute("SELECT length, hash FROM head")[0]
-    return Head(length, digest)
+    return int(length), str(digest)
 
 
 def append(connection: Connection, **fields: Any) -> int:

@@ -1,0 +1,178 @@
+"""The command line: from a file to an answer, JSON everywhere, errors in one sentence."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from privod.cli import app
+from privod.errors import BudgetExceeded, InvalidParameter, NeedsConfirmation, NotFound
+
+RUNNER = CliRunner()
+DOMAIN = {
+    "columns": [{"name": "age", "low": 0, "high": 120}, {"name": "sex", "values": ["f", "m"]}]
+}
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PRIVOD_AT", str(tmp_path / "curator"))
+    (tmp_path / "patients.csv").write_text("age,sex\n30,f\n40,m\n50,m\n")
+    (tmp_path / "domain.json").write_text(json.dumps(DOMAIN))
+    return tmp_path
+
+
+def run(*arguments: str, fails_with: type[Exception] | None = None) -> str:
+    result = RUNNER.invoke(app, list(arguments))
+    if fails_with is not None:
+        assert isinstance(result.exception, fails_with)
+        return str(result.exception)
+    assert result.exception is None, result.output
+    return result.stdout
+
+
+def as_json(*arguments: str) -> Any:
+    return json.loads(run(*arguments, "--json"))
+
+
+@pytest.fixture
+def patients(place: Path) -> Path:
+    run("register", "patients", "patients.csv", "--domain", "domain.json")
+    run("open", "patients", "--epsilon", "1")
+    return place
+
+
+def test_from_a_file_to_an_answer(patients: Path) -> None:
+    price = as_json("price", "patients", "histogram", "columns=age", "epsilon=0.4")
+    assert price["affordable"]
+    assert price["charges"][0]["loss"]["epsilon"] == "2/5"
+    answer = as_json("ask", "patients", "histogram", "columns=age", "epsilon=0.4")
+    assert answer["guarantee"]["loss"]["epsilon"] == "2/5"
+    assert not answer["stored"]
+    assert as_json("ask", "patients", "histogram", "columns=age", "epsilon=2/5")["stored"]
+    assert as_json("budget", "patients")[0]["left"]["epsilon"] == "3/5"
+    kinds = [entry["kind"] for entry in as_json("history", "patients")]
+    assert kinds == ["register", "open", "charge", "release"]
+    assert as_json("verify")["charges"] == 1
+
+
+def test_answers_are_sentences_for_people(patients: Path) -> None:
+    shown = run("ask", "patients", "histogram", "columns=sex", "epsilon=0.5")
+    assert "The most records" in shown
+    assert "Charged: epsilon 0.5 to add-remove." in shown
+    assert "cost nothing" in run("ask", "patients", "histogram", "columns=sex", "epsilon=0.5")
+    assert "answered before" in run("price", "patients", "histogram", "columns=sex", "epsilon=0.5")
+    for command in (["budget", "patients"], ["history"], ["datasets"], ["verify"]):
+        assert run(*command)
+
+
+def test_a_release_and_its_picture_are_written(patients: Path) -> None:
+    setting = ("histogram", "columns=age,sex", "epsilon=0.5")
+    run("ask", "patients", *setting, "--out", "r.json", "--picture", "p.svg")
+    assert json.loads((patients / "r.json").read_text())["query"]["name"] == "histogram-1"
+    assert b"<svg" in (patients / "p.svg").read_bytes()
+    run("ask", "patients", *setting, "--picture", "p.png")
+    assert (patients / "p.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_too_much_is_refused_and_what_is_left_is_said(patients: Path) -> None:
+    message = run(
+        "ask", "patients", "histogram", "columns=age", "epsilon=1.5", fails_with=BudgetExceeded
+    )
+    assert "Left is epsilon 1." in message
+    assert "over budget" in run("price", "patients", "histogram", "columns=age", "epsilon=1.5")
+    assert as_json("budget", "patients")[0]["spent"]["epsilon"] == "0"
+
+
+def test_a_narrow_book_must_be_confirmed(patients: Path) -> None:
+    arguments = ("open", "patients", "--epsilon", "2", "--adjacency", "replace")
+    message = run(*arguments, "--json", fails_with=NeedsConfirmation)
+    assert "number of records becomes public" in message
+    result = RUNNER.invoke(app, list(arguments), input="y\n")
+    assert "Opened a book" in result.stdout
+    crowd = '{"name": "in-crowd", "radius": 1, "columns": ["age"], "crowd": 5}'
+    assert "crowd" in str(
+        as_json("open", "patients", "--epsilon", "2", "--adjacency", crowd, "--yes")
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "message"),
+    [
+        (("ask", "patients", "histogram", "epsilon=1"), InvalidParameter, "must be complete"),
+        (("ask", "patients", "histogram", "colour=red"), InvalidParameter, "NAME=VALUE"),
+        (("ask", "patients", "histogram", "columns"), InvalidParameter, "NAME=VALUE"),
+        (("ask", "patients", "poem", "epsilon=1"), NotFound, "no question 'poem'"),
+        (
+            ("ask", "nobody", "histogram", "columns=x", "epsilon=1"),
+            NotFound,
+            "no data set 'nobody'",
+        ),
+        (("price", "patients", "histogram", "columns=x", "epsilon=1"), InvalidParameter, "columns"),
+        (("open", "patients", "--epsilon", "lots"), InvalidParameter, "epsilon must be a number"),
+        (("open", "patients", "--epsilon", "1", "--adjacency", "{"), InvalidParameter, "JSON"),
+        (
+            ("register", "more", "patients.csv", "--domain", "nowhere.json"),
+            InvalidParameter,
+            "domain must be a JSON file",
+        ),
+        (
+            ("ask", "patients", "histogram", "columns=age", "epsilon=1", "--picture", "p.gif"),
+            InvalidParameter,
+            "picture must end in",
+        ),
+    ],
+)
+def test_bad_input_is_refused_before_any_charge(
+    patients: Path, arguments: tuple[str, ...], kind: type[Exception], message: str
+) -> None:
+    assert message in run(*arguments, fails_with=kind)
+    assert as_json("budget", "patients")[0]["spent"]["epsilon"] == "0"
+
+
+def test_the_questions_explain_themselves(place: Path) -> None:
+    assert any(each["name"] == "histogram-1" for each in as_json("questions"))
+    explained = as_json("questions", "histogram")
+    assert {each["name"] for each in explained["parameters"]} >= {"columns", "epsilon"}
+    assert "How are the records spread" in run("questions", "histogram-1")
+    assert "histogram-1" in run("questions")
+
+
+def test_the_audit_reports_claimed_and_caught(place: Path) -> None:
+    verdicts = as_json("audit", "histogram", "--runs", "300")
+    assert all(verdict["holds"] for verdict in verdicts)
+    assert verdicts[0]["claimed"]["epsilon"] == "1"
+    assert "the promise holds" in run("audit", "histogram", "--runs", "300")
+
+
+def test_an_error_is_one_line_without_a_traceback(place: Path) -> None:
+    command = [sys.executable, "-c", "from privod.cli import main; main()", "budget", "nobody"]
+    failed = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert failed.returncode == 2
+    assert failed.stderr.startswith("privod: There is no data set 'nobody'.")
+    assert "Traceback" not in failed.stderr
+    failed = subprocess.run([*command, "--json"], capture_output=True, text=True, check=False)
+    assert json.loads(failed.stderr)["error"]["kind"] == "NotFound"
+
+
+def test_help_names_every_command(place: Path) -> None:
+    shown = run("--help")
+    for command in (
+        "register",
+        "open",
+        "price",
+        "ask",
+        "budget",
+        "history",
+        "verify",
+        "audit",
+        "demo",
+    ):
+        assert command in shown

@@ -1,0 +1,69 @@
+"""The package as a whole: light to import, its public names real, its root imported by nobody."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import privod
+
+ROOT = Path(__file__).parent.parent
+HEAVY = ("numpy", "scipy", "numba", "pyarrow", "matplotlib", "sklearn", "fastapi", "grpc", "rich")
+
+
+@pytest.mark.parametrize("name", privod.__all__)
+def test_every_public_name_is_there(name: str) -> None:
+    assert getattr(privod, name) is not None
+    assert name in dir(privod)
+
+
+def test_a_name_that_is_not_public_is_not_there() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'oracle'"):
+        _ = privod.oracle
+
+
+def test_public_names_are_listed_once_and_in_order() -> None:
+    assert len(set(privod.__all__)) == len(privod.__all__)
+    assert set(privod.__all__) == set(privod._HOMES)
+
+
+@pytest.mark.parametrize("statement", ["import privod", "import privod.cli"])
+def test_importing_loads_nothing_heavy(statement: str) -> None:
+    code = f"import sys; {statement}; print([name for name in {HEAVY} if name in sys.modules])"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() in ("[]", "['rich']")
+
+
+def test_no_module_imports_the_package_root() -> None:
+    root_import = re.compile(
+        r"^\s*(import privod\s*$|from privod import (?!pictures))", re.MULTILINE
+    )
+    for module in (ROOT / "src" / "privod").rglob("*.py"):
+        assert not root_import.search(module.read_text()), module
+
+
+def test_the_readme_starts_with_the_two_commands() -> None:
+    readme = (ROOT / "README.md").read_text()
+    assert readme.index("make demo") < readme.index("make test") < 1000
+
+
+def test_every_proof_page_is_linked_from_the_guarantees() -> None:
+    guarantees = (ROOT / "docs" / "guarantees.md").read_text()
+    for page in (ROOT / "docs" / "proofs").glob("*.md"):
+        assert f"proofs/{page.name}" in guarantees, page.name
+
+
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+
+
+@pytest.mark.parametrize(
+    "page", [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")], ids=lambda page: page.name
+)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    for target in LINK.findall(page.read_text()):
+        if not target.startswith(("http:", "https:", "mailto:")):
+            assert (page.parent / target).exists(), target
