@@ -1,10 +1,12 @@
 """Who holds the data, answers, and keeps count."""
 
 from privod.curator.accounting import Total
-from privod.curator.curator import Answer, Curator, Price, PricedCharge
-from privod.curator.ledger import BookState, Charge, Entry, Head
+from privod.curator.curator import Answer, Curator
+from privod.curator.ledger import BookState, Charge, Entry
+from privod.curator.moving import backup, migrate
+from privod.curator.prices import Price, PricedCharge
 from privod.curator.store import DataSet
-from privod.curator.tokens import ROLES, Token, TokenStore
+from privod.curator.tokens import ROLES, Role, Token, TokenStore
 from privod.curator.verification import Verification
 
 __all__ = [
@@ -15,11 +17,13 @@ __all__ = [
     "Curator",
     "DataSet",
     "Entry",
-    "Head",
     "Price",
     "PricedCharge",
+    "Role",
     "Token",
     "TokenStore",
     "Total",
     "Verification",
+    "backup",
+    "migrate",
 ]

@@ -11,18 +11,16 @@ from types import TracebackType
 from typing import Any, Self
 
 from privod.curator import ledger, store
-from privod.curator.database import Connection, Database, open_database
+from privod.curator.database import Database, open_database
 from privod.curator.ledger import BookState, Charge, Entry
-from privod.curator.prices import (
-    ELSEWHERE,
-    Cost,
-    Price,
-    check_unit,
-    costs_of,
-    gives_up,
-    price_of,
-    spent_before,
+from privod.curator.owners import (
+    charge_elsewhere,
+    check_registration,
+    open_book,
+    versions_of,
 )
+from privod.curator.prices import Price, price_of
+from privod.curator.questions import Question
 from privod.curator.rows import RowStore
 from privod.curator.schema import bring_up_to_date
 from privod.curator.store import DataSet, refuse_seeded, short_text
@@ -34,21 +32,18 @@ from privod.errors import (
     AlreadyExists,
     AnswerFailed,
     InvalidParameter,
-    NeedsConfirmation,
-    NoPromise,
     NotFound,
     Unavailable,
 )
 from privod.mechanisms import secure
-from privod.privacy import Adjacency, Guarantee, Loss, Secrecy
-from privod.queries.catalog import QUERIES
+from privod.privacy import Adjacency, Guarantee, Loss
 from privod.queries.query import Query, Release, canonical_json
 
 __all__ = ["Answer", "Curator"]
 
 NO_ANSWER = (
     "The question was charged and no answer came. The charge stands, whatever the reason;"
-    " asking again is a new question with a new charge."
+    " asking again, under a new request id, is a new charge."
 )
 TABLES_KEPT = 2  # tables held in memory between questions
 
@@ -68,17 +63,6 @@ class Answer:
         """Everything, as plain values."""
         charges = [charge.to_json() for charge in self.charges]
         return {"release": self.release.to_json(), "charges": charges, "stored": self.stored}
-
-
-@dataclass(frozen=True)
-class _Question:
-    """A question about a data set that passed every public check."""
-
-    query: Query[Any]
-    dataset: DataSet
-    guarantee: Guarantee
-    text: str
-    key: str
 
 
 class Curator:
@@ -156,35 +140,17 @@ class Curator:
         """
         short_text(name, "name")
         with self.database.reading() as connection:
-            self._check_registration(connection, name, domain, continues)
+            check_registration(connection, name, domain, continues)
         folder, seal = self._rows.keep(read(source, domain))
         try:
             with self.database.writing() as connection:
-                root = self._check_registration(connection, name, domain, continues)
+                root = check_registration(connection, name, domain, continues)
                 dataset = DataSet(name, domain, ledger.now(), continues, root)
                 store.enter_dataset(connection, dataset, folder, seal)
-        except BaseException:
-            self._rows.forget(folder)
+        except (AlreadyExists, NotFound, InvalidParameter):
+            self._rows.forget(folder)  # only then is it sure that nothing was entered
             raise
         return dataset
-
-    def _check_registration(
-        self, connection: Connection, name: str, domain: Domain, continues: str | None
-    ) -> str:
-        known = {dataset.name: dataset for dataset in store.read_datasets(connection)}
-        if name in known:
-            raise AlreadyExists(
-                f"There is a data set {name!r} already, and data sets never change."
-                " Choose a new name, and say that it continues the earlier one."
-            )
-        if continues is None:
-            return name
-        if continues not in known:
-            raise NotFound(f"There is no data set {continues!r} to continue.")
-        root = known[continues].root
-        for book in ledger.books_of(connection, root):
-            check_unit(book.adjacency, domain)
-        return root
 
     def datasets(self) -> tuple[DataSet, ...]:
         """Every data set, in the order of registration."""
@@ -204,38 +170,27 @@ class Curator:
         What was asked before counts from the start, where it says something under this adjacency.
         If opening the book gives up a part of the promise, the owner must confirm it.
         """
-        if budget.epsilon <= 0 or budget.delta >= 1:
-            rule = "must have an epsilon above 0 and a delta below 1"
-            raise InvalidParameter("budget", rule, str(budget), "Try Loss('1').")
         with self.database.writing() as connection:
-            root = store.find_dataset(connection, of).root
-            domains = _domains(connection, root)
-            for domain in domains.values():
-                check_unit(adjacency, domain)
-            books = ledger.books_of(connection, root)
-            if any(book.adjacency == adjacency for book in books):
-                raise AlreadyExists(
-                    f"{of!r} has a book under {adjacency.name} already, and budgets never change."
-                )
-            sentences = gives_up(adjacency, books)
-            if sentences and not confirmed:
-                raise NeedsConfirmation(f"{sentences} Confirm it to open the book.")
-            carry = spent_before(ledger.read_entries(connection, domains), domains, adjacency)
-            if not carry <= budget:
-                rule = f"must cover the {carry} that earlier questions cost under {adjacency.name}"
-                raise InvalidParameter("budget", rule, str(budget), "Allow more.")
-            number = ledger.enter_book(connection, of, root, adjacency, budget, carry)
-        return BookState(number, root, adjacency, budget, carry)
+            return open_book(connection, of, adjacency, budget, confirmed)
+
+    def charge_elsewhere(self, of: str, guarantee: Guarantee, reason: str) -> tuple[Charge, ...]:
+        """Charge what was revealed about a data set without this book, for the reason given.
+
+        So after a restore from a backup that lacks the latest charges, or after a publication that
+        did not go through the curator.
+        """
+        with self.database.writing() as connection:
+            return charge_elsewhere(connection, of, guarantee, reason)
 
     # ---- asking --------------------------------------------------------------------------------
 
     def price(self, query: Query[Any], of: str) -> Price:
         """Say what a question would cost, without looking and without charging."""
         with self.database.reading() as connection:
-            question = self._check(connection, query, of)
+            question = Question.checked(connection, query, of)
             if store.find_release(connection, question.key) is not None:
                 return Price((), affordable=True, already_answered=True)
-            return price_of(self._costs(connection, question))
+            return price_of(question.costs(connection))
 
     def ask(
         self,
@@ -262,12 +217,12 @@ class Curator:
         if request_id is not None:
             short_text(request_id, "request_id")
         with self.database.reading() as connection:
-            question = self._check(connection, query, of)
-            paid = _paid_before(connection, request_id, question)
+            question = Question.checked(connection, query, of)
+            paid = question.paid_before(connection, request_id)
             stored = store.find_release(connection, question.key)
             if stored is not None:
                 return Answer(stored, (), stored=True)
-            self._costs(connection, question)
+            question.costs(connection)
             folder, seal = store.where_rows_are(connection, of)
         if not paid and not self._rows.has(folder):
             raise Unavailable(
@@ -280,56 +235,15 @@ class Curator:
                 stored = store.find_release(connection, question.key)
                 if stored is not None:
                     return Answer(stored, (), stored=True)
-                if _paid_before(connection, request_id, question):
+                if question.paid_before(connection, request_id):
                     raise AnswerFailed(NO_ANSWER)
-                costs = self._costs(connection, question)
+                costs = question.costs(connection)
                 charges = ledger.charge(connection, of, costs, question.text, asked_by, request_id)
             # From here on the charge is on disk and stands.
             release = self._answer(question, folder, seal)
             return self._publish(question, release, charges, asked_by)
 
-    def charge_elsewhere(self, of: str, guarantee: Guarantee, reason: str) -> tuple[Charge, ...]:
-        """Charge what was revealed about a data set without this book, for the reason given.
-
-        So after a restore from a backup that lacks the latest charges, or after a publication that
-        did not go through the curator.
-        """
-        text = canonical_json(
-            {
-                "name": ELSEWHERE,
-                "guarantee": guarantee.to_json(),
-                "reason": short_text(reason, "reason"),
-            }
-        )
-        with self.database.writing() as connection:
-            dataset = store.find_dataset(connection, of)
-            books = ledger.books_of(connection, dataset.root)
-            costs = costs_of(guarantee, books, dataset.domain, ELSEWHERE, of)
-            return ledger.charge(connection, of, costs, text, "owner", None)
-
-    def _check(self, connection: Connection, query: Query[Any], of: str) -> _Question:
-        """Every public check there is, the same for a price and for an answer."""
-        if not isinstance(query, Query) or QUERIES.get(query.name) is not type(query):
-            way_out = "Build one from the catalog, such as Histogram(columns='age', epsilon=0.1)."
-            rule = "must be a question of the catalog"
-            raise InvalidParameter("query", rule, type(query).__name__, way_out)
-        dataset = store.find_dataset(connection, of)
-        query.check(dataset.domain)
-        guarantee: Guarantee | Secrecy = query.guarantee()
-        if not isinstance(guarantee, Guarantee):
-            raise NoPromise(
-                f"{query.name} is asked between parties; no book counts what it promises."
-            )
-        text = canonical_json(query.to_json())
-        return _Question(query, dataset, guarantee, text, store.question_key(of, text))
-
-    def _costs(self, connection: Connection, question: _Question) -> list[Cost]:
-        dataset = question.dataset
-        books = ledger.books_of(connection, dataset.root)
-        name = question.query.name
-        return costs_of(question.guarantee, books, dataset.domain, name, dataset.name)
-
-    def _answer(self, question: _Question, folder: str, seal: str) -> Release[Any]:
+    def _answer(self, question: Question, folder: str, seal: str) -> Release[Any]:
         """Look at the rows; whatever goes wrong there is told in one and the same sentence."""
         release = None
         with suppress(Exception):  # what failed may quote a row, so nothing of it is kept
@@ -353,7 +267,7 @@ class Curator:
 
     def _publish(
         self,
-        question: _Question,
+        question: Question,
         release: Release[Any],
         charges: tuple[Charge, ...],
         asked_by: str,
@@ -394,7 +308,7 @@ class Curator:
             if of is None:
                 return tuple(ledger.read_entries(connection))
             root = store.find_dataset(connection, of).root
-            return tuple(ledger.read_entries(connection, _domains(connection, root)))
+            return tuple(ledger.read_entries(connection, versions_of(connection, root)))
 
     def release(self, of: str, query: Query[Any]) -> Release[Any]:
         """The stored answer to a question."""
@@ -428,20 +342,3 @@ class Curator:
             that was rewritten from its first entry on looks as good as new.
         """
         return verify(self.database, self._rows, expected_head)
-
-
-def _domains(connection: Connection, root: str) -> dict[str, Domain]:
-    """The versions of a data set, with what is public about each."""
-    datasets = store.read_datasets(connection)
-    return {dataset.name: dataset.domain for dataset in datasets if dataset.root == root}
-
-
-def _paid_before(connection: Connection, request_id: str | None, question: _Question) -> bool:
-    """Whether this request was charged already; it may not have been for another question."""
-    if request_id is None:
-        return False
-    rows = connection.execute("SELECT dataset, query FROM entries WHERE request = ?", request_id)
-    if rows and rows[0] != (question.dataset.name, question.text):
-        way_out = "Use a new id for a new question."
-        raise InvalidParameter("request_id", "was used for another question", request_id, way_out)
-    return bool(rows)

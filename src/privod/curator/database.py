@@ -48,6 +48,8 @@ class Database(ABC):
     """A pool of connections that survives threads and forks; a subclass knows one engine."""
 
     engine: str
+    where: str
+    """Which database this is, in words that hold no password."""
     _placeholder: str
     _failures: type[Exception]
     _begin_reading: tuple[str, ...]
@@ -111,10 +113,15 @@ class Database(ABC):
         except self._failures as problem:
             if driver is not None:
                 driver.close()
+            self.close()  # if the server went away, it did so for the idle connections too
             raise self._explain(problem) from None
-        except BaseException:
+        except PrivodError:  # a refusal between two statements, rolled back
             if driver is not None:
                 self._give_back(driver)
+            raise
+        except BaseException:
+            if driver is not None:
+                driver.close()
             raise
         self._give_back(driver)
 
@@ -130,8 +137,9 @@ class Database(ABC):
         return self._connect()
 
     def _give_back(self, driver: Driver) -> None:
-        with self._mutex:
-            self._idle.append(driver)
+        if not getattr(driver, "closed", False):
+            with self._mutex:
+                self._idle.append(driver)
 
 
 def _close_all(idle: list[Driver]) -> None:

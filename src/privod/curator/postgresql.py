@@ -42,6 +42,12 @@ class PostgreSQL(Database):
             scheme = str(url).partition(":")[0]  # the rest may hold a password
             raise InvalidParameter("database", "must be a postgresql:// URL", scheme, way_out)
         self._url = url
+        try:
+            parts = psycopg.conninfo.conninfo_to_dict(url)
+        except psycopg.Error:
+            way_out = "Write postgresql://user:password@host/database."
+            raise InvalidParameter("database", "must be a readable URL", "it", way_out) from None
+        self.where = f"PostgreSQL database {parts.get('dbname')!r} on {parts.get('host')!r}"
 
     def _connect(self) -> Driver:
         connection = psycopg.connect(self._url, autocommit=True, application_name="privod")
@@ -86,8 +92,11 @@ class PostgreSQL(Database):
             try:
                 yield
             finally:
-                driver.execute(f"SELECT pg_advisory_unlock({lock_number(key)})")
-                driver.execute(f"SET lock_timeout = '{PATIENCE}s'")
+                try:
+                    driver.execute(f"SELECT pg_advisory_unlock({lock_number(key)})")
+                    driver.execute(f"SET lock_timeout = '{PATIENCE}s'")
+                except psycopg.Error:
+                    driver.close()  # which frees the lock too
 
     def check_file(self) -> str:
         return ""  # the server checks its own pages

@@ -31,6 +31,7 @@ class SQLite(Database):
     def __init__(self, directory: Path) -> None:
         super().__init__()
         self.path = directory / BOOK_FILE
+        self.where = str(self.path)
         self._locks = directory / "locks"
 
     def _connect(self) -> Driver:

@@ -25,6 +25,7 @@ __all__ = [
     "question_key",
     "read_datasets",
     "read_releases",
+    "refuse_seeded",
     "registration_digest",
     "short_text",
     "where_rows_are",
@@ -138,16 +139,19 @@ def question_key(dataset: str, query: str) -> str:
     return digest(canonical_json({"dataset": dataset, "query": query}))
 
 
-def enter_release(
-    connection: Connection, dataset: str, query: str, release: Release[Any], ask: int, asked_by: str
-) -> int:
-    """Enter an answer; there is never a second one to the same question about the same data."""
+def refuse_seeded(release: Release[Any]) -> None:
+    """Keep out what was made with a test seed."""
     if release.seeded:
         raise SeededRelease(
-            "This release was made with a test seed, so its noise can be replayed."
-            " Ask again with the curator's own randomness."
+            "This release was made with a test seed, so its noise can be replayed. It is not"
+            " published. Ask again with the curator's own randomness."
         )
-    text = canonical_json(release.to_json())
+
+
+def enter_release(
+    connection: Connection, dataset: str, query: str, release: str, ask: int, asked_by: str
+) -> None:
+    """Enter an answer; there is never a second one to the same question about the same data."""
     number = append(
         connection,
         kind="release",
@@ -155,16 +159,15 @@ def enter_release(
         query=query,
         asked_by=asked_by,
         ask=ask,
-        digest=digest(text),
+        digest=digest(release),
     )
     connection.execute(
         "INSERT INTO releases (entry, question, dataset, release) VALUES (?, ?, ?, ?)",
         number,
         question_key(dataset, query),
         dataset,
-        text,
+        release,
     )
-    return number
 
 
 def find_release(connection: Connection, question: str) -> Release[Any] | None:

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from privod.curator.database import Database
 from privod.curator.ledger import now
 from privod.curator.store import find_dataset, short_text
 from privod.errors import AlreadyExists, InvalidParameter, NotFound
 
-__all__ = ["ROLES", "Token", "TokenStore"]
+__all__ = ["ROLES", "Role", "Token", "TokenStore"]
 
-ROLES = ("owner", "analyst", "auditor")
+Role = Literal["owner", "analyst", "auditor"]
+ROLES: tuple[Role, ...] = get_args(Role)
 
-_TOKEN = "SELECT number, hash, role, dataset, label, created, revoked FROM tokens"  # noqa: S105 - a statement, no secret
+_TOKEN = "SELECT hash, role, dataset, label, created, revoked FROM tokens"  # noqa: S105 - a statement, no secret
 
 
 @dataclass(frozen=True)
 class Token:
     """A token's record; the token itself is kept nowhere."""
 
-    number: int
     hash: str
-    role: str
-    dataset: str | None
+    role: Role
+    of: str | None
     label: str
     created: str
     revoked: str | None
@@ -35,26 +36,26 @@ class TokenStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def add_token(self, hash: str, role: str, dataset: str | None, label: str) -> Token:
+    def add_token(self, hash: str, role: str, of: str | None, label: str) -> Token:
         """Let the holder of the token with this hash in."""
         if role not in ROLES:
             way_out = "An analyst asks, an auditor reads the book, an owner does everything."
             raise InvalidParameter("role", f"must be one of {', '.join(ROLES)}", role, way_out)
         short_text(label, "label")
         with self._database.writing() as connection:
-            if dataset is not None:
-                find_dataset(connection, dataset)
+            if of is not None:
+                find_dataset(connection, of)
             if connection.execute("SELECT 1 FROM tokens WHERE hash = ?", hash):
                 raise AlreadyExists("This token is known already. Draw a new one.")
             number = connection.execute("SELECT COALESCE(MAX(number), 0) + 1 FROM tokens")[0][0]
-            token = Token(number, hash, role, dataset, label, now(), None)
+            token = Token(hash, role, of, label, now(), None)
             connection.execute(
                 "INSERT INTO tokens (number, hash, role, dataset, label, created)"
                 " VALUES (?, ?, ?, ?, ?, ?)",
                 number,
                 hash,
                 role,
-                dataset,
+                of,
                 label,
                 token.created,
             )
@@ -71,13 +72,13 @@ class TokenStore:
             rows = connection.execute(f"{_TOKEN} WHERE hash = ? AND revoked IS NULL", hash)
         return Token(*rows[0]) if rows else None
 
-    def revoke_token(self, number: int) -> Token:
+    def revoke_token(self, hash: str) -> Token:
         """Shut the holder of this token out, from the next request on."""
         with self._database.writing() as connection:
             connection.execute(
-                "UPDATE tokens SET revoked = ? WHERE number = ? AND revoked IS NULL", now(), number
+                "UPDATE tokens SET revoked = ? WHERE hash = ? AND revoked IS NULL", now(), hash
             )
-            rows = connection.execute(f"{_TOKEN} WHERE number = ?", number)
+            rows = connection.execute(f"{_TOKEN} WHERE hash = ?", hash)
         if not rows:
-            raise NotFound(f"There is no token number {number}. See the list of tokens.")
+            raise NotFound("There is no such token. See the list of tokens.")
         return Token(*rows[0])

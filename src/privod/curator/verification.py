@@ -7,99 +7,97 @@ elsewhere: a book rewritten as a whole.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
-from privod.curator import ledger
+from privod.curator import ledger, store
 from privod.curator.database import Connection, Database
-from privod.curator.ledger import Entry, Head
+from privod.curator.ledger import BookState, Entry
+from privod.curator.prices import ELSEWHERE, guarantee_of, loss_towards, spent_before
 from privod.curator.rows import RowStore
-from privod.curator.store import digest, question_key, registration_digest
+from privod.curator.store import DataSet, digest, question_key
 from privod.errors import BookDamaged, InvalidParameter, PrivodError
-from privod.privacy import Adjacency, Loss
-from privod.queries.catalog import QUERIES, query_from_json
+from privod.privacy import Loss
+from privod.queries.catalog import QUERIES
 from privod.queries.query import canonical_json
 
 __all__ = ["Verification", "verify"]
-
-NOTHING = Loss(Fraction(0))
 
 
 @dataclass(frozen=True)
 class Verification:
     """A book that holds: where it ends, and how much was looked at.
 
-    `without_rows` names data sets whose rows are not in this directory, so were not looked at.
+    `head` is what to note elsewhere, for `Curator.verify(expected_head=...)`. `without_rows` names
+    data sets whose rows are not in this directory, so were not looked at.
     """
 
-    head: Head
-    charges: int
+    head: str
+    entries: int
+    questions: int
     releases: int
     datasets: int
     without_rows: tuple[str, ...]
 
 
 @dataclass
-class _Book:
-    root: str
-    adjacency: Adjacency
-    budget: Loss
-    spent: Loss = NOTHING
-
-
-@dataclass
 class _Replay:
     """The book's state after the entries read so far."""
 
-    datasets: dict[str, tuple[str, int]] = field(default_factory=dict)  # root, rows per person
-    books: dict[int, _Book] = field(default_factory=dict)
+    datasets: dict[str, DataSet]
+    seen: list[Entry] = field(default_factory=list)
+    books: dict[int, BookState] = field(default_factory=dict)
     asks: dict[int, list[Entry]] = field(default_factory=dict)
-    releases: dict[int, Entry] = field(default_factory=dict)
+    releases: dict[str, Entry] = field(default_factory=dict)
 
 
-def verify(database: Database, rows: RowStore, expected: str | Head | None) -> Verification:
+def verify(database: Database, rows: RowStore, expected_head: str | None) -> Verification:
     """Recompute everything; raise `BookDamaged` naming the first entry that is wrong."""
-    wanted = _read_head(expected)
+    wanted = None if expected_head is None else _read_head(expected_head)
     findings = database.check_file()
     if findings:
         raise BookDamaged(f"The database file is damaged: {findings}. Restore it from a backup.")
     with database.reading() as connection:
-        entries = _check_chain(connection, wanted)
-        replay = _Replay()
-        registered = _check_datasets(connection, entries, rows, replay)
+        entries = _check_chain(connection)
+        if wanted is not None:
+            _check_noted(entries, *wanted)
+        without_rows = _check_datasets(connection, entries, rows)
+        replay = _Replay({dataset.name: dataset for dataset in store.read_datasets(connection)})
         for entry in entries:
-            _replay(replay, entry)
+            _do_again(replay, entry)
+        _check_prices(replay)
         _check_sums(connection, replay)
-        _check_asks(replay)
         _check_releases(connection, replay)
-        head = ledger.read_head(connection)
+        length, last = ledger.read_head(connection)
     return Verification(
-        head, len(replay.asks), len(replay.releases), len(replay.datasets), registered
+        head=f"{length}:{last}",
+        entries=length,
+        questions=len(replay.asks),
+        releases=len(replay.releases),
+        datasets=len(replay.datasets),
+        without_rows=without_rows,
     )
 
 
-def _read_head(expected: str | Head | None) -> Head | None:
-    if expected is None or isinstance(expected, Head):
-        return expected
-    length, _, digest_text = expected.partition(":")
-    if not length.isdigit() or not digest_text:
+def _read_head(text: str) -> tuple[int, str]:
+    length, _, last = text.strip().partition(":")
+    if not length.isdecimal() or not last:
         way_out = "Give it as `verify` printed it."
-        raise InvalidParameter("expected_head", "must be like 17:5f2c...", expected, way_out)
-    return Head(int(length), digest_text)
+        raise InvalidParameter("expected_head", "must be like '17:5f2c...'", text, way_out)
+    return int(length), last
 
 
-def _check_chain(connection: Connection, wanted: Head | None) -> list[Entry]:
+def _check_chain(connection: Connection) -> list[Entry]:
     entries: list[Entry] = []
     previous = ""
     for row in ledger.read_rows(connection):
-        expected = len(entries) + 1
+        due = len(entries) + 1
         number, before, own = row[0], row[-2], row[-1]
-        if isinstance(number, int) and number > expected:
-            raise BookDamaged(f"Entry {expected} was removed.")
-        if number != expected:
+        if isinstance(number, int) and number > due:
+            raise BookDamaged(f"Entry {due} was removed.")
+        if number != due:
             raise BookDamaged(f"Entry {number!r} was inserted.")
         if _hash(row[:-1]) != own:
             raise BookDamaged(f"Entry {number} was changed.")
@@ -108,17 +106,15 @@ def _check_chain(connection: Connection, wanted: Head | None) -> list[Entry]:
                 f"Entry {number} does not follow entry {number - 1}: one of the two was put there"
                 " in place of another."
             )
-        entries.append(Entry.from_row(row))
+        entries.append(_read_entry(row))
         previous = own
-    head = ledger.read_head(connection)
-    if head.length > len(entries):
+    length, last = ledger.read_head(connection)
+    if length > len(entries):
         raise BookDamaged(f"Entry {len(entries) + 1} and what followed it were removed.")
-    if head.length < len(entries):
-        raise BookDamaged(f"Entry {head.length + 1} was inserted at the end.")
-    if head.hash != previous:
-        raise BookDamaged(f"Entry {head.length} is not the one that the book ended in.")
-    if wanted is not None:
-        _check_wanted(entries, wanted)
+    if length < len(entries):
+        raise BookDamaged(f"Entry {length + 1} was inserted at the end.")
+    if last != previous:
+        raise BookDamaged(f"Entry {length} is not the one that the book ended in.")
     return entries
 
 
@@ -129,20 +125,29 @@ def _hash(fields: Sequence[Any]) -> str | None:
         return None  # not even of a type that an entry can have
 
 
-def _check_wanted(entries: list[Entry], wanted: Head) -> None:
-    if wanted.length > len(entries):
+def _read_entry(row: Sequence[Any]) -> Entry:
+    try:
+        return Entry.from_row(row)
+    except (PrivodError, ValueError, TypeError, AttributeError):
+        raise _never_entered(row[0]) from None
+
+
+def _never_entered(number: int) -> BookDamaged:
+    return BookDamaged(f"Entry {number} was changed: the book would not have entered it.")
+
+
+def _check_noted(entries: list[Entry], length: int, last: str) -> None:
+    if length > len(entries):
         raise BookDamaged(
-            f"The book ends with entry {len(entries)} and had {wanted.length} when its head was"
-            " noted: it was cut off, or restored from an old backup."
+            f"The book ends with entry {len(entries)} and had {length} when its head was noted:"
+            " it was cut off, or restored from an old backup."
         )
-    if wanted.length and entries[wanted.length - 1].hash != wanted.hash:
-        raise BookDamaged(
-            f"Entry {wanted.length} is not the one that was noted: the book was rewritten."
-        )
+    if length and entries[length - 1].hash != last:
+        raise BookDamaged(f"Entry {length} is not the one that was noted: the book was rewritten.")
 
 
 def _check_datasets(
-    connection: Connection, entries: list[Entry], rows: RowStore, replay: _Replay
+    connection: Connection, entries: list[Entry], rows: RowStore
 ) -> tuple[str, ...]:
     """The records of data sets against their registrations, and rows against their seals."""
     entered = {entry.number: entry for entry in entries if entry.kind == "register"}
@@ -152,82 +157,95 @@ def _check_datasets(
         " ORDER BY entry"
     ):
         entry = entered.pop(number, None)
-        public = registration_digest(domain, continues, root, registered, seal)
-        if entry is None or entry.dataset != name or entry.digest != public:
+        public = store.registration_digest(domain, continues, root, registered, seal)
+        if entry is None or (entry.dataset, entry.digest) != (name, public):
             raise BookDamaged(f"The record of data set {name!r} is not the one of entry {number}.")
         if not rows.has(folder):
             absent.append(name)
         elif rows.seal(folder) != seal:
             raise BookDamaged(f"The rows of {name!r} are not those registered in entry {number}.")
-        replay.datasets[name] = (root, _rows_per_person(domain))
     if entered:
         raise BookDamaged(f"The record of the data set of entry {min(entered)} was removed.")
     return tuple(absent)
 
 
-def _rows_per_person(domain: str) -> int:
-    return int(json.loads(domain).get("max_rows_per_person", 1))
-
-
-def _replay(replay: _Replay, entry: Entry) -> None:
-    """Do again what an entry did, and refuse what would have been refused."""
-    wrong = BookDamaged(f"Entry {entry.number} says what the book would not have entered.")
-    if entry.kind in ("register", "moved"):
-        return
-    if entry.dataset not in replay.datasets:
-        raise wrong
-    root, _ = replay.datasets[entry.dataset]
-    if entry.kind == "open":
-        if entry.loss is None or entry.adjacency is None or entry.book != entry.number:
-            raise wrong
-        replay.books[entry.number] = _Book(root, entry.adjacency, entry.loss)
-    elif entry.kind in ("charge", "carry"):
-        book = replay.books.get(entry.book or 0)
-        if (
-            book is None
-            or entry.loss is None
-            or (book.root, book.adjacency) != (root, entry.adjacency)
-        ):
-            raise wrong
-        book.spent += entry.loss
+def _do_again(replay: _Replay, entry: Entry) -> None:
+    """Do what an entry did, and refuse what would have been refused."""
+    dataset = replay.datasets.get(entry.dataset)
+    if entry.kind == "open" and dataset and entry.adjacency and entry.loss:
+        nothing = Loss(Fraction(0))
+        replay.books[entry.number] = BookState(
+            entry.number, dataset.root, entry.adjacency, entry.loss, nothing
+        )
+    elif entry.kind in ("charge", "carry") and dataset and entry.loss and entry.book:
+        book = replay.books.get(entry.book)
+        if book is None or (book.dataset, book.adjacency) != (dataset.root, entry.adjacency):
+            raise _never_entered(entry.number)
+        book = replace(book, spent=book.spent + entry.loss)
         if not book.spent <= book.budget:
             raise BookDamaged(f"Entry {entry.number} overspends its book.")
-        if entry.kind == "charge":
-            replay.asks.setdefault(entry.ask or 0, []).append(entry)
-    elif entry.kind == "release":
-        asked = replay.asks.get(entry.ask or 0, [])
-        if not asked or (asked[0].dataset, asked[0].query) != (entry.dataset, entry.query):
+        replay.books[entry.book] = book
+        if entry.kind == "charge" and entry.ask:
+            replay.asks.setdefault(entry.ask, []).append(entry)
+    elif entry.kind == "release" and entry.query is not None:
+        paid = replay.asks.get(entry.ask or 0)
+        if not paid or (paid[0].dataset, paid[0].query) != (entry.dataset, entry.query):
             raise BookDamaged(f"The release of entry {entry.number} was not charged.")
-        replay.releases[entry.number] = entry
-    else:
-        raise wrong
+        key = question_key(entry.dataset, canonical_json(entry.query))
+        if key in replay.releases:
+            raise BookDamaged(f"Entry {entry.number} answers a question for the second time.")
+        replay.releases[key] = entry
+    elif entry.kind not in ("register", "moved"):
+        raise _never_entered(entry.number)
+    replay.seen.append(entry)
 
 
-def _check_asks(replay: _Replay) -> None:
-    """Every question was charged what it costs, to every book it concerns."""
+def _check_prices(replay: _Replay) -> None:
+    """Every question was charged what it costs, to every book that was open and concerned."""
     for ask, entries in replay.asks.items():
         first = entries[0]
-        if first.query is None or first.number != ask:
-            raise BookDamaged(f"Entry {first.number} is a charge without its question.")
-        if first.query.get("name") not in QUERIES:
-            continue  # a question that another version of privod knows: its price is its own
-        root, cap = replay.datasets[first.dataset]
+        if first.number != ask or first.query is None:
+            raise _never_entered(first.number)
+        if first.query.get("name") not in (*QUERIES, ELSEWHERE):
+            continue  # a question that another version of privod knows, and can price
+        dataset = replay.datasets[first.dataset]
+        cap = dataset.domain.max_rows_per_person
         try:
-            guarantee = query_from_json(first.query).guarantee()
-            costs = {
-                number: ledger.loss_towards(book.adjacency, guarantee, cap)
-                for number, book in replay.books.items()
-                if book.root == root and number < ask
-            }
-        except PrivodError:
-            raise BookDamaged(f"Entry {ask} charges a question that cannot be asked.") from None
-        due = {number: loss for number, loss in costs.items() if loss is not None}
-        if due != {entry.book: entry.loss for entry in entries} or len(due) != len(entries):
-            raise BookDamaged(f"The charges of entry {ask} are not what its question costs.")
+            guarantee = guarantee_of(first.query)
+        except (PrivodError, KeyError, TypeError):
+            raise _never_entered(ask) from None
+        due = {
+            number: loss_towards(book.adjacency, guarantee, cap)
+            for number, book in replay.books.items()
+            if book.dataset == dataset.root and number < ask
+        }
+        paid = {entry.book: entry.loss for entry in entries}
+        if {book: loss for book, loss in due.items() if loss is not None} != paid:
+            raise BookDamaged(f"Entry {ask} does not charge what its question costs.")
+    _check_carried(replay)
+
+
+def _check_carried(replay: _Replay) -> None:
+    """A book opened late began with what earlier questions cost under it."""
+    carried = {entry.book: entry.loss for entry in replay.seen if entry.kind == "carry"}
+    for number, book in replay.books.items():
+        domains = {
+            name: dataset.domain
+            for name, dataset in replay.datasets.items()
+            if dataset.root == book.dataset
+        }
+        earlier = (
+            entry
+            for entry in replay.seen[: number - 1]
+            if entry.dataset in domains and entry.query and entry.query.get("name") in QUERIES
+        )
+        due = spent_before(earlier, domains, book.adjacency)
+        if carried.get(number, Loss(Fraction(0))) != due:
+            raise BookDamaged(f"The book of entry {number} does not begin with what was spent.")
 
 
 def _check_sums(connection: Connection, replay: _Replay) -> None:
-    """The running sums that are enforced against the sums of the entries."""
+    """The running sums, by which charges are refused, against the sums of the entries."""
     kept = {
         row[0]: row[1:]
         for row in connection.execute(
@@ -238,7 +256,7 @@ def _check_sums(connection: Connection, replay: _Replay) -> None:
     for number, book in replay.books.items():
         sums = (book.budget.epsilon, book.budget.delta, book.spent.epsilon, book.spent.delta)
         adjacency = canonical_json(book.adjacency.to_json())
-        if kept.pop(number, None) != (book.root, adjacency, *(str(part) for part in sums)):
+        if kept.pop(number, None) != (book.dataset, adjacency, *(str(part) for part in sums)):
             raise BookDamaged(f"The running sum of the book of entry {number} is not its charges'.")
     if kept:
         raise BookDamaged(f"There is a book of entry {min(kept)}, which opened none.")
@@ -246,15 +264,15 @@ def _check_sums(connection: Connection, replay: _Replay) -> None:
 
 def _check_releases(connection: Connection, replay: _Replay) -> None:
     """Every stored release against its digest in the book."""
-    entered = dict(replay.releases)
-    for number, question, dataset, text in connection.execute(
-        "SELECT entry, question, dataset, release FROM releases ORDER BY entry"
-    ):
-        entry = entered.pop(number, None)
-        if entry is None:
-            raise BookDamaged(f"A stored release claims entry {number}, which entered none.")
-        key = question_key(entry.dataset, canonical_json(entry.query))
-        if (dataset, question, digest(text)) != (entry.dataset, key, entry.digest):
-            raise BookDamaged(f"The stored release of entry {number} was changed.")
-    if entered:
-        raise BookDamaged(f"The stored release of entry {min(entered)} was removed.")
+    for key, entry in replay.releases.items():
+        rows = connection.execute(
+            "SELECT question, dataset, release FROM releases WHERE entry = ?", entry.number
+        )
+        if not rows:
+            raise BookDamaged(f"The stored release of entry {entry.number} was removed.")
+        question, dataset, text = rows[0]
+        if (question, dataset, digest(text)) != (key, entry.dataset, entry.digest):
+            raise BookDamaged(f"The stored release of entry {entry.number} was changed.")
+    stored = connection.execute("SELECT COUNT(*) FROM releases")[0][0]
+    if stored != len(replay.releases):
+        raise BookDamaged("A release is stored that no entry of the book knows.")

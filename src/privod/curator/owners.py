@@ -1,0 +1,85 @@
+"""What an owner may do: take in a data set, open a book, charge what was revealed elsewhere."""
+
+from __future__ import annotations
+
+from privod.curator import ledger, store
+from privod.curator.database import Connection
+from privod.curator.ledger import BookState, Charge
+from privod.curator.prices import ELSEWHERE, check_unit, costs_of, gives_up, spent_before
+from privod.curator.store import short_text
+from privod.data import Domain
+from privod.errors import AlreadyExists, InvalidParameter, NeedsConfirmation, NotFound
+from privod.privacy import Adjacency, Guarantee, Loss
+from privod.queries.query import canonical_json
+
+__all__ = ["charge_elsewhere", "check_registration", "open_book", "versions_of"]
+
+
+def versions_of(connection: Connection, root: str) -> dict[str, Domain]:
+    """The versions of a data set, with what is public about each."""
+    datasets = store.read_datasets(connection)
+    return {dataset.name: dataset.domain for dataset in datasets if dataset.root == root}
+
+
+def check_registration(
+    connection: Connection, name: str, domain: Domain, continues: str | None
+) -> str:
+    """Refuse what may not be registered; return the name of the data set's first version."""
+    known = {dataset.name: dataset for dataset in store.read_datasets(connection)}
+    if name in known:
+        raise AlreadyExists(
+            f"There is a data set {name!r} already, and data sets never change."
+            " Choose a new name, and say that it continues the earlier one."
+        )
+    if continues is None:
+        return name
+    if continues not in known:
+        raise NotFound(f"There is no data set {continues!r} to continue.")
+    root = known[continues].root
+    for book in ledger.books_of(connection, root):
+        check_unit(book.adjacency, domain)
+    return root
+
+
+def open_book(
+    connection: Connection, of: str, adjacency: Adjacency, budget: Loss, confirmed: bool
+) -> BookState:
+    """Open a book that begins with what earlier questions cost under its adjacency."""
+    if budget.epsilon <= 0 or budget.delta >= 1:
+        rule = "must have an epsilon above 0 and a delta below 1"
+        raise InvalidParameter("budget", rule, str(budget), "Try Loss('1').")
+    root = store.find_dataset(connection, of).root
+    versions = versions_of(connection, root)
+    for domain in versions.values():
+        check_unit(adjacency, domain)
+    books = ledger.books_of(connection, root)
+    if any(book.adjacency == adjacency for book in books):
+        raise AlreadyExists(
+            f"{of!r} has a book under {adjacency.name} already, and budgets never change."
+        )
+    sentences = gives_up(adjacency, books)
+    if sentences and not confirmed:
+        raise NeedsConfirmation(f"{sentences} Confirm it to open the book.")
+    carry = spent_before(ledger.read_entries(connection, versions), versions, adjacency)
+    if not carry <= budget:
+        rule = f"must cover the {carry} that earlier questions cost under {adjacency.name}"
+        raise InvalidParameter("budget", rule, str(budget), "Allow more.")
+    number = ledger.enter_book(connection, of, root, adjacency, budget, carry)
+    return BookState(number, root, adjacency, budget, carry)
+
+
+def charge_elsewhere(
+    connection: Connection, of: str, guarantee: Guarantee, reason: str
+) -> tuple[Charge, ...]:
+    """Charge a loss that no question of this book made."""
+    text = canonical_json(
+        {
+            "name": ELSEWHERE,
+            "guarantee": guarantee.to_json(),
+            "reason": short_text(reason, "reason"),
+        }
+    )
+    dataset = store.find_dataset(connection, of)
+    books = ledger.books_of(connection, dataset.root)
+    costs = costs_of(guarantee, books, dataset.domain, ELSEWHERE, of)
+    return ledger.charge(connection, of, costs, text, "owner", None)

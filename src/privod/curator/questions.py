@@ -1,0 +1,78 @@
+"""May this be asked? Every public check of a question, the same for its price and its answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from privod.curator import ledger, store
+from privod.curator.database import Connection
+from privod.curator.prices import Cost, costs_of
+from privod.curator.store import DataSet
+from privod.errors import InvalidParameter, NoPromise
+from privod.privacy import Guarantee, Secrecy
+from privod.queries.catalog import QUERIES
+from privod.queries.query import Query, canonical_json
+
+__all__ = ["Question"]
+
+
+@dataclass(frozen=True)
+class Question:
+    """A query about a data set that passed every public check.
+
+    Parameters
+    ----------
+    query : Query
+        What is asked.
+    dataset : DataSet
+        Of what.
+    guarantee : Guarantee
+        What the answer promises.
+    text : str
+        The query as the book writes it.
+    key : str
+        One key for this query about this data set.
+    """
+
+    query: Query[Any]
+    dataset: DataSet
+    guarantee: Guarantee
+    text: str
+    key: str
+
+    @classmethod
+    def checked(cls, connection: Connection, query: Query[Any], of: str) -> Question:
+        """Check a query against the data set's public side; no row is looked at."""
+        if not isinstance(query, Query) or QUERIES.get(query.name) is not type(query):
+            way_out = "Build one from the catalog, such as Histogram(columns='age', epsilon=0.1)."
+            rule = "must be a question of the catalog"
+            raise InvalidParameter("query", rule, type(query).__name__, way_out)
+        dataset = store.find_dataset(connection, of)
+        query.check(dataset.domain)
+        guarantee: Guarantee | Secrecy = query.guarantee()
+        if not isinstance(guarantee, Guarantee):
+            raise NoPromise(
+                f"{query.name} is asked between parties; no book counts what it promises."
+            )
+        text = canonical_json(query.to_json())
+        return cls(query, dataset, guarantee, text, store.question_key(of, text))
+
+    def costs(self, connection: Connection) -> list[Cost]:
+        """Which books pay for it, and how much each."""
+        books = ledger.books_of(connection, self.dataset.root)
+        name, dataset = self.query.name, self.dataset
+        return costs_of(self.guarantee, books, dataset.domain, name, dataset.name)
+
+    def paid_before(self, connection: Connection, request_id: str | None) -> bool:
+        """Whether this request was charged already; it may not have been for another question."""
+        if request_id is None:
+            return False
+        rows = connection.execute(
+            "SELECT dataset, query FROM entries WHERE request = ?", request_id
+        )
+        if rows and rows[0] != (self.dataset.name, self.text):
+            way_out = "Use a new id for a new question."
+            rule = "was used for another question"
+            raise InvalidParameter("request_id", rule, request_id, way_out)
+        return bool(rows)
