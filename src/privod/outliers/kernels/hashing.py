@@ -1,20 +1,27 @@
-"""The compiled loops of locality-sensitive hashing: codes to keys, keys to bins, bins to suspects."""
+"""The compiled loops of hashing: codes to keys, keys to bins, bins to suspects."""
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from privod.outliers.kernels.hashing_types import Counts, Flags, Keys, Rows, Words
+Words = NDArray[np.uint32]
+Keys = NDArray[np.uint64]
+Rows = NDArray[np.int32]
+Flags = NDArray[np.bool_]
 
 
 @njit(cache=True, nogil=True)
 def mix_codes(
-    projected: NDArray[np.float32], multipliers: Words, constants: Words, mixed: Words
+    projected: NDArray[np.float32],
+    offsets: NDArray[np.float32],
+    multipliers: Words,
+    constants: Words,
+    mixed: Words,
 ) -> None:
     """Write into `mixed` (tables, words, records) the multilinear hash of each record's codes.
 
     `projected` is (tables * hashes, records), `multipliers` (words, hashes), `constants`
-    (tables, words). A code is the floor of a projection; sums are modulo 2**32.
+    (tables, words). A code is the floor of a projection plus its offset; sums are modulo 2**32.
     """
     tables, words, records = mixed.shape
     hashes = multipliers.shape[1]
@@ -23,11 +30,12 @@ def mix_codes(
             mixed[table, word, :] = constants[table, word]
         for hash_ in range(hashes):
             line = projected[table * hashes + hash_]
+            offset = offsets[table * hashes + hash_]
             for word in range(words):
                 total = mixed[table, word]
                 multiplier = multipliers[word, hash_]
                 for record in range(records):
-                    code = np.uint32(np.int32(np.floor(line[record])))
+                    code = np.uint32(np.int32(np.floor(line[record] + offset)))
                     total[record] += code * multiplier
 
 
@@ -50,9 +58,7 @@ def join_words(mixed: Words, keys: Keys) -> None:
 
 
 @njit(cache=True, nogil=True)
-def fill_bins(
-    keys: NDArray[np.uint64], shift: int, starts: Rows, members: Rows, prints: Words
-) -> None:
+def fill_bins(keys: Keys, shift: int, starts: Rows, members: Rows, prints: Words) -> None:
     """Sort one table's records by the high bits of their keys (a counting sort, stable).
 
     `starts` has one more entry than there are buckets. A bucket may hold several bins: `prints`
@@ -62,8 +68,8 @@ def fill_bins(
     bits = np.uint64(shift)
     for key in keys:
         starts[np.int64(key >> bits) + 1] += 1
-    for bucket in range(1, len(starts)):
-        starts[bucket] += starts[bucket - 1]
+    for following in range(1, len(starts)):
+        starts[following] += starts[following - 1]
     free = starts[:-1].copy()
     for record in range(len(keys)):
         bucket = np.int64(keys[record] >> bits)
@@ -74,65 +80,97 @@ def fill_bins(
 
 
 @njit(cache=True, nogil=True)
-def prune(
+def _walk(
+    record: int,
     keys: Keys,
     shift: int,
-    starts: NDArray[np.int32],
-    members: NDArray[np.int32],
-    prints: NDArray[np.uint32],
-    max_crowd: int,
+    starts: Rows,
+    members: Rows,
+    prints: Words,
     min_shared_tables: int,
-) -> tuple[Flags, Rows, int]:
-    """Algorithm 2 of [Raval 2011]: which records no crowd could be shown for.
+    shared: NDArray[np.uint16],
+    touched: Rows,
+) -> tuple[int, int]:
+    """Count into `shared` the tables each other record shares; return the crowd and the touched.
 
-    Returns the suspects, the neighbors counted for each (0 for a record that was not processed)
-    and how many records were processed.
+    The touched records are listed only as long as the list has room: past it, all may be touched.
     """
-    tables, records = keys.shape
     bits = np.uint64(shift)
-    pruned = np.zeros(records, np.bool_)
-    suspects = np.zeros(records, np.bool_)
-    neighbors = np.zeros(records, np.int32)
-    shared = np.zeros(records, np.uint16)
-    touched = np.empty(records, np.int32)
-    processed = 0
-    for record in range(records):
-        if pruned[record]:
-            continue
-        processed += 1
-        n_touched = 0
-        crowd = 0
-        for table in range(tables):
-            key = keys[table, record]
-            bucket = np.int64(key >> bits)
-            mark = np.uint32(key & np.uint64(0xFFFFFFFF))
-            for place in range(starts[table, bucket], starts[table, bucket + 1]):
-                if prints[table, place] == mark:
-                    other = members[table, place]
-                    if shared[other] == 0:
+    n_touched = 0
+    crowd = 0
+    for table in range(len(keys)):
+        key = keys[table, record]
+        bucket = np.int64(key >> bits)
+        mark = np.uint32(key & np.uint64(0xFFFFFFFF))
+        for place in range(starts[table, bucket], starts[table, bucket + 1]):
+            if prints[table, place] == mark:
+                other = members[table, place]
+                times = shared[other] + 1
+                shared[other] = times
+                if times == 1:
+                    if n_touched < len(touched):
                         touched[n_touched] = other
-                        n_touched += 1
-                    shared[other] += 1
-                    if shared[other] == min_shared_tables:
-                        crowd += 1
-        inlier = crowd > max_crowd
-        for place in range(n_touched):
-            other = touched[place]
-            if inlier and shared[other] >= min_shared_tables:
-                pruned[other] = True
-            shared[other] = 0
-        suspects[record] = not inlier
-        neighbors[record] = crowd
-    return suspects, neighbors, processed
+                    n_touched += 1
+                if times == min_shared_tables:
+                    crowd += 1
+    return crowd, n_touched
 
 
 @njit(cache=True, nogil=True)
-def count_bins(keys: Keys, counts: Counts) -> None:
-    """Count, for every table and record, the records of that record's bin; keys come sorted."""
-    tables, records = keys.shape
-    for table in range(tables):
-        first = 0
-        for record in range(1, records + 1):
-            if record == records or keys[table, record] != keys[table, first]:
-                counts[table, first:record] = record - first
-                first = record
+def count_neighbors(
+    records: Rows,
+    keys: Keys,
+    shift: int,
+    starts: Rows,
+    members: Rows,
+    prints: Words,
+    min_shared_tables: int,
+    neighbors: Rows,
+) -> None:
+    """Write how many records share enough tables with each of `records`, itself included."""
+    shared = np.zeros(keys.shape[1], np.uint16)
+    touched = np.empty(max(1, keys.shape[1] // 16), np.int32)
+    for place in range(len(records)):
+        crowd, n_touched = _walk(
+            records[place], keys, shift, starts, members, prints, min_shared_tables, shared, touched
+        )
+        neighbors[place] = crowd
+        if n_touched > len(touched):
+            shared[:] = 0
+        else:
+            for other in touched[:n_touched]:
+                shared[other] = 0
+
+
+@njit(cache=True, nogil=True)
+def prune_around(
+    records: Rows,
+    neighbors: Rows,
+    keys: Keys,
+    shift: int,
+    starts: Rows,
+    members: Rows,
+    prints: Words,
+    max_crowd: int,
+    min_shared_tables: int,
+    pruned: Flags,
+    suspects: Flags,
+) -> int:
+    """Settle `records` in order [Raval 2011, Algorithm 2, lines 3 to 13]; return the processed."""
+    shared = np.zeros(keys.shape[1], np.uint16)
+    touched = np.empty(0, np.int32)
+    processed = 0
+    for place in range(len(records)):
+        record = records[place]
+        if pruned[record]:
+            continue
+        processed += 1
+        if neighbors[place] <= max_crowd:
+            suspects[record] = True
+            continue
+        _walk(record, keys, shift, starts, members, prints, min_shared_tables, shared, touched)
+        for other in range(len(shared)):
+            if shared[other] >= min_shared_tables:
+                pruned[other] = True
+            shared[other] = 0
+    return processed

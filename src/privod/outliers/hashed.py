@@ -1,0 +1,126 @@
+"""Which records are outlying, by hashing? The centralized algorithm [Raval 2011, Algorithm 1].
+
+A local analysis: exact data in, rows out, nothing private about it. It is what the parties of a
+joint run are compared with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import floor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privod.errors import InvalidParameter
+from privod.outliers.hash_plan import HashPlan
+from privod.outliers.hashing import Suspects, bin_records, draw_family, find_suspects
+from privod.progress import track
+
+__all__ = ["HashedOutliers", "crowd_limit", "intersect_rounds"]
+
+
+def crowd_limit(far_fraction: float, n_records: int) -> int:
+    """Return the largest crowd of an outlier: floor((1 - p_t) n), safe from binary rounding."""
+    if not 0 < far_fraction < 1:
+        raise InvalidParameter(
+            "far_fraction", "must be between 0 and 1", far_fraction, "Try 0.9988, as in the paper."
+        )
+    return floor((1 - far_fraction) * n_records + 1e-9)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HashedOutliers:
+    """Find the records with at most a fraction 1 - `far_fraction` of all within `radius`.
+
+    Parameters
+    ----------
+    radius : float
+        How far a neighbor may be.
+    far_fraction : float
+        The share of records that must lie farther than `radius` from an outlier.
+    n_rounds : int
+        Rounds with fresh hashes; what is flagged every time is kept.
+    verify : bool
+        Whether the survivors are checked exactly, so that no inlier is left among them.
+    seed : int
+        Decides the hashes.
+    approximation : float
+        Records beyond `radius` are told from records within radius / (1 + approximation).
+    hashes_per_table : int, optional
+        4 unless told; None for the paper's log n / log(1 / p2), which misses many neighbors.
+    n_tables : int, optional
+        50 unless told; None for the paper's n ** rho.
+    bucket_width : float, optional
+        4 / 3 of the radius unless told (for an approximation of 2).
+    min_shared_tables : int, optional
+        Shared tables that make a neighbor; by default the exact binomial tail decides.
+    false_negative_rate : float
+        How often a record beyond `radius` may be taken for a neighbor.
+    """
+
+    radius: float
+    far_fraction: float
+    n_rounds: int = 1
+    verify: bool = False
+    seed: int = 0
+    approximation: float = 2.0
+    hashes_per_table: int | None = 4
+    n_tables: int | None = 50
+    bucket_width: float | None = None
+    min_shared_tables: int | None = None
+    false_negative_rate: float = 1e-6
+
+    def __post_init__(self) -> None:
+        if self.n_rounds < 1:
+            raise InvalidParameter("n_rounds", "must be at least 1", self.n_rounds, "Try 3.")
+        crowd_limit(self.far_fraction, 1)
+        self.plan(2)
+
+    def plan(self, n_records: int) -> HashPlan:
+        """Choose the parameters of the hashing for this many records."""
+        return HashPlan.choose(
+            n_records,
+            self.radius,
+            approximation=self.approximation,
+            bucket_width=self.bucket_width,
+            hashes_per_table=self.hashes_per_table,
+            n_tables=self.n_tables,
+            min_shared_tables=self.min_shared_tables,
+            false_negative_rate=self.false_negative_rate,
+        )
+
+    def one_round(self, points: NDArray[np.float64], round_: int) -> Suspects:
+        """Return the suspects of one round, before rounds are intersected and verified."""
+        plan = self.plan(len(points))
+        seed = b"round %d of %d" % (round_, self.seed)
+        origin = points.mean(axis=0) if len(points) else None
+        family = draw_family(plan, points.shape[1], seed, origin=origin)
+        bins = bin_records(family.keys(points))
+        return find_suspects(
+            bins, crowd_limit(self.far_fraction, len(points)), plan.min_shared_tables
+        )
+
+    def find(self, points: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the rows of the outliers, ascending."""
+        rounds = track(range(self.n_rounds), "rounds of hashing")
+        rows = intersect_rounds([self.one_round(points, round_).rows for round_ in rounds])
+        if self.verify and len(rows):
+            limit = crowd_limit(self.far_fraction, len(points))
+            rows = rows[_crowds(points, rows, self.radius) <= limit]
+        return rows
+
+
+def intersect_rounds(rounds: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Keep what is flagged every time [Raval 2011, III-A2]."""
+    rows = rounds[0]
+    for other in rounds[1:]:
+        rows = np.intersect1d(rows, other, assume_unique=True)
+    return rows
+
+
+def _crowds(
+    points: NDArray[np.float64], rows: NDArray[np.int64], radius: float
+) -> NDArray[np.int64]:
+    squares = (((points - points[row]) ** 2).sum(axis=1) for row in rows)
+    return np.array([np.count_nonzero(square <= radius * radius) for square in squares])

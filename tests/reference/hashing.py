@@ -1,0 +1,63 @@
+"""Slow, obvious twins of the hashing kernels: codes as tuples, bins as dictionaries."""
+
+from collections import Counter, defaultdict
+from math import floor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privod.outliers.hashing import HashFamily
+
+
+def codes(points: NDArray[np.float64], family: HashFamily) -> list[list[tuple[int, ...]]]:
+    """The codes of every record in every table, in the kernel's single precision."""
+    tables, hashes = len(family.constants), family.multipliers.shape[1]
+    centered = (points - family.origin).astype(np.float32)
+    projected = (family.directions @ centered.T) + family.offsets[:, None]
+    return [
+        [
+            tuple(floor(projected[table * hashes + h, record]) for h in range(hashes))
+            for record in range(len(points))
+        ]
+        for table in range(tables)
+    ]
+
+
+def words(family: HashFamily, table: int, code: tuple[int, ...]) -> list[int]:
+    """The multilinear hash of one record's codes in one table."""
+    sums = [
+        sum(int(multiplier) * number for multiplier, number in zip(row, code, strict=True))
+        for row in family.multipliers
+    ]
+    return [
+        (int(constant) + total) % 2**32
+        for constant, total in zip(family.constants[table], sums, strict=True)
+    ]
+
+
+def suspects(
+    labels: list[list[tuple[int, ...]]], max_crowd: int, min_shared_tables: int
+) -> tuple[list[int], list[int], int]:
+    """Algorithm 2 as printed: suspects, how many neighbors each has, how many were processed."""
+    n = len(labels[0])
+    bins: dict[tuple[int, tuple[int, ...]], list[int]] = defaultdict(list)
+    for table, line in enumerate(labels):
+        for record, label in enumerate(line):
+            bins[table, label].append(record)
+    pruned = [False] * n
+    found, neighbors, processed = [], [], 0
+    for record in range(n):
+        if pruned[record]:
+            continue
+        processed += 1
+        occurrence = Counter(
+            other for table, line in enumerate(labels) for other in bins[table, line[record]]
+        )
+        repeated = [other for other, times in occurrence.items() if times >= min_shared_tables]
+        if len(repeated) > max_crowd:
+            for other in repeated:
+                pruned[other] = True
+        else:
+            found.append(record)
+            neighbors.append(len(repeated))
+    return found, neighbors, processed
