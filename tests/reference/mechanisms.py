@@ -1,0 +1,114 @@
+"""Slow, obvious twins of the mechanisms: tapes of given bits, a walk over all, exact laws."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Sequence
+from decimal import Context, Decimal, localcontext
+from fractions import Fraction
+from itertools import permutations
+from typing import TypeVar
+
+from privod.mechanisms.randomness import Randomness
+
+Outcome = TypeVar("Outcome", bound=Hashable)
+DIGITS = Context(prec=120, Emin=-(10**9), Emax=10**9)
+
+
+class EndOfTape(Exception):
+    """More bits are asked for than the tape holds."""
+
+
+class Tape(Randomness):
+    """Randomness that reads given bits, first bit first, and stops when they run out."""
+
+    seeded = True
+
+    def __init__(self, value: int, length: int) -> None:
+        self._value = value
+        self._left = length
+
+    def bits(self, k: int) -> int:
+        if k > self._left:
+            raise EndOfTape
+        self._left -= k
+        return self._value >> self._left & (1 << k) - 1
+
+    def bytes(self, n: int) -> bytes:
+        return bytes(self.bits(8) for _ in range(n))
+
+
+def walk(
+    act: Callable[[Randomness], Outcome], longest: int, step: int = 1, zeros: int = 0
+) -> tuple[dict[Outcome, Fraction], Fraction]:
+    """Run `act` on every tape: what each outcome surely weighs, and what stays undecided.
+
+    A tape that runs out is prolonged in every way by `step` bits, up to `longest`. The true
+    probability of an outcome lies between its sure weight and that plus the undecided rest. All
+    tapes begin with as many zeros as asked for.
+    """
+    sure: defaultdict[Outcome, Fraction] = defaultdict(Fraction)
+    undecided = Fraction(0)
+    tapes = [(0, zeros)]
+    while tapes:
+        value, length = tapes.pop()
+        try:
+            outcome = act(Tape(value, length))
+        except EndOfTape:
+            if length < longest:
+                tapes += [(value << step | more, length + step) for more in range(1 << step)]
+            else:
+                undecided += Fraction(1, 2**length)
+        else:
+            sure[outcome] += Fraction(1, 2**length)
+    return dict(sure), undecided
+
+
+def exp(exponent: Fraction) -> Fraction:
+    """e^exponent to 120 digits, by the correctly rounded exponential of the decimal module."""
+    with localcontext(DIGITS):
+        return Fraction((Decimal(exponent.numerator) / Decimal(exponent.denominator)).exp())
+
+
+def discrete_laplace(value: int, scale: Fraction) -> Fraction:
+    """(1 - q) / (1 + q) q^|value| with q = e^(-1/scale), to a hundred digits and more."""
+    ratio = exp(-1 / scale)
+    return (1 - ratio) / (1 + ratio) * exp(-abs(value) / scale)
+
+
+def exponential_law(utilities: Sequence[int | Fraction], scale: Fraction) -> list[Fraction]:
+    """Weights e^(utility / scale), divided by their sum."""
+    best = max(utilities)
+    weights = [exp(Fraction(utility - best) / scale) for utility in utilities]
+    return [weight / sum(weights) for weight in weights]
+
+
+def permute_and_flip_law(utilities: Sequence[int | Fraction], scale: Fraction) -> list[Fraction]:
+    """Sum over all orders of the chance that a candidate passes and all before it fail."""
+    best = max(utilities)
+    passing = [exp(Fraction(utility - best) / scale) for utility in utilities]
+    law = [Fraction(0)] * len(utilities)
+    orders = list(permutations(range(len(utilities))))
+    for order in orders:
+        still_open = Fraction(1, len(orders))
+        for candidate in order:
+            law[candidate] += still_open * passing[candidate]
+            still_open *= 1 - passing[candidate]
+    return law
+
+
+def peeling_law(
+    utilities: Sequence[int | Fraction],
+    n_chosen: int,
+    law: Callable[[Sequence[int | Fraction]], list[Fraction]],
+) -> dict[tuple[int, ...], Fraction]:
+    """The chance of every sequence of choices without repeats."""
+    found: dict[tuple[int, ...], Fraction] = {(): Fraction(1)}
+    for _ in range(n_chosen):
+        longer: dict[tuple[int, ...], Fraction] = {}
+        for chosen, chance in found.items():
+            left = [index for index in range(len(utilities)) if index not in chosen]
+            for index, weight in zip(left, law([utilities[i] for i in left]), strict=True):
+                longer[(*chosen, index)] = chance * weight
+        found = longer
+    return found

@@ -1,0 +1,121 @@
+"""The one source of random bits."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from fractions import Fraction
+from threading import Thread
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from privod.errors import InvalidParameter
+from privod.mechanisms.randomness import Randomness, secure, seeded
+from tests.reference.mechanisms import walk
+
+
+def test_only_a_seeded_source_says_that_it_can_be_replayed() -> None:
+    assert seeded(1).seeded
+    assert not secure().seeded
+
+
+def test_a_seed_gives_the_same_stream_on_every_platform() -> None:
+    source = seeded(2026)
+    assert source.bytes(12).hex() == "1ffa10318e8654017b9daabb"
+    assert source.words(2).tolist() == [3180124722568874024, 744339621923410052]
+    assert source.halfwords(3).tolist() == [20324, 8689, 14811]
+    assert [source.below(10) for _ in range(8)] == [7, 0, 7, 5, 6, 0, 2, 9]
+
+
+def test_different_seeds_and_later_requests_differ() -> None:
+    one, other = seeded(1), seeded(11)
+    assert len({one.bytes(16), one.bytes(16), other.bytes(16), seeded(-1).bytes(16)}) == 4
+
+
+@pytest.mark.parametrize("seed", [1.5, "1", True, None])
+def test_a_seed_must_be_an_integer(seed: object) -> None:
+    with pytest.raises(InvalidParameter, match="seed must be an integer"):
+        seeded(seed)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("source", [secure(), seeded(3)])
+def test_requests_have_the_size_and_type_asked_for(source: Randomness) -> None:
+    assert len(source.bytes(0)) == 0
+    assert len(source.bytes(1001)) == 1001
+    assert source.words(7).dtype == np.uint64
+    assert source.words(7).shape == (7,)
+    assert source.halfwords(5).dtype == np.uint16
+    assert source.bits(0) == 0
+
+
+@settings(deadline=None)
+@given(st.integers(1, 200), st.integers(0, 10**6))
+def test_k_bits_stay_below_two_to_the_k(k: int, seed: int) -> None:
+    assert 0 <= seeded(seed).bits(k) < 2**k
+
+
+@settings(deadline=None)
+@given(st.integers(1, 2**80), st.integers(0, 10**6))
+def test_below_stays_below_its_bound(bound: int, seed: int) -> None:
+    assert 0 <= seeded(seed).below(bound) < bound
+
+
+@pytest.mark.parametrize("bound", [1, 2, 3, 5, 7, 8, 11])
+def test_below_is_exactly_uniform(bound: int) -> None:
+    sure, undecided = walk(lambda tape: tape.below(bound), 16)
+    assert set(sure) == set(range(bound))
+    assert len(set(sure.values())) == 1
+    assert sum(sure.values()) + undecided == 1
+    assert undecided <= Fraction(1, 2) ** 4
+
+
+def test_below_refuses_an_empty_range() -> None:
+    with pytest.raises(InvalidParameter, match="bound must be at least 1, got 0"):
+        secure().below(0)
+
+
+def test_the_seeded_bytes_look_uniform() -> None:
+    counts = np.bincount(np.frombuffer(seeded(5).bytes(2**18), dtype=np.uint8), minlength=256)
+    assert stats.chisquare(counts).pvalue > 1e-6
+
+
+FORK = """
+import os
+from privod.mechanisms.randomness import secure
+source = secure()
+source.bytes(8), source.words(3), source.below(1000)
+for _ in range(4):
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        os.write(writing, (source.bytes(8) + source.bits(64).to_bytes(8, "big")).hex().encode())
+        os._exit(0)
+    os.wait()
+    print(os.read(reading, 100).decode())
+print((source.bytes(8) + source.bits(64).to_bytes(8, "big")).hex())
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="only Unix forks")
+def test_forked_children_never_draw_the_same_bytes() -> None:
+    run = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, check=True)
+    halves = [line[start : start + 16] for line in run.stdout.split() for start in (0, 16)]
+    assert len(halves) == 10
+    assert max(Counter(halves).values()) == 1
+
+
+@pytest.mark.parametrize("source", [secure(), seeded(7)])
+def test_threads_that_share_a_source_never_draw_the_same_bytes(source: Randomness) -> None:
+    drawn: list[bytes] = []
+    threads = [
+        Thread(target=lambda: drawn.extend(source.bytes(8) for _ in range(500))) for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(drawn)) == len(drawn) == 4000

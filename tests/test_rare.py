@@ -1,0 +1,83 @@
+"""Rare events among astronomically many, against their exact laws."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from privod.errors import InvalidParameter
+from privod.mechanisms import rare
+from privod.mechanisms.noise import DiscreteLaplace
+from privod.mechanisms.randomness import secure, seeded
+from privod.mechanisms.rare import count_reaching, distinct
+from tests.reference.mechanisms import exp, walk
+
+
+def binomial_law(n: int, chance: Fraction) -> list[Fraction]:
+    return [math.comb(n, k) * chance**k * (1 - chance) ** (n - k) for k in range(n + 1)]
+
+
+@pytest.mark.parametrize(("scale", "threshold"), [("3", 2), ("1/7", 1), ("10", 30), ("3", -1)])
+def test_how_many_reach_a_threshold_is_exactly_binomial(scale: str, threshold: int) -> None:
+    n, noise = 5, DiscreteLaplace(Fraction(scale))
+    above = max(threshold, 1 - threshold)
+    chance = exp(-above / noise.scale) / (1 + exp(-1 / noise.scale))
+    law = binomial_law(n, chance if threshold > 0 else 1 - chance)
+    sure, undecided = walk(lambda tape: count_reaching(noise, threshold, n, tape), 112, step=8)
+    assert undecided < Fraction(1, 10**30)
+    assert sum(sure.values()) + undecided == 1
+    for count, probability in enumerate(law):
+        low = sure.get(count, Fraction(0))
+        assert low <= probability + Fraction(1, 10**100)
+        assert probability <= low + undecided + Fraction(1, 10**100)
+
+
+def test_how_many_reach_a_threshold_among_10_to_the_30_is_enclosed_exactly() -> None:
+    """With an expected count of 2 the law is Poisson's but for 10^-29; the rest is certified."""
+    noise, threshold, n = DiscreteLaplace(Fraction(1)), 68, 10**30
+    mean = n * exp(-Fraction(threshold)) / (1 + exp(Fraction(-1)))
+    known = rare._cumulative(noise.scale, threshold, n, 160)
+    total, term = Fraction(0), exp(-mean)
+    for k, enclosure in enumerate(known):
+        total += term
+        term = term * mean / (k + 1)
+        assert enclosure.high - enclosure.low <= 2
+        assert abs(enclosure.low - total * 2**160) < 2**160 / Fraction(10**27)
+
+
+def test_counts_in_several_parts_have_the_right_mean_and_spread() -> None:
+    noise, threshold, n, source = DiscreteLaplace(Fraction(1)), 20, 10**11, seeded(5)
+    mean = n * noise.reaching(threshold)
+    counts = [count_reaching(noise, threshold, n, source) for _ in range(200)]
+    assert mean > 4 * rare.EXPECTED_PER_PART
+    assert abs(np.mean(counts) - mean) < 6 * math.sqrt(mean / 200)
+    spread = float(np.var(counts, ddof=1)) * 199 / mean
+    assert 1e-6 < stats.chi2.cdf(spread, 199) < 1 - 1e-6
+
+
+def test_nobody_reaches_anything_among_none() -> None:
+    assert count_reaching(DiscreteLaplace(Fraction(1)), 5, 0, secure()) == 0
+    assert count_reaching(DiscreteLaplace(Fraction(1)), -5, 0, secure()) == 0
+    with pytest.raises(InvalidParameter, match="n must be at least 0"):
+        count_reaching(DiscreteLaplace(Fraction(1)), 5, -1, secure())
+
+
+def test_a_distinct_choice_makes_every_sequence_equally_likely() -> None:
+    sure, undecided = walk(lambda tape: tuple(distinct(2, 5, tape, avoiding={3})), 16)
+    assert len(sure) == 12
+    assert len(set(sure.values())) == 1
+    assert sum(sure.values()) + undecided == 1
+    assert undecided < Fraction(1, 3)
+
+
+def test_a_distinct_choice_from_astronomically_many_avoids_and_never_repeats() -> None:
+    drawn = distinct(1000, 10**30, seeded(6), avoiding={5})
+    assert len(set(drawn)) == 1000
+    assert all(0 <= value < 10**30 for value in drawn)
+    assert sorted(distinct(4, 5, seeded(7), avoiding={2})) == [0, 1, 3, 4]
+    with pytest.raises(InvalidParameter, match="count must lie between"):
+        distinct(6, 5, secure())
