@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
@@ -15,8 +16,13 @@ settings.register_profile("privod", deadline=None, derandomize=bool(os.environ.g
 settings.load_profile("privod")
 
 
-def dataset(name: str) -> pa.Table:
-    """A data set of the folder that PRIVOD_DATA names; skips the test, by name, where it is unset."""
-    if data_folder() is None:
-        pytest.skip(f"needs the data set {name}: PRIVOD_DATA is unset")
-    return data_frame(name)
+@pytest.fixture(scope="session")
+def dataset() -> Callable[[str], pa.Table]:
+    """Read a data set of the PRIVOD_DATA folder; the test is skipped, by name, where it is unset."""
+
+    def read(name: str) -> pa.Table:
+        if data_folder() is None:
+            pytest.skip(f"needs the data set {name}: PRIVOD_DATA is unset")
+        return data_frame(name)
+
+    return read
