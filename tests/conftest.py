@@ -18,7 +18,7 @@ settings.load_profile("privod")
 
 @pytest.fixture(scope="session")
 def dataset() -> Callable[[str], pa.Table]:
-    """Read a data set of the PRIVOD_DATA folder; the test is skipped, by name, where it is unset."""
+    """Read a data set of the PRIVOD_DATA folder; skips the test, by name, where it is unset."""
 
     def read(name: str) -> pa.Table:
         if data_folder() is None:
