@@ -13,6 +13,8 @@
     ├── AnswerFailed         the charge stands, no answer came; says nothing about the rows
     ├── SeededRelease        made with a test seed, so it may not be published
     ├── BookDamaged          the book's hash chain does not hold
+    ├── NotAllowed           the token is unknown, revoked, or of another role
+    ├── LimitReached         too large, too often, or too much at once
     ├── Unavailable          an optional part is not installed or cannot be reached
     └── ProtocolAborted      a run between several parties ended without a result
 """
@@ -26,8 +28,10 @@ __all__ = [
     "BudgetExceeded",
     "InvalidData",
     "InvalidParameter",
+    "LimitReached",
     "NeedsConfirmation",
     "NoPromise",
+    "NotAllowed",
     "NotFound",
     "PrivodError",
     "ProtocolAborted",
@@ -88,6 +92,14 @@ class SeededRelease(PrivodError):
 
 class BookDamaged(PrivodError):
     """An entry of the book was changed, removed or inserted."""
+
+
+class NotAllowed(PrivodError):
+    """The token is unknown, revoked, or of a role that may not do this."""
+
+
+class LimitReached(PrivodError):
+    """Too large, too often, or too much at once; the message says what the limit is."""
 
 
 class Unavailable(PrivodError):

@@ -1,0 +1,157 @@
+"""Who asks: tokens shown once and stored hashed, browser sessions, and forms that are really ours.
+
+A token is 32 random bytes, so a plain hash of it cannot be guessed back. A browser shows it once
+and gets a session: a fresh random id in an HttpOnly cookie, kept here by its hash, gone when the
+token is revoked. Every form carries a code made from that id, which no other site can read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from privod.curator import Curator, Role, Token
+from privod.errors import NotAllowed, NotFound
+
+__all__ = [
+    "Sessions",
+    "Visitor",
+    "check_form",
+    "create_token",
+    "find_visitor",
+    "form_code",
+    "revoke_token",
+    "token_hash",
+    "token_id",
+    "tokens_seen",
+]
+
+TOKEN_BYTES = 32
+ID_LENGTH = 16
+IDLE_SECONDS = 3600.0
+LONGEST_SESSION = 12 * 3600.0
+MOST_SESSIONS = 10_000
+
+
+@dataclass(frozen=True)
+class Visitor:
+    """Someone whose token is known: what they may do, and with which data."""
+
+    id: str
+    """Which token: its hash, which opens nothing."""
+    role: Role
+    of: str | None
+    """The one data set it is for, or None for all of them."""
+    label: str
+
+    def sees(self, dataset: str) -> bool:
+        """Whether the token is for this data set."""
+        return self.of is None or self.of == dataset
+
+
+def token_hash(token: str) -> str:
+    """What is stored of a token."""
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def token_id(hashed: str) -> str:
+    """A short name for a token in lists and addresses."""
+    return hashed[:ID_LENGTH]
+
+
+def create_token(curator: Curator, role: str, of: str | None, label: str) -> str:
+    """Make a token and store its hash; the token itself is only ever returned here."""
+    token = f"privod_{role}_{secrets.token_urlsafe(TOKEN_BYTES)}"
+    curator.store.add_token(token_hash(token), role, of, label.strip())
+    return token
+
+
+def revoke_token(curator: Curator, visitor: Visitor, shown: str) -> None:
+    """Revoke the token with this short name, if it is one that the visitor may revoke."""
+    for token in tokens_seen(curator, visitor):
+        if token_id(token.hash) == shown:
+            curator.store.revoke_token(token.hash)
+            return
+    raise NotFound("There is no such token. See the list of tokens.")
+
+
+def tokens_seen(curator: Curator, visitor: Visitor) -> list[Token]:
+    """The tokens that an owner handed out: of one data set, or all."""
+    return [
+        token for token in curator.store.tokens() if visitor.of is None or token.of == visitor.of
+    ]
+
+
+def find_visitor(curator: Curator, hashed: str) -> Visitor | None:
+    """Whose token has this hash, if it is known and not revoked."""
+    found = curator.store.find_token(hashed)
+    if found is None or not hmac.compare_digest(found.hash, hashed):
+        return None
+    return Visitor(found.hash, found.role, found.of, found.label)
+
+
+@dataclass
+class _Session:
+    token: str
+    began: float
+    seen: float
+
+
+class Sessions:
+    """The browsers that are signed in, by the hash of their cookie.
+
+    Parameters
+    ----------
+    clock : callable
+        Seconds; tests bring their own.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._sessions: dict[str, _Session] = {}
+        self._lock = threading.Lock()
+
+    def begin(self, hashed: str) -> str:
+        """Begin a session for a token; returns the cookie's value, always a new one."""
+        cookie = secrets.token_urlsafe(TOKEN_BYTES)
+        now = self._clock()
+        with self._lock:
+            while len(self._sessions) >= MOST_SESSIONS:
+                del self._sessions[next(iter(self._sessions))]
+            self._sessions[token_hash(cookie)] = _Session(hashed, now, now)
+        return cookie
+
+    def token_of(self, cookie: str) -> str | None:
+        """The hash of the token behind a cookie, unless its session has ended."""
+        now = self._clock()
+        with self._lock:
+            session = self._sessions.get(token_hash(cookie))
+            if session is None:
+                return None
+            if now - session.seen > IDLE_SECONDS or now - session.began > LONGEST_SESSION:
+                del self._sessions[token_hash(cookie)]
+                return None
+            session.seen = now
+            return session.token
+
+    def end(self, cookie: str) -> None:
+        """End a session."""
+        with self._lock:
+            self._sessions.pop(token_hash(cookie), None)
+
+
+def form_code(secret: bytes, cookie: str) -> str:
+    """The code that a form must carry to be taken as sent from a page of this browser."""
+    return hmac.new(secret, cookie.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+
+
+def check_form(secret: bytes, cookie: str, code: str) -> None:
+    """Refuse a form that was not sent from one of our pages."""
+    expected = form_code(secret, cookie)
+    if not cookie or not hmac.compare_digest(expected.encode(), code.encode("utf-8", "replace")):
+        raise NotAllowed("The form has expired or did not come from this console. Send it again.")

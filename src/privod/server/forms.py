@@ -1,0 +1,166 @@
+"""Forms of the console: a question's fields from its parameters, a domain from lines of text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from starlette.datastructures import FormData
+
+from privod.curator import BookState
+from privod.data import Categorical, Column, Domain, Numeric
+from privod.errors import InvalidParameter
+from privod.privacy import AddRemove, Replace
+from privod.queries.parameters import Parameter, parameters_of
+from privod.queries.query import Query, canonical_json
+
+__all__ = ["Box", "Choice", "boxes_of", "domain_from_lines", "query_from_form"]
+
+MOST_CHOICES = 300  # columns offered as boxes to tick; more are typed
+HINTS = {
+    "columns": "Separate names by commas.",
+    "texts": "Separate entries by commas.",
+    "numbers": "Separate numbers by commas.",
+    "records": "One a line, values separated by commas.",
+    "json": "As JSON.",
+}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One thing to choose."""
+
+    value: str
+    label: str
+
+
+@dataclass(frozen=True)
+class Box:
+    """One field of a form."""
+
+    name: str
+    label: str
+    doc: str
+    widget: Literal["line", "lines", "select", "checks"]
+    text: str = ""
+    values: tuple[str, ...] = ()
+    choices: tuple[Choice, ...] = ()
+    hint: str = ""
+    inputmode: str = "text"
+    problem: str = ""
+
+
+def query_from_form(kind: type[Query[Any]], form: FormData) -> Query[Any]:
+    """Build a question from what was typed; what was left empty takes its default."""
+    given: dict[str, Any] = {}
+    for parameter in parameters_of(kind):
+        typed = [value for value in form.getlist(parameter.name) if isinstance(value, str)]
+        if any(value.strip() for value in typed) or (parameter.required and typed):
+            given[parameter.name] = parameter.read(typed[0] if len(typed) == 1 else typed)
+        elif parameter.optional and not parameter.required and typed:
+            given[parameter.name] = None
+    return kind.from_parameters(given)
+
+
+def boxes_of(
+    kind: type[Query[Any]],
+    domain: Domain,
+    books: Sequence[BookState],
+    values: Mapping[str, Any],
+    problem: InvalidParameter | None = None,
+) -> list[Box]:
+    """The fields of a question's form, filled with plain values."""
+    return [
+        _box(parameter, domain, books, values.get(parameter.name, parameter.default), problem)
+        for parameter in parameters_of(kind)
+    ]
+
+
+def _box(
+    parameter: Parameter,
+    domain: Domain,
+    books: Sequence[BookState],
+    value: Any,
+    problem: InvalidParameter | None,
+) -> Box:
+    mine = problem is not None and problem.parameter == parameter.name
+    box: dict[str, Any] = {
+        "name": parameter.name,
+        "label": parameter.name.replace("_", " ").capitalize(),
+        "doc": parameter.doc,
+        "problem": str(problem) if mine else "",
+        "text": value if isinstance(value, str) else parameter.written(value),
+    }
+    kind = parameter.kind
+    if kind == "columns" and len(domain.columns) <= MOST_CHOICES:
+        chosen = (value,) if isinstance(value, str) else tuple(value or ())
+        choices = tuple(Choice(name, name) for name in domain.names)
+        return Box(**box, widget="checks", values=chosen, choices=choices)
+    if kind == "column" and len(domain.columns) <= MOST_CHOICES:
+        names = domain.names if parameter.required else ("", *domain.names)
+        return Box(**box, widget="select", choices=tuple(Choice(name, name) for name in names))
+    if kind == "adjacency":
+        return Box(**box, widget="select", choices=_adjacencies(books, box["text"]))
+    if kind in ("choice", "truth"):
+        words = parameter.choices if kind == "choice" else ("yes", "no")
+        offered = ("", *words) if parameter.optional else words
+        return Box(**box, widget="select", choices=tuple(Choice(word, word) for word in offered))
+    if kind in ("records", "json", "columns"):
+        return Box(**box, widget="lines", hint=HINTS[kind])
+    modes = {"whole": "numeric", "number": "decimal", "float": "decimal"}
+    return Box(**box, widget="line", hint=HINTS.get(kind, ""), inputmode=modes.get(kind, "text"))
+
+
+def _adjacencies(books: Sequence[BookState], text: str) -> tuple[Choice, ...]:
+    """The plain ones, those of open books, and the one that is filled in."""
+    choices = {kind.name: f"{kind.name}: {kind.protected}" for kind in (AddRemove(), Replace())}
+    for book in books:
+        if book.adjacency.name not in choices:
+            written = canonical_json(book.adjacency.to_json())
+            choices[written] = f"{book.adjacency.name}: {book.adjacency.protected}"
+    if text and text not in choices:
+        choices[text] = text
+    return tuple(Choice(value, label) for value, label in choices.items())
+
+
+RANGE = re.compile(r"^\s*(\S+)\s+to\s+(\S+)\s*$")
+FORM = "Write a line such as 'age: 0 to 120' or 'sex: female, male'."
+
+
+def domain_from_lines(text: str, person: str, max_rows_per_person: str) -> Domain:
+    """Read a domain from one line a column."""
+    columns = tuple(_column(line) for line in text.splitlines() if line.strip())
+    if not columns:
+        raise InvalidParameter("columns", "must not be empty", "", FORM)
+    rows = max_rows_per_person.strip() or "1"
+    try:
+        most = int(rows)
+    except ValueError:
+        rule = "must be a whole number"
+        raise InvalidParameter("max_rows_per_person", rule, rows, "Try 1.") from None
+    return Domain(columns, person.strip() or None, most)
+
+
+def _column(line: str) -> Column:
+    name, colon, allowed = (part.strip() for part in line.partition(":"))
+    if not colon or not name or not allowed:
+        raise InvalidParameter("columns", "must have a name and a colon", line.strip(), FORM)
+    allowed, _, fill = (part.strip() for part in allowed.partition(", else "))
+    found = RANGE.match(allowed)
+    if found:
+        low, high = (_number(side, line) for side in found.groups())
+        return Numeric(name, low, high, _number(fill, line) if fill else None)
+    words = [word.strip() for word in allowed.split(",") if word.strip()]
+    if all(re.fullmatch(r"[+-]?\d{1,15}", word) for word in [*words, *([fill] if fill else [])]):
+        return Categorical(name, tuple(int(word) for word in words), int(fill) if fill else None)
+    return Categorical(name, tuple(words), fill or None)
+
+
+def _number(text: str, line: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        rule = "must have a range of numbers"
+        raise InvalidParameter("columns", rule, line.strip(), FORM) from None

@@ -1,0 +1,117 @@
+"""Start the server: on loopback unless told otherwise, never open, never bare on a network."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+
+from privod.curator import Curator
+from privod.errors import InvalidParameter, NotAllowed
+from privod.server.app import make_app
+from privod.server.limits import Limits
+from privod.server.site import LOOPBACK_HOSTS, Site
+
+__all__ = ["Listening", "configured", "is_loopback", "serve"]
+
+GRACE_SECONDS = 10
+LOG_FORM = "%(asctime)s %(levelname)s %(name)s %(message)s"
+
+
+@dataclass(frozen=True)
+class Listening:
+    """Where the server listens, and how browsers reach it.
+
+    Parameters
+    ----------
+    host, port : str, int
+        The address to bind; port 0 takes any free one.
+    names : tuple of str
+        Further host names that it answers to, such as the one its proxy is known by.
+    certificate, key : path, optional
+        A TLS certificate (chain) and its private key, both PEM files.
+    proxy : str, optional
+        The address of a proxy that speaks TLS with the world and is trusted to say who asks.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    names: tuple[str, ...] = ()
+    certificate: Path | None = None
+    key: Path | None = None
+    proxy: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.certificate is None) != (self.key is None):
+            way_out = "Give both --certificate and --key."
+            raise InvalidParameter("certificate", "needs its key, and the key it", None, way_out)
+        if self.certificate is not None:
+            try:
+                context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+                context.load_cert_chain(self.certificate, self.key)
+            except OSError:
+                rule = "must be a readable PEM file with its key"
+                raise InvalidParameter(
+                    "certificate", rule, str(self.certificate), "Check both files."
+                ) from None
+        if not self.secure and not is_loopback(self.host):
+            raise NotAllowed(
+                f"Tokens would travel in the clear over {self.host!r}. Give a certificate and its"
+                " key, or name the proxy that speaks TLS in front of this server."
+            )
+
+    @property
+    def secure(self) -> bool:
+        """Whether browsers reach it over TLS."""
+        return self.certificate is not None or self.proxy is not None
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """Every name it answers to."""
+        own = f"[{self.host}]" if ":" in self.host else self.host
+        return LOOPBACK_HOSTS | {own.lower()} | {name.lower() for name in self.names}
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach the address."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def configured(curator: Curator, listening: Listening, limits: Limits) -> uvicorn.Config:
+    """The server, ready to run; refused if nobody could sign in or anybody could."""
+    if not any(token.revoked is None and token.role == "owner" for token in curator.store.tokens()):
+        raise NotAllowed(
+            "There is no owner's token yet, and this server never stands open."
+            " Make one with: privod token add owner --label NAME"
+        )
+    site = Site(curator, limits, listening.hosts, listening.secure)
+    return uvicorn.Config(
+        make_app(site),
+        host=listening.host,
+        port=listening.port,
+        ssl_certfile=listening.certificate,
+        ssl_keyfile=listening.key,
+        proxy_headers=listening.proxy is not None,
+        forwarded_allow_ips=listening.proxy or "",
+        limit_concurrency=limits.connections,
+        timeout_keep_alive=15,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        access_log=False,  # it would log addresses of pages; the gate logs what is harmless
+        log_config=None,
+        server_header=False,
+        h11_max_incomplete_event_size=32 * 1024,
+        ws="none",
+    )
+
+
+def serve(curator: Curator, listening: Listening, limits: Limits | None = None) -> None:
+    """Serve until interrupted."""
+    logging.basicConfig(level=logging.INFO, format=LOG_FORM)
+    uvicorn.Server(configured(curator, listening, limits or Limits())).run()

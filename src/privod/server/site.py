@@ -1,0 +1,69 @@
+"""What one running server holds: its curator, its limits, who is signed in, what is under way."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+
+from starlette.requests import Request
+
+from privod.curator import Answer, Curator
+from privod.server.answers import Answers
+from privod.server.auth import Sessions, Visitor
+from privod.server.failures import UnknownToken
+from privod.server.jobs import Jobs
+from privod.server.limits import Limits, Rates
+
+__all__ = ["LOOPBACK_HOSTS", "Site", "site_of", "visitor_of"]
+
+LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
+
+
+@dataclass
+class Site:
+    """The state of one server.
+
+    Parameters
+    ----------
+    curator : Curator
+        The one door to the data.
+    limits : Limits
+        What is accepted.
+    hosts : frozenset of str
+        The names this server answers to, against pages that point foreign names at it.
+    secure : bool
+        Whether browsers reach it over TLS, here or at a proxy; cookies are then marked so.
+    """
+
+    curator: Curator
+    limits: Limits = field(default_factory=Limits)
+    hosts: frozenset[str] = LOOPBACK_HOSTS
+    secure: bool = False
+
+    def __post_init__(self) -> None:
+        self.secret = secrets.token_bytes(32)
+        self.sessions = Sessions()
+        self.jobs: Jobs[Answer] = Jobs(self.limits)
+        self.answers = Answers(self.curator)
+        self.requests = Rates(self.limits.requests)
+        self.strangers = Rates(self.limits.strangers)
+        self.failures = Rates(self.limits.failures)
+
+    @property
+    def cookie_name(self) -> str:
+        """With TLS, a name that browsers accept only from this very host and over TLS."""
+        return "__Host-privod" if self.secure else "privod"
+
+
+def site_of(request: Request) -> Site:
+    """The server that a request came to."""
+    site: Site = request.app.state.site
+    return site
+
+
+def visitor_of(request: Request) -> Visitor:
+    """Who sent a request; the gate has found out, the guard has checked that it is someone."""
+    visitor: Visitor | None = request.scope["visitor"]
+    if visitor is None:
+        raise UnknownToken("Show a token that is known and not revoked.")
+    return visitor

@@ -1,0 +1,55 @@
+// All the script there is: a live price while a question is being put together, and a job's
+// progress. Every page works without it.
+"use strict";
+
+const WAIT_AFTER_TYPING = 300; // milliseconds
+
+function livePrice(form) {
+  const panel = document.getElementById("price");
+  const button = form.querySelector("[data-price-button]");
+  let timer = 0;
+  let latest = 0;
+  if (button) button.hidden = true;
+
+  async function ask() {
+    const mine = ++latest;
+    try {
+      const response = await fetch(form.dataset.price, {
+        method: "POST",
+        body: new URLSearchParams(new FormData(form)),
+        credentials: "same-origin",
+      });
+      const html = await response.text();
+      if (mine === latest && response.ok) panel.innerHTML = html; // our own server's fragment
+    } catch {
+      if (mine === latest && button) button.hidden = false;
+    }
+  }
+
+  form.addEventListener("input", () => {
+    clearTimeout(timer);
+    timer = setTimeout(ask, WAIT_AFTER_TYPING);
+  });
+}
+
+async function watchJob(place) {
+  const bar = place.querySelector("progress");
+  const words = place.querySelector("[data-words]");
+  for (let pause = 250; ; pause = Math.min(pause * 1.25, 5000)) {
+    await new Promise((resolve) => setTimeout(resolve, pause));
+    try {
+      const response = await fetch(place.dataset.job, { credentials: "same-origin" });
+      if (!response.ok) break;
+      const job = await response.json();
+      bar.value = job.tenths;
+      words.textContent = job.words;
+      if (job.ended) break;
+    } catch {
+      break;
+    }
+  }
+  window.location.reload();
+}
+
+for (const form of document.querySelectorAll("form[data-price]")) livePrice(form);
+for (const place of document.querySelectorAll("[data-job]")) watchJob(place);
