@@ -22,7 +22,7 @@ from privod.outliers.detectors import (
     LocalOutlierFactor,
     PluggedIn,
 )
-from privod.outliers.kernels.contexts import NO_MATCH
+from privod.outliers.kernels.contexts_scan import NO_MATCH
 from tests.reference import contexts as reference
 
 JOBS = ("job", ("CEO", "Doctor", "Lawyer"))

@@ -12,7 +12,9 @@ from privod.outliers.contexts import Choices, ContextSpace
 Distribution = dict[Choices, float]
 
 
-def exponential(candidates: Sequence[Choices], worth: Mapping[Choices, int], scale: float) -> Distribution:
+def exponential(
+    candidates: Sequence[Choices], worth: Mapping[Choices, int], scale: float
+) -> Distribution:
     """The law of one private choice."""
     best = max(worth[one] for one in candidates)
     weights = {one: math.exp((worth[one] - best) / scale) for one in candidates}
@@ -37,14 +39,16 @@ def uniform(
 ) -> Distribution:
     """Given that enough draws match, each of n matching draws is any allowed context."""
     runs = list(product(sorted(allowed), repeat=n))
-    return _mixed(
-        [(1 / len(runs), exponential(sorted(set(run)), worth, scale)) for run in runs]
-    )
+    return _mixed([(1 / len(runs), exponential(sorted(set(run)), worth, scale)) for run in runs])
 
 
 def random_walk(
-    space: ContextSpace, allowed: set[Choices], worth: Mapping[Choices, int], scale: float,
-    n: int, start: Choices,
+    space: ContextSpace,
+    allowed: set[Choices],
+    worth: Mapping[Choices, int],
+    scale: float,
+    n: int,
+    start: Choices,
 ) -> Distribution:
     def go(here: Choices, visited: frozenset[Choices], left: int) -> Distribution:
         ways = [one for one in space.connected(here) if one in allowed]
@@ -56,8 +60,12 @@ def random_walk(
 
 
 def depth_first(
-    space: ContextSpace, allowed: set[Choices], worth: Mapping[Choices, int], scale: float,
-    n: int, start: Choices,
+    space: ContextSpace,
+    allowed: set[Choices],
+    worth: Mapping[Choices, int],
+    scale: float,
+    n: int,
+    start: Choices,
 ) -> Distribution:
     def go(stack: tuple[Choices, ...], visited: frozenset[Choices]) -> Distribution:
         if len(visited) == n or not stack:
@@ -72,8 +80,12 @@ def depth_first(
 
 
 def breadth_first(
-    space: ContextSpace, allowed: set[Choices], worth: Mapping[Choices, int], scale: float,
-    n: int, start: Choices,
+    space: ContextSpace,
+    allowed: set[Choices],
+    worth: Mapping[Choices, int],
+    scale: float,
+    n: int,
+    start: Choices,
 ) -> Distribution:
     def go(seen: frozenset[Choices], visited: frozenset[Choices]) -> Distribution:
         if len(visited) == n or not seen:

@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privod.errors import InvalidParameter
-from privod.outliers.kernels.contexts import Rule
 from privod.outliers.kernels.contexts_decide import (
     GRUBBS,
     HISTOGRAM,
     LOCAL_OUTLIER_FACTOR,
+    Rule,
     grubbs_stands_out,
     histogram_stands_out,
     local_outlier_factor,

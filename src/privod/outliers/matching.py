@@ -18,14 +18,16 @@ from privod.data.table import Table
 from privod.outliers.contexts import Choices, Context, ContextSpace
 from privod.outliers.detectors import BuiltIn, Detector
 from privod.outliers.kernels.contexts import (
-    NO_MATCH,
+    HIGH,
+    LOW,
+    SQUARES,
+    TOTAL,
     Cells,
-    Rule,
     Side,
     judge_contexts,
-    scan_contexts,
 )
-from privod.outliers.kernels.contexts_decide import EVERYTHING
+from privod.outliers.kernels.contexts_decide import EVERYTHING, Rule
+from privod.outliers.kernels.contexts_scan import NO_MATCH, scan_contexts
 from privod.progress import track
 
 __all__ = ["NO_MATCH", "Judged", "Vantage", "look_from"]
@@ -184,24 +186,14 @@ def _cells(
             shared &= (choice >> listed[level].astype(np.int64)) & 1 == 1
         weights = np.where(shared, counts, 0)
     deviations = values - value
-    lows, highs = np.full(n_cells, np.inf), np.full(n_cells, -np.inf)
-    np.minimum.at(lows, cell_of, values)
-    np.maximum.at(highs, cell_of, values)
-    cells = Cells(
-        np.ascontiguousarray(listed),
-        counts,
-        weights,
-        _sums(cell_of, deviations, n_cells),
-        _sums(cell_of, deviations * deviations, n_cells),
-        lows,
-        highs,
-    )
+    sums = np.empty((n_cells, 4))
+    sums[:, TOTAL] = np.bincount(cell_of, deviations, n_cells)  # adds in the order of the values
+    sums[:, SQUARES] = np.bincount(cell_of, deviations * deviations, n_cells)
+    sums[:, LOW], sums[:, HIGH] = np.inf, -np.inf
+    np.minimum.at(sums[:, LOW], cell_of, values)
+    np.maximum.at(sums[:, HIGH], cell_of, values)
+    cells = Cells(np.ascontiguousarray(listed), np.stack((counts, weights), axis=1), sums)
     return cells, cell_of.astype(np.int32)
-
-
-def _sums(cell_of: NDArray[np.intp], numbers: Floats, n_cells: int) -> Floats:
-    """Add up by cell, in the order given."""
-    return np.bincount(cell_of, numbers, n_cells).astype(np.float64)
 
 
 def _side(codes: NDArray[np.uint8], values: Floats, cell_of: NDArray[np.int32], reach: int) -> Side:

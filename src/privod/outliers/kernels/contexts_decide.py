@@ -7,6 +7,7 @@ multiset of values alone: neither on the order of rows nor on the path that led 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -17,16 +18,32 @@ __all__ = [
     "GRUBBS",
     "HISTOGRAM",
     "LOCAL_OUTLIER_FACTOR",
+    "Rule",
     "grubbs_stands_out",
     "histogram_stands_out",
     "local_outlier_factor",
+    "stands_out",
 ]
 
 EVERYTHING, GRUBBS, LOCAL_OUTLIER_FACTOR, HISTOGRAM = 0, 1, 2, 3
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 EMPTY_REACH = 1e-10  # scikit-learn adds it to a mean reach of 0, so that duplicates have a density
+
+
+class Rule(NamedTuple):
+    """A detector as numbers."""
+
+    kind: int
+    value: float
+    n_neighbors: int
+    bound: float
+    """The least factor that is normal still, or the share that fills a bin."""
+    critical: Floats
+    reach: int
+    """How many members on each side of the value the rule may look at."""
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -128,3 +145,40 @@ def histogram_stands_out(
         if held >= full:
             return False
     return held < full
+
+
+@njit(cache=True, nogil=True)
+def stands_out(
+    rule: Rule,
+    size: int,
+    total: float,
+    squares: float,
+    low: float,
+    high: float,
+    below: Floats,
+    n_below: int,
+    above: Floats,
+    n_above: int,
+    room: Floats,
+    starts: Ints,
+) -> bool:
+    """Apply the rule to a population, given its sums and the members nearest to the value."""
+    if rule.kind == EVERYTHING:
+        return True
+    if rule.kind == GRUBBS:
+        return grubbs_stands_out(size, total, squares, rule.critical)
+    if rule.kind == LOCAL_OUTLIER_FACTOR:
+        if size < 2:
+            return False
+        line, far = room[0], room[1]
+        for place in range(n_below):
+            line[n_below - 1 - place] = below[place]
+        line[n_below] = rule.value
+        for place in range(n_above):
+            line[n_below + 1 + place] = above[place]
+        k = min(rule.n_neighbors, size - 1)
+        factor = local_outlier_factor(line, n_below, n_below + 1 + n_above, k, starts, far)
+        return factor > rule.bound
+    return histogram_stands_out(
+        rule.value, low, high, size, rule.bound, below, n_below, above, n_above
+    )
