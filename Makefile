@@ -4,10 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check audit papers race clean
+.PHONY: demo serve test check audit papers race clean
 
 demo: $(READY)  ## set everything up and ask every question of the catalog on sample data
 	$(BIN)/privod demo
+
+serve: $(READY)  ## a server on this machine with sample data, its tokens printed, ready to click
+	$(BIN)/privod serve --sample
 
 test: check  ## set everything up; format, lint, types, floors, tests
 	$(BIN)/pytest -n auto

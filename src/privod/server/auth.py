@@ -19,6 +19,7 @@ from privod.curator import Curator, Role, Token
 from privod.errors import NotAllowed, NotFound
 
 __all__ = [
+    "EVERYONE",
     "Sessions",
     "Visitor",
     "check_form",
@@ -52,6 +53,10 @@ class Visitor:
     def sees(self, dataset: str) -> bool:
         """Whether the token is for this data set."""
         return self.of is None or self.of == dataset
+
+
+EVERYONE = Visitor("", "owner", None, "owner")
+"""Whoever sits at the curator's own machine."""
 
 
 def token_hash(token: str) -> str:

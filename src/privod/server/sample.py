@@ -1,0 +1,39 @@
+"""A curator with sample data and tokens, to click through: `make serve`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from privod.curator import Curator
+from privod.data.examples import BREAST_CANCER, breast_cancer
+from privod.privacy import AddRemove, Loss
+from privod.server.auth import create_token
+
+__all__ = ["Sample", "sample"]
+
+DATASET = "breast-cancer"
+BUDGET = Loss("10", "1e-5")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A curator ready to be tried, and a token for each role."""
+
+    curator: Curator
+    owner: str
+    analyst: str
+    auditor: str
+
+
+def sample(directory: Path) -> Sample:
+    """Register the sample data in a new directory, open a book and make the tokens."""
+    curator = Curator.open(directory)
+    curator.register(DATASET, breast_cancer(), BREAST_CANCER)
+    curator.open_book(DATASET, AddRemove(), BUDGET)
+    return Sample(
+        curator,
+        owner=create_token(curator, "owner", None, "sample owner"),
+        analyst=create_token(curator, "analyst", None, "sample analyst"),
+        auditor=create_token(curator, "auditor", None, "sample auditor"),
+    )
