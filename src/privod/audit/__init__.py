@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from privod.audit import histogram, outlier_context
+from privod.audit import bounds, grid_knn, histogram, marginals, outlier_context
 from privod.audit.game import Game, Reading, Verdict, fineness, play
 
 __all__ = ["GAMES", "Game", "Reading", "Verdict", "fineness", "play"]
 
 GAMES: dict[str, Callable[[], tuple[Game, ...]]] = {
+    "grid-knn-1": grid_knn.games,
     "histogram-1": histogram.games,
+    "marginals-1": marginals.games,
+    "private-bounds-1": bounds.games,
     "outlier-context-1": outlier_context.games,
 }
 """The name of a query to its games: the worst pairs of adjacent tables we know."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from privod.pictures import histogram, outlier_context
+from privod.pictures import bounds, grid_knn, histogram, marginals, outlier_context
 from privod.pictures.book import draw_book
 from privod.pictures.canvas import png, svg
 from privod.queries.query import Release
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 __all__ = ["PICTURES", "draw", "draw_book", "png", "svg"]
 
 PICTURES: dict[str, Callable[[Release[Any]], Figure]] = {
+    "grid-knn-1": grid_knn.draw,
     "histogram-1": histogram.draw,
+    "marginals-1": marginals.draw,
+    "private-bounds-1": bounds.draw,
     "outlier-context-1": outlier_context.draw,
 }
 """The name of a query to what draws its release."""

@@ -6,13 +6,25 @@ from typing import Any
 
 from privod.errors import InvalidParameter, NoPromise, NotFound
 from privod.privacy import Guarantee
+from privod.queries.bounds import PrivateBounds
+from privod.queries.grid_knn import GridKnn
 from privod.queries.histogram import Histogram
+from privod.queries.marginals import MarginalHistograms
 from privod.queries.outlier_context import OutlierContext
 from privod.queries.query import Query, Release
 
 __all__ = ["QUERIES", "kind_of", "query_from_json", "release_from_json"]
 
-QUERIES: dict[str, type[Query[Any]]] = {kind.name: kind for kind in (Histogram, OutlierContext)}
+QUERIES: dict[str, type[Query[Any]]] = {
+    kind.name: kind
+    for kind in (
+        Histogram,
+        OutlierContext,
+        GridKnn,
+        MarginalHistograms,
+        PrivateBounds,
+    )
+}
 """Name to query. A name never changes its meaning once a book contains it."""
 
 

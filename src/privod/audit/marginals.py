@@ -1,0 +1,33 @@
+"""The marginal histograms' hardest pairs: a record moves a bin in every column at once."""
+
+from __future__ import annotations
+
+from privod.audit.game import Game, Reading, fineness
+from privod.data import Domain, Numeric, Table
+from privod.privacy import AddRemove, Replace
+from privod.queries.marginals import MarginalHistograms
+
+__all__ = ["games"]
+
+DOMAIN = Domain((Numeric("x", 0, 2), Numeric("y", 0, 2)))
+
+READINGS = (
+    Reading("low bins of both columns", lambda value: float(value.counts[:, 0].sum())),
+    Reading(
+        "low bins less high bins",
+        lambda value: float(value.counts[:, 0].sum() - value.counts[:, 1].sum()),
+    ),
+    Reading("low bins full", lambda value: float(value.counts[:, 0].min())),
+    Reading("binary places", lambda value: fineness(value.counts.sum())),
+)
+
+
+def games(kind: type[MarginalHistograms] = MarginalHistograms) -> tuple[Game, ...]:
+    """One game under each adjacency."""
+    nobody, low, high = (Table(DOMAIN, {"x": values, "y": values}) for values in ([], [0.5], [1.5]))
+    add_remove = kind(columns=("x", "y"), epsilon=1, bins=2, adjacency=AddRemove())
+    replace = kind(columns=("x", "y"), epsilon=1, bins=2, adjacency=Replace())
+    return (
+        Game(add_remove, nobody, low, READINGS),
+        Game(replace, low, high, READINGS),
+    )

@@ -1,0 +1,109 @@
+"""A blurred grid: its counts, where new records would stand out, and scored records upon it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from privod.pictures.canvas import ACCENT, INK, MUTED, WARM, blank
+from privod.queries.noisy_grid import NoisyGrid
+from privod.queries.query import Release
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["draw", "draw_score_histogram", "draw_scored"]
+
+FLAGGED = 0.1  # the share of records beyond the dashed line of a picture
+FINE = 120  # places per axis at which the score is drawn
+MOST_BARS = 40
+
+
+def draw(release: Release[NoisyGrid]) -> Figure:
+    """The counts in two dimensions with the line beyond which records stand out, or as bars."""
+    value = release.value
+    if value.grid.n_axes == 2:
+        return draw_scored(value)
+    figure, axes = blank(f"Blurred counts over {_names(value)}")
+    order = np.argsort(-value.counts, kind="stable")[:MOST_BARS]
+    fullest = value.grid.cells_at(order) if value.cells is None else value.cells[order]
+    places = np.arange(len(order))
+    axes.bar(places, value.counts[order], color=ACCENT)
+    labels = [_range_label(value, cell) for cell in fullest]
+    axes.set_xticks(places, labels, rotation=60, ha="right", fontsize=7)
+    axes.set_ylabel("records (blurred)")
+    axes.set_xlabel(f"the fullest cells of {len(value.counts)} kept")
+    return figure
+
+
+def draw_scored(value: NoisyGrid, points: ArrayLike | None = None, n_neighbors: int = 5) -> Figure:
+    """A two-dimensional grid, the line beyond which a tenth of its records lie, and new records."""
+    figure, axes = blank(f"Blurred counts over {_names(value)}", 6.4, 5.0)
+    x, y = value.grid.columns
+    extent = (x.low, x.high, y.low, y.high)
+    image = axes.imshow(
+        _square(value).T, origin="lower", extent=extent, aspect="auto", cmap="Blues"
+    )
+    axes.grid(False)
+    axes.set_xlabel(x.name)
+    axes.set_ylabel(y.name)
+    axes.figure.colorbar(image, ax=axes, label="records (blurred)")
+    limit = float(value.threshold(FLAGGED, n_neighbors).graded[0])
+    _contour(axes, value, n_neighbors, limit)
+    if points is not None:
+        asked = np.asarray(points, dtype=np.float64)
+        flagged = value.scores(asked, n_neighbors).graded > limit
+        plain, far = asked[~flagged], asked[flagged]
+        axes.scatter(plain[:, 0], plain[:, 1], s=14, color="white", edgecolor=INK, label="ordinary")
+        axes.scatter(far[:, 0], far[:, 1], s=26, color=WARM, edgecolor=INK, label="stands out")
+        axes.legend(loc="upper right")
+    return figure
+
+
+def draw_score_histogram(scores: NDArray[np.float64], limit: float) -> Figure:
+    """How the scores of new records are spread, and which lie beyond the limit."""
+    figure, axes = blank("Scores of new records")
+    edges = np.histogram_bin_edges(scores, bins=40)
+    axes.hist(scores[scores <= limit], bins=edges.tolist(), color=ACCENT, label="ordinary")
+    axes.hist(scores[scores > limit], bins=edges.tolist(), color=WARM, label="stands out")
+    axes.axvline(limit, color=INK, linestyle="--")
+    axes.set_xlabel("score (higher is more outlying)")
+    axes.set_ylabel("records")
+    axes.legend()
+    return figure
+
+
+def _square(value: NoisyGrid) -> NDArray[np.int64]:
+    side = value.grid.cells_per_axis
+    if value.cells is None:
+        return value.counts.reshape(side, side)
+    square = np.zeros((side, side), dtype=np.int64)
+    square[value.cells[:, 0], value.cells[:, 1]] = value.counts
+    return square
+
+
+def _contour(axes: Axes, value: NoisyGrid, n_neighbors: int, limit: float) -> None:
+    x, y = (np.linspace(column.low, column.high, FINE) for column in value.grid.columns)
+    places = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
+    scores = value.scores(places, n_neighbors).graded.reshape(FINE, FINE)
+    if scores.min() < limit < scores.max():
+        axes.contour(x, y, scores, levels=[limit], colors=[WARM], linestyles="--")
+        axes.plot([], [], color=WARM, linestyle="--", label="a tenth lies beyond")
+        axes.legend(loc="upper right")
+    else:
+        axes.text(
+            0.02, 0.02, "no line: all places score alike", transform=axes.transAxes, color=MUTED
+        )
+
+
+def _names(value: NoisyGrid) -> str:
+    shown = ", ".join(value.columns[:4])
+    return shown if value.grid.n_axes <= 4 else f"{shown} and {value.grid.n_axes - 4} more"
+
+
+def _range_label(value: NoisyGrid, cell: NDArray[np.int32]) -> str:
+    center = value.grid.centers_of(cell[None])[0]
+    return ", ".join(f"{number:.3g}" for number in center[:3]) + (", ..." if len(cell) > 3 else "")

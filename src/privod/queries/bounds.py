@@ -1,0 +1,159 @@
+"""Buy column ranges with budget, for those who cannot declare them.
+
+Declared ranges may be as wide as one likes; this question finds where in them the records are.
+First the sizes: of all magnitudes 2^e .. 2^(e+1), the one with most records by blurred counts sets
+the scale. Then zooms: the range is cut into equal bins, blurred counts less a public penalty are
+added up, and the stretch with the largest sum is kept, with a margin. Every look is a blurred
+histogram, every choice post-processing; proof and error in docs/proofs/bounds.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privod.data import Domain, Numeric, Table
+from privod.mechanisms import DiscreteLaplace, Randomness
+from privod.privacy import AddRemove, Adjacency, Guarantee, Number, Replace, positive
+from privod.queries.query import Query, Release, column_names, dp_adjacency, whole_number
+
+__all__ = ["PrivateBounds"]
+
+Floats = NDArray[np.float64]
+
+BINS_CHANGED = {AddRemove(): 1, Replace(): 2}  # per column and look
+OCTAVES = 128  # magnitudes looked at, from the largest declared one down
+BINS = 64
+WIDEN = 8  # the fullest octave of a normal column ends at one or two deviations: reach past them
+PENALTY = 1.5  # noise scales a bin must hold on average to be worth its place
+MARGIN = 0.25  # of the stretch found, added at both ends for the tails too thin to be seen
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateBounds(Query[tuple[Numeric, ...]]):
+    """Between which values do the bulk of the records lie, column by column?
+
+    Guarantee
+    ---------
+    Protected is every record (AddRemove), or what every record says (Replace). The ranges come from
+    blurred histograms within the declared ranges, never from the rows themselves.
+
+    Parameters
+    ----------
+    columns : tuple of str
+        The numeric columns whose ranges are bought; their declared ranges may be very wide.
+    epsilon : number
+        The privacy loss of all ranges together, greater than 0.
+    zooms : int
+        How often to look closer after the first look at magnitudes, at least 1. More zooms find
+        narrow ranges far from zero, with more noise in each look.
+    adjacency : AddRemove or Replace
+        Which two data sets must look alike.
+    """
+
+    name: ClassVar[str] = "private-bounds-1"
+    question: ClassVar[str] = "Between which values do the bulk of the records lie?"
+
+    columns: tuple[str, ...]
+    epsilon: Number
+    zooms: int = 1
+    adjacency: Adjacency = AddRemove()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", column_names(self.columns))
+        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+        object.__setattr__(self, "adjacency", dp_adjacency(self.adjacency))
+        whole_number(self.zooms, "zooms", at_least=1)
+        self.guarantee()
+
+    @property
+    def _bins_changed(self) -> int:
+        """What one change moves in all: a bin or two in every histogram."""
+        return BINS_CHANGED[self.adjacency] * len(self.columns) * (1 + self.zooms)
+
+    @property
+    def noise(self) -> DiscreteLaplace:
+        """What blurs each count of each histogram."""
+        return DiscreteLaplace.for_loss(Fraction(self.epsilon), self._bins_changed)
+
+    def guarantee(self) -> Guarantee:
+        return Guarantee(self.noise.loss(self._bins_changed), self.adjacency)
+
+    def check(self, domain: Domain) -> None:
+        domain.numeric(self.columns)
+
+    def answer(self, table: Table, randomness: Randomness) -> Release[tuple[Numeric, ...]]:
+        declared = table.domain.numeric(self.columns)
+        numbers = table.numbers(self.columns)
+        found = tuple(
+            self._range(numbers[:, place], column, randomness)
+            for place, column in enumerate(declared)
+        )
+        return self.release(found, randomness)
+
+    def sentence(self, value: tuple[Numeric, ...]) -> str:
+        ranges = [f"{column.name} from {column.low:.4g} to {column.high:.4g}" for column in value]
+        shown = ", ".join(ranges[:6]) + (f" and {len(ranges) - 6} more" if len(ranges) > 6 else "")
+        return f"The bulk of the records lie within: {shown}."
+
+    def value_to_json(self, value: tuple[Numeric, ...]) -> Any:
+        return [column.to_json() for column in value]
+
+    def value_from_json(self, data: Any) -> tuple[Numeric, ...]:
+        return tuple(Numeric(**column) for column in data)
+
+    @classmethod
+    def examples(cls, domain: Domain) -> tuple[Self, ...]:
+        columns = domain.numeric_names[:3]
+        return (cls(columns=columns, epsilon="0.5"),) if columns else ()
+
+    def _range(self, values: Floats, declared: Numeric, randomness: Randomness) -> Numeric:
+        low, high = self._magnitude(values, declared, randomness)
+        for _ in range(self.zooms):
+            low, high = self._zoom(values, low, high, randomness)
+        low, high = max(low, declared.low), min(high, declared.high)
+        if not low < high or not math.isfinite(high - low):  # noise alone can lead outside
+            return declared
+        return Numeric(declared.name, low, high)
+
+    def _magnitude(
+        self, values: Floats, declared: Numeric, randomness: Randomness
+    ) -> tuple[float, float]:
+        """The declared range, cut to a few times the size that most records have."""
+        top = math.frexp(max(abs(declared.low), abs(declared.high)))[1]
+        exponents = np.frexp(values)[1]  # |x| < 2^exponent
+        octaves = np.clip(top - exponents, 0, OCTAVES - 1)
+        counts = self.noise.blur(np.bincount(octaves, minlength=OCTAVES), randomness)
+        size = math.ldexp(float(WIDEN), top - int(np.argmax(counts))) if top < 1000 else math.inf
+        return max(declared.low, -size), min(declared.high, size)
+
+    def _zoom(
+        self, values: Floats, low: float, high: float, randomness: Randomness
+    ) -> tuple[float, float]:
+        """The stretch of bins that holds the most, each bin paying a penalty, and a margin."""
+        width = (high - low) / BINS
+        inside = values[(values >= low) & (values <= high)] if width > 0 else values[:0]
+        bins = np.minimum((inside - low) / width if width > 0 else inside, BINS - 1)
+        exact_counts = np.bincount(bins.astype(np.int64), minlength=BINS)
+        counts = self.noise.blur(exact_counts, randomness)
+        penalty = PENALTY * float(self.noise.scale)
+        first, last = _best_stretch(counts.astype(np.float64) - penalty)
+        margin = MARGIN * (last - first + 1) * width
+        return low + first * width - margin, low + (last + 1) * width + margin
+
+
+def _best_stretch(gains: Floats) -> tuple[int, int]:
+    """The first and last place of the run with the largest sum [Kadane]."""
+    best, best_run, start, running = -math.inf, (0, 0), 0, 0.0
+    for place, gain in enumerate(gains.tolist()):
+        if running <= 0:
+            start, running = place, 0.0
+        running += gain
+        if running > best:
+            best, best_run = running, (start, place)
+    return best_run

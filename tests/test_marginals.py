@@ -1,0 +1,140 @@
+"""Blurred histograms of single columns and the scores read off them."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privod.audit.game import play
+from privod.audit.marginals import games
+from privod.data import Domain, Numeric, Table
+from privod.errors import InvalidData, InvalidParameter
+from privod.mechanisms import DiscreteLaplace, secure, seeded
+from privod.privacy import AddRemove, Guarantee, Loss, Replace
+from privod.queries.marginals import MarginalHistograms, NoisyMarginals
+
+
+def normal_table(n: int, n_columns: int, seed: int = 0) -> Table:
+    rng = np.random.default_rng(seed)
+    domain = Domain(tuple(Numeric(f"x{place}", -6, 6) for place in range(n_columns)))
+    return Table(domain, {name: rng.normal(size=n) for name in domain.names})
+
+
+def histograms(n: int, n_columns: int = 4, seed: int = 0, **more: object) -> NoisyMarginals:
+    table = normal_table(n, n_columns, seed)
+    asked = {"columns": table.domain.names, "epsilon": 1, "bins": 24, **more}
+    return MarginalHistograms(**asked).answer(table, seeded(seed)).value  # type: ignore[arg-type]
+
+
+def test_the_loss_covers_all_columns_together() -> None:
+    names = tuple("abcde")
+    query = MarginalHistograms(columns=names, epsilon="0.5")
+    assert query.guarantee() == Guarantee(Loss(Fraction(1, 2)), AddRemove())
+    assert query.noise == DiscreteLaplace(Fraction(10))
+    replaced = MarginalHistograms(columns=names, epsilon="0.5", adjacency=Replace())
+    assert replaced.guarantee() == Guarantee(Loss(Fraction(1, 2)), Replace())
+    assert replaced.noise == DiscreteLaplace(Fraction(20))
+
+
+def test_little_noise_leaves_the_histograms() -> None:
+    domain = Domain((Numeric("x", 0, 4), Numeric("y", 0, 1)))
+    table = Table(domain, {"x": [0.5, 0.6, 3.9], "y": [0.0, 1.0, 0.5]})
+    query = MarginalHistograms(columns=("x", "y"), epsilon=1000, bins=4)
+    value = query.answer(table, seeded(0)).value
+    assert value.counts.tolist() == [[2, 0, 0, 1], [1, 0, 1, 1]]
+
+
+def test_rare_values_score_higher_by_both_scores() -> None:
+    value = histograms(5000)
+    scores = value.scores(np.vstack([np.zeros(4), np.full(4, 2.0), np.full(4, 5.0)]))
+    for score in scores:
+        assert score[0] < score[1] < score[2]
+    left = value.scores(np.full((1, 4), -5.0))
+    assert left.tail[0] > scores.tail[1]
+
+
+@pytest.mark.parametrize("share", [0.02, 0.1, 0.3])
+def test_the_threshold_flags_about_the_share_asked_for(share: float) -> None:
+    value = histograms(20_000, n_columns=6)
+    limit = value.threshold(share)
+    scores = value.scores(normal_table(5000, 6, seed=1).numbers())
+    assert share / 3 < (scores.density > limit.density).mean() < share * 1.5
+    assert (scores.tail > limit.tail).mean() < share * 3
+
+
+def test_many_columns_are_scored_well() -> None:
+    value = histograms(20_000, n_columns=30, bins=None, expected_records=20_000)
+    rng = np.random.default_rng(3)
+    inliers, outliers = rng.normal(size=(200, 30)), rng.normal(0, 2, size=(200, 30))
+    scores = value.scores(np.vstack([inliers, outliers]))
+    better = scores.density[200:, None] > scores.density[None, :200]
+    assert better.mean() > 0.95
+
+
+@settings(max_examples=40, deadline=None)
+@given(values=st.lists(st.floats(allow_nan=True), max_size=30), bins=st.integers(2, 9))
+def test_no_rows_make_it_fail(values: list[float], bins: int) -> None:
+    domain = Domain((Numeric("x", -1, 1),))
+    query = MarginalHistograms(columns=("x",), epsilon=1, bins=bins)
+    value = query.answer(Table(domain, {"x": np.array(values, dtype=float)}), secure()).value
+    for score in (*value.scores([[0.3], [9.0]]), *value.threshold(0.1)):
+        assert np.isfinite(score).all()
+    assert "Histograms of 1 columns" in query.sentence(value)
+    assert NoisyMarginals.from_json(json.loads(json.dumps(value.to_json()))) == value
+
+
+def test_merging_adds_up_and_marks() -> None:
+    first, second = histograms(500, seed=1), histograms(700, seed=2, epsilon=2)
+    both = first.merge(second)
+    assert both.counts.tolist() == (first.counts + second.counts).tolist()
+    assert both.guarantee.loss == Loss(2)
+    assert both.seeded
+    with pytest.raises(InvalidData, match="add up only"):
+        first.merge(histograms(10, bins=5))
+
+
+def test_damaged_histograms_are_refused() -> None:
+    data = {**histograms(10).to_json(), "counts": [[1, 2]]}
+    with pytest.raises(InvalidData, match="damaged"):
+        NoisyMarginals.from_json(data)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"epsilon": 0}, "epsilon must be greater than 0"),
+        ({"bins": 1}, "bins must be at least 2"),
+        ({"expected_records": 0}, "expected_records must be at least 1"),
+    ],
+)
+def test_wrong_parameters_are_refused(wrong: dict[str, object], message: str) -> None:
+    right: dict[str, object] = {"columns": ("x",), "epsilon": 1}
+    with pytest.raises(InvalidParameter, match=message):
+        MarginalHistograms(**{**right, **wrong})  # type: ignore[arg-type]
+    domain = Domain((Numeric("x", 0, 1),))
+    with pytest.raises(InvalidParameter, match="bins must give at most"):
+        MarginalHistograms(columns=("x",), epsilon=1, bins=10**8).check(domain)
+
+
+class _NoiseOfOneColumn(MarginalHistograms):
+    """A planted bug: each histogram is blurred as if it were the only one."""
+
+    @property
+    def noise(self) -> DiscreteLaplace:
+        return DiscreteLaplace(1 / Fraction(self.epsilon))
+
+    def guarantee(self) -> Guarantee:
+        return Guarantee(Loss(Fraction(self.epsilon)), self.adjacency)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_the_audit_catches_the_noise_of_one_column_and_not_the_honest_one(place: int) -> None:
+    caught = play(games(_NoiseOfOneColumn)[place], 2500, seeded(1))
+    assert not caught.holds, caught.sentence()
+    honest = play(games()[place], 2500, seeded(2))
+    assert honest.holds, honest.sentence()
