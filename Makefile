@@ -2,41 +2,56 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-READY := $(VENV)/.ready
 
-.PHONY: demo serve test check audit papers race clean
+.PHONY: demo serve test check system audit papers race soak clean
 
-demo: $(READY)  ## set everything up and ask every question of the catalog on sample data
+demo: $(VENV)/ready-demo  ## set up and ask every question of the catalog on sample data
 	$(BIN)/privod demo
 
-serve: $(READY)  ## a server on this machine with sample data, its tokens printed, ready to click
+serve: $(VENV)/ready-test  ## a server on this machine with sample data, its tokens printed
 	$(BIN)/privod serve --sample
 
-test: check  ## set everything up; format, lint, types, floors, tests
+test: check system  ## set everything up; format, lint, types, floors, tests
 	$(BIN)/pytest -n auto
 
-check: $(READY)
+check: $(VENV)/ready-test
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-audit: $(READY)  ## try long and hard to catch each question breaking its promise
+# What the browser and database tests run on; where we may not install it, they say what they skip.
+system:
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
+	  wanted=""; \
+	  command -v chromium > /dev/null || wanted="$$wanted chromium"; \
+	  ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1 || wanted="$$wanted postgresql"; \
+	  if [ -n "$$wanted" ]; then \
+	    apt-get update -qq; \
+	    DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $$wanted > /dev/null \
+	    || echo "not installed:$$wanted"; \
+	  fi; \
+	fi
+
+audit: $(VENV)/ready-test  ## try long and hard to catch each question breaking its promise
 	$(BIN)/privod audit --runs 400000
 
-papers: $(READY)  ## the papers' experiments, as tables and pictures in out/papers (needs PRIVOD_DATA)
-	for script in benchmarks/papers/*.py; do $(BIN)/python $$script || exit 1; done
+papers: $(VENV)/ready-test  ## the papers' experiments as tables and pictures in out/papers
+	for script in benchmarks/papers/[a-z]*.py; do $(BIN)/python $$script || exit 1; done
 
-race: $(READY)  ## our times beside the peers', in one run each
-	$(BIN)/pip install --quiet '.[race]'
+race: $(VENV)/ready-test  ## our times beside the peers', in one run each
+	$(BIN)/python -m pip install --quiet '.[race]'
 	for script in benchmarks/race_*.py; do $(BIN)/python $$script || exit 1; done
 
-$(READY): pyproject.toml
+soak: $(VENV)/ready-test system  ## load, crashes and tampering, for minutes
+	for script in benchmarks/soak_*.py; do $(BIN)/python $$script || exit 1; done
+
+$(VENV)/ready-%: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "privod needs Python 3.11 or newer, this is " + sys.version)'
-	$(PYTHON) -m venv $(VENV)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[test]'
-	touch $(READY)
+	$(BIN)/python -m pip install --quiet --editable '.[$*]'
+	touch $@
 
 clean:  ## remove the environment and everything made
 	rm -rf $(VENV) out build dist src/*.egg-info
