@@ -114,7 +114,7 @@ def test_left_out_parameters_follow_the_papers_formulas() -> None:
     plan = HashPlan.choose(10**6, 3.0)
     near, far = (collision_probability(r, plan.bucket_width) for r in (1.0, 3.0))
     assert far**plan.hashes_per_table <= 1e-6 < far ** (plan.hashes_per_table - 1)
-    assert plan.n_tables == np.ceil(10**6 ** (np.log(near) / np.log(far)))
+    assert plan.n_tables == np.ceil((10**6) ** (np.log(near) / np.log(far)))
     assert plan.neighbor_probability(3.0) <= 1e-6
     bounds = plan.paper_bounds(n_rounds=3)
     assert 0 <= bounds.false_negative <= 1

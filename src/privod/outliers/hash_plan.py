@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, comb, exp, log, pi, sqrt
 
 from scipy.special import ndtr
@@ -146,18 +146,19 @@ class HashPlan:
         if n_tables is None:
             rho = log(near_match) / log(far_match)
             n_tables = max(1, ceil(max(n_records, 2) ** rho))
-        if min_shared_tables is None:
-            min_shared_tables = smallest_bin_threshold(
-                n_tables, far_match**hashes_per_table, false_negative_rate
-            )
-        return cls(
+        plan = cls(
             radius=radius,
             approximation=approximation,
             bucket_width=width,
             hashes_per_table=hashes_per_table,
             n_tables=n_tables,
-            min_shared_tables=min_shared_tables,
+            min_shared_tables=1,
         )
+        if min_shared_tables is None:
+            min_shared_tables = smallest_bin_threshold(
+                n_tables, plan.table_match(radius), false_negative_rate
+            )
+        return replace(plan, min_shared_tables=min_shared_tables)
 
     def table_match(self, distance: float) -> float:
         """Probability that two records this far apart share one table's bin."""

@@ -1,0 +1,157 @@
+"""Who takes part: names with pinned certificates, and the key that proves one's own name."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from privod.errors import InvalidData, InvalidParameter, NotFound, ProtocolAborted
+
+__all__ = ["Identity", "Member", "Roster"]
+
+FEWEST_PARTIES = 2  # of a roster; a run without noise wants three, which the question checks
+
+
+@dataclass(frozen=True)
+class Member:
+    """A name and the certificate that stands for it, in PEM."""
+
+    name: str
+    certificate: str
+
+    def verify(self, message: bytes, signature: bytes) -> None:
+        """Raise unless the holder of this certificate's key signed the message."""
+        try:
+            key = x509.load_pem_x509_certificate(self.certificate.encode()).public_key()
+            if not isinstance(key, ec.EllipticCurvePublicKey):
+                raise InvalidData(f"The certificate of {self.name!r} has no elliptic-curve key.")
+            key.verify(signature, message, ec.ECDSA(hashes.SHA256()))
+        except InvalidSignature:
+            raise ProtocolAborted(
+                f"{self.name!r} did not sign with the key of its pinned certificate."
+                " Compare the rosters, then run again."
+            ) from None
+
+
+@dataclass(frozen=True)
+class Roster:
+    """Everyone in a run; a party takes part only in runs of exactly its own roster.
+
+    Parameters
+    ----------
+    parties : tuple of Member
+        Who holds data; sorted by name.
+    aggregator : Member
+        Who adds up and holds no data.
+    address : str
+        Host and port of the aggregator.
+    authority : str
+        The certificate, in PEM, that signed all of the above.
+    """
+
+    parties: tuple[Member, ...]
+    aggregator: Member
+    address: str
+    authority: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parties", tuple(sorted(self.parties, key=lambda m: m.name)))
+        names = [*self.names, self.aggregator.name]
+        if len(set(names)) != len(names):
+            raise InvalidParameter("roster", "must have different names", names, "Rename one.")
+        if len(self.parties) < FEWEST_PARTIES:
+            way_out = "Add a party."
+            raise InvalidParameter("roster", "must have two parties or more", names, way_out)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The parties' names, sorted."""
+        return tuple(member.name for member in self.parties)
+
+    def __getitem__(self, name: str) -> Member:
+        for member in (*self.parties, self.aggregator):
+            if member.name == name:
+                return member
+        raise NotFound(f"The roster has no {name!r}. It has {', '.join(self.names)}.")
+
+    def digest(self) -> bytes:
+        """Return 32 bytes that stand for exactly this roster; the address is not part of it."""
+        data = self.to_json()
+        del data["address"]
+        return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).digest()
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, as plain values; nothing of it is secret."""
+        return {
+            "parties": {member.name: member.certificate for member in self.parties},
+            "aggregator": {self.aggregator.name: self.aggregator.certificate},
+            "address": self.address,
+            "authority": self.authority,
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Roster:
+        """Read back what `to_json` wrote."""
+        try:
+            ((aggregator, certificate),) = data["aggregator"].items()
+            return cls(
+                tuple(Member(name, text) for name, text in data["parties"].items()),
+                Member(aggregator, certificate),
+                str(data["address"]),
+                str(data["authority"]),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise InvalidData(
+                "This is not a roster. It has parties, an aggregator, an address and an authority;"
+                " `privod pki` writes one."
+            ) from None
+
+    @classmethod
+    def load(cls, path: str | Path) -> Roster:
+        """Read a roster file."""
+        try:
+            return cls.from_json(json.loads(Path(path).read_text()))
+        except (OSError, json.JSONDecodeError):
+            raise InvalidData(f"There is no roster that can be read at {str(path)!r}.") from None
+
+
+@dataclass(frozen=True)
+class Identity:
+    """One's own name, certificate and private key, both in PEM."""
+
+    name: str
+    certificate: str
+    private_key: bytes
+
+    def __repr__(self) -> str:
+        return f"Identity({self.name!r})"
+
+    def sign(self, message: bytes) -> bytes:
+        """Sign with the certificate's key."""
+        key = serialization.load_pem_private_key(self.private_key, None)
+        if not isinstance(key, ec.EllipticCurvePrivateKey):
+            raise InvalidData(f"The key of {self.name!r} is not an elliptic-curve key.")
+        return key.sign(message, ec.ECDSA(hashes.SHA256()))
+
+    @classmethod
+    def load(cls, certificate: str | Path, private_key: str | Path) -> Identity:
+        """Read a certificate and its key; the name is the certificate's common name."""
+        try:
+            text = Path(certificate).read_text()
+            key = Path(private_key).read_bytes()
+            subject = x509.load_pem_x509_certificate(text.encode()).subject
+            (common,) = subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
+        except (OSError, ValueError):
+            raise InvalidData(
+                f"There is no certificate with a key that can be read at {str(certificate)!r} and"
+                f" {str(private_key)!r}."
+            ) from None
+        return cls(str(common.value), text, key)

@@ -1,0 +1,151 @@
+"""Masks that hide numbers and cancel in their sum, keyed tags, fixed point: pure functions.
+
+Two parties that share a key stretch it into the same stream of words; one adds the stream, the
+other subtracts it, modulo a power of two. Whoever sees one masked vector sees uniform words;
+whoever adds up all of them sees the exact sum (docs/proofs/joint_outliers.md, "Secure sum").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+import numpy as np
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from numpy.typing import NDArray
+
+from privod.errors import ProtocolAborted
+
+__all__ = [
+    "derive",
+    "from_fixed",
+    "keyed_tags",
+    "masked",
+    "open_sealed",
+    "pair_key",
+    "seal",
+    "to_fixed",
+    "with_ones",
+    "without_ones",
+]
+
+KEY_BYTES = 32
+NONCE_BYTES = 12
+STREAM_BYTES = 1 << 20  # of a mask at a time, so that it stays in the cache
+ONES = 4  # constant words at the end of every sum; opened, each must be the number of parties
+FIXED_BITS = 20  # fractional bits of a real
+LARGEST_REAL = 2.0**42  # times 2**20 leaves one bit of room in 64 for the sum of two
+
+Word = TypeVar("Word", np.uint32, np.uint64)
+
+
+def derive(secret: bytes, salt: bytes, purpose: bytes) -> bytes:
+    """Return a 32-byte key for one purpose (HKDF with SHA-256)."""
+    return HKDF(hashes.SHA256(), KEY_BYTES, salt, purpose).derive(secret)
+
+
+def pair_key(
+    own: X25519PrivateKey, peer: bytes, names: tuple[str, str], session: bytes, agreement: bytes
+) -> bytes:
+    """Return the key that two parties share in one session about one agreement.
+
+    `agreement` is the digest of roster and parameters: parties that do not mean the same run do
+    not get the same key.
+    """
+    low, high = sorted(names)
+    shared = own.exchange(X25519PublicKey.from_public_bytes(peer))
+    purpose = b"|".join([b"privod pair 1", low.encode(), high.encode(), agreement])
+    return derive(shared, session, purpose)
+
+
+def masked(words: NDArray[Word], own: str, keys: Mapping[str, bytes], step: int) -> NDArray[Word]:
+    """Hide the words from everyone: add the mask shared with each later peer, subtract the others.
+
+    A key and a step are used once: a second vector under the same mask would reveal a difference.
+    """
+    hidden = words.copy()
+    for peer, key in sorted(keys.items()):
+        _add_stream(hidden, key, step, negate=peer < own)
+    return hidden
+
+
+def _add_stream(words: NDArray[Word], key: bytes, step: int, *, negate: bool) -> None:
+    counter = step.to_bytes(8, "big") + bytes(8)
+    cipher = Cipher(algorithms.AES(key), modes.CTR(counter)).encryptor()
+    zeros = memoryview(bytes(STREAM_BYTES))
+    buffer = bytearray(STREAM_BYTES + 16)
+    stream = np.frombuffer(buffer, words.dtype.newbyteorder("<"), STREAM_BYTES // words.itemsize)
+    for start in range(0, len(words), len(stream)):
+        part = words[start : start + len(stream)]
+        cipher.update_into(zeros[: part.nbytes], buffer)
+        if negate:
+            np.subtract(part, stream[: len(part)], out=part)
+        else:
+            np.add(part, stream[: len(part)], out=part)
+
+
+def with_ones(words: NDArray[Word]) -> NDArray[Word]:
+    """Append the constant words by which a wrong sum is noticed."""
+    return np.concatenate([words, np.ones(ONES, words.dtype)])
+
+
+def without_ones(total: NDArray[Word], n_parties: int) -> NDArray[Word]:
+    """Check and remove the constant words of a sum."""
+    if not (total[-ONES:] == n_parties).all():
+        raise ProtocolAborted(
+            "The masks did not cancel: a party used other keys or another vector. Nothing was"
+            " learned. Run again with the same roster."
+        )
+    return total[:-ONES]
+
+
+def to_fixed(values: NDArray[np.float64], n_parties: int) -> NDArray[np.uint64]:
+    """Write reals as integers modulo 2**64 with 20 fractional bits; masked floats would not cancel.
+
+    The limit depends on the columns' public ranges, so refusing says nothing about rows.
+    """
+    if not np.all(np.abs(values) * n_parties < 2 * LARGEST_REAL):
+        raise ProtocolAborted(
+            "A projection is too large for the sum in fixed point. Rescale the columns."
+        )
+    return np.rint(values * 2.0**FIXED_BITS).astype(np.int64).view(np.uint64)
+
+
+def from_fixed(words: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """Read back a sum of fixed-point numbers."""
+    return words.view(np.int64).astype(np.float64) / 2.0**FIXED_BITS
+
+
+def keyed_tags(mixed: NDArray[np.uint32], key: bytes) -> NDArray[np.uint64]:
+    """Encrypt each record's four words in each table: (tables, 4, n) to (tables, n, 2) words.
+
+    A keyed hash followed by a block cipher is a pseudo-random function of the codes: without the
+    key nothing but equality shows.
+    """
+    tables, four, n = mixed.shape
+    if four != 4:
+        raise ValueError("a block of the cipher is four words of 32 bits")
+    cipher = Cipher(algorithms.AES(key), modes.ECB()).encryptor()  # noqa: S305 - a permutation of distinct blocks is what is wanted
+    tags = np.empty((tables, n, 2), np.uint64)
+    for table in range(tables):
+        blocks = np.ascontiguousarray(mixed[table].T).astype("<u4", copy=False)
+        tags[table] = np.frombuffer(cipher.update(blocks.tobytes()), "<u8").reshape(n, 2)
+    return tags
+
+
+def seal(key: bytes, message: bytes, context: bytes, nonce: bytes) -> bytes:
+    """Encrypt a message for the other holder of the key."""
+    return nonce + AESGCM(key).encrypt(nonce, message, context)
+
+
+def open_sealed(key: bytes, sealed: bytes, context: bytes) -> bytes:
+    """Decrypt and authenticate a sealed message."""
+    try:
+        return AESGCM(key).decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], context)
+    except (InvalidTag, ValueError):
+        raise ProtocolAborted("A sealed message was altered on its way. Run again.") from None
