@@ -1,0 +1,441 @@
+"""The book: exact sums, all or nothing, and nothing changed without being found."""
+
+# ruff: noqa: S608 - statements are built from the names of the columns
+
+from __future__ import annotations
+
+import math
+import sqlite3
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from privod.curator import Curator
+from privod.curator import ledger as book
+from privod.curator.accounting import tightest
+from privod.curator.ledger import FIELDS, entry_hash
+from privod.curator.prices import GRID, loss_towards
+from privod.curator.sqlite import BOOK_FILE
+from privod.data import Domain, Numeric
+from privod.errors import BookDamaged, BudgetExceeded, InvalidParameter
+from privod.privacy import AddRemove, Guarantee, InCrowd, Loss, Replace
+from privod.queries.histogram import Histogram
+
+DOMAIN = Domain((Numeric("age", 0, 120),))
+CROWD = InCrowd(1.0, ("age",), 5)
+
+
+def question(bins: int, epsilon: Any = "0.1", adjacency: Any = AddRemove()) -> Histogram:
+    return Histogram(columns=("age",), bins=bins, epsilon=epsilon, adjacency=adjacency)
+
+
+def start(directory: Path, *budgets: Loss) -> Curator:
+    curator = Curator.open(directory)
+    curator.register("people", {"age": np.arange(100.0)}, DOMAIN)
+    adjacencies = (AddRemove(), Replace(), CROWD)
+    for adjacency, budget in zip(adjacencies, budgets, strict=False):
+        curator.open_book("people", adjacency, budget, confirmed=True)
+    return curator
+
+
+def test_ten_tenths_are_one_and_the_eleventh_is_refused(tmp_path: Path) -> None:
+    curator = start(tmp_path, Loss(1))
+    for bins in range(1, 11):
+        curator.ask(question(bins), "people")
+    (state,) = curator.budget("people")
+    assert state.spent == Loss(1)
+    assert state.left == Loss(0)
+    before = curator.head()
+    with pytest.raises(BudgetExceeded, match=r"allows epsilon 1; .*to epsilon 1\.1\. Left is"):
+        curator.ask(question(11), "people")
+    assert curator.head() == before
+    curator.verify()
+
+
+def test_deltas_add_up_and_are_limited_too(tmp_path: Path) -> None:
+    curator = start(tmp_path, Loss(10, "1e-6"))
+    lost = Guarantee(Loss("0.1", "6e-7"), AddRemove())
+    curator.charge_elsewhere("people", lost, "published by hand")
+    with pytest.raises(BudgetExceeded, match="delta"):
+        curator.charge_elsewhere("people", lost, "and once more")
+    (state,) = curator.budget("people")
+    assert state.spent == Loss("0.1", "6e-7")
+
+
+def test_a_wide_loss_is_charged_to_every_narrower_book_at_its_price_there(tmp_path: Path) -> None:
+    curator = start(tmp_path, Loss(1), Loss(1), Loss(1))
+    charges = curator.ask(question(3), "people").charges
+    costs = {charge.adjacency: charge.loss for charge in charges}
+    assert costs == {AddRemove(): Loss("0.1"), Replace(): Loss("0.2"), CROWD: Loss("0.1")}
+
+
+def test_a_narrow_loss_is_charged_to_its_own_book_only(tmp_path: Path) -> None:
+    curator = start(tmp_path, Loss(1), Loss(1), Loss(1))
+    (charge,) = curator.ask(question(3, adjacency=Replace()), "people").charges
+    assert (charge.adjacency, charge.loss) == (Replace(), Loss("0.1"))
+
+
+def test_if_one_book_would_be_overspent_none_is_charged(tmp_path: Path) -> None:
+    curator = start(tmp_path, Loss(1), Loss("0.19"))
+    before = curator.head(), [state.spent for state in curator.budget("people")]
+    with pytest.raises(BudgetExceeded, match="replace book"):
+        curator.ask(question(3), "people")
+    assert (curator.head(), [state.spent for state in curator.budget("people")]) == before
+
+
+losses = st.tuples(
+    st.fractions(min_value=Fraction(1, 10**6), max_value=2, max_denominator=10**6),
+    st.fractions(min_value=0, max_value=Fraction(1, 100), max_denominator=10**9),
+)
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(asked=st.lists(losses, min_size=1, max_size=12))
+def test_whatever_is_asked_the_sum_is_right_and_within_the_budget(
+    tmp_path_factory: pytest.TempPathFactory, asked: list[tuple[Fraction, Fraction]]
+) -> None:
+    budget = Loss(3, Fraction(1, 50))
+    with start(tmp_path_factory.mktemp("book"), budget) as curator:
+        expected = Loss(0)
+        for epsilon, delta in asked:
+            lost = Guarantee(Loss(epsilon, delta), AddRemove())
+            cost = loss_towards(AddRemove(), lost, 1)
+            assert cost is not None
+            assert lost.loss <= cost
+            fits = expected + cost <= budget
+            try:
+                curator.charge_elsewhere("people", lost, "tried")
+                assert fits
+                expected += cost
+            except BudgetExceeded:
+                assert not fits
+            (state,) = curator.budget("people")
+            assert state.spent == expected
+            assert state.spent <= budget
+            assert state.left.epsilon == budget.epsilon - expected.epsilon
+        curator.verify()
+
+
+@given(st.fractions(min_value=0, max_value=100))
+def test_a_charge_is_never_less_than_the_loss_and_hardly_more(epsilon: Fraction) -> None:
+    cost = loss_towards(AddRemove(), Guarantee(Loss(epsilon), AddRemove()), 1)
+    assert cost is not None
+    assert 0 <= cost.epsilon - epsilon < Fraction(1, 10**55)
+    assert GRID % cost.epsilon.denominator == 0
+
+
+@pytest.mark.parametrize("epsilon", ["0.1", "1/3", "1/7", "1e-40", "5/36", "0.0625"])
+def test_usual_losses_are_charged_exactly(epsilon: str) -> None:
+    loss = Loss(Fraction(epsilon))
+    assert loss_towards(AddRemove(), Guarantee(loss, AddRemove()), 1) == loss
+
+
+def test_awkward_losses_do_not_make_the_sum_grow_without_end(tmp_path: Path) -> None:
+    curator = start(tmp_path, Loss(1))
+    for prime in (10**30 + 57, 10**31 + 33, 10**32 + 49):
+        lost = Guarantee(Loss(Fraction(1, prime)), AddRemove())
+        curator.charge_elsewhere("people", lost, "an awkward one")
+    (state,) = curator.budget("people")
+    assert len(str(state.spent.epsilon)) < 120
+
+
+# ---- what was changed is found -----------------------------------------------------------------
+
+
+@dataclass
+class Kept:
+    """A book with something in it, and a way to reach past the curator."""
+
+    directory: Path
+    curator: Curator
+
+    def change(self, *statements: tuple[str, tuple[Any, ...]]) -> None:
+        """Run statements as an attacker with the file would."""
+        connection = sqlite3.connect(self.directory / BOOK_FILE)
+        for table in ("entries", "releases"):
+            for what in ("update", "delete"):
+                connection.execute(f"DROP TRIGGER IF EXISTS {table}_never_{what}")
+        for statement, values in statements:
+            connection.execute(statement, values)
+        connection.commit()
+        connection.close()
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Kept:
+    curator = start(tmp_path, Loss(3))
+    for bins in (1, 2):
+        curator.ask(question(bins), "people", request_id=f"r{bins}")
+    curator.open_book("people", Replace(), Loss(5), confirmed=True)
+    curator.ask(question(3), "people")
+    curator.register("people-2", {"age": np.arange(50.0)}, DOMAIN, continues="people")
+    curator.ask(question(3), "people-2")
+    return Kept(tmp_path, curator)
+
+
+def flipped(value: Any) -> Any:
+    """The value with its lowest bit flipped somewhere."""
+    if value is None:
+        return "x"
+    if isinstance(value, int):
+        return value ^ 1
+    middle = len(value) // 2
+    return value[:middle] + chr(ord(value[middle]) ^ 1) + value[middle + 1 :] if value else "x"
+
+
+def test_a_flipped_byte_in_any_field_of_any_entry_is_found(kept: Kept) -> None:
+    kept.curator.verify()
+    connection = sqlite3.connect(kept.directory / BOOK_FILE)
+    rows = connection.execute(f"SELECT {book.COLUMNS} FROM entries ORDER BY number").fetchall()
+    connection.close()
+    assert {row[2] for row in rows} == {"register", "open", "carry", "charge", "release"}
+    for row in rows:
+        for place, column in enumerate((*FIELDS, "hash")):
+            if column == "number":
+                continue  # see the next tests
+            set_column = f"UPDATE entries SET {column} = ? WHERE number = ?"
+            kept.change((set_column, (flipped(row[place]), row[0])))
+            with pytest.raises(BookDamaged, match=rf"Entry {row[0]} was changed"):
+                kept.curator.verify()
+            kept.change((set_column, (row[place], row[0])))
+    kept.curator.verify()
+
+
+def test_a_removed_entry_is_named(kept: Kept) -> None:
+    kept.change(("DELETE FROM entries WHERE number = 4", ()))
+    with pytest.raises(BookDamaged, match="Entry 4 was removed"):
+        kept.curator.verify()
+
+
+def test_a_removed_entry_is_named_even_if_the_others_close_up(kept: Kept) -> None:
+    kept.change(
+        ("DELETE FROM entries WHERE number = 4", ()),
+        ("UPDATE entries SET number = -number WHERE number > 4", ()),
+        ("UPDATE entries SET number = -number - 1 WHERE number < 0", ()),
+    )
+    with pytest.raises(BookDamaged, match="Entry 4 was changed"):
+        kept.curator.verify()
+
+
+def test_an_inserted_entry_is_named(kept: Kept) -> None:
+    copy = f"SELECT 0, {', '.join((*FIELDS[1:], 'hash'))} FROM entries WHERE number = 1"
+    kept.change((f"INSERT INTO entries {copy}", ()))
+    with pytest.raises(BookDamaged, match="Entry 0 was inserted"):
+        kept.curator.verify()
+
+
+def test_an_inserted_entry_with_a_good_hash_is_named(kept: Kept) -> None:
+    connection = sqlite3.connect(kept.directory / BOOK_FILE)
+    row = list(
+        connection.execute(f"SELECT {book.COLUMNS} FROM entries WHERE number = 4").fetchone()
+    )
+    connection.close()
+    row[9] = "mallory"
+    row[-1] = entry_hash(row[:-1])
+    kept.change(
+        ("UPDATE entries SET asked_by = ?, hash = ? WHERE number = 4", (row[9], row[-1])),
+    )
+    with pytest.raises(BookDamaged, match="Entry 5 does not follow entry 4"):
+        kept.curator.verify()
+
+
+def test_a_tail_that_was_cut_off_is_found(kept: Kept) -> None:
+    last = int(kept.curator.head().partition(":")[0])
+    kept.change(("DELETE FROM entries WHERE number = ?", (last,)))
+    with pytest.raises(BookDamaged, match=f"Entry {last} and what followed it were removed"):
+        kept.curator.verify()
+
+
+def test_a_tail_with_its_head_cut_off_is_found_by_the_sums_and_the_releases(kept: Kept) -> None:
+    last = int(kept.curator.head().partition(":")[0])
+    kept.change(
+        ("DELETE FROM entries WHERE number = ?", (last,)),
+        (
+            "UPDATE head SET length = ?, hash = (SELECT hash FROM entries WHERE number = ?)",
+            (last - 1, last - 1),
+        ),
+    )
+    with pytest.raises(BookDamaged):
+        kept.curator.verify()
+
+
+def test_a_book_rewritten_as_a_whole_is_found_by_a_head_noted_elsewhere(
+    kept: Kept, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    noted = kept.curator.head()
+    kept.curator.ask(question(7), "people")
+    kept.curator.verify(expected_head=noted)  # the book has grown, and still contains it
+    rewritten = start(tmp_path_factory.mktemp("other"), Loss(3))
+    for bins in range(1, 10):
+        rewritten.ask(question(bins), "people")
+    rewritten.verify()
+    with pytest.raises(BookDamaged, match="the book was rewritten"):
+        rewritten.verify(expected_head=noted)
+    with pytest.raises(BookDamaged, match="restored from an old backup"):
+        rewritten.verify(expected_head=f"999:{noted.partition(':')[2]}")
+    with pytest.raises(InvalidParameter, match="expected_head"):
+        rewritten.verify(expected_head="nonsense")
+
+
+@pytest.mark.parametrize(
+    ("statement", "finding"),
+    [
+        ("UPDATE books SET spent_epsilon = '0' WHERE number = 2", "running sum of the book"),
+        ("UPDATE books SET budget_epsilon = '9' WHERE number = 2", "running sum of the book"),
+        ("DELETE FROM books WHERE number = 2", "running sum of the book"),
+        ("UPDATE datasets SET domain = replace(domain, '120', '130')", "record of data set"),
+        ("UPDATE datasets SET root = 'people-2' WHERE name = 'people-2'", "record of data set"),
+        ("DELETE FROM datasets WHERE name = 'people-2'", "data set of entry .* was removed"),
+        ("DELETE FROM releases WHERE entry = 4", "stored release of entry 4 was removed"),
+        (
+            "UPDATE releases SET release = (SELECT release FROM releases WHERE entry = 6)"
+            " WHERE entry = 4",
+            "stored release of entry 4 was changed",
+        ),
+        ("INSERT INTO releases VALUES (99, 'q', 'people', '{}')", "no entry of the book knows"),
+    ],
+)
+def test_what_stands_beside_the_chain_is_checked_against_it(
+    kept: Kept, statement: str, finding: str
+) -> None:
+    kept.change((statement, ()))
+    with pytest.raises(BookDamaged, match=finding):
+        kept.curator.verify()
+
+
+def test_a_swapped_release_is_not_served(kept: Kept) -> None:
+    kept.change(("UPDATE releases SET release = replace(release, '1', '2') WHERE entry = 4", ()))
+    with pytest.raises(BookDamaged, match="entry 4"):
+        kept.curator.ask(question(1), "people")
+
+
+def rebuild(kept: Kept, alter: Callable[[dict[str, Any]], None]) -> None:
+    """Rewrite the whole chain with every hash right, as only someone with the file can."""
+    connection = sqlite3.connect(kept.directory / BOOK_FILE)
+    rows = connection.execute(f"SELECT {book.COLUMNS} FROM entries ORDER BY number").fetchall()
+    connection.close()
+    statements: list[tuple[str, tuple[Any, ...]]] = []
+    previous = ""
+    for row in rows:
+        values = dict(zip(FIELDS, row, strict=False))
+        alter(values)
+        values["previous"] = previous
+        previous = entry_hash(list(values.values()))
+        columns = ", ".join(f"{field} = ?" for field in FIELDS)
+        change = f"UPDATE entries SET {columns}, hash = ? WHERE number = ?"
+        statements.append((change, (*values.values(), previous, values["number"])))
+    statements.append(("UPDATE head SET hash = ?", (previous,)))
+    kept.change(*statements)
+
+
+def altering(number: int, **fields: Any) -> Callable[[dict[str, Any]], None]:
+    def alter(values: dict[str, Any]) -> None:
+        if values["number"] == number:
+            values.update(fields)
+
+    return alter
+
+
+@pytest.mark.parametrize(
+    ("alter", "finding"),
+    [
+        (altering(3, epsilon="1/100"), "Entry 3 does not charge what its question costs"),
+        (altering(3, epsilon="4"), "Entry 3 overspends"),
+        (altering(3, adjacency='{"name":"replace"}'), "Entry 3 was changed"),
+        (altering(3, query="[]"), "was not charged|was changed"),
+        (altering(3, adjacency="nonsense"), "Entry 3 was changed"),
+        (altering(4, ask=5), "release of entry 4 was not charged"),
+        (altering(8, epsilon="1/10"), "does not begin with what was spent"),
+        (altering(5, kind="refund"), "Entry 5 was changed"),
+    ],
+)
+def test_a_chain_that_is_whole_but_says_what_was_never_allowed_is_found(
+    kept: Kept, alter: Callable[[dict[str, Any]], None], finding: str
+) -> None:
+    rebuild(kept, lambda _: None)
+    kept.curator.verify()
+    rebuild(kept, alter)
+    with pytest.raises(BookDamaged, match=finding):
+        kept.curator.verify()
+
+
+@pytest.mark.parametrize("statement", ["UPDATE entries SET time = ''", "DELETE FROM releases"])
+def test_a_slip_of_the_hand_is_stopped_by_the_database(kept: Kept, statement: str) -> None:
+    connection = sqlite3.connect(kept.directory / BOOK_FILE)
+    with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+        connection.execute(statement)
+    connection.close()
+
+
+def test_changed_rows_are_found(kept: Kept) -> None:
+    path = next((kept.directory / "rows").glob("*/rows.parquet"))
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(BookDamaged, match="are not those registered in entry"):
+        kept.curator.verify()
+
+
+# ---- a tighter total, for show -----------------------------------------------------------------
+
+
+def exact_total(epsilon: float, times: int, delta: float) -> float:
+    """The least epsilon for `times` pure losses at this delta, by summing binomials [Kairouz]."""
+    low, high = 0.0, epsilon * times
+
+    def slack(total: float) -> float:
+        return (
+            sum(
+                math.comb(times, lower)
+                * (math.exp((times - lower) * epsilon) - math.exp(total + lower * epsilon))
+                for lower in range(times + 1)
+                if (times - 2 * lower) * epsilon > total
+            )
+            / (1 + math.exp(epsilon)) ** times
+        )
+
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if slack(middle) <= delta else (middle, high)
+    return high
+
+
+@pytest.mark.parametrize(("epsilon", "times"), [("0.1", 100), ("0.05", 40), ("1/3", 30)])
+def test_the_tightest_total_agrees_with_a_second_computation(epsilon: str, times: int) -> None:
+    loss = Loss(Fraction(epsilon))
+    total = tightest(((loss, times),), loss * times, Fraction(1, 10**6))
+    exact = exact_total(float(Fraction(epsilon)), times, 1e-6)
+    assert total.method == "worst-case composition"
+    assert exact <= total.loss.epsilon <= exact * 1.01
+    assert total.loss <= Loss(loss.epsilon * times, Fraction(1, 10**6))
+
+
+def test_the_tightest_total_counts_deltas_and_mixed_losses() -> None:
+    some = ((Loss("0.1", "1e-8"), 50), (Loss("0.2"), 20))
+    spent = some[0][0] * 50 + some[1][0] * 20
+    total = tightest(some, spent, Fraction(1, 10**5))
+    only_pure = exact_total(0.1, 50, 1e-5)
+    assert only_pure < total.loss.epsilon < spent.epsilon
+    assert total.loss.delta == Fraction(1, 10**5)
+
+
+def test_for_few_charges_the_sum_is_the_tightest() -> None:
+    loss = Loss("0.5")
+    assert tightest(((loss, 1),), loss, Fraction(0)).method == "addition"
+    assert tightest(((loss, 2),), loss * 2, Fraction(0)).loss == Loss(1)
+
+
+def test_without_the_accounting_extra_the_sum_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "dp_accounting.pld", None)
+    loss = Loss("0.11")
+    assert tightest(((loss, 100),), loss * 100, Fraction(0)).method == "addition"

@@ -1,0 +1,315 @@
+"""Rows, tokens, versions of the tables, and what is said when the disk does not play along."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from privod.curator import Curator, backup, migrate
+from privod.curator import schema as tables
+from privod.curator.rows import RowStore
+from privod.curator.schema import FIRST, bring_up_to_date
+from privod.curator.sqlite import BOOK_FILE, SQLite
+from privod.data import Categorical, Domain, Numeric, Table
+from privod.errors import (
+    AlreadyExists,
+    BookDamaged,
+    InvalidData,
+    InvalidParameter,
+    NotFound,
+    Unavailable,
+)
+from privod.privacy import AddRemove, Guarantee, Loss
+from privod.queries.histogram import Histogram
+
+DOMAIN = Domain((Numeric("age", 0, 120), Categorical("sex", ("f", "m"))), "who", 2)
+ROWS = {
+    "age": np.arange(60.0),
+    "sex": np.array(["f", "m", "x"] * 20, dtype=object),
+    "who": [n // 3 for n in range(60)],
+}
+QUESTION = Histogram(columns=("age",), bins=4, epsilon="0.1")
+
+
+@pytest.fixture
+def curator(tmp_path: Path) -> Curator:
+    curator = Curator.open(tmp_path / "curator")
+    curator.register("people", ROWS, DOMAIN)
+    curator.open_book("people", AddRemove(), Loss(1))
+    return curator
+
+
+# ---- rows --------------------------------------------------------------------------------------
+
+
+def test_rows_come_back_as_they_were(tmp_path: Path) -> None:
+    rows = RowStore(tmp_path)
+    table = Table(DOMAIN, ROWS)
+    folder, seal = rows.keep(table)
+    again = rows.load(folder, seal, DOMAIN)
+    assert np.array_equal(again.numbers(), table.numbers())
+    assert np.array_equal(again.codes(), table.codes())
+
+
+def test_equal_rows_have_different_seals(tmp_path: Path) -> None:
+    rows = RowStore(tmp_path)
+    seals = {rows.keep(Table(DOMAIN, ROWS))[1] for _ in range(3)}
+    assert len(seals) == 3
+
+
+def test_changed_rows_are_not_loaded(tmp_path: Path) -> None:
+    rows = RowStore(tmp_path)
+    folder, seal = rows.keep(Table(DOMAIN, ROWS))
+    path = tmp_path / folder / "rows.parquet"
+    path.write_bytes(path.read_bytes() + b"x")
+    with pytest.raises(InvalidData, match="not those that were registered"):
+        rows.load(folder, seal, DOMAIN)
+
+
+def test_only_the_owner_of_the_files_may_look_at_them(curator: Curator) -> None:
+    assert curator.directory.stat().st_mode & 0o077 == 0
+    for folder in (curator.directory / "rows").iterdir():
+        assert folder.stat().st_mode & 0o077 == 0
+
+
+def test_rows_that_cannot_be_written_register_nothing(tmp_path: Path) -> None:
+    curator = Curator.open(tmp_path)
+    (tmp_path / "rows").write_text("in the way")
+    with pytest.raises(Unavailable, match="Nothing was registered"):
+        curator.register("people", ROWS, DOMAIN)
+    assert curator.datasets() == ()
+    curator.verify()
+
+
+def test_rows_of_a_refused_registration_are_removed(curator: Curator) -> None:
+    before = sorted((curator.directory / "rows").iterdir())
+    with pytest.raises(AlreadyExists):
+        curator.register("people", ROWS, DOMAIN)
+    assert sorted((curator.directory / "rows").iterdir()) == before
+
+
+# ---- tokens ------------------------------------------------------------------------------------
+
+
+def test_a_token_is_found_until_it_is_revoked(curator: Curator) -> None:
+    added = curator.store.add_token("a1" * 32, "analyst", "people", "ward 3")
+    assert curator.store.find_token("a1" * 32) == added
+    assert (added.role, added.of, added.label) == ("analyst", "people", "ward 3")
+    revoked = curator.store.revoke_token("a1" * 32)
+    assert revoked.revoked is not None
+    assert curator.store.find_token("a1" * 32) is None
+    assert curator.store.tokens() == (revoked,)
+    assert curator.store.revoke_token("a1" * 32) == revoked
+
+
+def test_a_token_needs_a_role_a_label_and_a_data_set_that_exists(curator: Curator) -> None:
+    with pytest.raises(InvalidParameter, match="role must be one of owner, analyst, auditor"):
+        curator.store.add_token("h", "root", None, "label")
+    with pytest.raises(InvalidParameter, match="label"):
+        curator.store.add_token("h", "owner", None, "")
+    with pytest.raises(NotFound, match="no data set"):
+        curator.store.add_token("h", "owner", "animals", "label")
+    curator.store.add_token("h", "owner", None, "label")
+    with pytest.raises(AlreadyExists):
+        curator.store.add_token("h", "owner", None, "label")
+    with pytest.raises(NotFound):
+        curator.store.revoke_token("another")
+
+
+# ---- versions of the tables --------------------------------------------------------------------
+
+
+def test_a_newer_step_is_applied_once_and_keeps_what_is_there(
+    curator: Curator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    curator.ask(QUESTION, "people")
+    second: tables.Step = (
+        ("ALTER TABLE tokens ADD COLUMN used TEXT",),
+        {"sqlite": ("CREATE INDEX tokens_by_label ON tokens (label)",)},
+    )
+    monkeypatch.setattr(tables, "STEPS", (FIRST, second))
+    for _ in range(2):
+        with Curator.open(curator.directory) as newer:
+            assert newer.verify().releases == 1
+            with newer.database.reading() as connection:
+                connection.execute("SELECT used FROM tokens")
+                assert connection.execute("SELECT version FROM schema_version") == [(2,)]
+
+
+def test_a_step_that_fails_leaves_the_old_version_whole(
+    curator: Curator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken: tables.Step = (("CREATE TABLE extra (a TEXT)", "SELECT nonsense"), {})
+    monkeypatch.setattr(tables, "STEPS", (FIRST, broken))
+    with pytest.raises(BookDamaged):
+        bring_up_to_date(curator.database)
+    monkeypatch.undo()
+    with curator.database.reading() as connection:
+        assert connection.execute("SELECT version FROM schema_version") == [(1,)]
+        names = connection.execute("SELECT name FROM sqlite_master WHERE name = 'extra'")
+        assert names == []
+    curator.verify()
+
+
+def test_a_book_of_a_newer_privod_is_refused(curator: Curator) -> None:
+    with curator.database.writing() as connection:
+        connection.execute("UPDATE schema_version SET version = 99")
+    with pytest.raises(Unavailable, match="Install a newer privod"):
+        Curator.open(curator.directory)
+
+
+# ---- a disk that does not play along -----------------------------------------------------------
+
+
+def every_connection(monkeypatch: pytest.MonkeyPatch, curator: Curator, pragma: str) -> None:
+    """Have SQLite behave as on such a disk, from the next connection on."""
+    connect = SQLite._connect
+
+    def limited(database: SQLite) -> Any:
+        connection = connect(database)
+        connection.execute(pragma)
+        return connection
+
+    monkeypatch.setattr(SQLite, "_connect", limited)
+    curator.close()
+
+
+def test_a_full_disk_charges_nothing_and_says_so(
+    curator: Curator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every_connection(monkeypatch, curator, "PRAGMA max_page_count = 1")
+    heads = [curator.head()]
+
+    def charge_until_the_pages_have_no_room() -> None:
+        lost = Guarantee(Loss("0.001"), AddRemove())
+        for number in range(100):
+            curator.charge_elsewhere("people", lost, f"reason {number} " + "x" * 150)
+            heads.append(curator.head())
+
+    with pytest.raises(Unavailable, match=r"disk is full\. Nothing was changed"):
+        charge_until_the_pages_have_no_room()
+    assert curator.head() == heads[-1]
+    monkeypatch.undo()
+    curator.close()
+    curator.verify()
+    curator.ask(QUESTION, "people")
+
+
+def test_a_read_only_book_still_shows_what_is_there(
+    curator: Curator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = curator.ask(QUESTION, "people")
+    every_connection(monkeypatch, curator, "PRAGMA query_only = ON")
+    assert curator.ask(QUESTION, "people").release == answer.release
+    with pytest.raises(Unavailable, match="cannot be opened for writing"):
+        curator.ask(Histogram(columns=("age",), bins=5, epsilon="0.1"), "people")
+    curator.verify()
+
+
+def test_a_file_that_is_no_book_is_called_damaged(tmp_path: Path) -> None:
+    (tmp_path / BOOK_FILE).write_bytes(b"this was a book once" * 1000)
+    with pytest.raises(BookDamaged, match="Restore it from a backup"):
+        Curator.open(tmp_path)
+
+
+def test_any_damaged_page_is_found(curator: Curator) -> None:
+    for bins in range(1, 10):
+        curator.ask(Histogram(columns=("age",), bins=bins, epsilon="0.01"), "people")
+    curator.close()
+    path = curator.directory / BOOK_FILE
+    whole = path.read_bytes()
+    page = int.from_bytes(whole[16:18], "big")  # as SQLite's file header says
+    for start in range(0, len(whole), page):
+        path.write_bytes(whole[:start] + bytes(page) + whole[start + page :])
+        with pytest.raises(BookDamaged):
+            Curator.open(curator.directory).verify()
+    path.write_bytes(whole)
+    Curator.open(curator.directory).verify()
+
+
+def test_a_place_that_is_no_directory_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Unavailable, match="Name a directory"):
+        Curator.open(tmp_path / "file")
+
+
+def test_a_url_of_another_kind_is_refused_without_showing_its_password(tmp_path: Path) -> None:
+    with pytest.raises(InvalidParameter, match="postgresql://") as refused:
+        Curator.open(tmp_path, database="mysql://me:secret@host/book")
+    assert "secret" not in str(refused.value)
+
+
+# ---- copies ------------------------------------------------------------------------------------
+
+
+def test_a_backup_is_a_whole_curator(curator: Curator, tmp_path: Path) -> None:
+    answer = curator.ask(QUESTION, "people")
+    curator.store.add_token("h", "owner", None, "label")
+    found = backup(curator, tmp_path / "copy")
+    assert found.head == curator.head()
+    assert found.without_rows == ()
+    with Curator.open(tmp_path / "copy") as copy:
+        assert copy.ask(QUESTION, "people").release == answer.release
+        copy.ask(Histogram(columns=("age",), bins=5, epsilon="0.1"), "people")
+        assert copy.store.find_token("h") is not None
+    with pytest.raises(AlreadyExists, match="not empty"):
+        backup(curator, tmp_path / "copy")
+
+
+def test_an_old_backup_is_recognized_and_what_it_forgot_can_be_charged(
+    curator: Curator, tmp_path: Path
+) -> None:
+    backup(curator, tmp_path / "old")
+    curator.ask(QUESTION, "people")
+    noted = curator.head()
+    with Curator.open(tmp_path / "old") as restored:
+        with pytest.raises(BookDamaged, match="restored from an old backup"):
+            restored.verify(expected_head=noted)
+        lost = Guarantee(Loss("0.1"), AddRemove())
+        restored.charge_elsewhere("people", lost, "asked after the backup of Sunday")
+        assert restored.budget("people") == curator.budget("people")
+        restored.verify()
+
+
+def test_a_book_that_moved_takes_no_more_entries_where_it_was(
+    curator: Curator, tmp_path: Path
+) -> None:
+    answer = curator.ask(QUESTION, "people")
+    curator.store.add_token("h", "owner", None, "label")
+    with Curator.open(tmp_path / "new") as target:
+        found = migrate(curator, target)
+        assert found.head == curator.head()
+        assert found.releases == 1
+        assert target.ask(QUESTION, "people").release == answer.release
+        assert target.store.find_token("h") is not None
+        another = Histogram(columns=("age",), bins=5, epsilon="0.1")
+        with pytest.raises(Unavailable, match="This book moved to"):
+            curator.ask(another, "people")
+        assert not target.ask(another, "people").stored
+        with pytest.raises(AlreadyExists, match="Move into an empty database"):
+            migrate(curator, target)
+        with pytest.raises(InvalidParameter, match="must be another database"):
+            migrate(target, target)
+
+
+def test_a_move_that_was_interrupted_can_be_finished(
+    curator: Curator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from privod.curator import moving
+
+    def interrupted(*_: object) -> None:
+        raise sqlite3.OperationalError
+
+    with Curator.open(tmp_path / "new") as target:
+        monkeypatch.setattr(moving, "_copy_table", interrupted)
+        with pytest.raises(BookDamaged):
+            migrate(curator, target)
+        monkeypatch.undo()
+        with pytest.raises(Unavailable, match="This book moved to"):
+            curator.ask(QUESTION, "people")
+        migrate(curator, target)
+        target.ask(QUESTION, "people")
