@@ -109,7 +109,7 @@ def parameters_of(query_class: type[Query[Any]]) -> tuple[Parameter, ...]:
 
 def promise_of(query_class: type[Query[Any]]) -> str:
     """What the question promises, from the `Guarantee` section of its documentation."""
-    return " ".join(_section(query_class.__doc__, "Guarantee").split())
+    return _prose(_section(query_class.__doc__, "Guarantee"))
 
 
 def _parameter(field: Field[Any], hint: Any, doc: str) -> Parameter:
@@ -218,4 +218,9 @@ def _documented(section: str) -> dict[str, str]:
         else:
             for name in names:
                 docs[name].append(line.strip())
-    return {name: " ".join(" ".join(lines).split()) for name, lines in docs.items()}
+    return {name: _prose(" ".join(lines)) for name, lines in docs.items()}
+
+
+def _prose(text: str) -> str:
+    """One paragraph, without the marks that documentation puts around names."""
+    return " ".join(text.replace("`", "").split())

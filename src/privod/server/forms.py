@@ -91,7 +91,7 @@ def _box(
         "label": parameter.name.replace("_", " ").capitalize(),
         "doc": parameter.doc,
         "problem": str(problem) if mine else "",
-        "text": value if isinstance(value, str) else parameter.written(value),
+        "text": _text(parameter, value),
     }
     kind = parameter.kind
     if kind == "columns" and len(domain.columns) <= MOST_CHOICES:
@@ -111,6 +111,12 @@ def _box(
         return Box(**box, widget="lines", hint=HINTS[kind])
     modes = {"whole": "numeric", "number": "decimal", "float": "decimal"}
     return Box(**box, widget="line", hint=HINTS.get(kind, ""), inputmode=modes.get(kind, "text"))
+
+
+def _text(parameter: Parameter, value: Any) -> str:
+    """What stands in a field: what was typed as it was, anything else as it is written."""
+    typed = isinstance(value, str) and parameter.kind != "number"
+    return value if typed else parameter.written(value)
 
 
 def _adjacencies(books: Sequence[BookState], text: str) -> tuple[Choice, ...]:
