@@ -60,7 +60,7 @@ def test_from_a_file_to_an_answer(patients: Path) -> None:
     assert as_json("budget", "patients")[0]["left"]["epsilon"] == "3/5"
     kinds = [entry["kind"] for entry in as_json("history", "patients")]
     assert kinds == ["register", "open", "charge", "release"]
-    assert as_json("verify")["charges"] == 1
+    assert as_json("verify")["questions"] == 1
 
 
 def test_answers_are_sentences_for_people(patients: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -147,8 +148,8 @@ def verify(
     with progress_bars(as_json):
         found = curator_at(at).verify(head)
     text = (
-        f"The book holds: {found.charges} charges, {found.releases} releases,"
-        f" {found.datasets} data sets. Note its head elsewhere: {found.head}"
+        f"The book holds: {found.entries} entries, {found.questions} questions,"
+        f" {found.releases} releases, {found.datasets} data sets."
+        f" Note its head elsewhere: {found.head}"
     )
-    data = {"head": str(found.head), "charges": found.charges, "releases": found.releases}
-    emit(data, as_json, words(text, "green"))
+    emit(asdict(found), as_json, words(text, "green"))
