@@ -1,0 +1,115 @@
+"""A server on loopback for the length of a test, and a browser without a screen to visit it."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvicorn
+
+from privod.curator import Curator
+from privod.data import Categorical, Domain, Numeric
+from privod.privacy import AddRemove, Loss
+from privod.server.auth import create_token
+from privod.server.limits import Limits, Rate
+from privod.server.serve import Listening, configured
+from privod.server.site import Site
+
+CANARY = "canary-4711"  # stands in private rows only, so it may never be seen outside
+DOMAIN = Domain((Numeric("age", 0, 120), Categorical("sex", ("female", "male"))))
+ROWS = {
+    "age": [20.0, 30.0, 40.0, 47.11] * 25,
+    "sex": ["female", "male", CANARY, "male"] * 25,
+}
+GENEROUS = Limits(requests=Rate(1e6, 10**6), strangers=Rate(1e6, 10**6), failures=Rate(1e6, 10**6))
+
+
+@dataclass
+class Running:
+    """A running server and what is needed to visit it."""
+
+    url: str
+    curator: Curator
+    site: Site
+
+    def token(self, role: str, of: str | None = None) -> str:
+        """A new token."""
+        return create_token(self.curator, role, of, f"test {role}")
+
+    def api(self, token: str | None = None) -> httpx.Client:
+        """A client of the JSON interface."""
+        headers = {} if token is None else {"authorization": f"Bearer {token}"}
+        return httpx.Client(base_url=f"{self.url}/api/v1", headers=headers)
+
+    def browser(self, token: str | None = None) -> Browser:
+        """A browser, signed in if there is a token."""
+        browser = Browser(self.url)
+        if token is not None and browser.post("/sign-in", token=token).status_code != 303:
+            browser.close()
+            raise AssertionError("could not sign in")
+        return browser
+
+
+class Browser(httpx.Client):
+    """Keeps cookies and sends forms with the code of the page they are on."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(base_url=url)
+        self._codes: dict[str, str] = {}
+
+    def __enter__(self) -> Browser:  # it may have been used before
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def code(self) -> str:
+        """The code that a form of this browser carries."""
+        cookie = self.cookies.get("privod", "")
+        if cookie not in self._codes:
+            page = self.get("/sign-in", follow_redirects=True)
+            found = re.search(r'name="code" value="([0-9a-f]+)"', page.text)
+            assert found is not None
+            cookie = self.cookies["privod"]
+            self._codes[cookie] = found.group(1)
+        return self._codes[cookie]
+
+    def post(self, path: str, files: Any = None, **fields: Any) -> httpx.Response:  # type: ignore[override]
+        """Send a form."""
+        return self.request("POST", path, data={"code": self.code(), **fields}, files=files)
+
+
+@contextmanager
+def running(
+    directory: Path, limits: Limits = GENEROUS, listening: Listening | None = None
+) -> Iterator[Running]:
+    """Serve a curator that holds the data set "patients" with an open book of epsilon 1000."""
+    with Curator.open(directory) as curator:
+        curator.register("patients", ROWS, DOMAIN)
+        curator.open_book("patients", AddRemove(), Loss("1000"))
+        create_token(curator, "owner", None, "first owner")
+        listening = listening or Listening(port=0)
+        config = configured(curator, listening, limits)
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        try:
+            deadline = time.monotonic() + 30
+            while not server.started:
+                assert thread.is_alive(), "the server did not start"
+                assert time.monotonic() < deadline, "the server did not start in time"
+                time.sleep(0.01)
+            port = server.servers[0].sockets[0].getsockname()[1]
+            scheme = "https" if listening.certificate else "http"
+            app: Any = config.app
+            yield Running(f"{scheme}://127.0.0.1:{port}", curator, app.state.site)
+        finally:
+            server.should_exit = True
+            thread.join()

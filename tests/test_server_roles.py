@@ -1,0 +1,142 @@
+"""Every route refuses the wrong role: the tests are generated from the table of routes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import httpx
+import pytest
+
+from privod.curator import ROLES
+from privod.server.app import API, CONSOLE
+from privod.server.guard import Door
+from tests.running_server import DOMAIN, ROWS, Browser, Running, running
+
+GUARDED = [door for door in (*API, *CONSOLE) if door.access.roles]
+OPEN = [door for door in (*API, *CONSOLE) if not door.access.roles]
+ABOUT_A_DATA_SET = [door for door in GUARDED if "{dataset}" in door.path]
+REFUSED = (401, 403)
+
+
+@dataclass
+class House:
+    """A server with a token of every kind."""
+
+    server: Running
+    tokens: dict[str, str]
+    """Role, or role and data set, to token."""
+    visitors: dict[str | None, tuple[httpx.Client, Browser]] = field(default_factory=dict)
+
+    def visit(self, door: Door, token: str | None, dataset: str = "patients") -> httpx.Response:
+        """Knock at a door, with nothing in hand but the token."""
+        path = door.path.replace("{dataset}", dataset)
+        for part in ("{key}", "{job}", "{token}", "{file}", "{question}"):
+            path = path.replace(part, "histogram-1" if part == "{question}" else "nothing")
+        path = path.replace("{book:int}", "2")
+        if token not in self.visitors:
+            self.visitors[token] = (self.server.api(token), self.server.browser(token))
+        api, browser = self.visitors[token]
+        if door in API:
+            return api.request(door.method, self.server.url + path)
+        return browser.get(path) if door.method == "GET" else browser.post(path)
+
+    def close(self) -> None:
+        """Send every visitor home."""
+        for clients in self.visitors.values():
+            for client in clients:
+                client.close()
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    with running(tmp_path_factory.mktemp("roles")) as server:
+        server.curator.register("others", ROWS, DOMAIN)
+        tokens = {str(role): server.token(role) for role in ROLES}
+        tokens |= {f"{role} of patients": server.token(role, "patients") for role in ROLES}
+        house = House(server, tokens)
+        yield house
+        house.close()
+
+
+def named(door: Door) -> str:
+    return f"{door.method} {door.path}"
+
+
+@pytest.mark.parametrize("door", GUARDED, ids=named)
+def test_a_stranger_is_sent_away(house: House, door: Door) -> None:
+    response = house.visit(door, None)
+    if door in API:
+        assert response.status_code == 401
+        assert response.json()["error"]["kind"] == "unknown-token"
+        assert response.headers["www-authenticate"] == "Bearer"
+    else:
+        assert response.status_code == 303
+        assert response.headers["location"].startswith("/sign-in")
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("door", GUARDED, ids=named)
+def test_a_role_enters_where_the_table_says_and_nowhere_else(
+    house: House, door: Door, role: str
+) -> None:
+    response = house.visit(door, house.tokens[role])
+    assert (response.status_code in REFUSED) == (role not in door.access.roles)
+
+
+@pytest.mark.parametrize("door", [d for d in GUARDED if d.access.everywhere], ids=named)
+def test_an_owner_of_one_data_set_does_not_run_the_server(house: House, door: Door) -> None:
+    assert house.visit(door, house.tokens["owner of patients"]).status_code == 403
+
+
+@pytest.mark.parametrize("door", ABOUT_A_DATA_SET, ids=named)
+def test_a_token_of_one_data_set_does_not_even_see_another(house: House, door: Door) -> None:
+    for role in door.access.roles:
+        token = house.tokens[f"{role} of patients"]
+        elsewhere = house.visit(door, token, "others")
+        nowhere = house.visit(door, token, "unheard-of")
+        assert elsewhere.status_code == nowhere.status_code == 404
+        if door in API:
+            said = elsewhere.json()["error"]["message"]
+            assert said.replace("others", "unheard-of") == nowhere.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("door", OPEN, ids=named)
+def test_what_is_open_shows_no_data(house: House, door: Door) -> None:
+    response = house.visit(door, None)
+    assert response.status_code < 500
+    assert "patients" not in response.text
+
+
+def test_the_list_of_data_sets_is_cut_to_the_token(house: House) -> None:
+    with house.server.api(house.tokens["analyst of patients"]) as api:
+        assert [data["name"] for data in api.get("/datasets").json()] == ["patients"]
+    with house.server.browser(house.tokens["analyst of patients"]) as browser:
+        assert "others" not in browser.get("/").text
+
+
+def test_an_owner_of_one_data_set_hands_out_tokens_for_it_alone(house: House) -> None:
+    with house.server.api(house.tokens["owner of patients"]) as api:
+        foreign = {"role": "analyst", "label": "x", "dataset": "others"}
+        assert api.post("/tokens", json=foreign).status_code == 404
+        made = api.post("/tokens", json={"role": "analyst", "label": "y"}).json()["token"]
+        assert {token["dataset"] for token in api.get("/tokens").json()} == {"patients"}
+    with house.server.api(made) as api:
+        assert api.get("/me").json() == {"role": "analyst", "dataset": "patients", "label": "y"}
+
+
+def test_an_owner_of_one_data_set_cannot_revoke_the_tokens_of_others(house: House) -> None:
+    with house.server.api(house.tokens["owner"]) as api:
+        foreign = next(each for each in api.get("/tokens").json() if each["dataset"] is None)
+    with house.server.api(house.tokens["owner of patients"]) as api:
+        assert api.delete(f"/tokens/{foreign['id']}").status_code == 404
+
+
+def test_a_job_is_seen_by_nobody_but_who_asked(house: House) -> None:
+    query = {"name": "histogram-1", "columns": ["age"], "epsilon": "0.001"}
+    with house.server.api(house.tokens["analyst"]) as api:
+        asked = api.post("/datasets/patients/ask", json={"query": query, "wait": 0})
+        assert asked.status_code == 202
+        assert api.get(f"/jobs/{asked.json()['job']}").status_code == 200
+    with house.server.api(house.tokens["analyst of patients"]) as api:
+        assert api.get(f"/jobs/{asked.json()['job']}").status_code == 404
