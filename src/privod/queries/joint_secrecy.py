@@ -1,0 +1,67 @@
+"""Who learns what in a joint run; the same table as docs/leakage.md, one sentence per cell."""
+
+from __future__ import annotations
+
+from privod.privacy import Secrecy
+
+__all__ = ["secrecy_of"]
+
+EACH = "each party"
+HUB = "the aggregator"
+
+_HORIZONTAL_SEALED = (
+    (
+        EACH,
+        "which of its own records are outlying, the number of records in all, and for every slot of"
+        " the keyed table how many records the others have there, unless these are few (then 0) or"
+        " many (then at least the limit); with them it can ask how crowded any place is",
+    ),
+    (
+        HUB,
+        "the number of records in all and the counts of slots whose places it does not know",
+    ),
+)
+_HORIZONTAL_NOISY = (
+    (
+        EACH,
+        "which of its own records are outlying, the number of records in all, and a table of counts"
+        " that is differentially private",
+    ),
+    (HUB, "the number of records in all and the same noisy counts, whose places it does not know"),
+)
+_VERTICAL_SEALED = (
+    (EACH, "the row numbers of the outliers, how many columns every party has"),
+    (
+        HUB,
+        "the row numbers of the outliers and which records share bins, that is roughly who is near"
+        " whom, but no value, no direction and no distance between bins",
+    ),
+)
+_HORIZONTAL_PAPER = (
+    (
+        EACH,
+        "which of its own records are outlying, and the exact number of records of the others in"
+        " every bin: enough to locate the others' isolated records",
+    ),
+    (HUB, "all of that as well, since the hash parameters are published"),
+)
+_VERTICAL_PAPER = (
+    (
+        "the first party",
+        "all projections of the others' columns: their distances, often the columns themselves,"
+        " and every value once a few records are known",
+    ),
+    ("each other party", "the row numbers of the outliers"),
+    (HUB, "all projections of all columns"),
+)
+
+
+def secrecy_of(partition: str, protocol: str, *, noisy: bool) -> Secrecy:
+    """Return the promise of a protocol in words."""
+    if protocol == "paper":
+        learns = _HORIZONTAL_PAPER if partition == "horizontal" else _VERTICAL_PAPER
+        return Secrecy(f"{partition}, as published", learns, 0)
+    if partition == "vertical":
+        return Secrecy("vertical, sealed", _VERTICAL_SEALED, 0)
+    learns = _HORIZONTAL_NOISY if noisy else _HORIZONTAL_SEALED
+    return Secrecy("horizontal, sealed", learns, 0)
