@@ -1,0 +1,278 @@
+"""Private choices against their exact laws: by walking bits, by samples, by the ladder's sums."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from privod.errors import InvalidData, InvalidParameter
+from privod.mechanisms import reals, selection
+from privod.mechanisms.ladder import LAST_STEP, REMOVED, Ladder
+from privod.mechanisms.randomness import Randomness, secure, seeded
+from privod.mechanisms.selection import ExponentialMechanism, PermuteAndFlip, Top, Utilities
+from privod.privacy import Loss
+from tests.reference.mechanisms import (
+    exp,
+    exponential_law,
+    peeling_law,
+    permute_and_flip_law,
+    walk,
+)
+
+AWKWARD = [Fraction(3), Fraction(10), Fraction(1, 7)]
+Law = Callable[[Sequence[int | Fraction], Fraction], list[Fraction]]
+
+
+class Rejected(Exception):
+    """The first proposal was not accepted."""
+
+
+def first_proposal(act: Callable[[Randomness], int]) -> Callable[[Randomness], int | None]:
+    """What the first proposal of the exponential mechanism leads to; None if it is rejected."""
+
+    def once(tape: Randomness) -> int | None:
+        proposals = iter([True])
+        draw_bin = Ladder._draw_bin
+
+        def draw_first(ladder: Ladder, randomness: Randomness) -> int:
+            if not next(proposals, False):
+                raise Rejected
+            return draw_bin(ladder, randomness)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Ladder, "_draw_bin", draw_first)
+            try:
+                return act(tape)
+            except Rejected:
+                return None
+
+    return once
+
+
+def assert_first_proposal(act: Callable[[Randomness], int], law: Sequence[Fraction]) -> None:
+    """Accepted first proposals have the law's proportions, up to what 22 bits leave undecided."""
+    sure, undecided = walk(first_proposal(act), 22)
+    accepted = [sure.get(index, Fraction(0)) for index in range(len(law))]
+    assert undecided < Fraction(1, 10**4)
+    assert sum(sure.values()) + undecided == 1
+    for low, probability in zip(accepted, law, strict=True):
+        assert low / (sum(accepted) + undecided) <= probability
+        assert probability <= (low + undecided) / sum(accepted)
+
+
+@pytest.fixture
+def bit_by_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reveal one bit at a time, so that a walk has few branches; the law is the same."""
+    monkeypatch.setattr(reals, "REVEALED_AT_ONCE", 1)
+
+
+@pytest.mark.usefixtures("bit_by_bit")
+@pytest.mark.parametrize("scale", AWKWARD, ids=str)
+@pytest.mark.parametrize("utilities", [[0, 1], [5, -2, 4], [-7, 0, 0, 1]], ids=str)
+def test_the_exponential_mechanism_has_exactly_its_law(
+    utilities: list[int], scale: Fraction
+) -> None:
+    choice = ExponentialMechanism(scale)
+    law = exponential_law(utilities, scale)
+    assert_first_proposal(lambda tape: choice.choose(utilities, tape), law)
+
+
+@pytest.mark.usefixtures("bit_by_bit")
+@pytest.mark.parametrize("scale", AWKWARD, ids=str)
+def test_groups_are_chosen_exactly_in_proportion_to_their_size(scale: Fraction) -> None:
+    utilities, sizes = np.array([3, 9, 3]), np.array([2, 4, 2])
+    choice = ExponentialMechanism(scale)
+    law = exponential_law(np.repeat(utilities, sizes).tolist(), scale)
+    grouped = [sum(part, Fraction(0)) for part in (law[:2], law[2:6], law[6:])]
+    assert_first_proposal(lambda tape: choice.choose_group(utilities, sizes, tape), grouped)
+
+
+@pytest.mark.usefixtures("bit_by_bit")
+@pytest.mark.parametrize("scale", AWKWARD, ids=str)
+@pytest.mark.parametrize("utilities", [[0, 1], [4, -2, 4], [0, 3, 2, 1]], ids=str)
+def test_permute_and_flip_has_exactly_its_law(utilities: list[int], scale: Fraction) -> None:
+    choice = PermuteAndFlip(scale)
+    sure, undecided = walk(lambda tape: choice.choose(utilities, tape), 14)
+    assert undecided < Fraction(1, 3)
+    for index, probability in enumerate(permute_and_flip_law(utilities, scale)):
+        low = sure.get(index, Fraction(0))
+        assert low <= probability <= low + undecided
+
+
+def p_value(drawn: Sequence[object], law: Mapping[Any, Fraction]) -> float:
+    observed = [sum(1 for outcome in drawn if outcome == wanted) for wanted in law]
+    assert sum(observed) == len(drawn)
+    expected = [float(chance) * len(drawn) for chance in law.values()]
+    return float(stats.chisquare(observed, np.array(expected) * len(drawn) / sum(expected)).pvalue)
+
+
+@pytest.mark.parametrize("walked", [0, 1, 2])
+@pytest.mark.parametrize("scale", [Fraction(3), Fraction(1, 2), Fraction(500)], ids=str)
+def test_coins_flipped_at_once_follow_the_law_of_permute_and_flip(
+    walked: int, scale: Fraction, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(selection, "WALKED", walked)
+    utilities = [int(step * scale) for step in (0, 2, 1, 2)]
+    source = seeded(walked)
+    drawn = [PermuteAndFlip(scale).choose(utilities, source) for _ in range(4000)]
+    law = permute_and_flip_law(utilities, scale)
+    assert p_value(drawn, dict(enumerate(law))) > 1e-6
+
+
+@pytest.mark.parametrize(
+    ("choice", "law"),
+    [
+        (ExponentialMechanism(Fraction(3)), exponential_law),
+        (PermuteAndFlip(Fraction(3)), permute_and_flip_law),
+    ],
+)
+def test_the_top_follows_the_law_of_choosing_one_after_another(
+    choice: ExponentialMechanism | PermuteAndFlip, law: Law
+) -> None:
+    utilities, source = [0, 4, 2, 1], seeded(1)
+    drawn = [tuple(Top(2, choice).choose(utilities, source)) for _ in range(6000)]
+    expected = peeling_law(utilities, 2, lambda left: law(left, Fraction(3)))
+    assert p_value(drawn, expected) > 1e-6
+
+
+@pytest.mark.parametrize("kind", [ExponentialMechanism, PermuteAndFlip])
+def test_the_top_of_all_is_an_order_of_all(
+    kind: type[ExponentialMechanism] | type[PermuteAndFlip],
+) -> None:
+    utilities = [10**6 * index for index in (3, 0, 4, 1, 2)]
+    assert Top(5, kind(Fraction(1))).choose(utilities, secure()) == [2, 0, 4, 3, 1]
+    alike = Top(50, kind(Fraction(1))).choose(np.zeros(50, dtype=np.int8), secure())
+    assert sorted(alike) == list(range(50))
+
+
+@pytest.mark.parametrize("kind", [ExponentialMechanism, PermuteAndFlip])
+def test_fractions_are_chosen_like_the_integers_they_stand_for(
+    kind: type[ExponentialMechanism] | type[PermuteAndFlip],
+) -> None:
+    fractions = [Fraction(1, 2), Fraction(1, 3), Fraction(0), Fraction(7, 6)]
+    integers = np.array([3, 2, 0, 7])
+    for seed in range(50):
+        by_fractions = kind(Fraction(1, 2)).choose(fractions, seeded(seed))
+        assert by_fractions == kind(Fraction(3)).choose(integers, seeded(seed))
+
+
+@pytest.mark.parametrize("kind", [ExponentialMechanism, PermuteAndFlip])
+def test_nothing_underflows(kind: type[ExponentialMechanism] | type[PermuteAndFlip]) -> None:
+    far = np.array([-(2**61), 2**61 - 5, 2**61, -(2**61)])
+    assert kind(Fraction(1, 10)).choose(far, secure()) == 2
+    equal = np.full(4, -(2**61))
+    assert {kind(Fraction(1, 10)).choose(equal, secure()) for _ in range(200)} == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize("kind", [ExponentialMechanism, PermuteAndFlip])
+def test_a_million_candidates_are_chosen_from_in_one_pass(
+    kind: type[ExponentialMechanism] | type[PermuteAndFlip],
+) -> None:
+    utilities = np.zeros(10**6, dtype=np.int64)
+    utilities[77] = 1000
+    assert kind(Fraction(2)).choose(utilities, secure()) == 77
+    top = Top(3, kind(Fraction(2))).choose(utilities, secure())
+    assert top[0] == 77
+    assert len(set(top)) == 3
+
+
+small = st.integers(-300, 300)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(small, min_size=2, max_size=30), st.fractions("1/20", 50), st.data())
+def test_the_ladder_weighs_every_candidate_exactly(
+    utilities: list[int], scale: Fraction, data: st.DataObject
+) -> None:
+    """Bin weight times acceptance is e^(-(best - utility) / scale), also after removals."""
+    ladder = Ladder(np.array(utilities), scale)
+    left = set(range(len(utilities)))
+    for _ in range(data.draw(st.integers(0, len(utilities) - 1))):
+        removed = data.draw(st.sampled_from(sorted(left)))
+        ladder.remove(removed)
+        left.remove(removed)
+    for index, bin_of in enumerate(ladder._bins.tolist()):
+        if index not in left:
+            assert bin_of == REMOVED
+            continue
+        gap = ladder._best - utilities[index]
+        below_edge = gap - bin_of * ladder._width
+        assert below_edge >= 0
+        assert below_edge < ladder._width or bin_of == LAST_STEP
+    assert ladder._sizes.tolist() == [
+        sum(ladder._bins[index] == step for index in left) for step in range(REMOVED + 1)
+    ]
+    filled = [int(step) for step in np.flatnonzero(ladder._sizes)]
+    total = Fraction(0)
+    for step, enclosure in zip(filled, ladder._cumulative(filled, 80), strict=True):
+        decay = exp(-Fraction((step - filled[0]) * ladder._width) / scale)
+        total += int(ladder._sizes[step]) * decay
+        assert enclosure.low <= total * 2**80 <= enclosure.high
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.tuples(st.integers(-6, 6), st.integers(-2, 2)), min_size=1, max_size=5),
+    st.sampled_from(AWKWARD),
+    st.booleans(),
+)
+def test_the_loss_is_never_passed(
+    pairs: list[tuple[int, int]], scale: Fraction, monotone: bool
+) -> None:
+    """Both laws change by at most e^loss when no utility changes by more than 2."""
+    before = [utility for utility, _ in pairs]
+    after = [utility + (abs(change) if monotone else change) for utility, change in pairs]
+    worst = exp(ExponentialMechanism(scale, monotone).loss(2).epsilon) * (1 + Fraction(1, 10**80))
+    for law in (exponential_law, permute_and_flip_law):
+        for old, new in zip(law(before, scale), law(after, scale), strict=True):
+            assert old <= worst * new
+            assert new <= worst * old
+
+
+def test_the_loss_is_nearly_reached() -> None:
+    """One candidate falls by 1 while many rise by 1: the full loss, twice the monotone one."""
+    scale = Fraction(3)
+    before, after = [1, 0, 0, 0, 0], [0, 1, 1, 1, 1]
+    ratio = permute_and_flip_law(before, scale)[0] / permute_and_flip_law(after, scale)[0]
+    assert exp(Fraction(1, 3)) < ratio < exp(Fraction(2, 3))
+
+
+def test_losses_follow_from_scale_and_sensitivity() -> None:
+    for kind in (ExponentialMechanism, PermuteAndFlip):
+        assert kind(Fraction(10)).loss(1) == Loss(Fraction(1, 5))
+        assert kind(Fraction(10), monotone=True).loss(1) == Loss(Fraction(1, 10))
+        assert kind.for_loss("0.1", 2) == kind(Fraction(40))
+        assert kind.for_loss("0.1", 2, monotone=True) == kind(Fraction(20), monotone=True)
+        assert Top(4, kind(Fraction(10))).loss(1) == Loss(Fraction(4, 5))
+
+
+def test_bad_input_is_refused_without_a_word_about_values() -> None:
+    choice = ExponentialMechanism(Fraction(1))
+    floats: list[object] = [[0.5, 1.0], np.array([0.5]), ["1"]]
+    for utilities in floats:
+        with pytest.raises(InvalidData, match="must be integers or fractions"):
+            choice.choose(utilities, secure())  # type: ignore[arg-type]
+    shapeless: list[Utilities] = [[], np.zeros((2, 2), dtype=np.int64)]
+    for empty in shapeless:
+        with pytest.raises(InvalidData, match="at least one number"):
+            choice.choose(empty, secure())
+    with pytest.raises(InvalidData, match="within 2\\^61"):
+        choice.choose([2**62, 0], secure())
+    for sizes in (np.array([1]), np.array([1, 0]), np.array([1.0, 2.0])):
+        with pytest.raises(InvalidData, match="multiplicities must be positive integers"):
+            choice.choose_group([1, 2], sizes, secure())
+    with pytest.raises(InvalidData, match="at most 2\\^62"):
+        choice.choose_group([1, 2], np.array([2**62, 2**62]), secure())
+    with pytest.raises(InvalidParameter, match="n_chosen must be at least 1"):
+        Top(0, choice)
+    with pytest.raises(InvalidParameter, match="at most the number of candidates, 2"):
+        Top(3, choice).choose([1, 2], secure())
+    with pytest.raises(InvalidParameter, match="scale must lie between"):
+        PermuteAndFlip(Fraction(0))
