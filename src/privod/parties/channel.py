@@ -23,7 +23,7 @@ from privod.parties.frames import Assembly, split
 from privod.parties.traffic import Traffic
 from privod.progress import report
 
-__all__ = ["Channel", "Meeting", "MemoryChannel", "Patience", "meet", "reason_of"]
+__all__ = ["Channel", "Meeting", "MemoryChannel", "Patience", "attend", "host", "meet", "reason_of"]
 
 SESSION_BYTES = 16
 Result = TypeVar("Result")
@@ -264,6 +264,28 @@ def reason_of(name: str, problem: BaseException) -> str:
     return f"{name!r} ended the run because of a {type(problem).__name__}."
 
 
+def attend(channel: Channel, act: Callable[[Channel], Result]) -> Result:
+    """Act as a party and leave properly; a problem of one's own ends the run for everybody."""
+    try:
+        result = act(channel)
+    except BaseException as problem:
+        channel.close(reason_of(channel.name, problem))
+        raise
+    channel.close()
+    return result
+
+
+def host(meeting: Meeting, act: Callable[[Meeting], Result]) -> Result:
+    """Act as the aggregator until every party is done; a problem ends the run for everybody."""
+    try:
+        result = act(meeting)
+        meeting.finish()
+    except BaseException as problem:
+        meeting.fail(reason_of("the aggregator", problem))
+        raise
+    return result
+
+
 def meet(
     parties: Mapping[str, Callable[[Channel], Result]],
     at_aggregator: Callable[[Meeting], None],
@@ -272,27 +294,12 @@ def meet(
     """Run everybody in threads of this process; every party's result, or the first problem."""
     meeting = Meeting(sorted(parties), patience)
 
-    def attend(name: str) -> Result:
-        channel = MemoryChannel(name, meeting)
-        try:
-            result = parties[name](channel)
-        except BaseException as problem:
-            channel.close(reason_of(name, problem))
-            raise
-        channel.close()
-        return result
-
-    def host() -> None:
-        try:
-            at_aggregator(meeting)
-            meeting.finish()
-        except BaseException as problem:
-            meeting.fail(reason_of("the aggregator", problem))
-            raise
+    def party(name: str) -> Result:
+        return attend(MemoryChannel(name, meeting), parties[name])
 
     with ThreadPoolExecutor(len(parties) + 1) as pool:
-        hosting = pool.submit(copy_context().run, host)
-        futures = {name: pool.submit(copy_context().run, attend, name) for name in sorted(parties)}
+        hosting = pool.submit(copy_context().run, host, meeting, at_aggregator)
+        futures = {name: pool.submit(copy_context().run, party, name) for name in sorted(parties)}
     raised = [hosting.exception(), *(future.exception() for future in futures.values())]
     problems = [problem for problem in raised if problem is not None]
     own = [problem for problem in problems if not isinstance(problem, ProtocolAborted)]

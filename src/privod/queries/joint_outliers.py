@@ -139,9 +139,14 @@ class JointOutliers:
         """Raise unless a party with data in this domain can take part."""
         if self.partition == "horizontal":
             domain.numeric(self.columns)
-        elif not self.own_columns(domain):
+            return
+        if not self.own_columns(domain):
             way_out = f"The question's columns are {list(self.columns)}."
             raise InvalidParameter("domain", "must have a column of the question", (), way_out)
+        if domain.person is not None or any(column.fill is None for column in domain.columns):
+            rule = "must keep every row, so that the parties' rows stay aligned"
+            way_out = "Give every column a fill, and no person column."
+            raise InvalidParameter("domain", rule, list(domain.names), way_out)
 
     def check_parties(self, n_parties: int) -> None:
         """Raise if so few parties would see through each other."""
