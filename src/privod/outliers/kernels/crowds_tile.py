@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba.core import types
+from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 QUERIES = 4
@@ -80,11 +80,16 @@ def _products(builder: Any, points: Any, norms: Any, queries: Any, depth: Any) -
     there = builder.add(queries, builder.mul(step, _I64(4 * QUERIES)))
     x = [_load(builder, here, part, _LANE_F32, 4 * _LANES) for part in range(parts)]
     q = _load(builder, there, 0, _QUERY_F32, 4 * QUERIES)
-    grown = []
-    for query in range(QUERIES):
-        spread = _broadcast(builder, q, query)
-        for part in range(parts):
-            grown.append(builder.fma(x[part], spread, sums[query * parts + part]))
+    insert: Any = cgutils.get_or_insert_function
+    fma = insert(
+        builder.module, ir.FunctionType(_LANE_F32, [_LANE_F32] * 3), f"llvm.fma.v{_LANES}f32"
+    )
+    spread = [_broadcast(builder, q, query) for query in range(QUERIES)]
+    grown = [
+        builder.call(fma, (x[part], spread[query], sums[query * parts + part]))
+        for query in range(QUERIES)
+        for part in range(parts)
+    ]
     following = builder.add(step, _I64(1))
     step.add_incoming(following, loop)
     for phi, value in zip(sums, grown, strict=True):
@@ -127,27 +132,47 @@ def _compare_tile(credited: bool) -> Any:
 _ADDRESSES = (types.intp,) * 9
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def count_tile(  # type: ignore[no-untyped-def]
-    _typing, points, norms, queries, sure, maybe, depth, near, far, credit
-):
+def _tile(
+    _typing: Any,
+    _points: Any,
+    _norms: Any,
+    _queries: Any,
+    _sure: Any,
+    _maybe: Any,
+    _depth: Any,
+    _near: Any,
+    _far: Any,
+    _credit: Any,
+) -> Any:
     """Add to near[query, 4] and far[4] how many of 16 points are surely, perhaps within."""
     return types.void(*_ADDRESSES), _compare_tile(credited=False)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def count_tile_both_ways(  # type: ignore[no-untyped-def]
-    _typing, points, norms, queries, sure, maybe, depth, near, far, credit
-):
+def _tile_both_ways(
+    _typing: Any,
+    _points: Any,
+    _norms: Any,
+    _queries: Any,
+    _sure: Any,
+    _maybe: Any,
+    _depth: Any,
+    _near: Any,
+    _far: Any,
+    _credit: Any,
+) -> Any:
     """The same, and credit[16] grows by how many of the 4 queries each point has within."""
     return types.void(*_ADDRESSES), _compare_tile(credited=True)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def fused(_typing, a, b, c):  # type: ignore[no-untyped-def]
+def _fused(_typing: Any, _a: Any, _b: Any, _c: Any) -> Any:
     """a * b + c in float32 with one rounding: one lane of a tile."""
 
     def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
         return builder.fma(*args)
 
     return types.float32(types.float32, types.float32, types.float32), codegen
+
+
+count_tile: Any = intrinsic(_tile)
+count_tile_both_ways: Any = intrinsic(_tile_both_ways)
+fused: Any = intrinsic(_fused)

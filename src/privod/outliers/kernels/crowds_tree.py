@@ -46,9 +46,7 @@ def _select(keys: Floats, order: Ints, low: int, high: int, rank: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def grow(
-    points: Floats, leaf_size: int
-) -> tuple[Ints, Ints, Ints, Ints, Floats, Floats]:
+def grow(points: Floats, leaf_size: int) -> tuple[Ints, Ints, Ints, Ints, Floats, Floats]:
     """The order of the points and the nodes: first leaf, end leaf, right child, box."""
     n, d = points.shape
     leaves = (n + leaf_size - 1) // leaf_size
@@ -98,12 +96,20 @@ def grow(
 
 
 @njit(cache=True, nogil=True)
-def frames(first: Ints, end: Ints, right: Ints, leaves: int, width: int) -> Ints:
-    """For each leaf, the highest node above it (or itself) with at most `width` leaves."""
-    frame = np.full(leaves, -1, np.int64)
+def frames(first: Ints, end: Ints, low: Floats, high: Floats, width: int, reach: float) -> Ints:
+    """For each leaf, the highest node with at most `width` leaves and a diagonal below `reach`.
+
+    Points are rounded to float32 around the center of their frame; a leaf without such a node
+    is its own frame.
+    """
+    frame = np.full(end[0], -1, np.int64)
     for node in range(first.size):
-        if frame[first[node]] < 0 and (end[node] - first[node] <= width):
-            frame[first[node] : end[node]] = node
+        if frame[first[node]] < 0 and end[node] - first[node] <= width:
+            diagonal = 0.0
+            for j in range(low.shape[1]):
+                diagonal += (high[node, j] - low[node, j]) ** 2
+            if diagonal <= reach * reach or end[node] - first[node] == 1:
+                frame[first[node] : end[node]] = node
     return frame
 
 

@@ -11,249 +11,323 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from privod.outliers.kernels.crowds_tile import (
-    POINTS,
-    QUERIES,
-    count_tile,
-    count_tile_both_ways,
-    fused,
+from privod.outliers.kernels.crowds_boxes import (
+    bound_box,
+    box_gap,
+    box_reach,
+    center_gap,
+    keep_hungry,
+    sift,
 )
-from privod.outliers.kernels.crowds_tree import Floats, Ints, Singles, Smalls
+from privod.outliers.kernels.crowds_leaf import enter_frame, leaf_exactly, leaf_in_tiles
+from privod.outliers.kernels.crowds_tile import POINTS, QUERIES
+from privod.outliers.kernels.crowds_tree import Floats, Ints, Singles
 
-_UNIT = 2.0**-24  # unit roundoff of float32
-_UNIT64 = 2.0**-53
-
-
-@njit(cache=True, nogil=True)
-def within(a: Floats, b: Floats, square: float) -> bool:
-    """The predicate: the sum of squared differences, first coordinate first, against r*r."""
-    total = 0.0
-    for j in range(a.size):
-        gap = a[j] - b[j]
-        total += gap * gap
-    return total <= square
+SIFT_EVERY = 3  # levels of the tree between two looks at each query point of a leaf by itself
+SIFT_LEAVES_BELOW = 12  # in more dimensions a leaf's box is too wide to settle anything
 
 
 @njit(cache=True, nogil=True)
-def box_gap(low: Floats, high: Floats, box_low: Floats, box_high: Floats) -> float:
-    """No two points of the boxes compute a smaller square distance."""
-    total = 0.0
-    for j in range(low.size):
-        gap = max(box_low[j] - high[j], low[j] - box_high[j], 0.0)
-        total += gap * gap
-    return total
-
-
-@njit(cache=True, nogil=True)
-def box_reach(low: Floats, high: Floats, box_low: Floats, box_high: Floats) -> float:
-    """No two points of the boxes compute a larger square distance."""
-    total = 0.0
-    for j in range(low.size):
-        gap = max(box_high[j] - low[j], high[j] - box_low[j])
-        total += gap * gap
-    return total
-
-
-@njit(cache=True, nogil=True)
-def thresholds(
-    norm: float, longest: float, radius: float, depth: int
-) -> tuple[float, float, bool]:
-    """`sure` and `maybe` of a query of length `norm` against points of at most `longest`.
-
-    With u = 2^-24: the rounded vectors stray from the true ones by at most u (norm + longest),
-    so the true distance and the distance of the rounded vectors differ by at most `stray`;
-    h + <q, x> is computed within (depth + 2) u (longest^2 / 2 + longest norm). Both are
-    taken 2 % larger than needed, which also covers float64 rounding and the predicate's own.
-    The third value says whether the bounds are of use at all.
-    """
-    stray = 1.02 * _UNIT * (norm + longest) + 1e-30
-    slack = 1.02 * (depth + 3) * _UNIT * (0.5 * longest * longest + longest * norm) + 1e-30
-    inner = radius * (1.0 - (depth + 8) * _UNIT64) - stray
-    outer = radius * (1.0 + (depth + 8) * _UNIT64) + stray
-    sure = 0.5 * (norm * norm - inner * inner) + slack
-    maybe = 0.5 * (norm * norm - outer * outer) - slack
-    margin = 4.0 * _UNIT * (norm * norm + outer * outer)  # rounding of the thresholds themselves
-    return sure + margin, maybe - margin, stray <= 0.25 * radius
-
-
-@njit(cache=True, nogil=True)
-def enter_frame(
-    queries: Floats,
-    count: int,
+def walk_own(
+    ordered: Floats,
+    first: Ints,
+    end: Ints,
+    right: Ints,
     low: Floats,
     high: Floats,
-    longest: float,
-    scale: float,
+    frame: Ints,
+    laid: Singles,
+    norms: Singles,
+    longest: Floats,
+    leaf_size: int,
     radius: float,
-    moved: Singles,
-    sure: Singles,
-    maybe: Singles,
-) -> bool:
-    """Move the queries into a frame; False where float32 cannot decide anything."""
-    d = queries.shape[1]
-    useful = scale > 0.0
-    for i in range(count):
-        square = 0.0
-        for j in range(d):
-            center = 0.5 * low[j] + 0.5 * high[j]
-            value = np.float32((queries[i, j] - center) * scale)
-            moved[i, j] = value
-            square += np.float64(value) * np.float64(value)
-        a, b, fine = thresholds(np.sqrt(square), longest, radius * scale, d)
-        sure[i], maybe[i] = np.float32(a), np.float32(b)
-        useful = useful and fine
-    return useful
+    scale: float,
+    worker: int,
+    workers: int,
+) -> Ints:
+    """Crowds of the tree's own points, each pair looked at once; leaves worker, worker + workers...
+
+    The counts of all workers have to be added up. A leaf meets only leaves after it, and every
+    pair found is credited to both; boxes taken whole are credited to the node and handed down.
+    """
+    n, d = ordered.shape
+    square = radius * radius
+    leaves, nodes = frame.size, first.size
+    credit = np.zeros(n, np.int64)
+    passed = np.zeros(nodes, np.int64)
+    counts = np.zeros(leaf_size, np.int64)
+    moved = np.empty((leaf_size, d), np.float32)
+    sure = np.empty(leaf_size, np.float32)
+    maybe = np.empty(leaf_size, np.float32)
+    columns = np.empty((d, leaf_size))
+    pool = np.empty(64 * leaf_size, np.int64)
+    gaps = np.empty(leaf_size)
+    reaches = np.empty(leaf_size)
+    group = np.zeros((d, QUERIES), np.float32)
+    group_sure = np.empty(QUERIES, np.float32)
+    group_maybe = np.empty(QUERIES, np.float32)
+    near = np.zeros((QUERIES, 4), np.int32)
+    far = np.zeros(4, np.int32)
+    earned = np.zeros(leaf_size + POINTS, np.int32)
+    own = np.empty(leaves, np.int64)
+    for node in range(nodes):
+        if end[node] - first[node] == 1:
+            own[first[node]] = node
+    stack = np.empty((64, 4), np.int64)  # node, its queries' place in the pool, their number, level
+    for leaf in range(worker, leaves, workers):
+        begin, finish = leaf * leaf_size, min((leaf + 1) * leaf_size, n)
+        m = finish - begin
+        queries = ordered[begin:finish]
+        box = own[leaf]
+        for i in range(m):
+            counts[i] = 0
+            pool[i] = i
+            columns[:, i] = queries[i]
+        entered, useful = -1, False
+        stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = 0, 0, m, 0
+        top = 1
+        while top > 0:
+            top -= 1
+            node, place, count, level = (stack[top, 0], stack[top, 1], stack[top, 2], stack[top, 3])
+            if end[node] <= leaf or box_gap(low[box], high[box], low[node], high[node]) > square:
+                continue
+            size = min(end[node] * leaf_size, n) - first[node] * leaf_size
+            ahead = first[node] > leaf
+            if ahead and box_reach(low[box], high[box], low[node], high[node]) <= square:
+                for c in range(place, place + count):
+                    counts[pool[c]] += size
+                passed[node] += count
+                continue
+            bottom = end[node] - first[node] == 1
+            if level % SIFT_EVERY == SIFT_EVERY - 1 or (bottom and d <= SIFT_LEAVES_BELOW):
+                kept, took = sift(
+                    columns,
+                    m,
+                    low[node],
+                    high[node],
+                    square,
+                    pool,
+                    place,
+                    count,
+                    size if ahead else 0,
+                    counts,
+                    gaps,
+                    reaches,
+                )
+                passed[node] += took
+                place, count = place + count, kept
+                if count == 0:
+                    continue
+            if not bottom:
+                stack[top, 0], stack[top, 1], stack[top, 2] = right[node], place, count
+                stack[top + 1, 0], stack[top + 1, 1], stack[top + 1, 2] = node + 1, place, count
+                stack[top, 3], stack[top + 1, 3] = level + 1, level + 1
+                top += 2
+                continue
+            other = first[node]
+            start, stop = other * leaf_size, other * leaf_size + size
+            both_ways = other != leaf
+            picked = pool[place : place + count]
+            if frame[other] != entered:
+                entered = frame[other]
+                useful = enter_frame(
+                    queries,
+                    m,
+                    low[entered],
+                    high[entered],
+                    longest[entered],
+                    scale,
+                    radius,
+                    moved,
+                    sure,
+                    maybe,
+                )
+            if useful:
+                leaf_in_tiles(
+                    queries,
+                    moved,
+                    sure,
+                    maybe,
+                    picked,
+                    count,
+                    ordered,
+                    laid,
+                    norms,
+                    start,
+                    stop,
+                    square,
+                    counts,
+                    credit,
+                    both_ways,
+                    group,
+                    group_sure,
+                    group_maybe,
+                    near,
+                    far,
+                    earned,
+                )
+            else:
+                leaf_exactly(
+                    queries, picked, count, ordered, start, stop, square, counts, credit, both_ways
+                )
+        for i in range(m):
+            credit[begin + i] += counts[i]
+    for node in range(nodes):
+        if end[node] - first[node] > 1:
+            passed[node + 1] += passed[node]
+            passed[right[node]] += passed[node]
+        else:
+            for i in range(first[node] * leaf_size, min(end[node] * leaf_size, n)):
+                credit[i] += passed[node]
+    return credit
 
 
 @njit(cache=True, nogil=True)
-def sort_out(
-    queries: Floats,
-    chosen: Ints,
-    count: int,
+def walk_others(
+    asked: Floats,
+    query_leaf: int,
+    cap: int,
+    ordered: Floats,
+    first: Ints,
+    end: Ints,
+    right: Ints,
     low: Floats,
     high: Floats,
-    square: float,
-    gaps: Floats,
-    reaches: Floats,
-) -> None:
-    """gaps and reaches of the chosen queries against one box."""
-    d = queries.shape[1]
-    for c in range(count):
-        q = chosen[c]
-        gap_total, reach_total = 0.0, 0.0
-        for j in range(d):
-            value = queries[q, j]
-            below, above = low[j] - value, value - high[j]
-            gap = max(below, above, 0.0)
-            reach = max(high[j] - value, value - low[j])
-            gap_total += gap * gap
-            reach_total += reach * reach
-        gaps[c] = gap_total
-        reaches[c] = reach_total
-
-
-@njit(cache=True, nogil=True)
-def resolve(
-    queries: Floats,
-    moved: Singles,
-    sure: Singles,
-    maybe: Singles,
-    query: int,
-    ordered: Floats,
+    frame: Ints,
     laid: Singles,
     norms: Singles,
-    start: int,
-    stop: int,
-    square: float,
-    credit: Ints,
-    both_ways: bool,
-) -> int:
-    """Decide in float64 the pairs of one query that the tiles left open."""
-    found = 0
-    d = queries.shape[1]
-    for i in range(start, stop):
-        tile, lane = i // POINTS, i % POINTS
-        value = norms[tile, lane]
-        for j in range(d):
-            value = fused(laid[tile, j, lane], moved[query, j], value)
-        if value < sure[query] and value >= maybe[query] and within(
-            queries[query], ordered[i], square
-        ):
-            found += 1
-            if both_ways:
-                credit[i] += 1
-    return found
-
-
-@njit(cache=True, nogil=True)
-def leaf_exactly(
-    queries: Floats,
-    chosen: Ints,
-    count: int,
-    ordered: Floats,
-    start: int,
-    stop: int,
-    square: float,
-    counts: Ints,
-    credit: Ints,
-    both_ways: bool,
+    longest: Floats,
+    leaf_size: int,
+    radius: float,
+    scale: float,
+    worker: int,
+    workers: int,
+    result: Ints,
 ) -> None:
-    """Chosen queries against one leaf, all in float64."""
-    for c in range(count):
-        q = chosen[c]
-        for i in range(start, stop):
-            if within(queries[q], ordered[i], square):
-                counts[q] += 1
-                if both_ways:
-                    credit[i] += 1
+    """Write min(crowd, cap) of the asked points into result; near boxes first, done points leave.
 
-
-@njit(cache=True, nogil=True)
-def leaf_in_tiles(
-    queries: Floats,
-    moved: Singles,
-    sure: Singles,
-    maybe: Singles,
-    chosen: Ints,
-    count: int,
-    ordered: Floats,
-    laid: Singles,
-    norms: Singles,
-    start: int,
-    stop: int,
-    square: float,
-    counts: Ints,
-    credit: Ints,
-    both_ways: bool,
-    group: Singles,
-    group_sure: Singles,
-    group_maybe: Singles,
-    near: Smalls,
-    far: Smalls,
-    earned: Smalls,
-) -> None:
-    """Chosen queries against one leaf, four at a time, with open pairs resolved in float64."""
-    d = queries.shape[1]
-    first, last = start // POINTS, (stop + POINTS - 1) // POINTS
-    if both_ways:
-        earned[: (last - first) * POINTS] = 0
-    for c in range(0, count, QUERIES):
-        members = min(QUERIES, count - c)
-        for lane in range(QUERIES):
-            if lane < members:
-                q = chosen[c + lane]
-                for j in range(d):
-                    group[j, lane] = moved[q, j]
-                group_sure[lane], group_maybe[lane] = sure[q], maybe[q]
-            else:
-                group_sure[lane], group_maybe[lane] = np.inf, np.inf
-        near[:] = 0
-        far[:] = 0
-        for tile in range(first, last):
-            x = laid.ctypes.data + tile * d * POINTS * 4
-            h = norms.ctypes.data + tile * POINTS * 4
-            if both_ways:
-                count_tile_both_ways(
-                    x, h, group.ctypes.data, group_sure.ctypes.data, group_maybe.ctypes.data, d,
-                    near.ctypes.data, far.ctypes.data,
-                    earned.ctypes.data + (tile - first) * POINTS * 4,
+    Asked points are taken `query_leaf` at a time, so they should come sorted into leaves.
+    """
+    total, d = asked.shape
+    n = ordered.shape[0]
+    square = radius * radius
+    counts = np.zeros(query_leaf, np.int64)
+    moved = np.empty((query_leaf, d), np.float32)
+    sure = np.empty(query_leaf, np.float32)
+    maybe = np.empty(query_leaf, np.float32)
+    columns = np.empty((d, query_leaf))
+    pool = np.empty(160 * query_leaf, np.int64)
+    gaps = np.empty(query_leaf)
+    reaches = np.empty(query_leaf)
+    group = np.zeros((d, QUERIES), np.float32)
+    group_sure = np.empty(QUERIES, np.float32)
+    group_maybe = np.empty(QUERIES, np.float32)
+    near = np.zeros((QUERIES, 4), np.int32)
+    far = np.zeros(4, np.int32)
+    earned = np.zeros(1, np.int32)
+    nothing = np.zeros(1, np.int64)
+    box_low = np.empty(d)
+    box_high = np.empty(d)
+    stack = np.empty((64, 4), np.int64)  # node, its queries' place in the pool, their number, level
+    for begin in range(worker * query_leaf, total, workers * query_leaf):
+        m = min(query_leaf, total - begin)
+        queries = asked[begin : begin + m]
+        bound_box(queries, box_low, box_high)
+        for i in range(m):
+            counts[i] = 0
+            pool[i] = i
+            columns[:, i] = queries[i]
+        entered, useful = -1, False
+        stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = 0, 0, m, 0
+        top = 1
+        while top > 0:
+            top -= 1
+            node, place, count, level = (stack[top, 0], stack[top, 1], stack[top, 2], stack[top, 3])
+            if box_gap(box_low, box_high, low[node], high[node]) > square:
+                continue
+            hungry = keep_hungry(pool, place, count, counts, cap)
+            place, count = place + count, hungry
+            if count == 0:
+                continue
+            size = min(end[node] * leaf_size, n) - first[node] * leaf_size
+            if box_reach(box_low, box_high, low[node], high[node]) <= square:
+                for c in range(place, place + count):
+                    counts[pool[c]] += size
+                continue
+            bottom = end[node] - first[node] == 1
+            if level % SIFT_EVERY == SIFT_EVERY - 1 or (bottom and d <= SIFT_LEAVES_BELOW):
+                kept, _ = sift(
+                    columns,
+                    m,
+                    low[node],
+                    high[node],
+                    square,
+                    pool,
+                    place,
+                    count,
+                    size,
+                    counts,
+                    gaps,
+                    reaches,
+                )
+                place, count = place + count, kept
+                if count == 0:
+                    continue
+            if not bottom:
+                one, two = node + 1, right[node]
+                if center_gap(box_low, box_high, low[one], high[one]) < center_gap(
+                    box_low, box_high, low[two], high[two]
+                ):
+                    one, two = two, one
+                stack[top, 0], stack[top, 1], stack[top, 2] = one, place, count
+                stack[top + 1, 0], stack[top + 1, 1], stack[top + 1, 2] = two, place, count
+                stack[top, 3], stack[top + 1, 3] = level + 1, level + 1
+                top += 2
+                continue
+            other = first[node]
+            start, stop = other * leaf_size, other * leaf_size + size
+            picked = pool[place : place + count]
+            if frame[other] != entered:
+                entered = frame[other]
+                useful = enter_frame(
+                    queries,
+                    m,
+                    low[entered],
+                    high[entered],
+                    longest[entered],
+                    scale,
+                    radius,
+                    moved,
+                    sure,
+                    maybe,
+                )
+            if useful:
+                leaf_in_tiles(
+                    queries,
+                    moved,
+                    sure,
+                    maybe,
+                    picked,
+                    count,
+                    ordered,
+                    laid,
+                    norms,
+                    start,
+                    stop,
+                    square,
+                    counts,
+                    nothing,
+                    False,
+                    group,
+                    group_sure,
+                    group_maybe,
+                    near,
+                    far,
+                    earned,
                 )
             else:
-                count_tile(
-                    x, h, group.ctypes.data, group_sure.ctypes.data, group_maybe.ctypes.data, d,
-                    near.ctypes.data, far.ctypes.data, 0,
+                leaf_exactly(
+                    queries, picked, count, ordered, start, stop, square, counts, nothing, False
                 )
-        total = 0
-        for lane in range(members):
-            inside = near[lane, 0] + near[lane, 1] + near[lane, 2] + near[lane, 3]
-            counts[chosen[c + lane]] += inside
-            total += inside
-        if total != far[0] + far[1] + far[2] + far[3]:
-            for lane in range(members):
-                counts[chosen[c + lane]] += resolve(
-                    queries, moved, sure, maybe, chosen[c + lane], ordered, laid, norms,
-                    start, stop, square, credit, both_ways,
-                )
-    if both_ways:
-        for i in range(start, stop):
-            credit[i] += earned[i - start]
+        for i in range(m):
+            result[begin + i] = min(counts[i], cap)

@@ -1,0 +1,221 @@
+"""How fast are crowds counted, beside the libraries people use?
+
+For every shape of data, size and dimension: the crowd of every point at the radius where the
+median crowd is 0.5 % of the points. Ours counts all points; a peer that would take long counts a
+random sample of the query points, and its time is scaled up (the sample is printed). Building
+the index is included on both sides. Ratios come from one run at equal thread counts.
+
+    python benchmarks/race_crowds.py            # up to 10^6 points
+    python benchmarks/race_crowds.py --quick    # a minute
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import faiss
+import napf
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+from sklearn.neighbors import BallTree, KDTree
+from threadpoolctl import threadpool_limits
+
+from privod.outliers.distance import CrowdIndex
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+CAP = 100
+MEDIAN_SHARE = 0.005
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A library: build an index, then count the crowds of some points."""
+
+    name: str
+    build: Callable[[Floats], Any]
+    count: Callable[[Any, Floats, float, int], Counts]
+    most_dimensions: int = 200
+
+
+def _split(work: Callable[[Floats], Counts], asked: Floats, threads: int) -> Counts:
+    with ThreadPoolExecutor(threads) as pool:
+        return np.concatenate(list(pool.map(work, np.array_split(asked, threads))))
+
+
+def _napf_count(tree: Any, asked: Floats, radius: float, threads: int) -> Counts:
+    found = tree.radius_search(asked, radius * radius, False, threads)[0]
+    return np.fromiter((len(one) for one in found), np.int64, len(asked))
+
+
+def _faiss_index(points: Floats) -> Any:
+    index = faiss.IndexFlatL2(points.shape[1])
+    index.add(points.astype(np.float32))
+    return index
+
+
+def _faiss_count(index: Any, asked: Floats, radius: float, threads: int) -> Counts:
+    faiss.omp_set_num_threads(threads)
+    limits = index.range_search(asked.astype(np.float32), radius * radius)[0]
+    return np.asarray(np.diff(limits.astype(np.int64)), np.int64)
+
+
+def _products(points: Floats) -> tuple[Floats, Floats]:
+    return points, np.asarray((points * points).sum(1))
+
+
+def _product_count(
+    index: tuple[Floats, Floats], asked: Floats, radius: float, threads: int
+) -> Counts:
+    """A plain loop of matrix products: |q|^2 + |x|^2 - 2 <q, x>, in float32 for speed."""
+    points, norms = index[0].astype(np.float32), index[1].astype(np.float32)
+    small = asked.astype(np.float32)
+    counts = []
+    with threadpool_limits(threads):
+        for start in range(0, len(small), 500):
+            block = small[start : start + 500]
+            square = norms[None] - 2 * (block @ points.T) + (block * block).sum(1)[:, None]
+            counts.append((square <= radius * radius).sum(1))
+    return np.concatenate(counts)
+
+
+PEERS = (
+    Peer(
+        "scipy cKDTree",
+        cKDTree,
+        lambda tree, asked, radius, threads: np.asarray(
+            tree.query_ball_point(asked, radius, return_length=True, workers=threads), np.int64
+        ),
+    ),
+    Peer(
+        "scikit-learn KDTree",
+        KDTree,
+        lambda tree, asked, radius, threads: _split(
+            lambda part: tree.query_radius(part, radius, count_only=True), asked, threads
+        ),
+        most_dimensions=6,
+    ),
+    Peer(
+        "scikit-learn BallTree",
+        BallTree,
+        lambda tree, asked, radius, threads: _split(
+            lambda part: tree.query_radius(part, radius, count_only=True), asked, threads
+        ),
+        most_dimensions=6,
+    ),
+    Peer("napf (nanoflann)", lambda points: napf.KDT(points, metric=2), _napf_count),
+    Peer("faiss flat", _faiss_index, _faiss_count),
+    Peer("loop of products", _products, _product_count),
+)
+
+
+def make(kind: str, n: int, d: int) -> Floats:
+    """Uniform, clustered or heavy-tailed points."""
+    rng = np.random.default_rng(n + d)
+    if kind == "uniform":
+        return rng.random((n, d))
+    if kind == "heavy":
+        return rng.standard_t(2, (n, d))
+    centers = rng.normal(size=(20, d)) * 4
+    return np.asarray(centers[rng.integers(20, size=n)] + rng.normal(size=(n, d)))
+
+
+def radius_of(points: Floats) -> float:
+    """The radius at which the median crowd is about 0.5 % of the points."""
+    rng = np.random.default_rng(0)
+    asked = points[rng.choice(len(points), 300)]
+    others = points[rng.choice(len(points), min(len(points), 20_000), replace=False)]
+    gaps = np.stack([np.sqrt(((others - one) ** 2).sum(1)) for one in asked])
+    return float(np.median(np.quantile(gaps, MEDIAN_SHARE, axis=1)))
+
+
+def timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    """Seconds and result."""
+    start = time.perf_counter()
+    result = work()
+    return time.perf_counter() - start, result
+
+
+def race(kind: str, n: int, d: int, threads: int, patience: float) -> None:
+    """One line of ratios for each way of counting."""
+    points = make(kind, n, d)
+    radius = radius_of(points)
+    ours, crowds = timed(lambda: CrowdIndex(points).crowds(radius, threads=threads))
+    capped, short = timed(lambda: CrowdIndex(points).crowds(radius, cap=CAP, threads=threads))
+    if not np.array_equal(short, np.minimum(crowds, CAP)):
+        raise SystemExit("figure: FAILED, capped counts differ from counts")
+    print(
+        f"{kind} {n} x {d}, {threads} thread(s): radius {radius:.4g}, median crowd"
+        f" {np.median(crowds):.0f}, {np.mean(crowds < CAP):.1%} of crowds below {CAP}"
+    )
+    print(f"  ours {ours:9.3f} s   with a cap of {CAP} {capped:9.3f} s")
+    best_library, best_any = np.inf, np.inf
+    for peer in PEERS:
+        if d > peer.most_dimensions:
+            continue
+        seconds, sample, wrong = _time_peer(peer, points, radius, threads, patience, crowds)
+        note = "all points" if sample == n else f"scaled from {sample} of {n} query points"
+        print(
+            f"  {peer.name:22s} {seconds:9.3f} s   {seconds / ours:7.1f} x ours   ({note})"
+            f"{f'   {wrong} counts differ (float32)' if wrong else ''}"
+        )
+        best_any = min(best_any, seconds)
+        if peer.name != "loop of products":
+            best_library = min(best_library, seconds)
+    print(
+        f"figure: {kind} {n} x {d} threads {threads}:"
+        f" {best_library / ours:.1f} times faster than the best library,"
+        f" {best_any / ours:.1f} than the best of all,"
+        f" {best_library / capped:.1f} with a cap of {CAP}",
+        flush=True,
+    )
+
+
+def _time_peer(
+    peer: Peer, points: Floats, radius: float, threads: int, patience: float, crowds: Counts
+) -> tuple[float, int, int]:
+    built, index = timed(lambda: peer.build(points))
+    rng = np.random.default_rng(1)
+    n = len(points)
+    sample = min(n, 200)
+    while True:
+        chosen = rng.choice(n, sample, replace=False)
+        asked = np.ascontiguousarray(points[chosen])
+        seconds, found = timed(lambda a=asked: peer.count(index, a, radius, threads))  # type: ignore[misc]
+        whole = seconds * n / sample
+        if sample == n or seconds * 4 > patience:
+            return built + whole, sample, int((found != crowds[chosen]).sum())
+        sample = min(n, max(2 * sample, int(sample * 0.8 * patience / max(seconds, 1e-6))))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="one small size, a minute")
+    parser.add_argument("--threads", type=int, nargs="*", default=[1, 2])
+    parser.add_argument("--sizes", type=int, nargs="*", default=[10**4, 10**5, 10**6])
+    parser.add_argument("--dimensions", type=int, nargs="*", default=[2, 3, 6, 32])
+    parser.add_argument("--kinds", nargs="*", default=["uniform", "clustered", "heavy"])
+    parser.add_argument("--patience", type=float, default=4.0, help="seconds a peer may take")
+    options = parser.parse_args()
+    if options.quick:
+        options.sizes, options.patience = [10**4], 0.5
+    warm = np.random.default_rng(0).random((2000, 2))
+    CrowdIndex(warm).crowds(0.1)
+    CrowdIndex(warm).crowds(0.1, cap=3)
+    for n in options.sizes:
+        for d in options.dimensions:
+            if n * d > 10**7:
+                continue  # 10^6 x 32 is 10^12 pairs, hours for every peer
+            for kind in options.kinds:
+                for threads in options.threads:
+                    race(kind, n, d, threads, options.patience)
+
+
+if __name__ == "__main__":
+    main()

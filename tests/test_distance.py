@@ -1,0 +1,145 @@
+"""Crowds are exact: every count equals the brute-force twin's, ties included."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from privod.errors import InvalidData, InvalidParameter
+from privod.outliers.distance import CrowdIndex, DistanceOutliers, crowds
+from tests.reference import crowds as reference
+
+Floats = NDArray[np.float64]
+
+
+def _points(kind: str, n: int, d: int, seed: int) -> Floats:
+    rng = np.random.default_rng(seed)
+    if kind == "uniform":
+        return rng.random((n, d))
+    if kind == "clustered":
+        return np.asarray(
+            rng.normal(size=(5, d))[rng.integers(5, size=n)] * 5 + rng.normal(size=(n, d))
+        )
+    if kind == "heavy":
+        return rng.standard_t(1, (n, d))
+    if kind == "lattice":
+        return rng.integers(0, 4, (n, d)).astype(float)
+    return np.repeat(rng.random((1, d)), n, axis=0)  # all the same record
+
+
+def _radius(points: Floats, share: float) -> float:
+    gaps = np.sqrt(((points[:40, None] - points[None]) ** 2).sum(-1))
+    return float(np.quantile(gaps, share))
+
+
+KINDS = ["uniform", "clustered", "heavy", "lattice", "same"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("n", "d"), [(1500, 1), (3000, 2), (2500, 3), (2000, 6), (700, 32), (300, 200)]
+)
+def test_crowds_equal_the_brute_force_twin(kind: str, n: int, d: int) -> None:
+    points = _points(kind, n, d, n + d)
+    others = np.vstack([_points(kind, 300, d, 7), points[:50]])
+    index = CrowdIndex(points)
+    for share in (0.001, 0.05, 0.7):
+        radius = _radius(points, share)
+        truth = reference.crowds(points, radius)
+        np.testing.assert_array_equal(index.crowds(radius), truth)
+        np.testing.assert_array_equal(index.crowds(radius, cap=20), np.minimum(truth, 20))
+        elsewhere = reference.crowds(points, radius, others)
+        np.testing.assert_array_equal(index.crowds(radius, at=others), elsewhere)
+        np.testing.assert_array_equal(
+            index.crowds(radius, at=others, cap=3), np.minimum(elsewhere, 3)
+        )
+
+
+def test_ties_at_exactly_the_radius_count() -> None:
+    points = np.array([[0.0, 0.0], [3.0, 4.0], [3.0, np.nextafter(4.0, 5.0)], [-5.0, 0.0]])
+    assert crowds(points, 5.0).tolist() == [3, 3, 2, 2]
+
+
+@pytest.mark.parametrize("d", [2, 6])
+def test_a_lattice_full_of_ties_is_decided_by_the_float64_sum(d: int) -> None:
+    points: Floats = np.random.default_rng(3).integers(0, 5, (3000, d)) * np.float64(0.1)  # inexact
+    for radius in (0.1, 0.2, 0.1 * np.sqrt(2), 0.30000000000000004, 0.3):
+        np.testing.assert_array_equal(crowds(points, radius), reference.crowds(points, radius))
+
+
+@pytest.mark.parametrize("radius", [0.0, 5e-324, 1e-200, 1e-160, 1e150, 1e200])
+def test_radii_whose_squares_round_away_follow_the_predicate_too(radius: float) -> None:
+    rng = np.random.default_rng(5)
+    points = np.vstack([rng.random((150, 2)) * radius, rng.random((50, 2)), np.zeros((20, 2))])
+    with np.errstate(over="ignore"):
+        truth = reference.crowds(points, radius)
+    np.testing.assert_array_equal(crowds(points, radius), truth)
+
+
+def test_coordinates_far_from_the_origin_lose_nothing() -> None:
+    rng = np.random.default_rng(6)
+    points = 1e9 + rng.random((2000, 4))
+    np.testing.assert_array_equal(crowds(points, 0.4), reference.crowds(points, 0.4))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(1, 400),
+    st.integers(1, 7),
+    st.integers(0, 2**32 - 1),
+    st.sampled_from(KINDS),
+    st.floats(0, 3),
+    st.integers(1, 50),
+)
+def test_no_small_table_is_counted_wrongly(
+    n: int, d: int, seed: int, kind: str, radius: float, cap: int
+) -> None:
+    points = _points(kind, n, d, seed)
+    truth = reference.crowds(points, radius)
+    np.testing.assert_array_equal(crowds(points, radius), truth)
+    np.testing.assert_array_equal(crowds(points, radius, cap=cap), np.minimum(truth, cap))
+
+
+def test_two_threads_count_like_one() -> None:
+    points = _points("heavy", 6000, 3, 8)
+    radius = _radius(points, 0.05)
+    index = CrowdIndex(points)
+    np.testing.assert_array_equal(index.crowds(radius, threads=1), index.crowds(radius, threads=3))
+    np.testing.assert_array_equal(
+        index.crowds(radius, cap=9, threads=1), index.crowds(radius, cap=9, threads=3)
+    )
+
+
+def test_any_columns_may_be_chosen() -> None:
+    points = _points("uniform", 500, 9, 9)
+    chosen = points[:, [7, 0, 3]]
+    np.testing.assert_array_equal(crowds(chosen, 0.2), reference.crowds(chosen.copy(), 0.2))
+
+
+def test_an_empty_table_has_no_crowds() -> None:
+    empty = np.empty((0, 3))
+    assert crowds(empty, 1.0).shape == (0,)
+    assert crowds(empty, 1.0, at=np.zeros((2, 3))).tolist() == [0, 0]
+    assert not DistanceOutliers(radius=1.0, max_crowd=2).outlying(empty).any()
+
+
+def test_a_lone_record_is_outlying_and_a_crowd_is_not() -> None:
+    points = np.array([[0.0], [0.1], [0.2], [9.0]])
+    assert DistanceOutliers(radius=0.5, max_crowd=2).outlying(points).tolist() == [
+        False, False, False, True,
+    ]  # fmt: skip
+
+
+def test_bad_input_is_refused_without_showing_rows() -> None:
+    with pytest.raises(InvalidData, match="finite"):
+        crowds(np.array([[np.nan]]), 1.0)
+    with pytest.raises(InvalidData, match="columns like the index"):
+        crowds(np.zeros((3, 2)), 1.0, at=np.zeros((3, 1)))
+    with pytest.raises(InvalidParameter):
+        DistanceOutliers(radius=-1.0, max_crowd=2)
+    with pytest.raises(InvalidParameter):
+        DistanceOutliers(radius=1.0, max_crowd=0)
+    assert "0.5" not in repr(CrowdIndex(np.full((3, 2), 0.5)))
