@@ -138,6 +138,7 @@ class Gate:
         self, scope: Scope, receive: Receive, sender: _Sender, problem: PrivodError
     ) -> None:
         if not sender.started:
+            sender.muted = False
             await self._failure(scope, problem)(scope, receive, sender.send)
 
 
