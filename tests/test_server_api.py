@@ -262,7 +262,7 @@ def test_a_bad_file_is_refused_and_neither_quoted_nor_logged_nor_kept(
     assert after == before
 
 
-@pytest.mark.parametrize("name", ["a/b", "..", ".", "\\", " "])
+@pytest.mark.parametrize("name", ["..", ".", " "])
 def test_a_name_that_no_address_can_hold_is_refused(owner: httpx.Client, name: str) -> None:
     file = {"file": ("rows.csv", b"age\n40\n")}
     form = {"name": name, "domain": DOMAIN}

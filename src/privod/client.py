@@ -273,7 +273,8 @@ def _is_loopback(host: str) -> bool:
 
 
 def _path(dataset: str, *parts: str) -> str:
-    return "/".join(["/datasets", *(quote(part, safe="") for part in (dataset, *parts))])
+    name = quote(dataset.replace("%", "%25").replace("/", "%2F"), safe="")  # as the server reads it
+    return "/".join(["/datasets", name, *(quote(part, safe="") for part in parts)])
 
 
 def _problem(data: Any) -> PrivodError:

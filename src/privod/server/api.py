@@ -44,7 +44,9 @@ PICTURE_HEADERS = {
     "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 }
 
-Dataset = Annotated[str, Path(max_length=200, description="A data set's name.")]
+Dataset = Annotated[
+    str, Path(max_length=200, description="A data set's name; a slash in it is %252F.")
+]
 Key = Annotated[str, Path(max_length=64, description="An answer's key.")]
 
 

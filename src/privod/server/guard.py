@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from inspect import iscoroutinefunction
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
@@ -66,6 +66,9 @@ class Door:
     def check(self, request: Request) -> None:
         """Let the request in or raise."""
         request.scope["pattern"] = self.path
+        if "dataset" in request.path_params:
+            # A slash comes as %252F: the web's own decoding has already taken one layer off.
+            request.path_params["dataset"] = unquote(request.path_params["dataset"])
         if not self.access.roles:
             return
         visitor: Visitor | None = request.scope["visitor"]
@@ -105,13 +108,16 @@ def console_route(door: Door) -> Route:
             door.check(request)
         except UnknownToken:
             return RedirectResponse(_sign_in(request), status_code=303)
-        if door.method not in SAFE_METHODS:
-            await _read_form(request)
-        if iscoroutinefunction(door.view):
-            response: Response = await door.view(request)
-        else:
-            response = await run_in_threadpool(door.view, request)
-        return response
+        try:
+            if door.method not in SAFE_METHODS:
+                await _read_form(request)
+            if iscoroutinefunction(door.view):
+                response: Response = await door.view(request)
+            else:
+                response = await run_in_threadpool(door.view, request)
+            return response
+        finally:
+            await request.close()
 
     return Route(door.path, endpoint, methods=[door.method])
 

@@ -77,8 +77,8 @@ def _environment() -> Environment:
 
 
 def segment(text: str) -> str:
-    """A name as one part of an address."""
-    return quote(text, safe="")
+    """A name as one part of an address; a slash in it is encoded twice, see `Door.check`."""
+    return quote(text.replace("%", "%25").replace("/", "%2F"), safe="")
 
 
 def _decimal(number: Fraction) -> str:

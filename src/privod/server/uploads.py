@@ -17,15 +17,14 @@ from privod.errors import InvalidData, InvalidParameter
 __all__ = ["register"]
 
 ENDINGS = (".csv", ".parquet")
-UNUSABLE = frozenset("/\\")  # would not survive in the address of a page
 
 
 def register(
     curator: Curator, name: str, domain: Domain, file: UploadFile, continues: str | None
 ) -> DataSet:
     """Register an uploaded file."""
-    if UNUSABLE & set(name) or not name.strip(". "):
-        rule = "must not contain slashes or be only dots"
+    if not name.strip(". "):
+        rule = "must not be only dots"  # which would not survive in the address of a page
         raise InvalidParameter("name", rule, name, "Try 'patients-2026'.")
     with _on_disk(curator, file) as path:
         try:

@@ -1,0 +1,291 @@
+"""The console without a screen: every page renders, without script, whatever the data is called."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from privod.curator import Curator
+from privod.data import Categorical, Domain, Numeric
+from privod.errors import InvalidParameter
+from privod.queries.catalog import QUERIES
+from privod.server.auth import create_token
+from privod.server.forms import domain_from_lines
+from tests.running_server import Browser, Running, running
+
+SCRIPTED = re.compile(r"<script(?![^>]* src=)|\son\w+=|\sstyle=|<style|javascript:", re.IGNORECASE)
+LINES = "age: 0 to 120\nsex: female, male, else male\ngrade: 1, 2, 3\nweight: 1.5 to 3e2, else 70"
+ASK = "/data/patients/ask/histogram-1"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with running(tmp_path_factory.mktemp("console")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def analyst(server: Running) -> Iterator[Browser]:
+    with server.browser(server.token("analyst")) as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def owner(server: Running) -> Iterator[Browser]:
+    with server.browser(server.token("owner")) as browser:
+        yield browser
+
+
+def checked(response: httpx.Response) -> str:
+    """A page's text, after what every page must keep to."""
+    assert "text/html" in response.headers["content-type"]
+    assert SCRIPTED.search(response.text) is None
+    assert "http://" not in response.text.replace("http://127.0.0.1", "")
+    assert response.text.count("<h1>") == 1
+    assert '<html lang="en">' in response.text
+    return response.text
+
+
+def test_every_page_of_an_analyst_renders(analyst: Browser) -> None:
+    for path in ("/", "/data/patients", "/data/patients/ask", "/data/patients/history"):
+        response = analyst.get(path)
+        assert response.status_code == 200
+        checked(response)
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_every_question_of_the_catalog_has_a_form(analyst: Browser, name: str) -> None:
+    text = checked(analyst.get(f"/data/patients/ask/{name}"))
+    assert QUERIES[name].question.replace("'", "&#39;") in text
+    assert text.count("<label") + text.count("<legend") >= 2
+
+
+def test_every_page_of_an_owner_renders(owner: Browser) -> None:
+    for path in ("/", "/data/new", "/data/patients", "/data/patients/books/new", "/tokens"):
+        assert "patients" in checked(owner.get(path)) or path == "/data/new"
+    checked(owner.get("/verify"))
+
+
+def test_asking_without_script_shows_the_price_first_and_then_the_answer(analyst: Browser) -> None:
+    fields = {"columns": "age", "epsilon": "0.25", "bins": "4", "adjacency": "add-remove"}
+    priced = checked(analyst.post(f"{ASK}/price", **fields))
+    assert "epsilon 0.25" in priced
+    assert 'value="0.25"' in priced
+    asked = analyst.post(ASK, **fields)
+    assert asked.status_code == 303
+    answer = checked(analyst.get(asked.headers["location"]))
+    assert "The most records, about" in answer
+    assert "exp(0.25)" in answer
+    again = checked(analyst.post(f"{ASK}/price", **fields))
+    assert "Free" in again
+    for ending, kind in [("json", "application/json"), ("csv", "text/csv"), ("svg", "image/svg")]:
+        file = analyst.get(f"{asked.headers['location']}.{ending}")
+        assert file.status_code == 200
+        assert file.headers["content-type"].startswith(kind)
+    assert (
+        "attachment"
+        in analyst.get(f"{asked.headers['location']}.csv").headers["content-disposition"]
+    )
+
+
+def test_the_live_price_is_a_piece_of_the_page(analyst: Browser) -> None:
+    fields = {"columns": ["age", "sex"], "epsilon": "0.125"}
+    piece = analyst.post("/data/patients/price/histogram-1", **fields)
+    assert piece.status_code == 200
+    assert "epsilon 0.125" in piece.text
+    assert "<html" not in piece.text
+    assert SCRIPTED.search(piece.text) is None
+    wrong = analyst.post("/data/patients/price/histogram-1", columns="age", epsilon="-1")
+    assert wrong.status_code == 200
+    assert "epsilon must be greater than 0" in wrong.text
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"columns": "age", "epsilon": "0"}, "epsilon must be greater than 0"),
+        ({"columns": "age", "epsilon": "1", "bins": "many"}, "bins must be a whole number"),
+        ({"epsilon": "1"}, "must be complete"),
+        ({"columns": "height", "epsilon": "1"}, "must be columns of the data"),
+        ({"columns": "age", "epsilon": "9999"}, "9999"),
+    ],
+)
+def test_a_wrong_question_shows_the_form_again_with_what_was_typed(
+    analyst: Browser, fields: dict[str, str], said: str
+) -> None:
+    response = analyst.post(ASK, **fields)
+    assert response.status_code == 422
+    text = checked(response)
+    assert said in text
+    assert 'role="alert"' in text
+    assert f'value="{fields["epsilon"]}"' in text
+
+
+def test_what_is_typed_is_shown_as_text_never_as_markup(analyst: Browser) -> None:
+    evil = '"><script>alert(1)</script>'
+    text = checked(analyst.post(ASK, columns=evil, epsilon=evil, bins=evil))
+    assert "<script>alert" not in text
+    text = checked(analyst.get("/data/%3Cscript%3Ealert(1)%3C%2Fscript%3E"))
+    assert "<script>alert" not in text
+
+
+def test_an_owner_registers_opens_a_book_and_hands_out_a_token(
+    server: Running, owner: Browser
+) -> None:
+    fields = {
+        "name": "console data",
+        "columns": LINES,
+        "person": "id",
+        "max_rows_per_person": "1",
+        "continues": "",
+    }
+    preview = checked(owner.post("/data/new/preview", **fields))
+    assert "0 to 120" in preview
+    assert "each person" in preview
+    edited = checked(owner.post("/data/new/edit", **fields))
+    assert "grade: 1, 2, 3" in edited
+    rows = b"id,age,sex,grade,weight\n7,40,female,2,60\n8,41,male,1,\n"
+    made = owner.post("/data/new", files={"file": ("rows.csv", rows)}, **fields)
+    assert made.headers["location"] == "/data/console%20data/books/new"
+    checked(owner.get(made.headers["location"]))
+    path = "/data/console%20data/books/new"
+    asked = checked(owner.post(path, adjacency="replace", epsilon="1", delta="0"))
+    assert "number of records becomes public" in asked
+    assert server.curator.budget("console data") == ()
+    done = owner.post(path, adjacency="replace", epsilon="1", delta="0", confirmed="yes")
+    assert done.headers["location"] == "/data/console%20data"
+    assert len(server.curator.budget("console data")) == 1
+    page = checked(owner.post("/tokens", label="Ada", role="analyst", of="console data"))
+    found = re.search(r'id="new-token">(privod_analyst_[\w-]+)<', page)
+    assert found is not None
+    assert found.group(1) not in owner.get("/tokens").text
+    with server.browser(found.group(1)) as ada:
+        assert "console data" in ada.get("/").text
+        assert "patients" not in ada.get("/").text
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"columns": ""}, "columns must not be empty"),
+        ({"columns": "age"}, "must have a name and a colon"),
+        ({"columns": "age: low to high"}, "must have a range of numbers"),
+        ({"columns": "age: 5 to 1"}, "must have low &lt; high"),
+        ({"max_rows_per_person": "few"}, "must be a whole number"),
+        ({"name": " "}, "name must not be empty"),
+    ],
+)
+def test_a_wrong_domain_shows_the_form_again(
+    owner: Browser, changed: dict[str, str], said: str
+) -> None:
+    fields = {"name": "x", "columns": LINES, "person": "", "max_rows_per_person": "1"} | changed
+    for path in ("/data/new/preview", "/data/new"):
+        response = owner.post(path, **fields)
+        assert response.status_code == 422
+        assert said in checked(response)
+
+
+def test_registering_without_a_file_or_with_a_bad_one_keeps_what_was_typed(owner: Browser) -> None:
+    fields = {"name": "x", "columns": LINES, "person": "", "max_rows_per_person": "1"}
+    assert "No file was sent" in checked(owner.post("/data/new", **fields))
+    bad = owner.post("/data/new", files={"file": ("rows.xlsx", b"PK")}, **fields)
+    assert bad.status_code == 422
+    assert "must be .csv or .parquet" in checked(bad)
+    assert "grade: 1, 2, 3" in bad.text
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"adjacency": "other", "other": "{"},
+        {"adjacency": "other", "other": "[]"},
+        {"adjacency": "other", "other": '{"name": "sideways"}'},
+        {"adjacency": "nonsense"},
+        {"adjacency": "add-remove", "epsilon": "none"},
+        {"adjacency": "add-remove", "epsilon": "0"},
+    ],
+)
+def test_a_wrong_book_shows_the_form_again(owner: Browser, fields: dict[str, str]) -> None:
+    response = owner.post("/data/patients/books/new", **{"epsilon": "1", "delta": "0", **fields})
+    assert response.status_code == 422
+    assert 'role="alert"' in checked(response)
+
+
+def test_an_empty_curator_says_what_to_do(tmp_path: Path) -> None:
+    with running(tmp_path) as server:
+        server.curator.register("bare", {"x": [1.0]}, Domain((Numeric("x", 0, 1),)))
+        with server.browser(server.token("analyst", "bare")) as browser:
+            assert "no book yet" in checked(browser.get("/"))
+            assert "Nothing has been asked yet" in checked(browser.get("/data/bare"))
+            assert "No book is open" in checked(browser.get("/data/bare/ask"))
+            assert "No book is open" in checked(browser.get("/data/bare/ask/histogram-1"))
+
+
+def test_a_long_and_strange_name_fits_everywhere(tmp_path: Path) -> None:
+    name = "ünïcode & <b>bold</b> ? # % \" ' " + "long" * 40
+    domain = Domain((Numeric("a column " + "of words " * 20, 0, 1), Categorical("ö;", ("ä,", "<"))))
+    rows: dict[str, list[float]] = {column.name: [] for column in domain.columns}
+    with running(tmp_path) as server:
+        server.curator.register(name, rows, domain)
+        with server.browser(server.token("owner")) as owner:
+            listed = checked(owner.get("/"))
+            link = next(
+                href for href in re.findall(r'href="(/data/[^"]+)"', listed) if "%26" in href
+            )
+            page = owner.get(link)
+            assert page.status_code == 200
+            assert "<b>bold</b>" not in checked(page)
+            opened = owner.post(f"{link}/books/new", adjacency="add-remove", epsilon="1", delta="")
+            assert opened.headers["location"] == link
+        with server.browser(server.token("analyst", name)) as analyst:
+            fields = {"columns": "ö;", "epsilon": "0.5"}
+            asked = analyst.post(f"{link}/ask/histogram-1", **fields)
+            assert asked.status_code == 303
+            assert analyst.get(asked.headers["location"]).status_code == 200
+            assert analyst.get(asked.headers["location"] + ".svg").status_code == 200
+
+
+def test_an_unknown_page_is_a_page_too(analyst: Browser) -> None:
+    for path in ("/nowhere", "/static/nothing.css", "/jobs/unknown", "/data/none/answers/x.svg"):
+        response = analyst.get(path)
+        assert response.status_code == 404
+        assert "Not found" in checked(response)
+
+
+def test_static_files_are_kept_by_browsers_and_pages_are_not(analyst: Browser) -> None:
+    assert "immutable" in analyst.get("/static/console.css").headers["cache-control"]
+    assert analyst.get("/").headers["cache-control"] == "no-store"
+    assert analyst.get("/robots.txt").text.endswith("Disallow: /\n")
+
+
+def test_a_damaged_book_is_told(owner: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    from privod.errors import BookDamaged
+
+    def damaged(_: Curator) -> None:
+        raise BookDamaged("Entry 3 was changed.")
+
+    assert "The book is intact" in checked(owner.post("/verify"))
+    monkeypatch.setattr(Curator, "verify", damaged)
+    assert "Entry 3 was changed." in checked(owner.post("/verify"))
+
+
+def test_lines_become_columns() -> None:
+    domain = domain_from_lines(LINES, " id ", "2")
+    assert domain.columns == (
+        Numeric("age", 0, 120),
+        Categorical("sex", ("female", "male"), "male"),
+        Categorical("grade", (1, 2, 3)),
+        Numeric("weight", 1.5, 300, 70),
+    )
+    assert (domain.person, domain.max_rows_per_person) == ("id", 2)
+    with pytest.raises(InvalidParameter):
+        domain_from_lines("a: 1 to 2\na: 1 to 2", "", "")
+
+
+def test_a_token_made_at_the_curator_works_at_the_server(server: Running) -> None:
+    with server.api(create_token(server.curator, "auditor", None, "eve")) as api:
+        assert api.post("/verify").status_code == 200
