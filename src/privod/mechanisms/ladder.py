@@ -40,7 +40,7 @@ class Ladder:
         self._utilities = utilities
         self._scale = scale
         self._multiplicities = multiplicities
-        self._width = max(1, math.floor(STEP * scale))
+        self._width = math.ceil(STEP * scale)
         self._bins = np.zeros(utilities.size, dtype=np.uint8)
         self._bin_below(int(utilities.max()))
 

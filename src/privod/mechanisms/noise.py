@@ -174,11 +174,12 @@ class DiscreteLaplace:
 
 def _laplace(scale: Fraction, n: int, randomness: Randomness) -> NDArray[np.int64]:
     """Draw noise X: G or -1 - G, that is G or its complement, with odds 1 : q [Theorem 3]."""
-    low = _signed_table(scale).draw(n, randomness).astype(np.int64)
+    code = _signed_table(scale).draw(n, randomness)
+    low = code.astype(np.int64)
     if scale > ONE_TABLE_SCALE:  # complement commutes with "xor": low and high digits meet so
         return low ^ (_geometric(scale / DIGIT, n, randomness) << DIGIT_BITS)
     run = _run(scale)
-    past = np.flatnonzero((low == run) | (low == ~run))
+    past = np.flatnonzero((code == run) | (code == ~run))
     if past.size:
         more = _geometric(scale, past.size, randomness)
         low[past] += np.where(low[past] < 0, -more, more)
@@ -187,11 +188,12 @@ def _laplace(scale: Fraction, n: int, randomness: Randomness) -> NDArray[np.int6
 
 def _geometric(scale: Fraction, n: int, randomness: Randomness) -> NDArray[np.int64]:
     """Draw G: a digit and the rest above it, or a run and, past it, a fresh start [Theorem 2]."""
-    low = _unsigned_table(scale).draw(n, randomness).astype(np.int64)
+    code = _unsigned_table(scale).draw(n, randomness)
+    low = code.astype(np.int64)
     if scale > ONE_TABLE_SCALE:
         return low | (_geometric(scale / DIGIT, n, randomness) << DIGIT_BITS)
     run = _run(scale)
-    past = np.flatnonzero(low == run)
+    past = np.flatnonzero(code == run)
     while past.size:
         more = _unsigned_table(scale).draw(past.size, randomness)
         low[past] += more
