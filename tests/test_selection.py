@@ -161,6 +161,7 @@ def test_fractions_are_chosen_like_the_integers_they_stand_for(
     for seed in range(50):
         by_fractions = kind(Fraction(1, 2)).choose(fractions, seeded(seed))
         assert by_fractions == kind(Fraction(3)).choose(integers, seeded(seed))
+        assert by_fractions == kind(Fraction(3)).choose(list(integers), seeded(seed))
 
 
 @pytest.mark.parametrize("kind", [ExponentialMechanism, PermuteAndFlip])

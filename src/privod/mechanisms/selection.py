@@ -15,6 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from numbers import Rational
 from typing import Any
 
 import numpy as np
@@ -231,10 +232,11 @@ def _whole(utilities: Utilities, scale: Fraction) -> tuple[NDArray[np.int64], Fr
 
 def _cleared(utilities: Utilities) -> tuple[NDArray[Any], int]:
     values = list(utilities)
-    if not all(isinstance(value, int | Fraction) for value in values):
+    if not all(isinstance(value, Rational) for value in values):
         raise InvalidData("utilities must be integers or fractions. Round floats beforehand.")
-    unit = math.lcm(*(value.denominator for value in values))
-    return np.array([int(value * unit) for value in values], dtype=object), unit
+    exact = [Fraction(int(value.numerator), int(value.denominator)) for value in values]
+    unit = math.lcm(*(value.denominator for value in exact))
+    return np.array([int(value * unit) for value in exact], dtype=object), unit
 
 
 def _checked(multiplicities: NDArray[Any], values: NDArray[np.int64]) -> NDArray[np.int64]:
