@@ -35,7 +35,7 @@ def direct(allowed: set[Choices], worth: Mapping[Choices, int], scale: float) ->
 
 
 def uniform(
-    space: ContextSpace, allowed: set[Choices], worth: Mapping[Choices, int], scale: float, n: int
+    allowed: set[Choices], worth: Mapping[Choices, int], scale: float, n: int
 ) -> Distribution:
     """Given that enough draws match, each of n matching draws is any allowed context."""
     runs = list(product(sorted(allowed), repeat=n))

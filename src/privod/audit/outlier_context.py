@@ -1,6 +1,8 @@
-"""The outlier context's hardest pairs: a record that tips the balance between two groups."""
+"""The outlier context's hardest pairs: a record that tips the balance between two contexts."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from privod.audit.game import Game, Reading
 from privod.data import Categorical, Domain, Numeric, Table
@@ -9,14 +11,7 @@ from privod.queries.outlier_context import OutlierContext
 
 __all__ = ["games", "table_with"]
 
-DOMAIN = Domain(
-    (
-        Categorical("group", ("a", "b")),
-        Categorical("shift", ("day", "night")),
-        Numeric("salary", 0, 100),
-    )
-)
-RECORD = (("group", "a"), ("shift", "day"))
+DOMAIN = Domain((Categorical("group", ("a", "b")), Numeric("salary", 0, 100)))
 
 
 def table_with(others: int) -> Table:
@@ -25,8 +20,7 @@ def table_with(others: int) -> Table:
     By Grubbs' test the record stands out wherever it is looked at, however many others there are.
     """
     salaries = [40 + place for place in range(8)] + [44] * others + [100]
-    groups = ["a"] * 8 + ["b"] * others + ["a"]
-    return Table(DOMAIN, {"group": groups, "shift": ["day"] * len(groups), "salary": salaries})
+    return Table(DOMAIN, {"group": ["a"] * 8 + ["b"] * others + ["a"], "salary": salaries})
 
 
 def _place(value: Context | None) -> float:
@@ -37,17 +31,13 @@ READINGS = (Reading("the context as a number", _place),)
 
 
 def games(kind: type[OutlierContext] = OutlierContext) -> tuple[Game, ...]:
-    """One more or one less in group b, chosen directly and by a search."""
-    direct = kind(record=RECORD, column="salary", value=100, epsilon=1, detector="grubbs")
-    searched = kind(
-        record=RECORD,
-        column="salary",
-        value=100,
-        epsilon=1,
-        detector="grubbs",
-        sampler="bfs",
-        max_visits=3,
+    """One more or one less in group b: as likely as not at first, and for the rarer answer."""
+    direct = kind(
+        record=(("group", "a"),), column="salary", value=100, epsilon=1, detector="grubbs"
     )
-    return tuple(
-        Game(query, table_with(2), table_with(3), READINGS) for query in (direct, searched)
+    searched = replace(direct, sampler="bfs", max_visits=2)
+    return (
+        Game(direct, table_with(0), table_with(1), READINGS),
+        Game(direct, table_with(1), table_with(2), READINGS),
+        Game(searched, table_with(0), table_with(1), READINGS),
     )

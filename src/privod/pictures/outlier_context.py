@@ -94,4 +94,5 @@ def _utilities(axes: Axes, query: OutlierContext, value: Context | None, table: 
         axes.axvline(size, color=WARM, linewidth=2, label="the chosen one")
     axes.set_xlabel("records in a group")
     axes.set_ylabel("groups in which the person stands out")
-    axes.legend()
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend()

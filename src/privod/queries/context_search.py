@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations, islice
+from itertools import combinations, count, islice
 from typing import Literal
 
 import numpy as np
@@ -26,6 +26,8 @@ __all__ = ["Landscape", "Sampler", "candidates", "choose_by_number"]
 Sampler = Literal["auto", "direct", "uniform", "random-walk", "dfs", "bfs"]
 
 BATCH = 256  # contexts judged at a time
+FEW_CONTEXTS = 1 << 12  # of which every one is probed for a first match
+MANY_TIMES = 64  # so many even draws miss one of the contexts with probability e**-64
 BLOCK = 1 << 20  # utilities counted at a time, so that memory stays flat
 
 
@@ -117,28 +119,33 @@ def candidates(
 def public_order(space: ContextSpace, start: Choices) -> Iterator[Choices]:
     """Where to look for a first match: the start, everyone, fewer and fewer, then anywhere.
 
-    The same for whatever rows. Contexts may come twice.
+    The same for whatever rows. Anywhere is every context, where these are few; else contexts picked
+    by a fixed hash, without an end. Contexts may come twice.
     """
     yield start
-    places = range(len(space.free_bits))
+    everyone = space.everyone
+    places = range(len(everyone))
     for n_narrow in places:
         for narrow in combinations(places, n_narrow):
-            yield tuple(1 if at in narrow else space.everyone[at] for at in places)
+            yield tuple(1 if at in narrow else everyone[at] for at in places)
     yield space.own_cell
-    number = 0
-    while True:
-        draw = hashlib.shake_256(b"privod contexts %d" % number).digest(8 * len(places))
-        words = [int.from_bytes(draw[8 * at : 8 * at + 8], "little") for at in places]
-        yield tuple(word & every | 1 for word, every in zip(words, space.everyone, strict=True))
-        number += 1
+    if space.n_contexts <= FEW_CONTEXTS:
+        yield from map(space.numbered, range(space.n_contexts))
+        return
+    for number in count():
+        draw = hashlib.shake_256(b"privod contexts %d" % number).digest(BATCH * len(places) * 8)
+        words = np.frombuffer(draw, dtype="<i8").reshape(BATCH, len(places))
+        yield from map(tuple, (words & np.array(everyone) | 1).tolist())
 
 
 def first_match(landscape: Landscape, start: Choices, most_probes: int) -> Choices | None:
     """The first match in the public order; None if there is none among so many."""
     probes = islice(public_order(landscape.view.space, start), most_probes)
-    while batch := list(islice(probes, BATCH)):
+    size = 1
+    while batch := list(islice(probes, size)):
         if found := landscape.matching(batch):
             return found[0]
+        size = min(4 * size, BATCH)
     return None
 
 
@@ -149,11 +156,11 @@ def uniform(
     space = landscape.view.space
     found: list[Choices] = []
     n_free = sum(space.free_bits)
-    for _ in track(range(0, most_probes, BATCH), "drawing contexts"):
-        batch = [space.numbered(randomness.bits(n_free)) for _ in range(BATCH)]
+    left = min(most_probes, max(n, MANY_TIMES * space.n_contexts))
+    while left and len(found) < n:
+        batch = [space.numbered(randomness.bits(n_free)) for _ in range(min(n, left, BATCH))]
         found += landscape.matching(batch)
-        if len(found) >= n:
-            break
+        left -= len(batch)
     return list(dict.fromkeys(found[:n]))
 
 
