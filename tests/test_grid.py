@@ -171,6 +171,8 @@ def test_centers_and_offsets_are_in_the_columns_own_units() -> None:
     np.testing.assert_allclose(grid.centers_of(cells), [[11, 0.1], [19, 0.5]])
     assert grid.off_center(grid.centers_of(cells)).max() < 1e-12
     np.testing.assert_allclose(grid.off_center(np.array([[12.0, 0.2]])), [0.2])
+    outside = np.array([[5.0, 0.5], [15.0, 0.5], [25.0, 3.0], [1e308, -1e308]])
+    np.testing.assert_allclose(grid.overshoot(outside), [0.5, 0, 2.5, 2e6])
 
 
 def test_baselines_are_the_distances_to_the_nearest_records() -> None:

@@ -39,6 +39,7 @@ Ints = NDArray[np.int64]
 Cells = NDArray[np.int32]
 
 MOST_CELLS_PER_AXIS = 1_000_000
+FARTHEST = 1e6  # range lengths outside a range past which farther makes no difference
 ROWS_PER_CHUNK = 8192  # small enough to share scoring work evenly between threads
 ROWS_WORTH_A_THREAD = 200_000
 
@@ -175,6 +176,14 @@ class Grid:
         place = np.clip((points - self._lows) * self._scales, 0.0, edge)
         offsets = np.abs(place - (self.cells_of(points) + 0.5))
         return np.asarray(offsets.sum(axis=1) / edge, dtype=np.float64)
+
+    def overshoot(self, points: Floats) -> Floats:
+        """How far each point lies outside the ranges, L1, in lengths of the ranges, up to a cap."""
+        widths = np.array([column.high - column.low for column in self.columns])
+        with np.errstate(over="ignore"):
+            beyond = np.maximum(self._lows - points, points - (self._lows + widths)) / widths
+        total = np.clip(beyond, 0.0, FARTHEST).sum(axis=1)
+        return np.asarray(total, dtype=np.float64)
 
     def distances(self, point: Floats, cells: Cells) -> Floats:
         """L1 distance of one point to the center of each cell, in cells, added axis by axis."""

@@ -1,8 +1,8 @@
 """Buy column ranges with budget, for those who cannot declare them.
 
 Declared ranges may be as wide as one likes; this question finds where in them the records are.
-First the sizes: of all magnitudes 2^e .. 2^(e+1), the one with most records by blurred counts sets
-the scale. Then zooms: the range is cut into equal bins, blurred counts less a public penalty are
+First the sizes: of all magnitudes, the three octaves in a row with most records by blurred counts
+set the scale. Then zooms: the range is cut into equal bins, blurred counts less a public penalty are
 added up, and the stretch with the largest sum is kept, with a margin. Every look is a blurred
 histogram, every choice post-processing; proof and error in docs/proofs/bounds.md.
 """
@@ -27,9 +27,12 @@ __all__ = ["PrivateBounds"]
 Floats = NDArray[np.float64]
 
 BINS_CHANGED = {AddRemove(): 1, Replace(): 2}  # per column and look
-OCTAVES = 128  # magnitudes looked at, from the largest declared one down
-BINS = 64
-WIDEN = 8  # the fullest octave of a normal column ends at one or two deviations: reach past them
+OCTAVES = 96  # magnitudes looked at, from the largest declared one down
+ABREAST = (
+    3  # octaves taken together: seven eighths of a uniform column, nine tenths of a normal one
+)
+WIDEN = 2  # the fullest octaves of a normal column end at one to three deviations: reach past them
+BINS = 16  # few, so that each holds enough records to rise above the noise
 PENALTY = 1.5  # noise scales a bin must hold on average to be worth its place
 MARGIN = 0.25  # of the stretch found, added at both ends for the tails too thin to be seen
 
@@ -129,7 +132,9 @@ class PrivateBounds(Query[tuple[Numeric, ...]]):
         exponents = np.frexp(values)[1]  # |x| < 2^exponent
         octaves = np.clip(top - exponents, 0, OCTAVES - 1)
         counts = self.noise.blur(np.bincount(octaves, minlength=OCTAVES), randomness)
-        size = math.ldexp(float(WIDEN), top - int(np.argmax(counts))) if top < 1000 else math.inf
+        together = np.convolve(counts, np.ones(ABREAST, dtype=np.int64))[ABREAST - 1 :]
+        largest = top - int(np.argmax(together))
+        size = math.ldexp(float(WIDEN), largest) if largest < 1000 else math.inf
         return max(declared.low, -size), min(declared.high, size)
 
     def _zoom(

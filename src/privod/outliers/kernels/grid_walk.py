@@ -117,7 +117,7 @@ def _list_shell(
     return found
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def _sink(distance: Floats, ids: Ints, steps: Ints, start: int, size: int) -> None:
     """Let the entry at `start` sink to its place in a heap ordered by (distance, index)."""
     moved_distance = distance[start]

@@ -1,0 +1,21 @@
+"""Private detectors in the shape that scikit-learn's and PyOD's users know.
+
+They keep the releases and nothing else of the data. `privod.estimators.pyod` is imported on its
+own, since it needs PyOD.
+"""
+
+from __future__ import annotations
+
+from privod.errors import Unavailable
+
+try:
+    from privod.estimators.grid_knn import GridKnnDetector
+    from privod.estimators.marginals import MarginalDetector
+except ImportError as problem:
+    if problem.name is None or not problem.name.startswith("sklearn"):
+        raise
+    raise Unavailable(
+        "Estimators are built on scikit-learn, which is not installed. Install privod[sklearn]."
+    ) from None
+
+__all__ = ["GridKnnDetector", "MarginalDetector"]

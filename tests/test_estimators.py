@@ -1,0 +1,336 @@
+"""The estimators: scikit-learn's own checks, PyOD's contract, and nothing of the rows stays."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+import warnings
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.typing import NDArray
+from pyod.models.feature_bagging import FeatureBagging
+from pyod.utils.data import generate_data
+from pyod.utils.utility import standardizer
+from scipy.stats import rankdata
+from sklearn.base import clone
+from sklearn.inspection import DecisionBoundaryDisplay
+from sklearn.metrics import make_scorer, roc_auc_score
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils import estimator_checks
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from privod.data import Domain, Numeric, Table
+from privod.errors import InvalidParameter
+from privod.estimators import GridKnnDetector, MarginalDetector
+from privod.estimators.pyod import PrivateHBOS, PrivateKNN
+from privod.mechanisms import secure
+from privod.privacy import Loss
+from privod.queries.grid_knn import GridKnn
+from privod.queries.noisy_grid import NoisyGrid
+
+Floats = NDArray[np.float64]
+
+DETECTORS = [GridKnnDetector(), MarginalDetector()]
+both = pytest.mark.parametrize("kind", [GridKnnDetector, MarginalDetector])
+both_faces = pytest.mark.parametrize("face", [PrivateKNN, PrivateHBOS])
+
+
+def cloud(n: int, n_columns: int = 2, seed: int = 0) -> Floats:
+    return np.random.default_rng(seed).normal(size=(n, n_columns))
+
+
+@parametrize_with_checks(DETECTORS)  # type: ignore[untyped-decorator]
+def test_scikit_learns_checks_pass_unmodified(estimator: Any, check: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check(estimator)
+
+
+@pytest.mark.parametrize("estimator", DETECTORS, ids=lambda estimator: type(estimator).__name__)
+@pytest.mark.parametrize(
+    "check",
+    [
+        "check_dataframe_column_names_consistency",
+        "check_param_validation",
+        "check_inplace_ensure_writeable",
+        "check_readonly_memmap_input",
+        "check_do_not_raise_errors_in_init_or_set_params",
+    ],
+)
+def test_scikit_learns_further_checks_pass(estimator: Any, check: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        getattr(estimator_checks, check)(type(estimator).__name__, clone(estimator))
+
+
+@both
+def test_far_rows_are_flagged_and_near_ones_are_not(kind: Any) -> None:
+    detector = kind(epsilon=2, expected_records=2000).fit(cloud(2000))
+    fresh = cloud(500, seed=1)
+    assert (detector.predict(fresh) == 1).mean() > 0.7
+    assert detector.predict([[9.0, 9.0], [-8.0, 7.0]]).tolist() == [-1, -1]
+    assert (
+        detector.decision_function([[9.0, 9.0]]) < detector.decision_function([[0.0, 0.0]])
+    ).all()
+
+
+@both
+def test_the_loss_is_exactly_epsilon_with_ranges_bought_or_declared(kind: Any) -> None:
+    bought = kind(epsilon=0.3).fit(cloud(100))
+    assert bought.guarantee_.loss == Loss(Fraction(3, 10))
+    assert bought.bounds_release_.guarantee.loss == Loss(Fraction(3, 40))
+    declared = kind(epsilon=0.3, bounds=(-5, 5)).fit(cloud(100))
+    assert declared.guarantee_.loss == Loss(Fraction(3, 10))
+    assert declared.bounds_release_ is None
+    replaced = kind(epsilon=0.3, adjacency="replace").fit(cloud(100))
+    assert replaced.guarantee_.loss == Loss(Fraction(3, 10))
+    assert replaced.guarantee_.adjacency.name == "replace"
+
+
+@both
+def test_declared_ranges_are_used_as_given(kind: Any) -> None:
+    ranges = ([-1, -2], [3, 4])
+    detector = kind(bounds=ranges).fit(cloud(50))
+    columns = detector._geometry.columns
+    assert [(column.low, column.high) for column in columns] == [(-1, 3), (-2, 4)]
+
+
+@both
+@pytest.mark.parametrize("bounds", [5, (1,), ([0, 0], [1, 1, 1]), "low", ([0, 1], [1, 0])])
+def test_wrong_ranges_are_refused_when_fitting(kind: Any, bounds: Any) -> None:
+    with pytest.raises(ValueError, match=r"bounds|range"):
+        kind(bounds=bounds).fit(cloud(20))
+
+
+@both
+def test_nothing_of_the_rows_stays_in_a_pickle(kind: Any) -> None:
+    rows = cloud(300, 4)
+    detector = kind(epsilon=1).fit(rows)
+    joblib.dump(detector, file := io.BytesIO())
+    for content in (pickle.dumps(detector), file.getvalue()):
+        _contains_no_row(content, rows)
+    assert set(vars(detector)) - set(detector.get_params()) == {
+        "release_",
+        "bounds_release_",
+        "guarantee_",
+        "offset_",
+        "n_features_in_",
+    }
+
+
+def _contains_no_row(content: bytes, rows: Floats) -> None:
+    for kind in ("<f8", ">f8", "<f4"):
+        for row in rows.astype(kind):
+            assert row.tobytes() not in content
+            for value in row:
+                assert value.tobytes() not in content
+
+
+def test_the_saved_grid_holds_no_row(tmp_path: Path) -> None:
+    rows = cloud(200)
+    detector = GridKnnDetector().fit(rows)
+    detector.release_.value.save(tmp_path / "grid.privod")
+    _contains_no_row((tmp_path / "grid.privod").read_bytes(), rows)
+    assert NoisyGrid.load(tmp_path / "grid.privod") == detector.release_.value
+
+
+@both
+def test_a_random_state_repeats_and_marks_and_nothing_else_does(kind: Any) -> None:
+    rows = cloud(100)
+    first, second = (kind(random_state=3).fit(rows) for _ in range(2))
+    assert first.release_.value == second.release_.value
+    assert first.release_.seeded
+    assert first.release_.value.seeded
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        private = kind().fit(rows)
+    assert not private.release_.seeded
+    assert not private.bounds_release_.seeded
+    assert kind().fit(rows).release_.value != private.release_.value
+
+
+@both
+def test_batches_add_up_at_their_own_epsilon(kind: Any) -> None:
+    detector = kind(epsilon=1, bounds=(-4, 4), expected_records=3000)
+    detector.partial_fit(cloud(1500))
+    first = detector.release_.value
+    detector.set_params(epsilon=2.5).partial_fit(cloud(1500, seed=1))
+    assert detector.guarantee_.loss == Loss(Fraction(5, 2))
+    both_counts, one_count = (value.counts.sum() for value in (detector.release_.value, first))
+    assert both_counts > 1.8 * one_count
+    assert detector.release_.value.counts.shape == first.counts.shape
+    with pytest.raises(ValueError, match="features"):
+        detector.partial_fit(cloud(10, 3))
+
+
+@both
+def test_another_share_is_flagged_without_another_look(kind: Any) -> None:
+    detector = kind(epsilon=5, expected_records=3000).fit(cloud(3000))
+    release = detector.release_
+    fresh = cloud(2000, seed=1)
+    few = (detector.retarget(0.02).predict(fresh) == -1).mean()
+    many = (detector.retarget(0.3).predict(fresh) == -1).mean()
+    assert few < 0.1 < many < 0.5
+    assert detector.release_ is release
+    with pytest.raises(ValueError, match="target_fraction"):
+        detector.retarget(2.0)
+
+
+@both
+def test_frames_pipelines_and_searches_take_it(kind: Any) -> None:
+    frame = pd.DataFrame(cloud(200), columns=["age", "dose"])
+    detector = kind().fit(frame)
+    assert [column.name for column in detector._geometry.columns] == ["age", "dose"]
+    assert detector.predict(frame).shape == (200,)
+    with pytest.raises(ValueError, match="feature names"):
+        detector.predict(frame.rename(columns={"age": "height"}))
+    assert kind().fit(pl.from_pandas(frame)).predict(pl.from_pandas(frame)).shape == (200,)
+
+    rng = np.random.default_rng(2)
+    corners = rng.uniform(6, 9, (20, 2)) * rng.choice([-1, 1], (20, 2))
+    rows = np.vstack([cloud(300), corners])
+    labels = np.r_[np.ones(300), -np.ones(20)]
+    pipeline = make_pipeline(FunctionTransformer(np.arcsinh), kind(epsilon=5))
+    assert pipeline.fit(rows).predict(rows).shape == (320,)
+    scorer = make_scorer(roc_auc_score, response_method="decision_function")
+    order = np.random.default_rng(0).permutation(320)
+    scores = cross_val_score(kind(epsilon=5), rows[order], labels[order], scoring=scorer, cv=3)
+    assert scores.mean() > 0.9
+    search = GridSearchCV(kind(epsilon=5), {"expected_records": [100, 1000]}, scoring=scorer, cv=2)
+    assert search.fit(rows[order], labels[order]).best_score_ > 0.8
+
+
+@both
+def test_the_decision_boundary_can_be_drawn(kind: Any) -> None:
+    detector = kind().fit(cloud(100))
+    display = DecisionBoundaryDisplay.from_estimator(
+        detector, cloud(100), response_method="decision_function", grid_resolution=10
+    )
+    assert display.response.shape == (10, 10)
+
+
+@pytest.mark.parametrize("score_by", ["graded", "basic", "weighted"])
+@pytest.mark.parametrize("drop_below", [None, 3])
+def test_every_score_flags_the_far(score_by: Any, drop_below: int | None) -> None:
+    detector = GridKnnDetector(
+        epsilon=2, bounds=(-8, 8), score_by=score_by, drop_below=drop_below, n_neighbors=10
+    ).fit(cloud(3000))
+    assert detector.predict([[7.5, 7.5]]).tolist() == [-1]
+    assert (detector.predict(cloud(300, seed=1)) == 1).mean() > 0.6
+
+
+def test_a_released_grid_makes_a_fitted_detector() -> None:
+    domain = Domain((Numeric("age", -5, 5), Numeric("dose", -5, 5)))
+    rows = cloud(2000)
+    table = Table(domain, {"age": rows[:, 0], "dose": rows[:, 1]})
+    release = GridKnn(columns=("age", "dose"), epsilon=1).answer(table, secure())
+    detector = GridKnnDetector.from_release(release, target_fraction=0.05)
+    frame = pd.DataFrame([[0.3, 0.3], [4.9, -4.9]], columns=["age", "dose"])
+    assert detector.predict(frame).tolist() == [1, -1]
+    assert detector.guarantee_ == release.guarantee
+
+
+# PyOD: the generic contract of its own test files, for both faces
+
+
+@pytest.fixture(scope="module", params=[PrivateKNN, PrivateHBOS])
+def fitted(request: pytest.FixtureRequest) -> tuple[Any, Any, Any, Any, Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        data = generate_data(n_train=200, n_test=100, contamination=0.1, random_state=42)
+    rows, asked, labels, asked_labels = data
+    return request.param(epsilon=10, random_state=1).fit(rows), rows, asked, labels, asked_labels
+
+
+def test_pyod_finds_its_attributes_and_scores(fitted: Any) -> None:
+    face, rows, asked, labels, asked_labels = fitted
+    assert face.decision_scores_.shape == labels.shape == (len(rows),)
+    assert set(face.labels_.tolist()) <= {0, 1}
+    assert np.isfinite([face.threshold_, face._mu, face._sigma]).all()
+    assert roc_auc_score(labels, face.decision_scores_) >= 0.8
+    assert roc_auc_score(asked_labels, face.decision_function(asked)) >= 0.8
+    np.testing.assert_allclose(face.decision_function(rows), face.decision_scores_)
+    assert face.predict(asked).shape == asked_labels.shape
+    assert (face.predict(asked) == (face.decision_function(asked) > face.threshold_)).all()
+
+
+@pytest.mark.parametrize("method", ["linear", "unify"])
+def test_pyod_gets_probabilities_and_confidence(fitted: Any, method: str) -> None:
+    face, _, asked, _, _ = fitted
+    probability, confidence = face.predict_proba(asked, method=method, return_confidence=True)
+    for found in (probability, confidence, face.predict(asked, return_confidence=True)[1]):
+        assert found.min() >= 0
+        assert found.max() <= 1
+    with pytest.raises(ValueError, match="something"):
+        face.predict_proba(asked, method="something")
+
+
+def test_pyod_gets_rejections_ranks_and_scores(fitted: Any) -> None:
+    face, rows, asked, _, asked_labels = fitted
+    assert set(np.unique(face.predict_with_rejection(asked, c_r=0.1))) <= {-2, 0, 1}
+    _, stats = face.predict_with_rejection(asked, return_stats=True, c_r=0.1)
+    assert 0 <= stats[0] <= 1
+    for normalized, most in ((False, len(rows) + 1), (True, 1.01)):
+        ranks = face._predict_rank(asked, normalized=normalized)
+        scores = face.decision_function(asked)
+        np.testing.assert_allclose(rankdata(ranks), rankdata(scores), atol=3)
+        assert (ranks > -0.1).all()
+        assert (ranks < most).all()
+    again = clone(face)
+    assert again.get_params() == face.get_params()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert again.fit_predict(rows).shape == (200,)
+        for scoring in ("roc_auc_score", "prc_n_score"):
+            assert 0 <= again.fit_predict_score(asked, asked_labels, scoring=scoring) <= 1
+        with pytest.raises(NotImplementedError):
+            again.fit_predict_score(asked, asked_labels, scoring="something")
+
+
+def test_a_pickled_face_leaves_the_scores_of_the_rows_behind(fitted: Any) -> None:
+    face, rows, asked, _, _ = fitted
+    content = pickle.dumps(face)
+    _contains_no_row(content, rows)
+    scores = np.array(face.decision_scores_)
+    assert scores.tobytes() not in content
+    assert sum(score.tobytes() in content for score in scores) <= 2  # an extreme cell's, by chance
+    for other in (pickle.loads(content), copy.deepcopy(face)):  # noqa: S301 - our own bytes
+        assert other.predict(asked).tolist() == face.predict(asked).tolist()
+        assert len(other.decision_scores_) != len(rows)
+        assert other.predict_proba(asked).shape == (100, 2)
+
+
+@both_faces
+def test_pyods_ensembles_take_it(face: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        rows, asked, _, asked_labels = generate_data(
+            n_train=300, n_test=100, n_features=4, contamination=0.1, random_state=1
+        )
+        bagging = FeatureBagging(face(epsilon=20), n_estimators=3, random_state=1)
+        bagging.fit(rows)
+        assert roc_auc_score(asked_labels, bagging.decision_function(asked)) > 0.8
+        members = [face(epsilon=20, random_state=seed).fit(rows) for seed in range(3)]
+        scores = np.column_stack([member.decision_function(asked) for member in members])
+        train = np.column_stack([member.decision_scores_ for member in members])
+        _, scores = standardizer(train, scores)
+        for combined in (scores.mean(axis=1), scores.max(axis=1)):
+            assert roc_auc_score(asked_labels, combined) > 0.8
+
+
+@both_faces
+def test_a_thresholder_that_would_look_at_rows_is_refused(face: Any) -> None:
+    detector = face()
+    detector.contamination = object()
+    with pytest.raises(InvalidParameter, match="contamination must be a number"):
+        detector.fit(cloud(20))
