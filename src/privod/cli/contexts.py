@@ -1,0 +1,64 @@
+"""For the owner alone: the contexts in which a record of a file stands out, exactly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from privod.cli.app import AsJson, app
+from privod.cli.output import emit, progress_bars, table, words
+from privod.cli.owner import _read_json
+from privod.errors import InvalidParameter
+
+__all__ = ["contexts"]
+
+
+@app.command()
+def contexts(
+    file: Annotated[Path, typer.Argument(help="A .csv or .parquet file.")],
+    domain: Annotated[Path, typer.Option(help="A JSON file that declares the domain.")],
+    record: Annotated[
+        list[str], typer.Option(help="An attribute and the record's value, as job=Lawyer; repeat.")
+    ],
+    column: Annotated[str, typer.Option(help="The numeric column in which it may stand out.")],
+    value: Annotated[float, typer.Option(help="The record's value in that column.")],
+    detector: Annotated[
+        str, typer.Option(help="lof, grubbs or histogram, with parameters in brackets.")
+    ] = "lof",
+    largest: Annotated[int, typer.Option(help="How many of the largest contexts to list.")] = 5,
+    as_json: AsJson = False,
+) -> None:
+    """NOT PRIVATE, for the owner alone: in which contexts does a record of a file stand out?"""
+    from privod.data import Categorical, Domain
+    from privod.data.sources import read
+    from privod.outliers.detectors import detector as detector_of
+    from privod.outliers.local_contexts import matching_contexts
+
+    declared = Domain.from_json(_read_json(domain))
+    attributes: dict[str, str | int] = {}
+    for pair in record:
+        name, equals, text = pair.partition("=")
+        if not equals:
+            raise InvalidParameter("record", "must be pairs", pair, "Write --record job=Lawyer.")
+        attribute = declared[name]
+        spelled = (
+            {str(one): one for one in attribute.values}
+            if isinstance(attribute, Categorical)
+            else {}
+        )
+        attributes[name] = spelled.get(text, text)
+    with progress_bars(as_json):
+        found = matching_contexts(
+            read(file, declared), attributes, column, value, detector_of(detector), largest
+        )
+    sizes = [[f"{low} to {high - 1}", str(n)] for low, high, n in found.by_size]
+    rows = [[str(size), context.in_words(), context.as_sql()] for context, size in found.largest]
+    emit(
+        found.to_json(),
+        as_json,
+        words(found.sentence(), "bold"),
+        table("The largest", ["records", "context", "SQL"], rows),
+        table("All, by size", ["records", "contexts"], sizes),
+    )
