@@ -43,7 +43,8 @@ __all__ = [
     "VisitorShape",
 ]
 
-Plain = dict[str, JsonValue]
+Plain = dict[str, Any]  # made by our own `to_json`, so not looked at again
+Given = dict[str, JsonValue]
 Short = Annotated[str, Field(min_length=1, max_length=200)]
 Written = Annotated[str, Field(min_length=1, max_length=100, description="Such as 0.5 or 1/3.")]
 LONGEST_WAIT = 60.0
@@ -124,7 +125,7 @@ class DataSetShape(Shape):
 class BookForm(Form):
     """A book to be opened."""
 
-    adjacency: Plain = Field(examples=[{"name": "add-remove"}])
+    adjacency: Given = Field(examples=[{"name": "add-remove"}])
     epsilon: Written
     delta: Written = "0"
     confirmed: bool = False
@@ -159,7 +160,7 @@ class BookShape(Shape):
 class PriceForm(Form):
     """A question to be priced."""
 
-    query: Plain = Field(examples=[{"name": "histogram-1", "columns": ["age"], "epsilon": "0.5"}])
+    query: Given = Field(examples=[{"name": "histogram-1", "columns": ["age"], "epsilon": "0.5"}])
 
 
 class AskForm(PriceForm):

@@ -1,0 +1,267 @@
+"""A curator elsewhere answers in the same words as a local one."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+import privod
+from privod.client import Client, connect
+from privod.curator import Curator
+from privod.data import Domain, Numeric
+from privod.errors import (
+    AlreadyExists,
+    BudgetExceeded,
+    InvalidParameter,
+    LimitReached,
+    NeedsConfirmation,
+    NotAllowed,
+    NotFound,
+    Unavailable,
+)
+from privod.privacy import AddRemove, InCrowd, Loss, Replace
+from privod.progress import listening, report
+from privod.queries.histogram import Histogram
+from privod.server.limits import Limits, Rate
+from tests.running_server import GENEROUS, Running, running
+
+QUESTION = Histogram(columns=("age",), epsilon="0.5")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with running(tmp_path_factory.mktemp("client")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def analyst(server: Running) -> Iterator[Client]:
+    with connect(server.url, server.token("analyst")) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def owner(server: Running) -> Iterator[Client]:
+    with connect(server.url, server.token("owner")) as client:
+        yield client
+
+
+def test_price_ask_and_budget_are_those_of_the_local_curator(
+    server: Running, analyst: Client
+) -> None:
+    local = server.curator
+    assert analyst.price(QUESTION, "patients") == local.price(QUESTION, "patients")
+    answer = analyst.ask(QUESTION, of="patients")
+    assert not answer.stored
+    assert answer.charges[0].loss == Loss("0.5")
+    again = analyst.ask(QUESTION, of="patients")
+    assert again.stored
+    assert again.release == answer.release == local.release("patients", QUESTION)
+    assert analyst.price(QUESTION, "patients") == local.price(QUESTION, "patients")
+    here, there = local.budget("patients"), analyst.budget("patients")
+    assert [(book.adjacency, book.budget, book.spent, book.left) for book in there] == [
+        (book.adjacency, book.budget, book.spent, book.left) for book in here
+    ]
+    assert [book.tightest for book in there] == [book.tightest for book in here]
+
+
+def test_everything_that_is_read_is_what_the_local_curator_reads(
+    server: Running, analyst: Client, owner: Client
+) -> None:
+    analyst.ask(QUESTION, of="patients")
+    local = server.curator
+    assert analyst.datasets() == local.datasets()
+    assert analyst.dataset("patients") == local.dataset("patients")
+    assert analyst.releases("patients") == local.releases("patients")
+    assert analyst.release("patients", QUESTION) == local.release("patients", QUESTION)
+    assert owner.verify() == local.verify()
+    here, there = local.history("patients"), analyst.history("patients")
+    assert [entry.hash for entry in there] == [entry.hash for entry in here]
+    assert [entry.loss for entry in there] == [entry.loss for entry in here]
+    assert analyst.history() == there
+
+
+@pytest.mark.parametrize("name", ["from afar", "a/b", "50% ü", "%2F"])
+def test_an_owner_registers_and_opens_books_from_afar(
+    server: Running, owner: Client, analyst: Client, name: str
+) -> None:
+    domain = Domain((Numeric("x", 0, 1),))
+    made = owner.register(name, {"x": [0.1, 0.2], "secret": ["a", "b"]}, domain)
+    assert made == server.curator.dataset(name)
+    with pytest.raises(NeedsConfirmation, match="number of records becomes public"):
+        owner.open_book(name, Replace(), Loss(1))
+    book = owner.open_book(name, Replace(), Loss(1), confirmed=True)
+    assert book == server.curator.budget(name)[0]
+    crowd = owner.open_book(name, InCrowd(1.0, ("x",), 3), Loss(1, "1e-6"), confirmed=True)
+    assert crowd.budget == Loss(1, "1e-6")
+    with pytest.raises(AlreadyExists):
+        owner.register(name, {"x": [0.1]}, domain)
+    answer = analyst.ask(Histogram(columns=("x",), epsilon="0.5"), of=name)
+    assert answer.release.query.name == "histogram-1"
+
+
+def test_errors_come_back_as_the_exceptions_they_were(analyst: Client) -> None:
+    with pytest.raises(BudgetExceeded):
+        analyst.ask(Histogram(columns=("age",), epsilon=5000), of="patients")
+    with pytest.raises(NotFound):
+        analyst.budget("nothing")
+    with pytest.raises(NotFound):
+        analyst.release("patients", Histogram(columns=("age",), epsilon="0.123"))
+    with pytest.raises(InvalidParameter) as wrong:
+        analyst.ask(Histogram(columns=("height",), epsilon=1), of="patients")
+    assert wrong.value.parameter == "columns"
+    assert "must be columns of the data, got 'height'" in str(wrong.value)
+    with pytest.raises(NotAllowed, match="owner"):
+        analyst.open_book("patients", AddRemove(), Loss(1))
+
+
+def test_an_unknown_token_is_told(server: Running) -> None:
+    with connect(server.url, "privod_analyst_wrong") as client, pytest.raises(NotAllowed):
+        client.datasets()
+
+
+def test_too_many_requests_are_told(tmp_path: Path) -> None:
+    limits = Limits(requests=Rate(0.001, 1), strangers=GENEROUS.strangers)
+    with (
+        running(tmp_path, limits) as server,
+        connect(server.url, server.token("analyst")) as client,
+    ):
+        client.datasets()
+        with pytest.raises(LimitReached):
+            client.datasets()
+
+
+def test_a_long_answer_is_waited_for_and_its_progress_is_heard(
+    analyst: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = Curator.ask
+
+    def slow(self: Curator, *given: Any, **named: Any) -> Any:
+        report("looking", 5, 10)
+        time.sleep(1)
+        return ask(self, *given, **named)
+
+    monkeypatch.setattr(Curator, "ask", slow)
+    monkeypatch.setattr("privod.client.WAIT", 0.0)
+    heard: list[tuple[str, int, int | None]] = []
+    with listening(lambda *told: heard.append(told)):
+        answer = analyst.ask(Histogram(columns=("age",), epsilon="0.03"), of="patients")
+    assert not answer.stored
+    assert ("answering", 5, 10) in heard
+    assert heard[-1] == ("answering", 10, 10)
+
+
+@pytest.mark.parametrize(
+    ("url", "token"),
+    [
+        ("ftp://127.0.0.1", "token"),
+        ("127.0.0.1:8000", "token"),
+        ("http://curator.example", "token"),
+        ("http://10.0.0.1:80", "token"),
+        ("https://", "token"),
+        ("http://127.0.0.1", ""),
+        ("http://127.0.0.1", "two\nlines"),
+        ("http://127.0.0.1", "schlüssel"),
+    ],
+)
+def test_a_token_is_sent_only_where_nobody_listens_in(url: str, token: str) -> None:
+    with pytest.raises(InvalidParameter) as wrong:
+        connect(url, token)
+    assert wrong.value.parameter in ("url", "token")
+    assert "schlüssel" not in str(wrong.value)
+
+
+def test_an_authority_must_be_a_file() -> None:
+    with pytest.raises(InvalidParameter):
+        connect("https://curator.example", "token", authority="/nowhere.pem")
+
+
+def test_no_server_is_told_after_some_tries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    with connect("http://127.0.0.1:9", "token") as client, pytest.raises(Unavailable):
+        client.datasets()
+
+
+def test_the_token_does_not_show_in_the_client(server: Running) -> None:
+    token = server.token("analyst")
+    with connect(server.url, token) as client:
+        assert token not in repr(client) + str(vars(client))
+
+
+def test_the_package_offers_connect() -> None:
+    assert privod.connect is connect
+
+
+class Strange(BaseHTTPRequestHandler):
+    """A server that is no curator, and then one that loses the first answer."""
+
+    replies: ClassVar[list[tuple[int, bytes]]] = []
+    seen: ClassVar[list[dict[str, Any]]] = []
+
+    def do_GET(self) -> None:
+        self._reply()
+
+    def do_POST(self) -> None:
+        self.seen.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+        self._reply()
+
+    def _reply(self) -> None:
+        status, body = self.replies.pop(0)
+        if status == 0:
+            self.connection.close()
+            return
+        self.send_response(status)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def strange() -> Iterator[str]:
+    Strange.seen.clear()
+    http = HTTPServer(("127.0.0.1", 0), Strange)
+    thread = threading.Thread(target=http.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{http.server_port}"
+    http.shutdown()
+    thread.join()
+    http.server_close()
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"[]", b'{"error": 1}', b"null"])
+def test_a_server_that_is_no_curator_is_told(
+    strange: str, body: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    Strange.replies[:] = [(502, body)] * 3
+    with connect(strange, "token") as client, pytest.raises(Unavailable):
+        client.datasets()
+
+
+@pytest.mark.parametrize("kind", ["unheard-of", "PrivodError", "annotations", "invalid-parameter"])
+def test_an_error_of_an_unknown_kind_is_still_an_error(strange: str, kind: str) -> None:
+    Strange.replies[:] = [(400, json.dumps({"error": {"kind": kind, "message": "no"}}).encode())]
+    with connect(strange, "token") as client, pytest.raises(privod.PrivodError, match="no"):
+        client.datasets()
+
+
+def test_a_lost_request_is_sent_again_under_the_same_id(
+    strange: str, analyst: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    refused = json.dumps({"error": {"kind": "budget-exceeded", "message": "no"}}).encode()
+    Strange.replies[:] = [(0, b""), (409, refused)]
+    with connect(strange, "token") as client, pytest.raises(BudgetExceeded):
+        client.ask(QUESTION, of="patients")
+    first, second = Strange.seen
+    assert first["request_id"] == second["request_id"]
