@@ -1,0 +1,105 @@
+"""Upper bounds of a cover that one more point raises by at most 1."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from privod.outliers.kernels.crowds_tree import Floats, Ints
+
+
+@njit(cache=True, nogil=True)
+def slide(ordered: Floats, chosen: Ints, width: float) -> int:
+    """The most chosen values (given in ascending order) in one closed interval of this width."""
+    best, start, count = 0, 0, 0
+    kept = np.empty(ordered.size)
+    for i in range(ordered.size):
+        if chosen[i] == 0:
+            continue
+        kept[count] = ordered[i]
+        count += 1
+        while kept[count - 1] - kept[start] > width:
+            start += 1
+        best = max(best, count - start)
+    return best
+
+
+@njit(cache=True, nogil=True)
+def around_vertices(points: Floats, spacing: float, radius: float) -> int:
+    """The most points within the radius of one vertex of the fixed lattice spacing * integers.
+
+    Vertices are kept with their full coordinates, so that no two are ever taken for one.
+    """
+    n, d = points.shape
+    size = 1024
+    used = 0
+    keys = np.zeros((size, d), np.int64)
+    counts = np.zeros(size, np.int64)
+    low = np.empty(d, np.int64)
+    high = np.empty(d, np.int64)
+    at = np.empty(d, np.int64)
+    best = 0
+    square = radius * radius
+    for i in range(n):
+        for j in range(d):
+            low[j] = np.int64(np.ceil((points[i, j] - radius) / spacing)) - 1
+            high[j] = np.int64(np.floor((points[i, j] + radius) / spacing)) + 1
+            at[j] = low[j]
+        done = False
+        while not done:
+            total = 0.0
+            for j in range(d):
+                gap = points[i, j] - spacing * at[j]
+                total += gap * gap
+            if total <= square:
+                if 2 * used >= size:
+                    keys, counts, size = _doubled(keys, counts)
+                place = _place(keys, counts, at)
+                if counts[place] == 0:
+                    keys[place] = at
+                    used += 1
+                counts[place] += 1
+                best = max(best, counts[place])
+            j = 0
+            while j < d:
+                at[j] += 1
+                if at[j] <= high[j]:
+                    break
+                at[j] = low[j]
+                j += 1
+            done = j == d
+    return best
+
+
+@njit(cache=True, nogil=True)
+def _place(keys: Ints, counts: Ints, at: Ints) -> int:
+    """Where a vertex is, or may be put."""
+    mixed = np.uint64(1469598103934665603)
+    for j in range(at.size):
+        mixed = (mixed ^ np.uint64(at[j])) * np.uint64(1099511628211)
+        mixed ^= mixed >> np.uint64(29)
+    mask = np.uint64(counts.size - 1)
+    place = np.int64(mixed & mask)
+    while counts[place] != 0:
+        same = True
+        for j in range(at.size):
+            if keys[place, j] != at[j]:
+                same = False
+                break
+        if same:
+            break
+        place = (place + 1) % counts.size
+    return place
+
+
+@njit(cache=True, nogil=True)
+def _doubled(keys: Ints, counts: Ints) -> tuple[Ints, Ints, int]:
+    size = 2 * counts.size
+    wider = np.zeros((size, keys.shape[1]), np.int64)
+    moved = np.zeros(size, np.int64)
+    for i in range(counts.size):
+        if counts[i] != 0:
+            place = _place(wider, moved, keys[i])
+            wider[place] = keys[i]
+            moved[place] = counts[i]
+    return wider, moved, size

@@ -1,0 +1,127 @@
+"""The cover: exact in 1 and 2 dimensions, and everywhere fit for smooth sensitivity."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from privod.outliers.cover import Cover, cover, cover_in_the_plane, cover_of_public_points
+from privod.outliers.distance import crowds
+
+Floats = NDArray[np.float64]
+EXTENT = 20.0
+
+
+def smallest_ball(points: Floats) -> float:
+    """The radius of the smallest disk or interval around the points, by trying all supports."""
+    best = np.inf
+    for size in (1, 2, 3):
+        for support in itertools.combinations(points, min(size, len(points))):
+            center = _center(np.array(support))
+            if center is not None:
+                best = min(best, float(np.sqrt(((points - center) ** 2).sum(1).max())))
+    return best
+
+
+def _center(support: Floats) -> Floats | None:
+    if len(support) < 3:
+        return np.asarray(support.mean(axis=0))
+    matrix = 2 * (support[1:] - support[0])
+    if support.shape[1] != 2 or abs(np.linalg.det(matrix)) < 1e-12:
+        return None
+    right = (support[1:] ** 2).sum(1) - (support[0] ** 2).sum()
+    return np.asarray(np.linalg.solve(matrix, right))
+
+
+def brute_cover(points: Floats, radius: float) -> int:
+    for size in range(len(points), 0, -1):
+        for subset in itertools.combinations(range(len(points)), size):
+            if smallest_ball(points[list(subset)]) <= radius * (1 + 2.0**-21):
+                return size
+    return 0
+
+
+coordinates = st.one_of(
+    st.integers(-6, 6).map(float), st.floats(-6, 6, allow_nan=False).map(lambda x: round(x, 3))
+)
+
+
+def clouds(d: int, most: int) -> st.SearchStrategy[Floats]:
+    rows = st.lists(st.tuples(*[coordinates] * d), min_size=1, max_size=most)
+    return rows.map(lambda some: np.array(some, dtype=float))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 2).flatmap(lambda d: clouds(d, 7)), st.sampled_from([0.5, 1.0, 2.5, 5.0]))
+def test_in_one_and_two_dimensions_the_cover_is_exact(points: Floats, radius: float) -> None:
+    assert cover(points, radius, EXTENT) == brute_cover(points, radius)
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    st.integers(1, 5).flatmap(lambda d: st.tuples(clouds(d, 25), st.tuples(*[coordinates] * d))),
+    st.sampled_from([0.0, 0.5, 1.0, 2.5, 7.0]),
+)
+def test_it_bounds_every_ball_grows_with_points_and_by_at_most_one(
+    case: tuple[Floats, tuple[float, ...]], radius: float
+) -> None:
+    points, extra = case
+    before = cover(points, radius, EXTENT)
+    assert before >= crowds(points, radius, at=np.vstack([points, points.mean(axis=0)])).max()
+    assert before <= len(points)
+    after = cover(np.vstack([points, extra]), radius, EXTENT)
+    assert before <= after <= before + 1
+
+
+@settings(max_examples=40, deadline=None)
+@given(clouds(3, 30), st.floats(-6, 6), st.floats(-6, 6), st.floats(-6, 6))
+def test_no_ball_anywhere_holds_more(points: Floats, x: float, y: float, z: float) -> None:
+    center = np.array([[x, y, z]])
+    assert crowds(points, 2.0, at=center)[0] <= cover(points, 2.0, EXTENT)
+
+
+def test_subsets_are_counted_by_themselves() -> None:
+    points = np.array([[0.0], [1.0], [2.0], [9.0]])
+    whole = Cover(points, 1.0, EXTENT)
+    assert whole.of(np.array([True, True, True, True])) == 3
+    assert whole.of(np.array([True, False, True, True])) == 2
+    assert whole.of(np.zeros(4, dtype=bool)) == 0
+
+
+def test_four_points_on_one_circle_fit_the_circle_and_no_smaller_one() -> None:
+    square = np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 2.0], [2.0, 2.0]])
+    assert cover(square, np.sqrt(2), EXTENT) == 4
+    assert cover(square, 1.41, EXTENT) == 2
+
+
+def test_an_exact_tie_is_decided_by_exact_arithmetic() -> None:
+    corners = np.array([[3.0, 4.0], [-3.0, 4.0], [4.0, -3.0], [-4.0, -3.0], [0.0, 5.0]])
+    assert cover_in_the_plane(corners, 5.0) == 5
+    assert cover_in_the_plane(corners, np.nextafter(5.0, 0)) < 5
+
+
+def test_a_random_crowd_in_the_plane_agrees_with_a_fine_search() -> None:
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(400, 2))
+    grid = np.stack(np.meshgrid(*[np.linspace(-1, 1, 201)] * 2), -1).reshape(-1, 2)
+    found = int(crowds(points, 0.6, at=grid).max())
+    exact = cover(points, 0.6, EXTENT)
+    assert found <= exact <= found + 3
+
+
+def test_public_points_far_apart_cost_one() -> None:
+    far = np.eye(6) * 100
+    assert cover_of_public_points(far, 3.0) == 1
+    assert cover_of_public_points(np.zeros((4, 6)), 3.0) == 4
+    assert cover_of_public_points(np.empty((0, 6)), 3.0) == 0
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_radius_zero_counts_copies(d: int) -> None:
+    points = np.array([[1.0] * d, [1.0] * d, [2.0] * d])
+    assert cover(points, 0.0, EXTENT) == 2
