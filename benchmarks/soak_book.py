@@ -54,7 +54,7 @@ class Place:
 def context() -> ForkServerContext:
     """Processes that start quickly and share nothing."""
     found = multiprocessing.get_context("forkserver")
-    found.set_forkserver_preload(["privod.curator", "privod.queries.histogram", __name__])
+    found.set_forkserver_preload(["privod.curator", "pyarrow.dataset", "pandas", __name__])
     return found
 
 

@@ -65,8 +65,12 @@ class PostgreSQL(Database):
         retry = "A retry with the same request id never pays twice."
         if isinstance(problem, psycopg.errors.DiskFull):
             return Unavailable("The disk of the PostgreSQL server is full. Nothing was changed.")
-        refused = psycopg.errors.InsufficientPrivilege | psycopg.errors.ReadOnlySqlTransaction
-        if isinstance(problem, refused):
+        if isinstance(
+            problem,
+            psycopg.errors.InsufficientPrivilege
+            | psycopg.errors.ReadOnlySqlTransaction
+            | psycopg.errors.InvalidSchemaName,
+        ):
             return Unavailable(
                 "The PostgreSQL database cannot be written. Nothing was changed."
                 " Check the rights of its user, and that it is not a read-only replica."

@@ -1,0 +1,189 @@
+"""The same book in PostgreSQL, on a server that the tests start and stop themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import psycopg
+import pytest
+from benchmarks.soak_book import Place, empty, hammer, kill_often
+
+from privod.curator import Curator, backup, migrate
+from privod.data import Domain, Numeric
+from privod.errors import BookDamaged, BudgetExceeded, InvalidParameter, Unavailable
+from privod.privacy import AddRemove, Loss, Replace
+from privod.queries.histogram import Histogram
+from tests.postgres_cluster import find_server, running_server
+
+pytestmark = pytest.mark.skipif(
+    find_server() is None, reason="PostgreSQL: no server program (apt-get install postgresql)"
+)
+
+DOMAIN = Domain((Numeric("age", 0, 120),))
+ROWS = {"age": np.arange(100.0)}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with running_server() as url:
+        yield url
+
+
+@pytest.fixture
+def url(server: str) -> str:
+    empty(server)
+    return server
+
+
+@pytest.fixture
+def curator(tmp_path: Path, url: str) -> Iterator[Curator]:
+    with Curator.open(tmp_path / "postgres", database=url) as curator:
+        curator.register("people", ROWS, DOMAIN)
+        curator.open_book("people", AddRemove(), Loss(1))
+        yield curator
+
+
+def question(bins: int, epsilon: str = "0.1") -> Histogram:
+    return Histogram(columns=("age",), bins=bins, epsilon=epsilon)
+
+
+def change(url: str, statement: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("ALTER TABLE entries DISABLE TRIGGER USER")
+        connection.execute("ALTER TABLE releases DISABLE TRIGGER USER")
+        connection.execute(statement)
+
+
+def test_the_life_of_a_question(curator: Curator, tmp_path: Path, url: str) -> None:
+    curator.open_book("people", Replace(), Loss(1), confirmed=True)
+    answer = curator.ask(question(3), "people", request_id="r1")
+    assert [charge.loss for charge in answer.charges] == [Loss("0.1"), Loss("0.2")]
+    assert curator.ask(question(3), "people", request_id="r1").stored
+    with pytest.raises(InvalidParameter, match="another question"):
+        curator.ask(question(4), "people", request_id="r1")
+    for bins in range(4, 8):
+        curator.ask(question(bins), "people")
+    with pytest.raises(BudgetExceeded, match="replace book"):
+        curator.ask(question(9), "people")
+    found = curator.verify()
+    assert found.releases == 5
+    with Curator.open(tmp_path / "postgres", database=url) as another:
+        assert another.head() == curator.head() == found.head
+        assert another.ask(question(3), "people").release == answer.release
+        another.store.add_token("h", "auditor", None, "label")
+    assert curator.store.find_token("h") is not None
+
+
+def test_threads_are_granted_exactly_what_there_is(curator: Curator) -> None:
+    def grab(bins: int) -> bool:
+        try:
+            curator.ask(question(bins, "1/20"), "people")
+        except BudgetExceeded:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(grab, range(1, 41))) == 20
+    curator.verify()
+
+
+def test_askers_of_one_question_get_one_answer(curator: Curator) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: curator.ask(question(3, "1"), "people"), range(8)))
+    assert sum(not answer.stored for answer in answers) == 1
+    assert curator.budget("people")[0].left == Loss(0)
+
+
+def test_processes_are_granted_exactly_what_there_is(tmp_path: Path, url: str) -> None:
+    granted, _ = hammer(Place(str(tmp_path), url), processes=4, units=40)
+    assert granted == 40
+
+
+def test_a_book_survives_kill_9_at_random_moments(tmp_path: Path, url: str) -> None:
+    assert kill_often(Place(str(tmp_path / "curator"), url), times=5, scratch=tmp_path) > 0
+
+
+@pytest.mark.parametrize(
+    ("statement", "finding"),
+    [
+        ("UPDATE entries SET epsilon = '1/11' WHERE number = 3", "Entry 3 was changed"),
+        ("DELETE FROM entries WHERE number = 3", "Entry 3 was removed"),
+        ("UPDATE books SET spent_epsilon = '0'", "running sum"),
+        ("UPDATE releases SET release = replace(release, '1', '2')", "entry 4 was changed"),
+        ("DELETE FROM releases", "entry 4 was removed"),
+    ],
+)
+def test_what_was_changed_is_found(
+    curator: Curator, url: str, statement: str, finding: str
+) -> None:
+    curator.ask(question(3), "people")
+    change(url, statement)
+    with pytest.raises(BookDamaged, match=finding):
+        curator.verify()
+
+
+@pytest.mark.parametrize("statement", ["DELETE FROM entries", "TRUNCATE releases"])
+def test_a_slip_of_the_hand_is_stopped_by_the_database(
+    curator: Curator, url: str, statement: str
+) -> None:
+    with (
+        psycopg.connect(url) as connection,
+        pytest.raises(psycopg.errors.RaiseException, match="append-only"),
+    ):
+        connection.execute(statement)
+
+
+def test_a_book_moves_from_sqlite_with_everything(tmp_path: Path, url: str) -> None:
+    with Curator.open(tmp_path) as old, Curator.open(tmp_path, database=url) as new:
+        old.register("people", ROWS, DOMAIN)
+        old.open_book("people", AddRemove(), Loss(1))
+        answers = [old.ask(question(bins), "people") for bins in (1, 2, 3)]
+        old.store.add_token("h", "owner", None, "label")
+        found = migrate(old, new)
+        assert found.head == old.head() == new.head()
+        assert found.releases == 3
+        assert new.budget("people") == old.budget("people")
+        assert new.ask(question(2), "people").release == answers[1].release
+        assert new.store.tokens() == old.store.tokens()
+        with pytest.raises(Unavailable, match="moved to PostgreSQL database 'postgres'"):
+            old.ask(question(4), "people")
+        assert not new.ask(question(4), "people").stored
+        old.verify()
+        new.verify()
+
+
+def test_a_server_that_restarts_costs_one_failed_request_at_most(
+    curator: Curator, url: str
+) -> None:
+    curator.ask(question(3), "people")
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE application_name = 'privod' AND pid <> pg_backend_pid()"
+        )
+    with pytest.raises(Unavailable, match="went away"):
+        curator.budget("people")
+    assert curator.budget("people")[0].spent == Loss("0.1")
+
+
+def test_a_server_that_is_not_there_is_named_without_its_password(tmp_path: Path) -> None:
+    gone = f"postgresql://me:secret@/postgres?host={tmp_path}"
+    with pytest.raises(Unavailable, match="cannot be reached") as problem:
+        Curator.open(tmp_path / "rows", database=gone)
+    assert "secret" not in str(problem.value)
+
+
+def test_a_user_without_rights_is_told_so(curator: Curator, url: str, tmp_path: Path) -> None:
+    change(url, "CREATE ROLE reader LOGIN")
+    change(url, "GRANT USAGE ON SCHEMA public TO reader")
+    reader = url.replace("privod@", "reader@")
+    with pytest.raises(Unavailable, match="cannot be written"):
+        Curator.open(tmp_path / "postgres", database=reader)
+
+
+def test_backups_are_left_to_the_servers_own_tools(curator: Curator, tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match="pg_dump"):
+        backup(curator, tmp_path / "copy")
