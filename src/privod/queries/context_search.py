@@ -67,7 +67,7 @@ class Landscape:
             utilities = [self._known[context][1] for context in candidates]
         else:
             utilities = [self.worth(context) for context in candidates]
-        return candidates[choice.choose(utilities, randomness)]
+        return candidates[choice.choose(np.array(utilities, np.int64), randomness)]
 
 
 def choose_by_number(

@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from privod.outliers.kernels.contexts_decide import GRUBBS, Rule, stands_out
+from privod.outliers.kernels.contexts_decide import GRUBBS, Rule, members_needed, stands_out
 
 __all__ = ["HIGH", "LOW", "SIZE", "SQUARES", "TOTAL", "WEIGHT", "Cells", "Side", "judge_contexts"]
 
@@ -107,8 +107,9 @@ def judge_contexts(
                 squares += sums[code, SQUARES]
         n_below, n_above = 0, 0
         if rule.kind > GRUBBS:
-            n_below = _members(below, inside, rule.reach, near_below)
-            n_above = _members(above, inside, rule.reach, near_above)
+            needed = members_needed(rule, size)
+            n_below = _members(below, inside, needed, near_below)
+            n_above = _members(above, inside, needed, near_above)
         matches[context] = stands_out(
             rule, size, total, squares, low, high,
             near_below, n_below, near_above, n_above, room, starts,

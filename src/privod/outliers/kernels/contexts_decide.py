@@ -22,6 +22,7 @@ __all__ = [
     "grubbs_stands_out",
     "histogram_stands_out",
     "local_outlier_factor",
+    "members_needed",
     "stands_out",
 ]
 
@@ -59,6 +60,23 @@ def grubbs_stands_out(size: int, total: float, squares: float, critical: Floats)
     return distance * distance * (size - 1) > critical[size] * spread and spread > 0.0
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _first_neighbor(values: Floats, place: int, count: int, k: int, start: int) -> int:
+    """Where the k nearest others of a sorted value begin; they and it are k + 1 in a row.
+
+    `start` is where those of a value before it begin, or 0: the row never moves back.
+    """
+    start = min(max(start, place - k), count - 1 - k)
+    value = values[place]
+    while (
+        start < place
+        and start + k + 1 < count
+        and values[start + k + 1] - value < value - values[start]
+    ):
+        start += 1
+    return start
+
+
 @njit(cache=True, nogil=True)
 def local_outlier_factor(
     values: Floats,
@@ -75,24 +93,21 @@ def local_outlier_factor(
     equally far and only one fits, the lower one does. `starts` and `far` are room to work in.
     """
     k = n_neighbors
-    first = max(0, middle - 2 * k)
-    last = min(count - 1, middle + 2 * k)
+    lowest = _first_neighbor(values, middle, count, k, 0)
+    highest = lowest + k
     start = 0
-    for place in range(first, last + 1):
-        # The k nearest others of a sorted value and itself are k + 1 consecutive values.
-        start = min(max(start, place - k), count - 1 - k)
-        value = values[place]
-        while (
-            start < place
-            and start + k + 1 < count
-            and values[start + k + 1] - value < value - values[start]
-        ):
-            start += 1
+    place = _first_neighbor(values, lowest, count, k, 0)
+    last = count - 1
+    while place <= last:
+        start = _first_neighbor(values, place, count, k, start)
         starts[place] = start
-        far[place] = max(value - values[start], values[start + k] - value)
+        far[place] = max(values[place] - values[start], values[start + k] - values[place])
+        if place == highest:
+            last = start + k  # nobody beyond is a neighbor of a neighbor
+        place += 1
     around = 0.0
     own = 0.0
-    for place in range(starts[middle], starts[middle] + k + 1):
+    for place in range(lowest, highest + 1):
         value = values[place]
         start = starts[place]
         reach = 0.0
@@ -145,6 +160,14 @@ def histogram_stands_out(
         if held >= full:
             return False
     return held < full
+
+
+@njit(cache=True, nogil=True)
+def members_needed(rule: Rule, size: int) -> int:
+    """How many members on each side of the value decide, in a population of this size."""
+    if rule.kind == HISTOGRAM:
+        return min(rule.reach, int(rule.bound * size) + 1)  # by then the bin is full
+    return rule.reach
 
 
 @njit(cache=True, nogil=True)

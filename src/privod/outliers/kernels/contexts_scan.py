@@ -14,7 +14,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from privod.outliers.kernels.contexts import HIGH, LOW, Cells, Side
-from privod.outliers.kernels.contexts_decide import GRUBBS, Rule, stands_out
+from privod.outliers.kernels.contexts_decide import GRUBBS, Rule, members_needed, stands_out
 
 __all__ = ["NO_MATCH", "scan_contexts"]
 
@@ -227,9 +227,9 @@ def scan_contexts(
             )  # fmt: skip
         for choice in range(inner):
             if looks:
-                chosen = always | (choice << 1)
-                p_below = _picked(near[0], near_codes[0], n_below, chosen, reach, picked[0])
-                p_above = _picked(near[1], near_codes[1], n_above, chosen, reach, picked[1])
+                chosen, needed = always | (choice << 1), members_needed(rule, counts_of[choice, 0])
+                p_below = _picked(near[0], near_codes[0], n_below, chosen, needed, picked[0])
+                p_above = _picked(near[1], near_codes[1], n_above, chosen, needed, picked[1])
             matches = stands_out(
                 rule, counts_of[choice, 0], sums_of[choice, 0], sums_of[choice, 1],
                 sums_of[choice, LOW], sums_of[choice, HIGH],

@@ -1,0 +1,236 @@
+"""How fast are all contexts of a record judged, beside scikit-learn and beside the paper?
+
+The table is ontario_salary (50,834 records, 9 x 8 x 8 values) from the folder PRIVOD_DATA, or,
+without that folder, a generated one of the same shape. For records of three kinds (the most
+extreme, a contextual outlier, one in the crowd) every context that contains the record is judged by
+each detector, exactly. In the same run the straightforward way (select the population, fit
+scikit-learn's LocalOutlierFactor, look the record up) judges a random sample of the same contexts;
+verdicts are compared and its time is scaled up. The paper's own times were 3 days (direct) and 37
+minutes (BFS) on 132 cores.
+
+    python benchmarks/race_contexts.py            # also 2**26 contexts; some minutes
+    python benchmarks/race_contexts.py --quick    # one record; a minute
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import time
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.neighbors import LocalOutlierFactor as SklearnLof
+
+from privod.data import Categorical, Domain, Numeric, Table
+from privod.data.examples import data_folder, data_frame
+from privod.data.sources import read
+from privod.mechanisms import secure
+from privod.outliers.contexts import Choices, ContextSpace, population
+from privod.outliers.detectors import Grubbs, Histogram, LocalOutlierFactor
+from privod.outliers.matching import Vantage, look_from
+from privod.queries.context_search import choose_by_number
+from privod.queries.outlier_context import OutlierContext
+
+PAPER_DIRECT = 3 * 24 * 3600.0
+PAPER_BFS = 37 * 60.0
+EMPLOYERS = (
+    "McMaster University",
+    "Queen's University",
+    "Ryerson University",
+    "University of Guelph",
+    "University of Toronto",
+    "University of Waterloo",
+    "University of Western Ontario",
+    "York University",
+)
+TITLES = (
+    "Assistant Professor",
+    "Associate Professor",
+    "Dean",
+    "Director",
+    "Lecturer",
+    "Librarian",
+    "Manager",
+    "Professor",
+    "Vice-President",
+)
+DOMAIN = Domain(
+    (
+        Categorical("job_title", TITLES),
+        Categorical("employer", EMPLOYERS),
+        Categorical("year", tuple(range(2004, 2012))),
+        Numeric("salary", 100_000, 1_000_000),
+    )
+)
+
+
+@dataclass(frozen=True)
+class Person:
+    """A record to ask about."""
+
+    kind: str
+    attributes: dict[str, str | int]
+    value: float
+
+
+def table() -> tuple[str, Table]:
+    """The real table if it is at hand, else one of the same shape."""
+    if data_folder() is not None:
+        return "ontario_salary", read(data_frame("ontario_salary"), DOMAIN)
+    rng = np.random.default_rng(0)
+    n = 50_834
+    columns: dict[str, object] = {}
+    for column in DOMAIN.categorical():
+        shares = rng.dirichlet(np.full(len(column.values), 2.0))
+        columns[column.name] = np.array(column.values, dtype=object)[
+            rng.choice(len(column.values), n, p=shares)
+        ]
+    columns["salary"] = 100_000 + rng.gamma(1.2, 30_000, n).round(2)
+    return "generated", Table(DOMAIN, columns)
+
+
+def person(kind: str, rows: Table, rank: int) -> Person:
+    """The record at a rank of the salaries."""
+    salaries = rows.numbers(("salary",))[:, 0]
+    row = int(np.argsort(salaries, kind="stable")[rank])
+    columns = DOMAIN.categorical()
+    codes = rows.codes()[row]
+    values = {c.name: c.values[code] for c, code in zip(columns, codes, strict=True)}
+    return Person(kind, values, float(salaries[row]))
+
+
+def view_of(rows: Table, one: Person, detector: Grubbs | LocalOutlierFactor | Histogram) -> Vantage:
+    space = ContextSpace.around(rows.domain, one.attributes)
+    return look_from(rows, space, "salary", one.value, detector)
+
+
+def straightforward(rows: Table, one: Person, contexts: list[Choices]) -> tuple[list[bool], float]:
+    """Filter, fit scikit-learn, look the record up: one context after another."""
+    space = ContextSpace.around(rows.domain, one.attributes)
+    salaries = rows.numbers(("salary",))[:, 0]
+    own = population(space.context(space.own_cell), rows) & (salaries == one.value)
+    place = int(np.flatnonzero(own)[0])
+    listed = [space.context(choices) for choices in contexts]
+    verdicts = []
+    started = time.perf_counter()
+    for context in listed:
+        inside = population(context, rows)
+        n = int(inside.sum())
+        if n < 2:
+            verdicts.append(False)
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # about copies of a value
+            fitted = SklearnLof(n_neighbors=min(20, n - 1)).fit(salaries[inside].reshape(-1, 1))
+        mine = int(inside[:place].sum())
+        verdicts.append(bool(fitted.negative_outlier_factor_[mine] < -1.5))
+    return verdicts, time.perf_counter() - started
+
+
+def race(rows: Table, one: Person, n_sample: int) -> None:
+    for detector in (LocalOutlierFactor(20, 1.5), Grubbs(0.05), Histogram(0.0025)):
+        started = time.perf_counter()
+        view = view_of(rows, one, detector)
+        utilities = view.scan()
+        seconds = time.perf_counter() - started
+        n_matching = int((utilities >= 0).sum())
+        print(
+            f"figure: {one.kind}: {detector.name}: {len(utilities)} contexts in {seconds:.2f} s,"
+            f" {n_matching} match; the paper's 3 days are {PAPER_DIRECT / seconds:.0f} times that"
+        )
+        if n_matching:
+            query = asked(one, "direct")
+            started = time.perf_counter()
+            choose_by_number(utilities, query._choice("direct"), secure())
+            took = time.perf_counter() - started
+            print(f"figure: {one.kind}: one choice among them in {took:.3f} s")
+        if isinstance(detector, LocalOutlierFactor):
+            rng = np.random.default_rng(0)
+            numbers = rng.integers(0, len(utilities), n_sample)
+            sample = [view.space.numbered(int(number)) for number in numbers]
+            verdicts, theirs = straightforward(rows, one, sample)
+            differ = int((np.array(verdicts) != (utilities[numbers] >= 0)).sum())
+            scaled = theirs / n_sample * len(utilities)
+            print(
+                f"figure: {one.kind}: scikit-learn, one context at a time: {n_sample} in"
+                f" {theirs:.2f} s, {differ} verdicts differ; all would take {scaled / 3600:.1f} h,"
+                f" {scaled / seconds:.0f} times ours"
+            )
+
+
+def asked(one: Person, sampler: str, visits: int = 100) -> OutlierContext:
+    return OutlierContext(
+        record=tuple(one.attributes.items()),
+        column="salary",
+        value=one.value,
+        epsilon="0.2",
+        sampler=sampler,  # type: ignore[arg-type]
+        max_visits=visits,
+    )
+
+
+def race_search(rows: Table, one: Person) -> None:
+    query = asked(one, "bfs")
+    times = []
+    for _ in range(3):
+        started = time.perf_counter()
+        query.answer(rows, secure())
+        times.append(time.perf_counter() - started)
+    seconds = sorted(times)[1]
+    print(
+        f"figure: {one.kind}: BFS, 100 visits, LOF, whole answer: {seconds:.3f} s (median of 3);"
+        f" the paper's 37 minutes are {PAPER_BFS / seconds:.0f} times that"
+    )
+
+
+def largest_space(rows: Table, bits: int) -> None:
+    """A record with 2**bits contexts: two more attributes, drawn at random."""
+    rng = np.random.default_rng(1)
+    extra = bits - 22
+    more = (Categorical("unit", tuple(range(extra + 1))),)
+    domain = Domain((*DOMAIN.columns, *more))
+    columns = {**rows.columns(), "unit": rng.integers(0, extra + 1, len(rows))}
+    wide = Table(domain, columns)
+    one = person("2**26 contexts", rows, -500)
+    unit = int(
+        columns["unit"][int(np.argsort(rows.numbers(("salary",))[:, 0], kind="stable")[-500])]
+    )
+    one = Person(one.kind, {**one.attributes, "unit": unit}, one.value)
+    started = time.perf_counter()
+    utilities = view_of(wide, one, LocalOutlierFactor(20, 1.5)).scan()
+    seconds = time.perf_counter() - started
+    print(f"figure: {len(utilities)} contexts with LOF in {seconds:.1f} s")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="one record, no 2**26 contexts")
+    options = parser.parse_args()
+    name, rows = table()
+    print(
+        f"{name}: {len(rows)} records; the paper: 3 days (direct) and 37 minutes (BFS), 132 cores"
+    )
+    people = [person("a contextual outlier", rows, -500)]
+    if not options.quick:
+        people.append(person("the most extreme", rows, -1))
+        people.append(person("one in the crowd", rows, len(rows) // 2))
+    started = time.perf_counter()
+    warm = view_of(rows, people[0], Grubbs())
+    warm.judge([warm.space.own_cell])
+    asked(people[0], "random-walk", 2).answer(rows, secure())
+    small = ContextSpace.around(rows.domain, {"year": 2004})
+    look_from(rows, small, "salary", people[0].value, Grubbs()).scan()
+    print(f"compiling, or loading what was compiled: {time.perf_counter() - started:.1f} s")
+    for one in people:
+        race(rows, one, 40 if options.quick else 200)
+        race_search(rows, one)
+    if not options.quick:
+        largest_space(rows, 26)
+    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"figure: peak memory of the whole run {megabytes:.0f} MB")
+
+
+if __name__ == "__main__":
+    main()
