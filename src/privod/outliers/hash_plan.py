@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import ceil, comb, exp, log, pi, sqrt
 
-from scipy.special import ndtr
-from scipy.stats import binom
+from scipy.special import bdtrc, ndtr
 
 from privod.errors import InvalidParameter
 
@@ -34,7 +33,7 @@ def smallest_bin_threshold(n_tables: int, far_match: float, false_negative_rate:
     shared tables are dominated by a binomial, whose exact tail decides.
     """
     for threshold in range(1, n_tables + 1):
-        if float(binom.sf(threshold - 1, n_tables, far_match)) <= false_negative_rate:
+        if float(bdtrc(threshold - 1, n_tables, far_match)) <= false_negative_rate:
             return threshold
     raise InvalidParameter(
         "false_negative_rate",
@@ -166,9 +165,7 @@ class HashPlan:
 
     def neighbor_probability(self, distance: float) -> float:
         """Probability that two records this far apart are taken for neighbors."""
-        return float(
-            binom.sf(self.min_shared_tables - 1, self.n_tables, self.table_match(distance))
-        )
+        return float(bdtrc(self.min_shared_tables - 1, self.n_tables, self.table_match(distance)))
 
     def paper_bounds(self, n_rounds: int = 1) -> PaperBounds:
         """Evaluate Equations 5 to 8 as printed."""

@@ -126,7 +126,7 @@ class Meeting:
             self._raise_failure()
             self._open = None
             report(label, len(self.names), len(self.names))
-            return dict(self._deposits)
+            return {name: self._deposits[name] for name in self.names}
 
     def reply(self, answers: Mapping[str, bytes]) -> None:
         """Answer every party; the step is over."""
@@ -197,17 +197,18 @@ class Meeting:
             raise
         yield from split(answer, self.session, step)
 
-    def wait_for_end(self) -> str | None:
-        """Wait until the run is over; return why it failed, None if it did not."""
+    def wait_for_end(self, seconds: float) -> bool:
+        """Wait that long at most; return whether the run has ended, well or badly."""
         with self._changed:
-            self._changed.wait_for(lambda: self._failure is not None or self._finished)
-            return self._failure
+            return self._changed.wait_for(
+                lambda: self._failure is not None or self._finished, seconds
+            )
 
     @property
-    def over(self) -> bool:
-        """Whether the run has ended, well or badly."""
+    def failure(self) -> str | None:
+        """Why the run failed, None if it did not."""
         with self._changed:
-            return self._finished or self._failure is not None
+            return self._failure
 
     def _wait_until_open(self, step: int) -> int:
         with self._changed:

@@ -1,16 +1,16 @@
 """The same messages over gRPC with mutual TLS: one port at the aggregator, none at the parties.
 
 Every party keeps one stream open for as long as the run lasts (`Attend`): when its process or host
-goes away the stream breaks, and the run ends for everybody within a second; a host that stops
-answering is noticed by HTTP/2 pings. Messages travel in streams of their own (`Trade`). Who speaks
-is read from the TLS certificate, which must be the one that the roster pins.
+goes away the stream breaks, and the run ends for everybody within a second; one that hangs stops
+beating and is noticed by its silence, in either direction. Messages travel in streams of their own
+(`Trade`). Who speaks is read from the TLS certificate, which must be the one that the roster pins.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from threading import Event, Thread
 from time import monotonic, sleep
 from types import TracebackType
@@ -29,20 +29,17 @@ SERVICE = "privod.Parties"
 ATTEND, TRADE = f"/{SERVICE}/Attend", f"/{SERVICE}/Trade"
 DONE = b"done"
 ROSTER_KEY = "privod-roster"
-PING_MILLISECONDS = 4000  # a silent host is noticed after two of these
+BEAT = b""
+BEAT_SECONDS = 1.0
+SILENCE_SECONDS = 10.0  # without a beat, after which somebody counts as lost
 RETRY_SECONDS = 0.2
 HANDSHAKE_TRIES = 5  # a listener that comes up may reset a connection; one that refuses always does
 GRACE_SECONDS = 2.0
+LOST = "The aggregator was lost. Run again."
 
 OPTIONS = [
     ("grpc.max_receive_message_length", CHUNK + HEADER.size),
     ("grpc.max_send_message_length", CHUNK + HEADER.size),
-    ("grpc.keepalive_time_ms", PING_MILLISECONDS),
-    ("grpc.keepalive_timeout_ms", PING_MILLISECONDS),
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.max_pings_without_data", 0),
-    ("grpc.http2.min_ping_interval_without_data_ms", 1000),
-    ("grpc.http2.min_recv_ping_interval_without_data_ms", 1000),
 ]
 
 
@@ -70,6 +67,7 @@ class GrpcAggregator:
     ) -> None:
         self.meeting = Meeting(roster.names, patience)
         self._roster = roster
+        self._heard: dict[str, float] = {}
         threads = 4 * len(roster.names) + 8  # two calls per party, and room to refuse strangers
         self._server = grpc.server(ThreadPoolExecutor(threads), options=OPTIONS)
         credentials = grpc.ssl_server_credentials(
@@ -117,17 +115,24 @@ class GrpcAggregator:
             context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(problem))
         if not context.add_callback(lambda: self.meeting.leave(name, None)):
             self.meeting.leave(name, None)
+        self._heard[name] = monotonic()
         Thread(target=self._listen, args=(name, messages), daemon=True).start()
         yield self.meeting.session
-        failure = self.meeting.wait_for_end()
-        if failure is not None:
-            context.abort(grpc.StatusCode.ABORTED, failure)
+        while not self.meeting.wait_for_end(BEAT_SECONDS):
+            if monotonic() - self._heard[name] > SILENCE_SECONDS:
+                self.meeting.leave(name, None)
+            yield BEAT
+        if self.meeting.failure is not None:
+            context.abort(grpc.StatusCode.ABORTED, self.meeting.failure)
 
     def _listen(self, name: str, messages: Iterator[bytes]) -> None:
         try:
             for message in messages:
-                done = message == DONE
-                self.meeting.leave(name, message.decode(errors="replace")[:1000], done=done)
+                self._heard[name] = monotonic()
+                if message == DONE:
+                    self.meeting.leave(name, None, done=True)
+                elif message != BEAT:
+                    self.meeting.leave(name, message.decode(errors="replace")[:1000])
         except grpc.RpcError:
             return  # the stream broke, which the callback of the call notices too
 
@@ -187,7 +192,9 @@ class GrpcChannel(Channel):
             self._wire.close()
             raise
         super().__init__(identity.name, session)
+        self._heard = monotonic()
         Thread(target=self._watch, daemon=True).start()
+        Thread(target=self._guard, daemon=True).start()
 
     def _come(self, roster: Roster, seconds: float) -> bytes:
         deadline = monotonic() + seconds
@@ -195,7 +202,7 @@ class GrpcChannel(Channel):
         while True:
             self._messages = SimpleQueue()
             self._attending = self._wire.stream_stream(ATTEND)(
-                iter(self._messages.get, None),
+                _beating(self._messages),
                 metadata=[(ROSTER_KEY, roster.digest().hex())],
             )
             try:
@@ -223,14 +230,22 @@ class GrpcChannel(Channel):
         """Notice the end of the run, also while this party works on its own."""
         try:
             for _ in self._attending:
-                pass
+                self._heard = monotonic()
         except grpc.RpcError as problem:
             if problem.code() == grpc.StatusCode.ABORTED:
                 self._failure = problem.details()
             elif not self._over.is_set():
-                self._failure = "The aggregator was lost. Run again."
+                self._failure = LOST
         if self._failure is not None and self._call is not None:
             self._call.cancel()
+
+    def _guard(self) -> None:
+        """Notice an aggregator that hangs."""
+        while not self._over.wait(BEAT_SECONDS) and self._attending.is_active():
+            if monotonic() - self._heard > SILENCE_SECONDS:
+                self._failure = LOST
+                self._wire.close()
+                return
 
     def _carry(self, frames: Iterator[bytes]) -> Iterable[bytes]:
         self.check()
@@ -241,7 +256,7 @@ class GrpcChannel(Channel):
             if problem.code() == grpc.StatusCode.ABORTED:
                 raise ProtocolAborted(problem.details()) from None
             self._over.wait(RETRY_SECONDS)  # the other stream may know the reason better
-            raise ProtocolAborted(self._failure or "The aggregator was lost. Run again.") from None
+            raise ProtocolAborted(self._failure or LOST) from None
         finally:
             self._call = None
         self.check()
@@ -260,6 +275,18 @@ class GrpcChannel(Channel):
         while self._attending.is_active() and monotonic() < deadline:
             sleep(0.01)  # until the aggregator has noted it
         self._wire.close()
+
+
+def _beating(messages: SimpleQueue[bytes | None]) -> Iterator[bytes]:
+    """Send what is in the queue, and a beat whenever there is nothing; None ends it."""
+    while True:
+        try:
+            message = messages.get(timeout=BEAT_SECONDS)
+        except Empty:
+            message = BEAT
+        if message is None:
+            return
+        yield message
 
 
 def _same(pinned: str, shown: str) -> bool:

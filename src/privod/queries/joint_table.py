@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binom
+from scipy.special import bdtrc
 
 from privod.errors import InvalidParameter
 from privod.parties.sharing import keyed_tags
@@ -32,7 +32,7 @@ def slot_bits(n_records: int, max_crowd: int, n_tables: int, min_shared_tables: 
     for bits in range(SMALLEST_BITS, LARGEST_BITS + 1):
         size = 1 << bits
         heavy = n_records / max(1, max_crowd) / size
-        falsely = binom.sf(min_shared_tables - 1, n_tables, min(1.0, heavy) ** DEPTH)
+        falsely = bdtrc(min_shared_tables - 1, n_tables, min(1.0, heavy) ** DEPTH)
         if falsely <= FALSELY_CLEARED and n_records / size <= max_crowd / LOAD:
             return bits
     return LARGEST_BITS

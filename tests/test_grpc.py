@@ -1,0 +1,193 @@
+"""The network transport on loopback: same results, and every stranger or slip ends in an error."""
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from threading import Event
+from time import monotonic, sleep
+
+import grpc
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from privod.errors import ProtocolAborted
+from privod.parties import network
+from privod.parties.channel import Patience, attend, host
+from privod.parties.frames import CHUNK, split
+from privod.parties.network import OPTIONS, TRADE, GrpcAggregator, GrpcChannel
+from privod.parties.pki import make_identities
+from privod.parties.protocols import add_up, contribute
+from privod.parties.roster import Identity, Roster
+from privod.parties.session import agree, host_agreement
+
+NAMES = ["a", "b", "c"]
+ROSTER, IDENTITIES = make_identities(NAMES, "hub", "127.0.0.1:0")
+LENGTH = 400_000  # 3.2 MB: four frames
+
+
+@pytest.fixture
+def hub() -> Iterator[tuple[GrpcAggregator, Roster]]:
+    """A listening aggregator, and the roster that says where."""
+    aggregator = GrpcAggregator(ROSTER, IDENTITIES["hub"], "127.0.0.1:0", Patience(5, 5))
+    with aggregator:
+        yield aggregator, replace(ROSTER, address=f"127.0.0.1:{aggregator.port}")
+        aggregator.meeting.fail("The test is over.")
+
+
+def add(channel: GrpcChannel, roster: Roster) -> NDArray[np.uint64]:
+    session = agree(channel, IDENTITIES[channel.name], roster, b"terms")
+    words = np.arange(LENGTH, dtype=np.uint64)
+    return np.frombuffer(contribute(channel, session, "sum", words, 8 * LENGTH), np.uint64)
+
+
+def come(roster: Roster, name: str) -> NDArray[np.uint64]:
+    channel = GrpcChannel(roster, IDENTITIES[name], Patience(coming=3))
+    return attend(channel, lambda _: add(channel, roster))
+
+
+def aggregate(aggregator: GrpcAggregator) -> None:
+    def act(meeting: object) -> None:
+        host_agreement(aggregator.meeting, IDENTITIES["hub"], ROSTER, b"terms")
+        total = add_up(aggregator.meeting, "sum", LENGTH, np.uint64)
+        aggregator.meeting.reply_all(total.tobytes())
+
+    host(aggregator.meeting, act)
+
+
+def reasons(futures: list[Future[object]]) -> list[str]:
+    problems = [future.exception(timeout=10) for future in futures]
+    assert all(isinstance(problem, ProtocolAborted) for problem in problems)
+    return [str(problem) for problem in problems]
+
+
+def test_the_sum_over_the_network_is_the_sum(hub: tuple[GrpcAggregator, Roster]) -> None:
+    aggregator, roster = hub
+    with ThreadPoolExecutor(4) as pool:
+        hosting = pool.submit(aggregate, aggregator)
+        sums = list(pool.map(lambda name: come(roster, name), NAMES))
+        hosting.result()
+    assert all(np.array_equal(total, 3 * np.arange(LENGTH)) for total in sums)
+
+
+def test_a_certificate_of_another_authority_is_refused(
+    hub: tuple[GrpcAggregator, Roster],
+) -> None:
+    _, roster = hub
+    _, strangers = make_identities(NAMES, "hub", roster.address)
+    started = monotonic()
+    with pytest.raises(ProtocolAborted, match="do not accept each other's certificates"):
+        GrpcChannel(roster, strangers["a"], Patience(coming=3))
+    assert monotonic() - started < 5
+
+
+def test_an_aggregator_of_another_authority_is_refused(
+    hub: tuple[GrpcAggregator, Roster],
+) -> None:
+    _, roster = hub
+    other, strangers = make_identities(NAMES, "hub", roster.address)
+    with pytest.raises(ProtocolAborted, match="do not accept each other's certificates"):
+        GrpcChannel(other, strangers["a"], Patience(coming=3))
+
+
+def test_another_certificate_of_the_same_name_is_refused(
+    hub: tuple[GrpcAggregator, Roster],
+) -> None:
+    """The authority vouches for it, but the roster pins another one."""
+    aggregator, roster = hub
+    with pytest.raises(ProtocolAborted, match="not on the aggregator's roster"):
+        GrpcChannel(roster, as_party(IDENTITIES["hub"]), Patience(coming=3))
+    assert aggregator.meeting.failure is None
+
+
+def as_party(identity: Identity) -> Identity:
+    return Identity("a", identity.certificate, identity.private_key)
+
+
+def test_another_roster_ends_the_run_for_everybody(hub: tuple[GrpcAggregator, Roster]) -> None:
+    aggregator, roster = hub
+    fewer = replace(roster, parties=roster.parties[:2])
+    with ThreadPoolExecutor(3) as pool:
+        futures: list[Future[object]] = [pool.submit(aggregate, aggregator)]
+        futures.append(pool.submit(come, roster, "a"))
+        sleep(0.3)
+        with pytest.raises(ProtocolAborted, match="'b' has another roster"):
+            GrpcChannel(fewer, IDENTITIES["b"], Patience(coming=3))
+        assert all("'b' has another roster" in reason for reason in reasons(futures))
+
+
+def test_no_aggregator_is_an_error_in_time() -> None:
+    nowhere = replace(ROSTER, address="127.0.0.1:9")
+    started = monotonic()
+    with pytest.raises(ProtocolAborted, match="No aggregator answered"):
+        GrpcChannel(nowhere, IDENTITIES["a"], Patience(coming=0.5))
+    assert monotonic() - started < 5
+
+
+def test_a_party_that_goes_away_ends_the_run_within_seconds(
+    hub: tuple[GrpcAggregator, Roster],
+) -> None:
+    aggregator, roster = hub
+    with ThreadPoolExecutor(3) as pool:
+        futures: list[Future[object]] = [pool.submit(aggregate, aggregator)]
+        futures += [pool.submit(come, roster, name) for name in "ab"]
+        gone = GrpcChannel(roster, IDENTITIES["c"], Patience(coming=3))
+        started = monotonic()
+        gone._wire.close()
+        assert all("'c' was lost" in reason for reason in reasons(futures))
+        assert monotonic() - started < 3
+
+
+def test_an_aggregator_that_hangs_is_noticed_by_its_silence(
+    hub: tuple[GrpcAggregator, Roster], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aggregator, roster = hub
+    monkeypatch.setattr(network, "SILENCE_SECONDS", 0.5)
+    monkeypatch.setattr(aggregator.meeting, "wait_for_end", lambda _seconds: Event().wait(3))
+    channel = GrpcChannel(roster, IDENTITIES["a"], Patience(coming=3))
+    with pytest.raises(ProtocolAborted, match="The aggregator was lost"):
+        channel.trade("greeting", b"", 100)
+
+
+def test_a_party_cannot_come_twice(hub: tuple[GrpcAggregator, Roster]) -> None:
+    _, roster = hub
+    first = GrpcChannel(roster, IDENTITIES["a"], Patience(coming=3))
+    with pytest.raises(ProtocolAborted, match="already takes part"):
+        GrpcChannel(roster, IDENTITIES["a"], Patience(coming=3))
+    first.close("The test is over.")
+
+
+@pytest.mark.parametrize(
+    ("frames", "complaint"),
+    [
+        ([b"nonsense"], "not a message of this protocol"),
+        (list(split(b"old", b"another session.", 0)), "another run, replayed"),
+        (list(split(bytes(2 * CHUNK), b"S" * 16, 0))[::-1], "at most 65536"),
+        (list(split(bytes(100), b"S" * 16, 1)), "step 1 in step 0"),
+        ([], "ends too early"),
+        ([bytes(CHUNK + 1000)], ""),
+    ],
+)
+def test_malformed_messages_end_the_run(
+    hub: tuple[GrpcAggregator, Roster], frames: list[bytes], complaint: str
+) -> None:
+    aggregator, roster = hub
+    aggregator.meeting.session = b"S" * 16
+    with ThreadPoolExecutor(3) as pool:
+        futures: list[Future[object]] = [pool.submit(aggregate, aggregator)]
+        futures.append(pool.submit(come, roster, "b"))
+        sleep(0.2)
+        channel = GrpcChannel(roster, IDENTITIES["a"], Patience(coming=3))
+        unlimited = [(key, -1 if "length" in key else value) for key, value in OPTIONS]
+        credentials = grpc.ssl_channel_credentials(
+            roster.authority.encode(),
+            IDENTITIES["a"].private_key,
+            IDENTITIES["a"].certificate.encode(),
+        )
+        override = [("grpc.ssl_target_name_override", "hub")]
+        with grpc.secure_channel(roster.address, credentials, [*unlimited, *override]) as wire:
+            with pytest.raises(grpc.RpcError):
+                list(wire.stream_stream(TRADE)(iter(frames)))
+            heard = reasons(futures)
+            assert all(complaint in reason for reason in heard)
+        channel.close("The test is over.")

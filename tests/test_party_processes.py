@@ -1,0 +1,199 @@
+"""Three parties and an aggregator as real processes on loopback: a whole run, and how runs end."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import numpy as np
+import pytest
+
+from privod.parties.pki import write_pki
+
+NAMES = ["ahus", "bern", "cork"]
+PRIVOD = [sys.executable, "-c", "from privod.cli import main; main()"]
+COLUMNS = ["x", "y", "z"]
+STRANGER = 40.0
+QUESTION = {
+    "name": "joint-outliers-1",
+    "partition": "horizontal",
+    "radius": 6.0,
+    "far_fraction": 0.98,
+    "columns": COLUMNS,
+}
+LONG = {**QUESTION, "n_rounds": 300}  # long enough to be interrupted
+SECONDS = 20.0  # in which a run that was interrupted must end everywhere, start-up included
+
+
+@dataclass
+class Site:
+    """A folder with everybody's files, and the processes that were started from it."""
+
+    folder: Path
+    running: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def party(
+        self, name: str, question: dict[str, Any] = QUESTION, pki: str = "pki", roster: str = "pki"
+    ) -> subprocess.Popen[str]:
+        rows = self.folder / f"{name}.csv"
+        options = ["--data", str(rows), "--record", str(self.folder / f"{name}-record.json")]
+        return self._start("party", name, question, pki, roster, options)
+
+    def aggregator(
+        self, question: dict[str, Any] = QUESTION, coming: int = 40
+    ) -> subprocess.Popen[str]:
+        options = ["--coming", str(coming)]
+        return self._start("aggregate", "hub", question, "pki", "pki", options)
+
+    def _start(
+        self,
+        command: str,
+        name: str,
+        question: dict[str, Any],
+        pki: str,
+        roster: str,
+        options: list[str],
+    ) -> subprocess.Popen[str]:
+        asked = self.folder / f"{name}-question.json"
+        asked.write_text(json.dumps(question))
+        arguments = [
+            *("--roster", str(self.folder / roster / "roster.json")),
+            *("--certificate", str(self.folder / pki / name / "certificate.pem")),
+            *("--key", str(self.folder / pki / name / "key.pem")),
+            *("--question", str(asked), "--domain", str(self.folder / "domain.json")),
+        ]
+        process = subprocess.Popen(
+            [*PRIVOD, command, *arguments, *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+        self.running.append(process)
+        return process
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    """Certificates, a domain and three small tables; whatever is left running is stopped."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    write_pki(tmp_path / "pki", NAMES, "hub", address)
+    write_pki(tmp_path / "strangers", NAMES, "hub", address)
+    columns = [{"name": name, "low": -50, "high": 50, "fill": 0} for name in COLUMNS]
+    (tmp_path / "domain.json").write_text(json.dumps({"columns": columns}))
+    generator = np.random.default_rng(7)
+    for number, name in enumerate(NAMES):
+        rows = 0.3 * generator.normal(size=(400, 3))
+        rows[number] = STRANGER - 60 * (number == 1) + 8 * (number == 2)
+        np.savetxt(
+            tmp_path / f"{name}.csv", rows, delimiter=",", header=",".join(COLUMNS), comments=""
+        )
+    site = Site(tmp_path)
+    yield site
+    for process in site.running:
+        process.kill()
+        process.communicate()
+
+
+def outcome(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    """Wait for the end of a process."""
+    out, problem = process.communicate(timeout=2 * SECONDS)
+    return process.returncode, out, problem
+
+
+def wait_for(process: subprocess.Popen[str], line: str) -> None:
+    """Read the log of a process until it says so."""
+    assert process.stderr is not None
+    for text in process.stderr:
+        if line in text:
+            return
+    raise AssertionError(f"the process ended without {line!r}")
+
+
+def test_three_sites_find_their_own_outliers(site: Site) -> None:
+    aggregator = site.aggregator()
+    parties = [site.party(name) for name in NAMES]
+    for number, process in enumerate(parties):
+        code, out, log = outcome(process)
+        assert code == 0, log
+        assert f"counted from 0 among those kept: [{number}]" in out.replace("\n", " ")
+        assert "only the computation is hidden" in out.replace("\n", " ")
+        assert "bin counts" in out
+        assert "bin counts: done" in log
+    code, out, log = outcome(aggregator)
+    assert code == 0, log
+    assert "1200 records in all" in out
+    for process in site.running:
+        with pytest.raises(ProcessLookupError):
+            os.kill(process.pid, 0)
+
+
+def test_a_party_killed_in_the_middle_ends_the_run_everywhere(site: Site) -> None:
+    aggregator = site.aggregator(LONG)
+    ahus, bern, cork = (site.party(name, LONG) for name in NAMES)
+    wait_for(bern, "bin counts: done")
+    started = monotonic()
+    bern.send_signal(signal.SIGKILL)
+    for process in (aggregator, ahus, cork):
+        code, out, log = outcome(process)
+        assert code == 2
+        assert out == ""
+        assert "'bern' was lost during" in log
+    assert monotonic() - started < SECONDS
+
+
+def test_an_aggregator_killed_in_the_middle_ends_the_run_everywhere(site: Site) -> None:
+    aggregator = site.aggregator(LONG)
+    parties = [site.party(name, LONG) for name in NAMES]
+    wait_for(parties[0], "bin counts: done")
+    started = monotonic()
+    aggregator.send_signal(signal.SIGKILL)
+    for process in parties:
+        code, out, log = outcome(process)
+        assert (code, out) == (2, "")
+        assert "The aggregator was lost" in log
+    assert monotonic() - started < SECONDS
+
+
+def test_a_party_frozen_in_the_middle_is_noticed_by_its_silence(site: Site) -> None:
+    aggregator = site.aggregator(LONG)
+    ahus, bern, cork = (site.party(name, LONG) for name in NAMES)
+    wait_for(bern, "bin counts: done")
+    started = monotonic()
+    bern.send_signal(signal.SIGSTOP)
+    for process in (aggregator, ahus, cork):
+        code, _, log = outcome(process)
+        assert code == 2
+        assert "'bern' was lost" in log
+    assert monotonic() - started < SECONDS
+
+
+def test_a_party_with_another_question_is_named_everywhere(site: Site) -> None:
+    other = {**QUESTION, "radius": 7.0}
+    processes = [site.aggregator(), site.party("ahus"), site.party("bern")]
+    processes.append(site.party("cork", other))
+    for process in processes:
+        code, _, log = outcome(process)
+        assert code == 2
+        assert "'cork' has other parameters" in log
+
+
+def test_a_party_with_a_strange_certificate_is_refused_and_missed_by_the_others(site: Site) -> None:
+    processes = [site.aggregator(coming=12), site.party("ahus"), site.party("bern")]
+    stranger = site.party("cork", pki="strangers")
+    code, _, log = outcome(stranger)
+    assert code == 2
+    assert "do not accept each other's certificates" in log
+    for process in processes:
+        code, _, log = outcome(process)
+        assert code == 2
+        assert "cork did not come" in log

@@ -1,0 +1,260 @@
+"""Sessions, sums and unions: exact results, and no result at all when anybody cheats or slips."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from privod.errors import InvalidData, InvalidParameter, NotFound, ProtocolAborted
+from privod.parties import session as session_module
+from privod.parties.channel import Channel, Meeting, meet
+from privod.parties.contributions import Contributions
+from privod.parties.pki import make_identities, write_pki
+from privod.parties.protocols import add_up, contribute, host_union, secure_union
+from privod.parties.roster import Identity, Member, Roster
+from privod.parties.session import Session, agree, host_agreement
+
+NAMES = ["ahus", "bern", "cork"]
+ROSTER, IDENTITIES = make_identities(NAMES, "hub", "127.0.0.1:0")
+TERMS = b"the same question"
+
+
+def together(
+    party: Callable[[Channel, Session], Any],
+    hub: Callable[[Meeting], None],
+    terms: dict[str, bytes] | None = None,
+    rosters: dict[str, Roster] | None = None,
+    identities: dict[str, Identity] | None = None,
+) -> dict[str, Any]:
+    """Agree, then act."""
+
+    def act(name: str) -> Callable[[Channel], Any]:
+        own_terms = (terms or {}).get(name, TERMS)
+        own_roster = (rosters or {}).get(name, ROSTER)
+        identity = (identities or {}).get(name, IDENTITIES[name])
+        return lambda channel: party(channel, agree(channel, identity, own_roster, own_terms))
+
+    def at_hub(meeting: Meeting) -> None:
+        host_agreement(meeting, IDENTITIES["hub"], ROSTER, TERMS)
+        hub(meeting)
+
+    return meet({name: act(name) for name in NAMES}, at_hub)
+
+
+def nothing(meeting: Meeting) -> None:
+    """An aggregator with nothing to do after the agreement."""
+
+
+def vector(name: str) -> NDArray[np.uint64]:
+    return np.arange(10, dtype=np.uint64) * np.uint64(NAMES.index(name) + 1)
+
+
+def publish_sum(meeting: Meeting) -> None:
+    meeting.reply_all(add_up(meeting, "sum", 10, np.uint64).tobytes())
+
+
+def test_the_secure_sum_is_the_sum() -> None:
+    sums = together(lambda c, s: contribute(c, s, "sum", vector(s.name), 80), publish_sum)
+    for answer in sums.values():
+        assert np.frombuffer(answer, np.uint64).tolist() == [6 * i for i in range(10)]
+
+
+def test_the_aggregator_sees_no_vector() -> None:
+    seen: dict[str, bytes] = {}
+
+    def curious(meeting: Meeting) -> None:
+        seen.update(meeting.collect("sum", 112))
+        meeting.reply_all(b"")
+
+    together(lambda c, s: contribute(c, s, "sum", np.zeros(10, np.uint64), 0), curious)
+    words = np.concatenate([np.frombuffer(message, np.uint64) for message in seen.values()])
+    assert len(np.unique(words)) == len(words) == 42
+    assert (words > 2**32).all()
+
+
+def test_all_parties_share_a_secret_and_masks_are_never_reused() -> None:
+    sessions = together(lambda _c, s: s, nothing)
+    assert len({s.secret for s in sessions.values()}) == 1
+    assert len({s.key("slots") for s in sessions.values()}) == 1
+    assert sessions["ahus"].pair_keys["bern"] == sessions["bern"].pair_keys["ahus"]
+    assert sessions["ahus"].next_mask() != sessions["ahus"].next_mask()
+    assert "secret" not in repr(sessions["ahus"])
+
+
+def test_a_short_vector_ends_the_run() -> None:
+    def slip(channel: Channel, session: Session) -> bytes:
+        length = 9 if session.name == "bern" else 10
+        return contribute(channel, session, "sum", np.zeros(length, np.uint64), 80)
+
+    with pytest.raises(ProtocolAborted, match="'bern' sent 104 bytes for 'sum' where 112"):
+        together(slip, publish_sum)
+
+
+def test_a_vector_under_other_masks_ends_the_run_without_a_result() -> None:
+    def slip(channel: Channel, session: Session) -> bytes:
+        if session.name == "bern":
+            session.next_mask()
+        return contribute(channel, session, "sum", vector(session.name), 80)
+
+    with pytest.raises(ProtocolAborted, match="did not cancel"):
+        together(slip, publish_sum)
+
+
+def test_other_parameters_are_named_before_anything_is_sent() -> None:
+    with pytest.raises(ProtocolAborted, match="'cork' has other parameters"):
+        together(lambda _c, s: s, nothing, terms={"cork": b"another question"})
+
+
+def test_another_roster_is_named() -> None:
+    other = Roster(ROSTER.parties, ROSTER.aggregator, ROSTER.address, "another authority")
+    with pytest.raises(ProtocolAborted, match="'cork' has another roster"):
+        together(lambda _c, s: s, nothing, rosters={"cork": other})
+
+
+def test_another_version_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = session_module._terms
+
+    def newer(roster: Roster, parameters: bytes) -> dict[str, str]:
+        terms = plain(roster, parameters)
+        return {**terms, "version": "2"} if parameters == b"newer" else terms
+
+    monkeypatch.setattr(session_module, "_terms", newer)
+    with pytest.raises(ProtocolAborted, match="'bern' speaks version 2"):
+        together(lambda _c, s: s, nothing, terms={"bern": b"newer"})
+
+
+def test_a_certificate_that_is_not_pinned_is_refused_by_its_own_holder() -> None:
+    _, strangers = make_identities(NAMES, "hub", "127.0.0.1:0")
+    with pytest.raises(ProtocolAborted, match="not on its own roster"):
+        together(lambda _c, s: s, nothing, identities={"bern": strangers["bern"]})
+
+
+def test_a_signature_with_another_key_is_refused_by_everybody() -> None:
+    _, strangers = make_identities(NAMES, "hub", "127.0.0.1:0")
+    forged = Identity("bern", IDENTITIES["bern"].certificate, strangers["bern"].private_key)
+    with pytest.raises(ProtocolAborted, match="'bern' did not sign"):
+        together(lambda _c, s: s, nothing, identities={"bern": forged})
+
+
+def test_an_aggregator_in_the_middle_is_caught() -> None:
+    """It swaps a party's key for its own, which it cannot sign."""
+
+    def middle(meeting: Meeting) -> None:
+        raw = meeting.collect("greeting", 1 << 16)
+        hellos = {name: json.loads(message) for name, message in raw.items()}
+        hellos["ahus"]["key"] = "09" * 32
+        body = json.dumps(hellos, sort_keys=True)
+        signature = IDENTITIES["hub"].sign(meeting.session + body.encode()).hex()
+        meeting.reply_all(json.dumps({"hellos": body, "signature": signature}).encode())
+
+    with pytest.raises(ProtocolAborted, match=r"'ahus' did not sign|another key than ours"):
+        meet(
+            {n: lambda c, n=n: agree(c, IDENTITIES[n], ROSTER, TERMS) for n in NAMES},  # type: ignore[misc]
+            middle,
+        )
+
+
+def test_an_aggregator_that_is_not_the_pinned_one_is_caught() -> None:
+    _, strangers = make_identities(NAMES, "hub", "127.0.0.1:0")
+    with pytest.raises(ProtocolAborted, match="'hub' did not sign"):
+        meet(
+            {n: lambda c, n=n: agree(c, IDENTITIES[n], ROSTER, TERMS) for n in NAMES},  # type: ignore[misc]
+            lambda meeting: host_agreement(meeting, strangers["hub"], ROSTER, TERMS),
+        )
+
+
+def test_an_unreadable_greeting_ends_the_run() -> None:
+    with pytest.raises(ProtocolAborted, match="greeting that cannot be read"):
+        meet(
+            {n: lambda c: c.trade("greeting", b"{}", 100) for n in NAMES},
+            lambda meeting: host_agreement(meeting, IDENTITIES["hub"], ROSTER, TERMS),
+        )
+
+
+def test_the_union_is_the_union_and_everybody_finds_its_own_labels() -> None:
+    labels = {"ahus": [b"1", b"2", b"3"], "bern": [b"3", b"4"], "cork": [b"1", b"5", b"6"]}
+    results = together(
+        lambda c, s: secure_union(c, s, labels[s.name]),
+        lambda meeting: check_size(host_union(meeting, opening=False)),
+    )
+    united = results["ahus"][0]
+    assert len(united) == len(set(united)) == 6
+    where: dict[bytes, int] = {}
+    for name, (tags, places) in results.items():
+        assert tags == united
+        for label, place in zip(labels[name], places, strict=True):
+            assert where.setdefault(label, place) == place
+    assert sorted(where.values()) == list(range(6))
+
+
+def check_size(size: int) -> None:
+    assert size == 6
+
+
+def test_tags_differ_from_run_to_run() -> None:
+    def once() -> list[bytes]:
+        results = together(
+            lambda c, s: secure_union(c, s, [b"1", s.name.encode()]),
+            lambda meeting: swallow(host_union(meeting, opening=False)),
+        )
+        tags: list[bytes] = results["ahus"][0]
+        return tags
+
+    assert not set(once()) & set(once())
+
+
+def swallow(_size: int) -> None:
+    """For an aggregator that needs no size."""
+
+
+def test_an_input_enters_one_roster_only(tmp_path: Any) -> None:
+    record = tmp_path / "site" / "contributions.json"
+    Contributions(record).claim(b"rows", b"roster of four")
+    Contributions(record).claim(b"rows", b"roster of four")
+    Contributions(record).claim(b"other rows", b"roster of three")
+    with pytest.raises(ProtocolAborted, match="already sent to another roster"):
+        Contributions(record).claim(b"rows", b"roster of three")
+
+
+def test_a_damaged_record_of_contributions_is_not_forgotten(tmp_path: Any) -> None:
+    record = tmp_path / "contributions.json"
+    record.write_text("{")
+    with pytest.raises(ProtocolAborted, match="cannot be read"):
+        Contributions(record)
+
+
+def test_a_roster_survives_json_and_its_digest_is_its_content() -> None:
+    again = Roster.from_json(json.loads(json.dumps(ROSTER.to_json())))
+    assert again == ROSTER
+    assert again.digest() == ROSTER.digest()
+    fewer = Roster(ROSTER.parties[:2], ROSTER.aggregator, ROSTER.address, ROSTER.authority)
+    assert fewer.digest() != ROSTER.digest()
+    with pytest.raises(NotFound):
+        ROSTER["zug"]
+
+
+def test_a_roster_needs_different_names_and_two_parties() -> None:
+    one = ROSTER.parties[0]
+    for parties in ((one,), (one, one), (one, Member("hub", ""))):
+        with pytest.raises(InvalidParameter, match="roster"):
+            Roster(parties, ROSTER.aggregator, "", "")
+
+
+def test_a_written_pki_is_read_back_and_its_keys_are_private(tmp_path: Any) -> None:
+    written = write_pki(tmp_path / "pki", NAMES, "hub", "127.0.0.1:7443")
+    roster = Roster.load(tmp_path / "pki" / "roster.json")
+    identity = Identity.load(
+        tmp_path / "pki" / "bern" / "certificate.pem", tmp_path / "pki" / "bern" / "key.pem"
+    )
+    assert roster.names == tuple(NAMES)
+    assert identity.name == "bern"
+    roster["bern"].verify(b"message", identity.sign(b"message"))
+    assert all(path.stat().st_mode & 0o077 == 0 for path in written if path.name == "key.pem")
+    assert "PRIVATE" not in repr(identity)
+    with pytest.raises(InvalidData):
+        Roster.load(tmp_path / "none.json")
+    with pytest.raises(InvalidData):
+        Identity.load(tmp_path / "none", tmp_path / "none")
