@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import cache
 from itertools import pairwise
@@ -21,6 +21,7 @@ from privod.mechanisms import noise as noise_module
 from privod.mechanisms.inversion import InversionTable
 from privod.mechanisms.noise import DiscreteLaplace, Geometric
 from privod.mechanisms.randomness import Randomness, secure, seeded
+from privod.mechanisms.reals import Enclosure
 from privod.privacy import Loss
 from tests.reference.mechanisms import Tape, discrete_laplace, exp, walk
 
@@ -163,6 +164,52 @@ def chi_square(drawn: NDArray[np.int64], scale: Fraction) -> float:
 def test_samples_follow_the_law(scale: Fraction) -> None:
     drawn = DiscreteLaplace(scale).draw(100_000, seeded(1))
     assert chi_square(drawn, scale) > 1e-6
+
+
+@pytest.fixture
+def short_runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Tables so short that most draws run past them, which one in three thousand does otherwise."""
+    built = (noise_module._signed_table, noise_module._unsigned_table)
+    monkeypatch.setattr(noise_module, "RUN_PER_SCALE", Fraction(1, 3))
+    for tables_of in built:
+        tables_of.cache_clear()
+    yield
+    for tables_of in built:
+        tables_of.cache_clear()
+
+
+@pytest.mark.usefixtures("short_runs")
+def test_draws_that_run_past_their_table_follow_the_law() -> None:
+    scale = Fraction(17, 5)
+    drawn = DiscreteLaplace(scale).draw(50_000, seeded(8))
+    assert (np.abs(drawn) > noise_module._run(scale)).mean() > 0.4
+    assert chi_square(drawn, scale) > 1e-6
+    one_sided = Geometric(scale).draw(50_000, seeded(9))
+    chances = np.array([float((1 - exp(-1 / scale)) * exp(-k / scale)) for k in range(20)])
+    observed = np.bincount(one_sided, minlength=20)[:20]
+    expected = chances / chances.sum() * observed.sum()
+    assert stats.chisquare(observed, expected).pvalue > 1e-6
+
+
+def test_a_threshold_at_the_edge_of_a_cell_is_kept_apart() -> None:
+    """A law of dyadic shares: 1/4 at one edge, then 1/2 but for 2^-63 inside the next cell."""
+
+    def thresholds(precision: int) -> list[Enclosure]:
+        quarter, half = 1 << precision - 2, 1 << precision - 1
+        late = half + (1 << precision - 63)
+        return [Enclosure(cut, cut, precision) for cut in (quarter, half, late)]
+
+    table = InversionTable(thresholds, np.arange(4, dtype=np.int16))
+    assert [table._guide[cell] for cell in (0x3FFF, 0x4000, 0x4001, 0x8000, 0x8001)] == [
+        0,
+        np.iinfo(np.int16).min,
+        1,
+        np.iinfo(np.int16).min,
+        3,
+    ]
+    for word, outcome in ((1 << 62, 1), (1 << 63, 2), ((1 << 63) + 1, 2), ((1 << 63) + 2, 3)):
+        assert settling(table, word)(seeded(1)) == outcome
+    assert settling(table, (1 << 62) - 1)(seeded(1)) == 0
 
 
 def test_a_slightly_wrong_scale_is_noticed() -> None:
