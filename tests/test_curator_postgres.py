@@ -10,7 +10,9 @@ import numpy as np
 import psycopg
 import pytest
 from benchmarks.soak_book import Place, empty, hammer, kill_often
+from typer.testing import CliRunner
 
+from privod.cli import app
 from privod.curator import Curator, backup, migrate
 from privod.data import Domain, Numeric
 from privod.errors import BookDamaged, BudgetExceeded, InvalidParameter, Unavailable
@@ -153,6 +155,18 @@ def test_a_book_moves_from_sqlite_with_everything(tmp_path: Path, url: str) -> N
         assert not new.ask(question(4), "people").stored
         old.verify()
         new.verify()
+
+
+def test_the_command_line_moves_a_book(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Curator.open(tmp_path) as old:
+        old.register("people", ROWS, DOMAIN)
+        done = CliRunner().invoke(app, ["migrate", url, "--at", str(tmp_path)])
+        assert done.exit_code == 0, done.output
+        monkeypatch.setenv("PRIVOD_DATABASE", url)
+        done = CliRunner().invoke(app, ["verify", "--head", old.head(), "--at", str(tmp_path)])
+        assert "The book holds: 2 entries" in done.output
 
 
 def test_a_server_that_restarts_costs_one_failed_request_at_most(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from privod.cli import app
 from privod.curator import Curator, backup, migrate
 from privod.curator import schema as tables
 from privod.curator.rows import RowStore
@@ -260,6 +263,18 @@ def test_a_backup_is_a_whole_curator(curator: Curator, tmp_path: Path) -> None:
         backup(curator, tmp_path / "copy")
 
 
+def test_the_command_line_copies_and_charges(curator: Curator, tmp_path: Path) -> None:
+    def run(*arguments: str) -> Any:
+        done = CliRunner().invoke(app, [*arguments, "--at", str(curator.directory), "--json"])
+        assert done.exit_code == 0, done.output
+        return json.loads(done.output)
+
+    assert run("backup", str(tmp_path / "copy"))["head"] == curator.head()
+    (charged,) = run("charge", "people", "--epsilon", "0.1", "--reason", "a talk in May")
+    assert charged["loss"] == {"epsilon": "1/5", "delta": "0"}  # two rows a person
+    assert curator.budget("people")[0].spent == Loss("0.2")
+
+
 def test_an_old_backup_is_recognized_and_what_it_forgot_can_be_charged(
     curator: Curator, tmp_path: Path
 ) -> None:
@@ -269,7 +284,7 @@ def test_an_old_backup_is_recognized_and_what_it_forgot_can_be_charged(
     with Curator.open(tmp_path / "old") as restored:
         with pytest.raises(BookDamaged, match="restored from an old backup"):
             restored.verify(expected_head=noted)
-        lost = Guarantee(Loss("0.1"), AddRemove())
+        lost = QUESTION.guarantee()
         restored.charge_elsewhere("people", lost, "asked after the backup of Sunday")
         assert restored.budget("people") == curator.budget("people")
         restored.verify()

@@ -14,6 +14,7 @@ from privod.errors import BudgetExceeded, PrivodError
 __all__ = ["AsJson", "At", "app", "curator_at", "main"]
 
 LOCATION_VARIABLE = "PRIVOD_AT"
+DATABASE_VARIABLE = "PRIVOD_DATABASE"
 TOKEN_VARIABLE = "PRIVOD_TOKEN"  # noqa: S105 - the name of a variable, not a secret
 DEFAULT_LOCATION = "privod-curator"
 
@@ -46,7 +47,7 @@ def curator_at(location: str) -> Any:
         return connect(location, os.environ.get(TOKEN_VARIABLE, ""))
     from privod.curator import Curator
 
-    return Curator.open(location)
+    return Curator.open(location, database=os.environ.get(DATABASE_VARIABLE) or None)
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,7 +13,10 @@ from privod.cli.app import DEFAULT_LOCATION, AsJson, At, app, curator_at
 from privod.cli.output import emit, progress_bars, table, words
 from privod.errors import InvalidParameter, NeedsConfirmation
 
-__all__ = ["budget", "datasets", "history", "open_book", "register", "verify"]
+if TYPE_CHECKING:
+    from privod.privacy import Adjacency
+
+__all__ = ["budget", "datasets", "history", "open_book", "read_adjacency", "register", "verify"]
 
 
 @app.command()
@@ -72,9 +75,9 @@ def open_book(
     as_json: AsJson = False,
 ) -> None:
     """Open a book: allow answers about a data set up to a budget."""
-    from privod.privacy import Loss, adjacency_from_json
+    from privod.privacy import Loss
 
-    relation = adjacency_from_json(_adjacency(adjacency))
+    relation = read_adjacency(adjacency)
     limit = Loss(epsilon, delta)
     curator = curator_at(at)
     try:
@@ -87,14 +90,18 @@ def open_book(
     emit(book.to_json(), as_json, words(text))
 
 
-def _adjacency(text: str) -> Any:
+def read_adjacency(text: str) -> Adjacency:
+    """Read an adjacency from its name, or from JSON with its parameters."""
+    from privod.privacy import adjacency_from_json
+
     if not text.lstrip().startswith("{"):
-        return {"name": text}
+        return adjacency_from_json({"name": text})
     try:
-        return json.loads(text)
+        data = json.loads(text)
     except ValueError:
         way_out = """Write '{"name": "in-crowd", "radius": 1, "columns": ["x"], "crowd": 5}'."""
         raise InvalidParameter("adjacency", "must be a name or JSON", text, way_out) from None
+    return adjacency_from_json(data)
 
 
 @app.command()

@@ -20,6 +20,7 @@ from privod.curator.rows import RowStore
 from privod.curator.store import DataSet, digest, question_key
 from privod.errors import BookDamaged, InvalidParameter, PrivodError
 from privod.privacy import Loss
+from privod.progress import track
 from privod.queries.catalog import QUERIES
 from privod.queries.query import canonical_json
 
@@ -202,7 +203,7 @@ def _do_again(replay: _Replay, entry: Entry) -> None:
 
 def _check_prices(replay: _Replay) -> None:
     """Every question was charged what it costs, to every book that was open and concerned."""
-    for ask, entries in replay.asks.items():
+    for ask, entries in track(replay.asks.items(), "checking charges"):
         first = entries[0]
         if first.number != ask or first.query is None:
             raise _never_entered(first.number)
