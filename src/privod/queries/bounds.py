@@ -2,7 +2,7 @@
 
 Declared ranges may be as wide as one likes; this question finds where in them the records are.
 First the sizes: of all magnitudes, the three octaves in a row with most records by blurred counts
-set the scale. Then zooms: the range is cut into equal bins, blurred counts less a public penalty are
+set the scale. Then zooms: the range is cut into equal bins, blurred counts less a penalty are
 added up, and the stretch with the largest sum is kept, with a margin. Every look is a blurred
 histogram, every choice post-processing; proof and error in docs/proofs/bounds.md.
 """

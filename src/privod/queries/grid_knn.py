@@ -100,7 +100,7 @@ class GridKnn(Query[NoisyGrid]):
         passing = math.log(grid.n_cells) + self._log_reaching(threshold)
         if passing > math.log(MOST_FALSE_CELLS):
             rule = f"must let about {MOST_FALSE_CELLS} empty cells pass at most"
-            way_out = f"Try {self._automatic_threshold(grid)}, or None."
+            way_out = f"Try {self.automatic_threshold(grid)}, or None."
             raise InvalidParameter("drop_below", rule, self.drop_below, way_out)
 
     def grid(self, domain: Domain) -> Grid:
@@ -165,10 +165,11 @@ class GridKnn(Query[NoisyGrid]):
 
     def _threshold(self, grid: Grid) -> int | None:
         if self.drop_below is None and grid.n_cells > MOST_HELD_CELLS:
-            return self._automatic_threshold(grid)
+            return self.automatic_threshold(grid)
         return self.drop_below
 
-    def _automatic_threshold(self, grid: Grid) -> int:
+    def automatic_threshold(self, grid: Grid) -> int:
+        """The threshold that about one empty cell per hundred expected records passes."""
         allowed = max(1.0, self.expected_records * FALSE_CELLS_PER_RECORD)
         excess = math.log(grid.n_cells) - math.log(allowed) + self._log_reaching(0)
         return max(1, math.ceil(excess * float(self.noise.scale)))
