@@ -101,7 +101,10 @@ def ask(
     dataset: Dataset,
     question: Question,
     settings: Settings = None,
-    out: Annotated[Path | None, typer.Option(help="Also write the release here, as JSON.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Also write the release here, as JSON; a grid also as a .privod file."),
+    ] = None,
     picture: Annotated[Path | None, typer.Option(help="Also draw it: .svg or .png.")] = None,
     request_id: Annotated[
         str | None, typer.Option(help="Your own name for this request; a retry never pays twice.")
@@ -116,7 +119,9 @@ def ask(
     with progress_bars(as_json):
         answer = curator_at(at).ask(query, dataset, request_id=request_id)
     release = answer.release
-    if out is not None:
+    if out is not None and out.suffix == ".privod" and hasattr(release.value, "save"):
+        release.value.save(out)
+    elif out is not None:
         out.write_text(json.dumps(release.to_json(), indent=2) + "\n", encoding="utf-8")
     if picture is not None:
         from privod import pictures

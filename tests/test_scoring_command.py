@@ -1,0 +1,114 @@
+"""`privod score`: from a curator's release to scores, without the curator."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from privod.cli import app
+from privod.errors import InvalidData, InvalidParameter
+
+RUNNER = CliRunner()
+DOMAIN = {
+    "columns": [{"name": "age", "low": 0, "high": 100}, {"name": "dose", "low": 0, "high": 10}]
+}
+
+
+def run(*arguments: str) -> Any:
+    result = RUNNER.invoke(app, [*arguments, "--json"])
+    if result.exception is not None:
+        raise result.exception
+    return json.loads(result.stdout)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("score")
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([rng.normal(40, 5, 800), rng.normal(3, 0.5, 800)])
+    np.savetxt(folder / "patients.csv", rows, delimiter=",", header="age,dose", comments="")
+    (folder / "domain.json").write_text(json.dumps(DOMAIN))
+    (folder / "new.csv").write_text("dose,age,name\n3.1,41,a\n9.5,95,b\n2.8,38,c\n")
+    at = ["--at", str(folder / "curator")]
+    run(
+        "register",
+        "patients",
+        str(folder / "patients.csv"),
+        "--domain",
+        str(folder / "domain.json"),
+        *at,
+    )
+    run("open", "patients", "--epsilon", "10", *at)
+    for question, name in (
+        ("grid-knn", "grid.privod"),
+        ("grid-knn", "grid.json"),
+        ("marginals", "m.json"),
+    ):
+        settings = ["columns=age,dose", "epsilon=2"]
+        run("ask", "patients", question, *settings, "--out", str(folder / name), *at)
+    run(
+        "ask",
+        "patients",
+        "histogram",
+        "columns=age",
+        "epsilon=1",
+        "--out",
+        str(folder / "h.json"),
+        *at,
+    )
+    return folder
+
+
+@pytest.mark.parametrize("grid", ["grid.privod", "grid.json", "m.json"])
+def test_new_records_are_scored_from_the_file_alone(place: Path, grid: str) -> None:
+    scored = run(
+        "score", str(place / "new.csv"), "--grid", str(place / grid), "--out", str(place / "s.csv")
+    )
+    assert scored["stands_out"] == [False, True, False]
+    assert scored["guarantee"]["loss"]["epsilon"] == "2"
+    with (place / "s.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["stands_out"] for row in rows] == ["0", "1", "0"]
+    assert [row["row"] for row in rows] == ["1", "2", "3"]
+
+
+def test_people_read_a_sentence_and_a_table(place: Path) -> None:
+    result = RUNNER.invoke(
+        app, ["score", str(place / "new.csv"), "--grid", str(place / "grid.privod")]
+    )
+    assert "1 of 3 records stand out" in result.stdout
+    assert "Scoring cost nothing more" in result.stdout.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("age\n40\n", "has no column 'dose'"),
+        ("age,dose\n40,\n", "Row 1 of the new records misses a value"),
+        ("age,dose\n40,much\n", "cannot be read as numbers"),
+    ],
+)
+def test_records_that_cannot_be_scored_get_a_clear_error(
+    place: Path, tmp_path: Path, content: str, message: str
+) -> None:
+    (tmp_path / "bad.csv").write_text(content)
+    with pytest.raises(InvalidData, match=message):
+        run("score", str(tmp_path / "bad.csv"), "--grid", str(place / "grid.privod"))
+
+
+def test_files_of_the_wrong_kind_get_a_clear_error(place: Path) -> None:
+    new = str(place / "new.csv")
+    with pytest.raises(InvalidParameter, match="must be a release that can score"):
+        run("score", new, "--grid", str(place / "h.json"))
+    with pytest.raises(InvalidData, match="not a release"):
+        run("score", new, "--grid", str(place / "domain.json"))
+    with pytest.raises(InvalidData, match="no file"):
+        run("score", new, "--grid", str(place / "absent.privod"))
+    with pytest.raises(InvalidParameter, match=r"must end in \.csv or \.parquet"):
+        run("score", str(place / "domain.json"), "--grid", str(place / "grid.privod"))
