@@ -211,6 +211,26 @@ def test_a_flipped_byte_in_any_field_of_any_entry_is_found(kept: Kept) -> None:
     kept.curator.verify()
 
 
+@pytest.mark.parametrize("bit", [0, 3, 7])
+def test_a_flipped_bit_in_the_file_itself_is_found(kept: Kept, bit: int) -> None:
+    entries = kept.curator.history()[1:]
+    kept.curator.close()
+    path = kept.directory / BOOK_FILE
+    whole = path.read_bytes()
+    for entry in entries:
+        # The last two fields of an entry; what is 140 bytes before the end is another field.
+        end = whole.index((entry.previous + entry.hash).encode()) + 128
+        for distance in (1, 70, 140):
+            content = bytearray(whole)
+            content[end - distance] ^= 1 << bit
+            path.write_bytes(content)
+            with Curator.open(kept.directory) as changed, pytest.raises(BookDamaged) as found:
+                changed.verify()
+            assert f"ntry {entry.number} " in str(found.value)
+    path.write_bytes(whole)
+    Curator.open(kept.directory).verify()
+
+
 def test_a_removed_entry_is_named(kept: Kept) -> None:
     kept.change(("DELETE FROM entries WHERE number = 4", ()))
     with pytest.raises(BookDamaged, match="Entry 4 was removed"):

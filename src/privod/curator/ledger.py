@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 from privod.curator.accounting import Total, tightest
@@ -213,10 +214,12 @@ def read_rows(connection: Connection) -> Iterator[tuple[Any, ...]]:
 
 
 def read_entries(connection: Connection, datasets: Iterable[str] | None = None) -> list[Entry]:
-    """The entries about these data sets, or all of them."""
-    wanted = None if datasets is None else set(datasets)
-    rows = (row for row in read_rows(connection) if wanted is None or row[3] in wanted)
-    return [Entry.from_row(row) for row in rows]
+    """The entries about these data sets, or all of them, in order."""
+    if datasets is None:
+        return [Entry.from_row(row) for row in read_rows(connection)]
+    select = f"SELECT {COLUMNS} FROM entries WHERE dataset = ?"  # noqa: S608 - names from above
+    rows = [row for dataset in datasets for row in connection.execute(select, dataset)]
+    return [Entry.from_row(row) for row in sorted(rows, key=itemgetter(0))]
 
 
 def books_of(connection: Connection, root: str) -> tuple[BookState, ...]:

@@ -8,6 +8,7 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from privod.curator.database import PATIENCE, Database, Driver
@@ -38,9 +39,12 @@ class SQLite(Database):
         connection = sqlite3.connect(
             self.path, timeout=PATIENCE, isolation_level=None, check_same_thread=False
         )
+        # A byte that is no text any more must reach `verify`, which names its entry.
+        connection.text_factory = partial(str, encoding="utf-8", errors="replace")
         try:
             _use_write_ahead_log(connection)
             connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA fullfsync = ON")  # where fsync alone means less, as on macOS
             connection.execute("PRAGMA foreign_keys = ON")
         except BaseException:
             connection.close()
