@@ -61,3 +61,33 @@ def suspects(
             found.append(record)
             neighbors.append(len(repeated))
     return found, neighbors, processed
+
+
+def joint_suspects(
+    parties: list[list[list[tuple[int, ...]]]],
+    max_crowd: int,
+    min_shared_tables: int,
+    floor_: int = 0,
+    ceiling: int | None = None,
+) -> list[list[int]]:
+    """Algorithm 3 with everybody's labels in one place; small counts shown as 0, large clipped."""
+    totals = Counter(
+        (table, label) for labels in parties for table, line in enumerate(labels) for label in line
+    )
+    shown = {
+        bin_: min(count, count if ceiling is None else ceiling)
+        for bin_, count in totals.items()
+        if count >= floor_
+    }
+    results = []
+    for labels in parties:
+        own = Counter((table, label) for table, line in enumerate(labels) for label in line)
+        rows, neighbors, _ = suspects(labels, max_crowd, min_shared_tables)
+        kept = []
+        for record, crowd in zip(rows, neighbors, strict=True):
+            bins = [(table, line[record]) for table, line in enumerate(labels)]
+            others = [max(0, shown.get(bin_, 0) - own[bin_]) for bin_ in bins]
+            if sum(count > max_crowd - crowd for count in others) < min_shared_tables:
+                kept.append(record)
+        results.append(kept)
+    return results
