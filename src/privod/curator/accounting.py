@@ -18,7 +18,8 @@ from privod.privacy import Loss
 __all__ = ["Total", "tightest"]
 
 USUAL_DELTA = Fraction(1, 10**9)  # shown at, when the budget has no delta of its own
-MOST_DISTINCT = 64  # distinct losses that are still composed one by one, in well under a second
+MOST_DISTINCT = 32  # distinct losses that are still composed one by one, in about a second
+MOST_EPSILON = 50  # a sum beyond this says little, tight or not, and takes long to compose
 DIGITS = 6  # decimals shown, rounded up
 
 
@@ -37,8 +38,9 @@ def tightest(losses: tuple[tuple[Loss, int], ...], spent: Loss, budget_delta: Fr
     """The smaller of plain addition and exact composition, at the budget's delta."""
     plain = Total(spent, "addition")
     delta = budget_delta or USUAL_DELTA
-    distinct = len(losses)
-    if sum(times for _, times in losses) < 2 or distinct > MOST_DISTINCT or spent.delta >= delta:
+    if sum(times for _, times in losses) < 2 or spent.delta >= delta:
+        return plain
+    if len(losses) > MOST_DISTINCT or spent.epsilon > MOST_EPSILON:
         return plain
     epsilon = _composed(losses, delta)
     if epsilon is None or epsilon >= spent.epsilon:

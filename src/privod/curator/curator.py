@@ -80,6 +80,7 @@ class Curator:
         self.directory = directory
         self.database = database
         self._rows = RowStore(directory / "rows")
+        self._datasets: dict[str, DataSet] = {}
         self._tables: OrderedDict[str, Table] = OrderedDict()
         self._tables_mutex = threading.Lock()
         bring_up_to_date(database)
@@ -159,8 +160,10 @@ class Curator:
 
     def dataset(self, name: str) -> DataSet:
         """The data set of this name."""
-        with self.database.reading() as connection:
-            return store.find_dataset(connection, name)
+        if name not in self._datasets:  # a data set never changes, so it is read once
+            with self.database.reading() as connection:
+                self._datasets[name] = store.find_dataset(connection, name)
+        return self._datasets[name]
 
     def open_book(
         self, of: str, adjacency: Adjacency, budget: Loss, *, confirmed: bool = False
@@ -186,8 +189,8 @@ class Curator:
 
     def price(self, query: Query[Any], of: str) -> Price:
         """Say what a question would cost, without looking and without charging."""
+        question = Question.checked(query, self.dataset(of))
         with self.database.reading() as connection:
-            question = Question.checked(connection, query, of)
             if store.find_release(connection, question.key) is not None:
                 return Price((), affordable=True, already_answered=True)
             return price_of(question.costs(connection))
@@ -216,8 +219,8 @@ class Curator:
         short_text(asked_by, "asked_by")
         if request_id is not None:
             short_text(request_id, "request_id")
+        question = Question.checked(query, self.dataset(of))
         with self.database.reading() as connection:
-            question = Question.checked(connection, query, of)
             paid = question.paid_before(connection, request_id)
             stored = store.find_release(connection, question.key)
             if stored is not None:

@@ -42,13 +42,12 @@ class Question:
     key: str
 
     @classmethod
-    def checked(cls, connection: Connection, query: Query[Any], of: str) -> Question:
+    def checked(cls, query: Query[Any], dataset: DataSet) -> Question:
         """Check a query against the data set's public side; no row is looked at."""
         if not isinstance(query, Query) or QUERIES.get(query.name) is not type(query):
             way_out = "Build one from the catalog, such as Histogram(columns='age', epsilon=0.1)."
             rule = "must be a question of the catalog"
             raise InvalidParameter("query", rule, type(query).__name__, way_out)
-        dataset = store.find_dataset(connection, of)
         query.check(dataset.domain)
         guarantee: Guarantee | Secrecy = query.guarantee()
         if not isinstance(guarantee, Guarantee):
@@ -56,7 +55,7 @@ class Question:
                 f"{query.name} is asked between parties; no book counts what it promises."
             )
         text = canonical_json(query.to_json())
-        return cls(query, dataset, guarantee, text, store.question_key(of, text))
+        return cls(query, dataset, guarantee, text, store.question_key(dataset.name, text))
 
     def costs(self, connection: Connection) -> list[Cost]:
         """Which books pay for it, and how much each."""
