@@ -2,8 +2,8 @@
 
 The sum of epsilons and deltas holds whatever is asked next, so it is what the book enforces. A
 tighter total holds too if the losses (not the questions) were fixed beforehand: the worst pair of
-distributions of every charge is composed exactly [Kairouz 2015] by dp-accounting, where that is
-installed. It is for show.
+distributions of every charge is composed [Kairouz 2015], rounded up, by dp-accounting, where that
+is installed. It is for show.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Total:
 
 
 def tightest(losses: tuple[tuple[Loss, int], ...], spent: Loss, budget_delta: Fraction) -> Total:
-    """The smaller of plain addition and exact composition, at the budget's delta."""
+    """The smaller of plain addition and worst-case composition, at the budget's delta."""
     plain = Total(spent, "addition")
     delta = budget_delta or USUAL_DELTA
     if sum(times for _, times in losses) < 2 or spent.delta >= delta:
