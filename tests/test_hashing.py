@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from privod.errors import InvalidParameter
+from privod.estimators import HashedDetector
 from privod.outliers.hash_plan import HashPlan, collision_probability, smallest_bin_threshold
 from privod.outliers.hashed import HashedOutliers, crowd_limit
 from privod.outliers.hashing import bin_records, draw_family, find_suspects
@@ -178,3 +179,11 @@ def test_a_radius_that_single_precision_cannot_resolve_is_refused() -> None:
     points = np.array([[0.0], [1e9]])
     with pytest.raises(InvalidParameter, match="radius"):
         HashedOutliers(radius=1e-3, far_fraction=0.9).find(points)
+
+
+def test_the_estimator_labels_what_the_analysis_finds() -> None:
+    points = clustered(6, 2000, strangers=3)
+    labels = HashedDetector(radius=5.0).fit_predict(points)
+    assert np.flatnonzero(labels == -1).tolist() == [1997, 1998, 1999]
+    with pytest.raises(ValueError, match="radius"):
+        HashedDetector(radius=-1.0).fit(points)

@@ -28,15 +28,16 @@ def questions(
     as_json: AsJson = False,
 ) -> None:
     """List the questions that can be asked, or explain one."""
-    from privod.queries.catalog import QUERIES, kind_of
+    from privod.queries.catalog import JOINT_QUESTIONS, QUERIES, kind_of
     from privod.queries.parameters import parameters_of, promise_of
 
     if name is None:
         rows = [[kind.name, kind.question] for kind in QUERIES.values()]
+        rows += [[kind.name, kind.question] for kind in JOINT_QUESTIONS.values()]
         data = [{"name": row[0], "question": row[1]} for row in rows]
         emit(data, as_json, table("Questions", ["name", "question"], rows))
         return
-    kind = kind_of(name)
+    kind: Any = JOINT_QUESTIONS.get(name) or kind_of(name)
     parameters = parameters_of(kind)
     described = [
         {"name": each.name, "required": each.required, "default": each.default, "doc": each.doc}

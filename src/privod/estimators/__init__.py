@@ -10,6 +10,7 @@ from privod.errors import Unavailable
 
 try:
     from privod.estimators.grid_knn import GridKnnDetector
+    from privod.estimators.hashed import HashedDetector
     from privod.estimators.marginals import MarginalDetector
 except ImportError as problem:
     if problem.name is None or not problem.name.startswith("sklearn"):
@@ -18,4 +19,4 @@ except ImportError as problem:
         "Estimators are built on scikit-learn, which is not installed. Install privod[sklearn]."
     ) from None
 
-__all__ = ["GridKnnDetector", "MarginalDetector"]
+__all__ = ["GridKnnDetector", "HashedDetector", "MarginalDetector"]

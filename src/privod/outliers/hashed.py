@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privod.errors import InvalidParameter
+from privod.outliers.distance import crowds
 from privod.outliers.hash_plan import HashPlan
 from privod.outliers.hashing import Suspects, bin_records, draw_family, find_suspects
 from privod.progress import track
@@ -107,7 +108,8 @@ class HashedOutliers:
         rows = intersect_rounds([self.one_round(points, round_).rows for round_ in rounds])
         if self.verify and len(rows):
             limit = crowd_limit(self.far_fraction, len(points))
-            rows = rows[_crowds(points, rows, self.radius) <= limit]
+            found = crowds(points, self.radius, at=points[rows], cap=limit + 1)
+            rows = rows[found <= limit]
         return rows
 
 
@@ -117,10 +119,3 @@ def intersect_rounds(rounds: list[NDArray[np.int64]]) -> NDArray[np.int64]:
     for other in rounds[1:]:
         rows = np.intersect1d(rows, other, assume_unique=True)
     return rows
-
-
-def _crowds(
-    points: NDArray[np.float64], rows: NDArray[np.int64], radius: float
-) -> NDArray[np.int64]:
-    squares = (((points - points[row]) ** 2).sum(axis=1) for row in rows)
-    return np.array([np.count_nonzero(square <= radius * radius) for square in squares])

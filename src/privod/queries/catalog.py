@@ -9,11 +9,12 @@ from privod.privacy import Guarantee
 from privod.queries.bounds import PrivateBounds
 from privod.queries.grid_knn import GridKnn
 from privod.queries.histogram import Histogram
+from privod.queries.joint_outliers import JointOutliers
 from privod.queries.marginals import MarginalHistograms
 from privod.queries.outlier_context import OutlierContext
 from privod.queries.query import Query, Release
 
-__all__ = ["QUERIES", "kind_of", "query_from_json", "release_from_json"]
+__all__ = ["JOINT_QUESTIONS", "QUERIES", "kind_of", "query_from_json", "release_from_json"]
 
 QUERIES: dict[str, type[Query[Any]]] = {
     kind.name: kind
@@ -26,6 +27,10 @@ QUERIES: dict[str, type[Query[Any]]] = {
     )
 }
 """Name to query. A name never changes its meaning once a book contains it."""
+
+JOINT_QUESTIONS = {JointOutliers.name: JointOutliers}
+"""Between several holders: listed and described like the others, but never asked of a curator and
+never charged, because there is no curator and the promise is not a loss (`privod party`)."""
 
 
 def kind_of(name: str) -> type[Query[Any]]:
