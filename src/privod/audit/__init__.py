@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from privod.audit import bounds, grid_knn, histogram, marginals, outlier_context
+from privod.audit import bounds, grid_knn, histogram, marginals, outlier_context, outlier_count
 from privod.audit.game import Game, Reading, Verdict, fineness, play
 
 __all__ = ["GAMES", "Game", "Reading", "Verdict", "fineness", "play"]
@@ -15,5 +15,6 @@ GAMES: dict[str, Callable[[], tuple[Game, ...]]] = {
     "marginals-1": marginals.games,
     "private-bounds-1": bounds.games,
     "outlier-context-1": outlier_context.games,
+    "outlier-count-1": outlier_count.games,
 }
 """The name of a query to its games: the worst pairs of adjacent tables we know."""

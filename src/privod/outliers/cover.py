@@ -46,30 +46,36 @@ class Cover:
         self._columns = np.take_along_axis(self._points, self._orders, axis=0)
         self._fine = extent <= LARGEST_EXTENT * radius
 
-    def of(self, chosen: NDArray[np.bool_]) -> int:
-        """At least the most chosen points in one ball; exactly that in 1 and 2 dimensions."""
-        if not chosen.any():
-            return 0
-        if self._radius == 0:
-            return most_copies(self._points[chosen])
+    def of(self, chosen: NDArray[np.bool_], enough: int | None = None) -> int:
+        """At least the most chosen points in one ball; exactly that in 1 and 2 dimensions.
+
+        More than `enough` is not told apart from `enough`, which saves time.
+        """
+        best = len(chosen) if enough is None else min(enough, len(chosen))
+        best = min(best, int(chosen.sum()))
         d = self._points.shape[1]
+        if best <= 0:
+            return max(best, 0)
+        if self._radius == 0:
+            return min(best, most_copies(self._points[chosen]))
         if d == 2 and self._fine:
-            return cover_in_the_plane(self._points[chosen], self._radius)
-        bounds = [self._along(column, chosen) for column in range(d)]
+            return cover_in_the_plane(self._points[chosen], self._radius, best)
+        for column in range(d):
+            best = self._along(column, chosen, best)
         if d > 2 and self._fine:
             points = self._points[chosen]
+            if d in SPACE_FINENESS:
+                best = _around_vertices(points, self._radius, SPACE_FINENESS[d], best)
             for column in range(d):
                 pair = points[:, [column, (column + 1) % d]]
-                bounds.append(_around_vertices(pair, self._radius, PLANE_FINENESS))
-            if d in SPACE_FINENESS:
-                bounds.append(_around_vertices(points, self._radius, SPACE_FINENESS[d]))
-        return min(bounds)
+                best = _around_vertices(pair, self._radius, PLANE_FINENESS, best)
+        return best
 
-    def _along(self, column: int, chosen: NDArray[np.bool_]) -> int:
+    def _along(self, column: int, chosen: NDArray[np.bool_], enough: int) -> int:
         """The exact cover of the points' shadow on one axis."""
         order = np.ascontiguousarray(chosen[self._orders[:, column]], dtype=np.int64)
         values = np.ascontiguousarray(self._columns[:, column])
-        return int(slide(values, order, 2 * self._radius))
+        return int(slide(values, order, 2 * self._radius, enough))
 
 
 def cover(points: NDArray[Any], radius: float, extent: float | None = None) -> int:
@@ -98,28 +104,29 @@ def most_copies(points: Floats) -> int:
     return int(np.unique(points, axis=0, return_counts=True)[1].max())
 
 
-def _around_vertices(points: Floats, radius: float, fineness: float) -> int:
+def _around_vertices(points: Floats, radius: float, fineness: float, enough: int) -> int:
     """Every ball center has a lattice vertex within fineness * radius of it."""
     d = points.shape[1]
     spacing = 2 * fineness * radius / math.sqrt(d)
     reach = radius * (1 + fineness) * (1 + SLACK)
-    return int(around_vertices(np.ascontiguousarray(points), spacing, reach))
+    return int(around_vertices(np.ascontiguousarray(points), spacing, reach, enough))
 
 
-def cover_in_the_plane(points: Floats, radius: float) -> int:
-    """The most points in one closed disk, exactly; radius > 0."""
+def cover_in_the_plane(points: Floats, radius: float, enough: int | None = None) -> int:
+    """The most points in one closed disk, exactly, or `enough` if more; radius > 0."""
+    limit = len(points) if enough is None else enough
     cells = np.floor(points / (2 * radius)).astype(np.int64)
     order = np.lexsort((cells[:, 1], cells[:, 0]))
     ordered = np.ascontiguousarray(points[order])
     rows = np.ascontiguousarray(cells[order, 0])
     columns = np.ascontiguousarray(cells[order, 1])
-    least, most = sweep(ordered, rows, columns, radius)
-    best = int(least.max())
+    least, most = sweep(ordered, rows, columns, radius, limit)
+    best = min(int(least.max()), limit)
     for place in np.argsort(-most, kind="stable"):
-        if most[place] <= best:
+        if most[place] <= best or best >= limit:
             break
         best = max(best, _exactly_around(ordered, int(place), radius))
-    return best
+    return min(best, limit)
 
 
 def _exactly_around(points: Floats, place: int, radius: float) -> int:
@@ -129,7 +136,7 @@ def _exactly_around(points: Floats, place: int, radius: float) -> int:
     shifted = [(Fraction(x) - x0, Fraction(y) - y0) for x, y in points[near].tolist()]
     square = Fraction(radius) ** 2
     here = sum(1 for x, y in shifted if x == y == 0)
-    others = [(x, y) for x, y in shifted if (x, y) != (0, 0) and x * x + y * y <= 4 * square]
+    others = [(x, y) for x, y in shifted if (x or y) and x * x + y * y <= 4 * square]
     best = here
     for a, b in set(others):
         lean = square / (a * a + b * b) - Fraction(1, 4)

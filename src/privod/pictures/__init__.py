@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from privod.pictures import bounds, grid_knn, histogram, marginals, outlier_context
+from privod.pictures import bounds, grid_knn, histogram, marginals, outlier_context, outlier_count
 from privod.pictures.book import draw_book
 from privod.pictures.canvas import png, svg
 from privod.queries.query import Release
@@ -21,6 +21,7 @@ PICTURES: dict[str, Callable[[Release[Any]], Figure]] = {
     "marginals-1": marginals.draw,
     "private-bounds-1": bounds.draw,
     "outlier-context-1": outlier_context.draw,
+    "outlier-count-1": outlier_count.draw,
 }
 """The name of a query to what draws its release."""
 

@@ -12,6 +12,7 @@ from privod.queries.histogram import Histogram
 from privod.queries.joint_outliers import JointOutliers
 from privod.queries.marginals import MarginalHistograms
 from privod.queries.outlier_context import OutlierContext
+from privod.queries.outlier_count import OutlierCount
 from privod.queries.query import Query, Release
 
 __all__ = ["JOINT_QUESTIONS", "QUERIES", "kind_of", "query_from_json", "release_from_json"]
@@ -24,6 +25,7 @@ QUERIES: dict[str, type[Query[Any]]] = {
         GridKnn,
         MarginalHistograms,
         PrivateBounds,
+        OutlierCount,
     )
 }
 """Name to query. A name never changes its meaning once a book contains it."""

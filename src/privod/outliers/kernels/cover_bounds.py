@@ -9,8 +9,8 @@ from privod.outliers.kernels.crowds_tree import Floats, Ints
 
 
 @njit(cache=True, nogil=True)
-def slide(ordered: Floats, chosen: Ints, width: float) -> int:
-    """The most chosen values (given in ascending order) in one closed interval of this width."""
+def slide(ordered: Floats, chosen: Ints, width: float, enough: int) -> int:
+    """The most chosen values (ascending) in one closed interval of this width, or `enough`."""
     best, start, count = 0, 0, 0
     kept = np.empty(ordered.size)
     for i in range(ordered.size):
@@ -21,13 +21,16 @@ def slide(ordered: Floats, chosen: Ints, width: float) -> int:
         while kept[count - 1] - kept[start] > width:
             start += 1
         best = max(best, count - start)
+        if best >= enough:
+            return enough
     return best
 
 
 @njit(cache=True, nogil=True)
-def around_vertices(points: Floats, spacing: float, radius: float) -> int:
-    """The most points within the radius of one vertex of the fixed lattice spacing * integers.
+def around_vertices(points: Floats, spacing: float, radius: float, enough: int) -> int:
+    """The most points within the radius of one vertex of the lattice spacing * integers.
 
+    Counting stops at `enough`.
     Vertices are kept with their full coordinates, so that no two are ever taken for one.
     """
     n, d = points.shape
@@ -60,6 +63,8 @@ def around_vertices(points: Floats, spacing: float, radius: float) -> int:
                     used += 1
                 counts[place] += 1
                 best = max(best, counts[place])
+                if best >= enough:
+                    return enough
             j = 0
             while j < d:
                 at[j] += 1
@@ -72,7 +77,7 @@ def around_vertices(points: Floats, spacing: float, radius: float) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _place(keys: Ints, counts: Ints, at: Ints) -> int:
+def _place(keys: Ints, counts: Ints, at: Ints) -> np.int64:
     """Where a vertex is, or may be put."""
     mixed = np.uint64(1469598103934665603)
     for j in range(at.size):

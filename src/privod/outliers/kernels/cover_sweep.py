@@ -35,10 +35,13 @@ def _deepest(starts: Floats, ends: Floats, count: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def sweep(points: Floats, cell_rows: Ints, cell_columns: Ints, radius: float) -> tuple[Ints, Ints]:
+def sweep(
+    points: Floats, cell_rows: Ints, cell_columns: Ints, radius: float, enough: int
+) -> tuple[Ints, Ints]:
     """At least and at most how many points the best disk with each point on its border holds.
 
-    Points are sorted by cell (row, then column) of a grid of side 2 * radius.
+    Points are sorted by cell (row, then column) of a grid of side 2 * radius. The sweep ends at
+    the first disk that surely holds `enough`.
     """
     n = points.shape[0]
     least = np.ones(n, np.int64)
@@ -77,6 +80,8 @@ def sweep(points: Floats, cell_rows: Ints, cell_columns: Ints, radius: float) ->
                         used[side] += 1
         least[i] = here + _deepest(starts[0], ends[0], used[0])
         most[i] = here + _deepest(starts[1], ends[1], used[1])
+        if least[i] >= enough:
+            break
     return least, most
 
 

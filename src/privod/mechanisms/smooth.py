@@ -1,0 +1,307 @@
+"""Noise that follows a smooth bound of the local sensitivity, on integers, by exact laws.
+
+A bound U(t) says by how much a count can change once `t` records have changed. Its smooth
+version is a rung of a public `Staircase`: adjacent data sets stand at most `per_edit` rungs apart,
+whatever the rows [Nissim, Raskhodnikova and Smith 2007, in integers]. The noise is scaled to the
+value of the rung; no float stands between count and noise. Proofs: docs/proofs/smooth.md.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+from privod.errors import InvalidParameter
+from privod.mechanisms.coin import bernoulli, bernoulli_exp
+from privod.mechanisms.noise import DiscreteLaplace
+from privod.mechanisms.randomness import Randomness
+from privod.mechanisms.reals import exp_minus, rational
+from privod.privacy import Loss, Number, positive
+
+__all__ = ["SmoothGaussian", "SmoothHeavy", "SmoothLaplace", "SmoothNoise", "Staircase"]
+
+RUNGS_PER_EDIT = 8  # rounding a bound up to its rung then costs at most 1/8 of one edit's growth
+RUNG_BITS = 40  # binary places of a rung
+
+
+@dataclass(frozen=True)
+class Staircase:
+    """Rungs 1 = v_0 < v_1 < ...; v_(i + per_edit) is at most `growth` times v_i.
+
+    Parameters
+    ----------
+    growth : Fraction
+        By how much the smooth bound may grow from one data set to an adjacent one, above 1.
+    per_edit : int
+        Rungs between adjacent data sets.
+    """
+
+    growth: Fraction
+    per_edit: int = RUNGS_PER_EDIT
+
+    def __post_init__(self) -> None:
+        if self.growth <= 1:
+            raise InvalidParameter("growth", "must be above 1", self.growth, "Try 1.1.")
+
+    def value(self, rung: int) -> Fraction:
+        """The bound that a rung stands for."""
+        rungs = _rungs(self.growth, self.per_edit)
+        while len(rungs) <= rung:
+            rungs.append(_next_rung(rungs[-1], self.growth, self.per_edit))
+        return rungs[rung]
+
+    def reaching(self, bound: int) -> int:
+        """The first rung whose value is at least `bound`."""
+        rungs = _rungs(self.growth, self.per_edit)
+        while rungs[-1] < bound:
+            rungs.append(_next_rung(rungs[-1], self.growth, self.per_edit))
+        return bisect_left(rungs, bound)
+
+    def farthest(self, most: Callable[[int], int]) -> int:
+        """A t beyond which no bound of at most most(t) matters; most(2 t) <= 2 most(t)."""
+        t = 1
+        while self.reaching(most(2 * t)) > self.per_edit * t:
+            t *= 2
+        return t
+
+    def smooth(self, bound: Callable[[int], int], farthest: int) -> int:
+        """The rung max over t of reaching(bound(t)) - per_edit * t; bound must not fall with t.
+
+        Bounds are asked for only where they can matter: between two known ones the values are
+        enclosed, and what cannot reach the best so far is left out [Okada 2015, Prop. 2].
+        """
+        known: dict[int, int] = {}
+
+        def height(t: int) -> int:
+            if t not in known:
+                known[t] = self.reaching(bound(t))
+            return known[t]
+
+        best = max(0, height(0))
+        spans = [(0, farthest)]
+        while spans:
+            low, high = spans.pop()
+            if high <= low or height(high) - self.per_edit * (low + 1) <= best:
+                continue
+            best = max(best, height(high) - self.per_edit * high)
+            middle = (low + high) // 2
+            best = max(best, height(middle) - self.per_edit * middle)
+            if middle > low:
+                spans += [(middle, high), (low, middle)]
+        return best
+
+
+@lru_cache(maxsize=256)
+def _rungs(_growth: Fraction, _per_edit: int) -> list[Fraction]:
+    return [Fraction(1)]
+
+
+def _next_rung(rung: Fraction, growth: Fraction, per_edit: int) -> Fraction:
+    """(1 + x / m)^m <= e^x <= growth for x = 1 - 1 / growth; rounded down, but always up a bit."""
+    step = 1 + (1 - 1 / growth) / per_edit
+    grown = Fraction(math.floor(rung * step * 2**RUNG_BITS), 2**RUNG_BITS)
+    if grown <= rung:
+        way_out = "Ask for a larger epsilon."
+        raise InvalidParameter("growth", "must be further above 1", float(growth), way_out)
+    return grown
+
+
+@dataclass(frozen=True)
+class SmoothNoise(ABC):
+    """Integer noise whose scale is `spread` times a smooth bound.
+
+    Parameters
+    ----------
+    spread : Fraction
+        The scale of the noise, in units of the bound.
+    growth : Fraction
+        By how much the bound may grow from one data set to an adjacent one, above 1.
+    """
+
+    spread: Fraction
+    growth: Fraction
+
+    @property
+    def staircase(self) -> Staircase:
+        """The rungs that the bound is rounded up to."""
+        return Staircase(self.growth)
+
+    @abstractmethod
+    def loss(self) -> Loss:
+        """What one blurred count loses, whatever it counts, if the bound is smooth."""
+
+    @abstractmethod
+    def draw(self, bound: Fraction, randomness: Randomness) -> int:
+        """One draw for a bound."""
+
+    @abstractmethod
+    def deviation(self, bound: float) -> float:
+        """The standard deviation at a bound, for humans."""
+
+    @abstractmethod
+    def margin(self, bound: float) -> float:
+        """What the noise at a bound stays within with 95 % probability, for humans."""
+
+
+@dataclass(frozen=True)
+class SmoothLaplace(SmoothNoise):
+    """Discrete Laplace noise of scale spread * bound.
+
+    Guarantee
+    ---------
+    Loses epsilon = 1 / spread + (growth - 1) * L and delta, where L >= ln(2 / delta) and L >= 1.
+    """
+
+    delta: Fraction
+
+    @classmethod
+    def for_loss(cls, epsilon: Number, delta: Number) -> SmoothLaplace:
+        """Half of epsilon for the count, half for the bound: scale 2 S / epsilon."""
+        half, chance = positive(epsilon, "epsilon") / 2, _chance(delta)
+        return cls(1 / half, 1 + half / log_of_inverse(chance / 2), chance)
+
+    def loss(self) -> Loss:
+        needed = max(log_of_inverse(self.delta / 2), Fraction(1))
+        return Loss(1 / self.spread + (self.growth - 1) * needed, self.delta)
+
+    def draw(self, bound: Fraction, randomness: Randomness) -> int:
+        return int(DiscreteLaplace(self.spread * bound).draw(1, randomness)[0])
+
+    def deviation(self, bound: float) -> float:
+        return math.sqrt(2) * float(self.spread) * bound
+
+    def margin(self, bound: float) -> float:
+        return math.log(20) * float(self.spread) * bound
+
+
+HEAVY_SLIDE = Fraction(2280, 1000)  # above 3^(3/4), the steepest slope of ln(1 + x^4)
+HEAVY_POWER = 4
+
+
+@dataclass(frozen=True)
+class SmoothHeavy(SmoothNoise):
+    """Integers k with probability proportional to 1 / (1 + (k / s)^4), s = spread * bound.
+
+    Guarantee
+    ---------
+    Loses epsilon = 2.28 / spread + 4 (growth - 1), and no delta: its tails are heavy enough.
+    """
+
+    @classmethod
+    def for_loss(cls, epsilon: Number) -> SmoothHeavy:
+        """Half of epsilon for the count, half for the bound."""
+        half = positive(epsilon, "epsilon") / 2
+        return cls(HEAVY_SLIDE / half, 1 + half / HEAVY_POWER)
+
+    def loss(self) -> Loss:
+        return Loss(HEAVY_SLIDE / self.spread + HEAVY_POWER * (self.growth - 1))
+
+    def draw(self, bound: Fraction, randomness: Randomness) -> int:
+        scale = self.spread * bound
+        whole = max(1, math.ceil(scale))
+        while True:
+            size = _half_open(whole, randomness)
+            law = 1 / (1 + (size / scale) ** HEAVY_POWER)
+            proposal = Fraction(whole * whole, (size + whole) * (size + whole + 1))
+            if bernoulli(law / (HEAVY_REJECTION * proposal), randomness):
+                negative = bernoulli(Fraction(1, 2), randomness)
+                if not (negative and size == 0):  # 0 must not count twice
+                    return -size if negative else size
+
+    def deviation(self, bound: float) -> float:
+        return float(self.spread) * bound  # of 1 / (1 + x^4), whose variance is exactly 1
+
+    def margin(self, bound: float) -> float:
+        return 1.94 * float(self.spread) * bound
+
+
+HEAVY_REJECTION = 4  # (1 + y)(2 + y) <= 4 (1 + y^4) for all y >= 0
+
+
+def _half_open(scale: int, randomness: Randomness) -> int:
+    """k >= 0 with P(k or more) = scale / (k + scale): floor(scale / U) - scale for a uniform U."""
+    bits, precision = randomness.bits(64), 64
+    while True:
+        if bits > 0:
+            most = (scale << precision) // bits
+            if most == (scale << precision) // (bits + 1):  # no bit yet to come changes it
+                return most - scale
+        bits, precision = (bits << 64) | randomness.bits(64), precision + 64
+
+
+@dataclass(frozen=True)
+class SmoothGaussian(SmoothNoise):
+    """Discrete Gaussian noise of standard deviation spread * bound: Okada's choice.
+
+    Guarantee
+    ---------
+    Loses (epsilon, delta) as `for_loss` was asked for; its two conditions are checked by `loss`.
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+
+    @classmethod
+    def for_loss(cls, epsilon: Number, delta: Number) -> SmoothGaussian:
+        """Okada's Theorem 2: scale S / alpha, alpha = epsilon / (5 sqrt(2 ln(2 / delta)))."""
+        whole, chance = positive(epsilon, "epsilon"), _chance(delta)
+        squared = 50 * log_of_inverse(chance / 2) / whole**2
+        spread = Fraction(math.isqrt(math.ceil(squared * 2**40)) + 1, 2**20)
+        growth = 1 + whole / (4 * (1 + log_of_inverse(chance / 2))) * Fraction(7, 8)
+        return cls(spread, growth, whole, chance)
+
+    def loss(self) -> Loss:
+        half = self.epsilon / 2
+        reach = half * self.spread - 1 / (
+            2 * self.spread
+        )  # in deviations; farther, odds pass e^half
+        far = (self.growth**2 - 1) / self.epsilon  # beyond k^2 > sigma^2 / far, odds pass e^half
+        sliding = exp_minus(reach**2 / 2, 128).high * Fraction(2)
+        swelling = exp_minus(1 / (2 * far), 128).high * Fraction(2)
+        growth_of_half = 1 / Fraction(exp_minus(half, 128).low, 2**128)
+        small = reach > 0 and self.growth <= 1 + half
+        if not small or (sliding * growth_of_half + swelling) / 2**128 > self.delta:
+            way_out = "Build it by for_loss, with epsilon at most 1."
+            raise InvalidParameter("spread", "must be larger", float(self.spread), way_out)
+        return Loss(self.epsilon, self.delta)
+
+    def draw(self, bound: Fraction, randomness: Randomness) -> int:
+        return discrete_gaussian((self.spread * bound) ** 2, randomness)
+
+    def deviation(self, bound: float) -> float:
+        return float(self.spread) * bound
+
+    def margin(self, bound: float) -> float:
+        return 1.96 * float(self.spread) * bound
+
+
+def discrete_gaussian(variance: Fraction, randomness: Randomness) -> int:
+    """k with probability proportional to e^(-k^2 / (2 variance)) [Canonne et al. 2020]."""
+    scale = math.isqrt(math.floor(variance)) + 1
+    laplace = DiscreteLaplace(Fraction(scale))
+    while True:
+        drawn = int(laplace.draw(1, randomness)[0])
+        gap = abs(drawn) - variance / scale
+        if bernoulli_exp(gap * gap / (2 * variance), randomness):
+            return drawn
+
+
+def log_of_inverse(probability: Fraction) -> Fraction:
+    """A fraction at least ln(1 / probability) and at most a thousandth above it."""
+    guess = Fraction(math.ceil(-math.log(probability) * 1000), 1000)
+    precision = 64 + probability.denominator.bit_length()
+    while exp_minus(guess, precision).high > rational(probability, precision).low:
+        guess += Fraction(1, 1000)
+    return guess
+
+
+def _chance(delta: Number) -> Fraction:
+    number = positive(delta, "delta")
+    if number > Fraction(1, 2):
+        raise InvalidParameter("delta", "must be at most 1/2", delta, "Try 1e-6.")
+    return number

@@ -1,0 +1,294 @@
+"""Count the outliers of a subspace under differential privacy [Okada 2015].
+
+A record is outlying when at most `max_crowd` records, itself included, lie within `radius` of it,
+where distances over several columns are divided by the square root of their number. One record
+can change many records' status, so the noise follows either the worst case over all data sets or
+a smooth bound of what is possible near this one; proofs in docs/proofs/outlier_count.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privod.data import Domain, Numeric, Table
+from privod.errors import InvalidParameter
+from privod.mechanisms import DiscreteLaplace, Randomness
+from privod.mechanisms.smooth import SmoothGaussian, SmoothHeavy, SmoothLaplace, SmoothNoise
+from privod.outliers.cover import Cover
+from privod.outliers.distance import CrowdIndex
+from privod.outliers.packing import packing_number
+from privod.privacy import AddRemove, Adjacency, Guarantee, Loss, Number, Replace, exact, positive
+from privod.queries.query import Query, Release, column_names, dp_adjacency, whole_number
+
+__all__ = ["NOISES", "OutlierCount", "count_sensitivity", "count_with_bound", "numeric_columns"]
+
+NOISES = ("auto", "global", "laplace", "heavy", "gaussian")
+LARGEST_NOISE = 2**40  # the largest scale that discrete Laplace noise is drawn at
+PAYS_OFF = 2  # auto takes a smooth noise if even twice its least deviation is below the global one
+MOST_COLUMNS = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutlierCount(Query[int]):
+    """How many records are outlying, in these columns?
+
+    Guarantee
+    ---------
+    Protected is every record (AddRemove), or what every record says (Replace). The count is blurred
+    once, by noise for the worst data set or by noise that follows a smooth bound of the local
+    sensitivity; how large the second noise was is not told, because that depends on the rows.
+
+    Parameters
+    ----------
+    radius : float
+        How near records must be to count as neighbors, in root-mean-square distance per column.
+    max_crowd : int
+        A record is outlying with at most this many records, itself included, within the radius.
+    epsilon : number
+        The privacy loss, greater than 0.
+    delta : number
+        The probability that the promise may fail; 0 allows the global and the heavy noise only.
+    columns : tuple of str
+        The numeric columns that distances are taken over; none named means all of them.
+    noise : str
+        One of auto, global, laplace, heavy, gaussian; auto chooses by the other parameters alone.
+    adjacency : AddRemove or Replace
+        Which two data sets must look alike.
+    at_least_zero : bool
+        Whether a negative blurred count is shown as 0.
+    """
+
+    name: ClassVar[str] = "outlier-count-1"
+    question: ClassVar[str] = "How many outlying records are there in these columns?"
+
+    radius: float
+    max_crowd: int
+    epsilon: Number
+    delta: Number = 0
+    columns: tuple[str, ...] = ()
+    noise: str = "auto"
+    adjacency: Adjacency = AddRemove()
+    at_least_zero: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "radius", checked_radius(self.radius))
+        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+        object.__setattr__(self, "delta", exact(self.delta, "delta"))
+        object.__setattr__(self, "columns", column_names(self.columns) if self.columns else ())
+        object.__setattr__(self, "adjacency", dp_adjacency(self.adjacency))
+        whole_number(self.max_crowd, "max_crowd", at_least=1)
+        if self.noise not in NOISES:
+            rule = f"must be one of {', '.join(NOISES)}"
+            raise InvalidParameter("noise", rule, self.noise, "Try 'auto'.")
+        if not 0 <= Fraction(self.delta) <= Fraction(1, 2):
+            raise InvalidParameter("delta", "must lie between 0 and 1/2", self.delta, "Try 1e-6.")
+        if self.noise in ("laplace", "gaussian") and not self.delta:
+            rule = f"must be greater than 0 for {self.noise} noise"
+            raise InvalidParameter("delta", rule, self.delta, "Try 1e-6, or noise 'heavy'.")
+        self.guarantee()
+
+    def guarantee(self) -> Guarantee:
+        if self.noise == "auto":  # whichever it takes, loses no more than this
+            return Guarantee(Loss(self.epsilon, self.delta), self.adjacency)
+        if self.noise == "global":
+            return Guarantee(Loss(self.epsilon), self.adjacency)
+        return Guarantee(self._smooth(self.noise).loss(), self.adjacency)
+
+    def check(self, domain: Domain) -> None:
+        columns = numeric_columns(domain, self.columns)
+        too_wide = self._global_scale(len(columns)) > LARGEST_NOISE
+        if self.noise == "global" and too_wide:
+            rule = "would need noise beyond 2^40 in so many columns"
+            raise InvalidParameter("noise", rule, self.noise, "Try 'heavy', or fewer columns.")
+
+    def answer(self, table: Table, randomness: Randomness) -> Release[int]:
+        columns = numeric_columns(table.domain, self.columns)
+        points = table.numbers(columns)
+        chosen = self.chosen_noise(len(columns))
+        radius = self.radius * math.sqrt(len(columns))
+        if chosen == "global":
+            count = count_outliers(points, radius, self.max_crowd)
+            noise = DiscreteLaplace(self._global_scale(len(columns)))
+            blurred = int(noise.blur(np.array([count]), randomness)[0])
+        else:
+            smooth = self._smooth(chosen)
+            count, rung = count_with_bound(
+                points,
+                radius,
+                self.max_crowd,
+                smooth,
+                self.adjacency,
+                extent(table.domain, columns),
+            )
+            blurred = count + smooth.draw(smooth.staircase.value(rung), randomness)
+        return self.release(max(blurred, 0) if self.at_least_zero else blurred, randomness)
+
+    def chosen_noise(self, dimensions: int) -> str:
+        """The noise that is taken in so many columns; auto goes by public parameters alone."""
+        if self.noise != "auto":
+            return self.noise
+        deviations = self.least_deviations(dimensions)
+        smooth = {kind: value for kind, value in deviations.items() if kind != "global"}
+        best = min(smooth, key=lambda kind: smooth[kind])
+        worth = PAYS_OFF * smooth[best] < deviations.get("global", math.inf)
+        return best if worth else "global"
+
+    def least_deviations(self, dimensions: int) -> dict[str, float]:
+        """The smallest standard deviation that each noise can have on any data set."""
+        sensitivity = count_sensitivity(self.max_crowd, dimensions, self.adjacency)
+        found = {}
+        scale = self._global_scale(dimensions)
+        if scale <= LARGEST_NOISE:
+            found["global"] = DiscreteLaplace(scale).deviation
+        for kind in ("heavy", "laplace", "gaussian") if self.delta else ("heavy",):
+            smooth = self._smooth(kind)
+            stairs = smooth.staircase
+            calm = stairs.smooth(
+                lambda t: min(sensitivity, least_bound(t, self.adjacency)),
+                stairs.farthest(lambda t: t + 1),
+            )
+            found[kind] = smooth.deviation(float(stairs.value(calm)))
+        return found
+
+    def sentence(self, value: int) -> str:
+        where = f"in {', '.join(self.columns)}" if self.columns else "in all numeric columns"
+        text = f"About {value} records stand apart {where}: at most {self.max_crowd} records, "
+        text += f"themselves included, lie within {self.radius:g} of them"
+        dimensions = len(self.columns)
+        if self.columns and self.chosen_noise(dimensions) == "global":
+            margin = DiscreteLaplace(self._global_scale(dimensions)).quantile(0.95)
+            return f"{text}; the count is right to within {margin} with 95 % certainty."
+        return (
+            f"{text}; how far off the count may be depends on the data and is therefore not told."
+        )
+
+    def value_to_json(self, value: int) -> Any:
+        return value
+
+    def value_from_json(self, data: Any) -> int:
+        return int(data)
+
+    @classmethod
+    def examples(cls, domain: Domain) -> tuple[Self, ...]:
+        columns = domain.numeric_names[:2]
+        if not columns:
+            return ()
+        radius = typical_radius(domain, columns)
+        first = cls(radius=radius, max_crowd=3, epsilon=1, columns=columns)
+        blurred = cls(
+            radius=radius, max_crowd=3, epsilon=1, delta="1e-6", columns=columns, noise="laplace"
+        )
+        return (first, blurred)
+
+    def _global_scale(self, dimensions: int) -> Fraction:
+        sensitivity = count_sensitivity(self.max_crowd, dimensions, self.adjacency)
+        return sensitivity / Fraction(self.epsilon)
+
+    def _smooth(self, kind: str) -> SmoothNoise:
+        if kind == "laplace":
+            return SmoothLaplace.for_loss(self.epsilon, self.delta)
+        if kind == "gaussian":
+            return SmoothGaussian.for_loss(self.epsilon, self.delta)
+        return SmoothHeavy.for_loss(self.epsilon)
+
+
+def count_sensitivity(max_crowd: int, dimensions: int, adjacency: Adjacency) -> int:
+    """By how much one change can move the count, on any data set [Okada 2015, Theorem 4]."""
+    moved = max_crowd * packing_number(dimensions)
+    return moved + 1 if adjacency == Replace() else moved
+
+
+def least_bound(t: int, adjacency: Adjacency) -> int:
+    """The bound U_t of a data set where no record is near the line."""
+    return t + 1 if adjacency == Replace() else max(1, t)
+
+
+def count_outliers(points: NDArray[np.float64], radius: float, max_crowd: int) -> int:
+    """How many points are outlying."""
+    crowds = CrowdIndex(points).crowds(radius, cap=max_crowd + 1)
+    return int((crowds <= max_crowd).sum())
+
+
+def count_with_bound(
+    points: NDArray[np.float64],
+    radius: float,
+    max_crowd: int,
+    noise: SmoothNoise,
+    adjacency: Adjacency,
+    extent: float,
+) -> tuple[int, int]:
+    """The count and the rung of its smooth bound [Okada 2015, Theorem 6 and Algorithm 2].
+
+    U_t = max(cover(P_t(k)), cover(P_t(k - 1))) + t for AddRemove (at least 1), + 1 more for
+    Replace, where P_t(j) holds the records whose number of others within the radius is j +- t.
+    """
+    stairs = noise.staircase
+    sensitivity = count_sensitivity(max_crowd, points.shape[1], adjacency)
+    n = len(points)
+    farthest = stairs.farthest(lambda t: min(sensitivity, n + t + 1))
+    crowds = CrowdIndex(points).crowds(radius, cap=max_crowd + farthest + 2)
+    bound = local_bound(crowds, Cover(points, radius, extent), max_crowd, sensitivity, adjacency)
+    return int((crowds <= max_crowd).sum()), stairs.smooth(bound, farthest)
+
+
+def local_bound(
+    crowds: NDArray[np.int64],
+    covers: Cover,
+    max_crowd: int,
+    sensitivity: int,
+    adjacency: Adjacency,
+) -> Callable[[int], int]:
+    """U_t as a function of t: by how much a change can move the count after t others."""
+    others = crowds - 1
+
+    def bound(t: int) -> int:
+        alone = t + 1 if adjacency == Replace() else t
+        enough = sensitivity - alone  # more cannot raise the bound any further
+        covered = 0
+        for line in (max_crowd, max_crowd - 1):
+            covered = max(covered, covers.of(np.abs(others - line) <= t, enough))
+        return min(sensitivity, max(1, covered + alone))
+
+    return bound
+
+
+def numeric_columns(domain: Domain, columns: tuple[str, ...]) -> tuple[str, ...]:
+    """The named columns, or all numeric ones; an error unless they are numeric columns."""
+    known = domain.numeric_names
+    chosen = columns or known
+    for column in chosen:
+        if column not in known:
+            way_out = f"The numeric columns are {', '.join(known[:20])}."
+            raise InvalidParameter("columns", "must be numeric columns", column, way_out)
+    if not 1 <= len(chosen) <= MOST_COLUMNS:
+        rule = f"must be 1 to {MOST_COLUMNS} numeric columns"
+        raise InvalidParameter("columns", rule, len(chosen), "Name some of them.")
+    return chosen
+
+
+def extent(domain: Domain, columns: tuple[str, ...]) -> float:
+    """A public bound of the absolute values in these columns."""
+    limits = [domain[column] for column in columns]
+    return max(max(abs(c.low), abs(c.high)) for c in limits if isinstance(c, Numeric))
+
+
+def typical_radius(domain: Domain, columns: tuple[str, ...]) -> float:
+    """A twentieth of the columns' root-mean-square range, for examples."""
+    limits = [domain[column] for column in columns]
+    ranges = [c.high - c.low for c in limits if isinstance(c, Numeric)]
+    return float(f"{math.sqrt(sum(width**2 for width in ranges) / len(ranges)) / 20:.3g}")
+
+
+def checked_radius(value: Any) -> float:
+    """Read a radius: a finite number of at least 0."""
+    number = float(exact(value, "radius"))
+    if number < 0:
+        raise InvalidParameter("radius", "must be at least 0", value, "Try 1.")
+    return number

@@ -1,0 +1,232 @@
+"""The outlier count: bounds by brute force over all small data sets, noise by public parameters."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from privod.audit import play
+from privod.audit.outlier_count import games
+from privod.data import Categorical, Domain, Numeric, Table
+from privod.errors import InvalidParameter
+from privod.mechanisms import secure, seeded
+from privod.outliers.cover import Cover
+from privod.outliers.distance import crowds
+from privod.outliers.packing import packing_number
+from privod.privacy import AddRemove, Adjacency, Loss, Replace
+from privod.queries.outlier_count import (
+    OutlierCount,
+    count_outliers,
+    count_sensitivity,
+    count_with_bound,
+    local_bound,
+)
+
+Data = tuple[tuple[int, ...], ...]
+LINE: list[tuple[int, ...]] = [(x,) for x in range(6)]
+PLANE: list[tuple[int, ...]] = [(x, y) for x in range(3) for y in range(2)]
+SHARP = 1000
+
+
+def array(data: Data, d: int) -> NDArray[np.float64]:
+    return np.array(data, dtype=float).reshape(len(data), d)
+
+
+def all_data(places: list[tuple[int, ...]], most: int) -> list[Data]:
+    return [
+        data
+        for size in range(most + 1)
+        for data in itertools.combinations_with_replacement(places, size)
+    ]
+
+
+def adjacent(data: Data, places: list[tuple[int, ...]], adjacency: Adjacency) -> set[Data]:
+    fewer = {data[:i] + data[i + 1 :] for i in range(len(data))}
+    if adjacency == AddRemove():
+        return fewer | {tuple(sorted((*data, place))) for place in places}
+    return {tuple(sorted((*rest, place))) for rest in fewer for place in places}
+
+
+@pytest.mark.parametrize("k", [1, 2])
+@pytest.mark.parametrize("adjacency", [AddRemove(), Replace()])
+def test_the_global_bound_is_reached_and_never_passed_on_the_line(
+    k: int, adjacency: Adjacency
+) -> None:
+    counts = {data: count_outliers(array(data, 1), 1.0, k) for data in all_data(LINE, 2 * k + 2)}
+    worst = max(
+        abs(count - counts[other])
+        for data, count in counts.items()
+        for other in adjacent(data, LINE, adjacency)
+        if other in counts
+    )
+    assert (
+        worst
+        == count_sensitivity(k, 1, adjacency)
+        == (2 * k if adjacency == AddRemove() else 2 * k + 1)
+    )
+
+
+def bounds_of(data: Data, d: int, k: int, adjacency: Adjacency) -> Callable[[int], int]:
+    points = array(data, d)
+    unlimited = 10**6
+    return local_bound(crowds(points, 1.0), Cover(points, 1.0, 9.0), k, unlimited, adjacency)
+
+
+@pytest.mark.parametrize(("places", "d", "most"), [(LINE, 1, 4), (PLANE, 2, 4)])
+@pytest.mark.parametrize("k", [1, 2])
+@pytest.mark.parametrize("adjacency", [AddRemove(), Replace()])
+def test_u_t_bounds_every_change_and_grows_into_the_next(
+    places: list[tuple[int, ...]], d: int, most: int, k: int, adjacency: Adjacency
+) -> None:
+    known = all_data(places, most)
+    counts = {data: count_outliers(array(data, d), 1.0, k) for data in known}
+    bounds = {data: [bounds_of(data, d, k, adjacency)(t) for t in range(4)] for data in known}
+    for data in known:
+        for other in adjacent(data, places, adjacency):
+            if other in counts:
+                assert abs(counts[data] - counts[other]) <= bounds[data][0]
+                for t in range(3):
+                    assert bounds[data][t] <= bounds[other][t + 1]
+
+
+@pytest.mark.parametrize("noise", ["heavy", "laplace", "gaussian"])
+@pytest.mark.parametrize("adjacency", [AddRemove(), Replace()])
+def test_adjacent_data_sets_stand_at_most_one_edit_apart_on_the_stairs(
+    noise: str, adjacency: Adjacency
+) -> None:
+    query = OutlierCount(
+        radius=1, max_crowd=2, epsilon=1, delta="0.01", noise=noise, adjacency=adjacency
+    )
+    smooth = query._smooth(noise)
+    rungs = {
+        data: count_with_bound(array(data, 1), 1.0, 2, smooth, adjacency, 9.0)[1]
+        for data in all_data(LINE[:4], 4)
+    }
+    for data, rung in rungs.items():
+        for other in adjacent(data, LINE[:4], adjacency):
+            if other in rungs:
+                assert abs(rung - rungs[other]) <= smooth.staircase.per_edit
+
+
+def test_the_packing_number_is_right_where_it_can_be_tried() -> None:
+    assert [packing_number(d) for d in (1, 2, 3, 24, 25)] == [2, 5, 12, 196560, 3**25 - 1]
+
+
+DOMAIN = Domain((Numeric("x", -50, 50), Numeric("y", -50, 50), Categorical("c", ("a",))))
+
+
+def table(points: NDArray[np.float64]) -> Table:
+    return Table(DOMAIN, {"x": points[:, 0], "y": points[:, 1], "c": ["a"] * len(points)})
+
+
+def planted() -> Table:
+    rng = np.random.default_rng(1)
+    crowd = rng.normal(size=(300, 2)) * 0.3
+    return table(np.vstack([crowd, [[20, 20], [30, -30], [-40, 0]]]))
+
+
+@pytest.mark.parametrize("noise", ["auto", "global", "heavy", "laplace"])
+def test_planted_outliers_are_counted(noise: str) -> None:
+    query = OutlierCount(
+        radius=2, max_crowd=3, epsilon=SHARP, delta="0.1", columns=("x", "y"), noise=noise
+    )
+    assert query.answer(planted(), seeded(0)).value == 3
+
+
+def test_distances_are_divided_by_the_root_of_the_number_of_columns() -> None:
+    pair = table(np.array([[0.0, 0.0], [3.0, 3.0]]))
+    for radius, outlying in ((2.99, 2), (3.0, 0)):
+        query = OutlierCount(radius=radius, max_crowd=1, epsilon=SHARP, noise="global")
+        assert query.answer(pair, seeded(0)).value == outlying
+
+
+def test_the_choice_of_noise_goes_by_public_parameters() -> None:
+    query = OutlierCount(radius=1, max_crowd=3, epsilon="0.5", delta="1e-6")
+    assert query.chosen_noise(1) == query.chosen_noise(2) == "global"
+    assert query.chosen_noise(7) == query.chosen_noise(34) == "heavy"
+    assert set(query.least_deviations(7)) == {"global", "heavy", "laplace", "gaussian"}
+    assert "global" not in query.least_deviations(34)
+
+
+def test_the_charge_follows_from_the_noise() -> None:
+    asked: dict[str, Any] = {"radius": 1, "max_crowd": 3, "epsilon": "0.5", "delta": "1e-6"}
+    losses = {
+        noise: OutlierCount(**asked, noise=noise).guarantee().loss
+        for noise in ("auto", "global", "heavy", "laplace", "gaussian")
+    }
+    assert losses["global"] == losses["heavy"] == Loss("0.5")
+    assert losses["auto"] == losses["laplace"] == losses["gaussian"] == Loss("0.5", "1e-6")
+
+
+def test_a_negative_count_is_shown_as_zero_on_request_only() -> None:
+    empty = table(np.empty((0, 2)))
+    for at_least_zero in (False, True):
+        query = OutlierCount(
+            radius=1, max_crowd=3, epsilon="0.1", noise="heavy", at_least_zero=at_least_zero
+        )
+        values = [query.answer(empty, seeded(seed)).value for seed in range(20)]
+        assert (min(values) < 0) is not at_least_zero
+
+
+@pytest.mark.parametrize("noise", ["global", "heavy", "laplace", "gaussian"])
+def test_strange_tables_are_answered(noise: str) -> None:
+    query = OutlierCount(radius=0, max_crowd=2, epsilon=1, delta="0.01", noise=noise)
+    same = table(np.zeros((40, 2)))
+    for rows in (table(np.empty((0, 2))), table(np.zeros((1, 2))), same):
+        assert isinstance(query.answer(rows, secure()).value, int)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"radius": -1}, "radius must be at least 0"),
+        ({"radius": "wide"}, "radius must be a number"),
+        ({"max_crowd": 0}, "max_crowd must be at least 1"),
+        ({"epsilon": 0}, "epsilon must be greater than 0"),
+        ({"noise": "pink"}, "noise must be one of"),
+        ({"noise": "laplace"}, "delta must be greater than 0"),
+        ({"delta": "0.7"}, "delta must lie between 0 and 1/2"),
+    ],
+)
+def test_bad_parameters_are_told_by_name(parameters: dict[str, Any], message: str) -> None:
+    good = {"radius": 1, "max_crowd": 3, "epsilon": 1}
+    with pytest.raises(InvalidParameter) as caught:
+        OutlierCount(**(good | parameters))
+    assert message in str(caught.value)
+
+
+def test_what_does_not_fit_the_domain_is_told_before_anything() -> None:
+    with pytest.raises(InvalidParameter, match="numeric columns"):
+        OutlierCount(radius=1, max_crowd=3, epsilon=1, columns=("c",)).check(DOMAIN)
+    many = Domain(tuple(Numeric(f"x{j}", 0, 1) for j in range(30)))
+    with pytest.raises(InvalidParameter, match="noise would need noise beyond"):
+        OutlierCount(radius=1, max_crowd=3, epsilon=1, noise="global").check(many)
+    OutlierCount(radius=1, max_crowd=3, epsilon=1).check(many)
+
+
+class HalfTheNoise(OutlierCount):
+    def _global_scale(self, dimensions: int) -> Any:
+        return super()._global_scale(dimensions) / 2
+
+
+class ForgetsTheOtherRecords(OutlierCount):
+    def _global_scale(self, dimensions: int) -> Any:
+        return 1 / super()._global_scale(dimensions).__class__(self.epsilon)
+
+
+class ScalesToTheLocalSensitivity(OutlierCount):
+    def answer(self, table: Table, randomness: Any) -> Any:
+        honest = super().answer(table, randomness)
+        steady = count_outliers(table.numbers(("x",)), self.radius, self.max_crowd)
+        value = steady if len(table) > 4 else honest.value
+        return self.release(value, randomness)
+
+
+@pytest.mark.parametrize("bug", [HalfTheNoise, ForgetsTheOtherRecords, ScalesToTheLocalSensitivity])
+def test_the_audit_catches_planted_bugs(bug: type[OutlierCount]) -> None:
+    assert not all(play(game, 4000, seeded(5)).holds for game in games(bug))

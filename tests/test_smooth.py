@@ -1,0 +1,170 @@
+"""Smooth noise: the stairs are smooth, the laws are exact, the losses are what the proofs say."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privod.errors import InvalidParameter
+from privod.mechanisms import seeded
+from privod.mechanisms.smooth import (
+    SmoothGaussian,
+    SmoothHeavy,
+    SmoothLaplace,
+    SmoothNoise,
+    Staircase,
+    discrete_gaussian,
+    log_of_inverse,
+)
+from privod.privacy import Loss
+
+NOISES: list[SmoothNoise] = [
+    SmoothLaplace.for_loss("0.5", "1e-6"),
+    SmoothLaplace.for_loss(2, "0.01"),
+    SmoothHeavy.for_loss("0.5"),
+    SmoothHeavy.for_loss(3),
+    SmoothGaussian.for_loss("0.9", "0.01"),
+    SmoothGaussian.for_loss("0.1", "1e-6"),
+]
+
+
+def test_the_loss_is_the_one_asked_for() -> None:
+    assert SmoothLaplace.for_loss("0.5", "1e-6").loss() == Loss("0.5", "1e-6")
+    assert SmoothHeavy.for_loss("0.5").loss() == Loss("0.5")
+    assert SmoothGaussian.for_loss("0.5", "0.01").loss() == Loss("0.5", "0.01")
+
+
+def test_less_noise_is_charged_more_or_refused() -> None:
+    honest = SmoothLaplace.for_loss(1, "1e-6")
+    assert SmoothLaplace(honest.spread / 2, honest.growth, honest.delta).loss() == Loss(
+        Fraction(3, 2), "1e-6"
+    )
+    gaussian = SmoothGaussian.for_loss(1, "0.01")
+    with pytest.raises(InvalidParameter):
+        SmoothGaussian(gaussian.spread / 4, gaussian.growth, Fraction(1), gaussian.delta).loss()
+
+
+@pytest.mark.parametrize("noise", NOISES, ids=lambda noise: type(noise).__name__)
+def test_rungs_of_adjacent_data_sets_differ_by_at_most_the_growth(noise: SmoothNoise) -> None:
+    stairs = noise.staircase
+    for rung in range(200):
+        assert stairs.value(rung) < stairs.value(rung + 1)
+        assert stairs.value(rung + stairs.per_edit) <= noise.growth * stairs.value(rung)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=12), st.integers(2, 60))
+def test_the_smooth_rung_is_the_maximum_over_all_t(steps: list[int], growth: int) -> None:
+    stairs = Staircase(1 + Fraction(1, growth))
+    bounds = np.cumsum([1, *steps]).tolist()
+
+    def bound(t: int) -> int:
+        return int(bounds[min(t, len(bounds) - 1)])
+
+    farthest = stairs.farthest(lambda t: min(bounds[-1], t + 1 + bounds[-1]))
+    brute = max(stairs.reaching(bound(t)) - stairs.per_edit * t for t in range(4 * farthest))
+    assert stairs.smooth(bound, farthest) == max(brute, 0)
+
+
+def test_shifted_bounds_stand_one_edit_apart() -> None:
+    stairs = Staircase(Fraction(11, 10))
+    rungs = [
+        stairs.smooth(lambda t, first=first: min(40, 3 + t + first), 400)  # type: ignore[misc]
+        for first in range(10)
+    ]
+    assert all(0 <= b - a <= stairs.per_edit for a, b in pairwise(rungs))
+
+
+def chi_square(counts: Counter[int], law: dict[int, float], total: int) -> float:
+    return sum((counts[k] - total * p) ** 2 / (total * p) for k, p in law.items())
+
+
+@pytest.mark.parametrize("scale", [Fraction(1, 3), Fraction(5, 2), Fraction(20)])
+def test_heavy_noise_follows_its_law(scale: Fraction) -> None:
+    noise, source, total = SmoothHeavy(scale, Fraction(11, 10)), seeded(11), 6000
+    counts = Counter(noise.draw(Fraction(1), source) for _ in range(total))
+    weights = {k: 1 / (1 + (k / float(scale)) ** 4) for k in range(-100_000, 100_001)}
+    mass = sum(weights.values())
+    law = {k: w / mass for k, w in weights.items() if abs(k) <= 2 * math.ceil(scale)}
+    assert chi_square(counts, law, total) < len(law) + 6 * math.sqrt(2 * len(law))
+    outside = sum(n for k, n in counts.items() if k not in law)
+    assert abs(outside - total * (1 - sum(law.values()))) < 6 * math.sqrt(total)
+
+
+def test_discrete_gaussian_noise_follows_its_law() -> None:
+    variance, source, total = Fraction(25, 4), seeded(12), 6000
+    counts = Counter(discrete_gaussian(variance, source) for _ in range(total))
+    weights = {k: math.exp(-k * k / 12.5) for k in range(-40, 41)}
+    law = {k: w / sum(weights.values()) for k, w in weights.items() if abs(k) <= 7}
+    assert chi_square(counts, law, total) < len(law) + 6 * math.sqrt(2 * len(law))
+
+
+def heavy(scale: float, reach: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    k = np.arange(-reach, reach + 1)
+    weights = 1 / (1 + (k / scale) ** 4)
+    return np.asarray(weights / weights.sum())
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
+def test_heavy_noise_loses_no_more_than_it_says(epsilon: float) -> None:
+    noise = SmoothHeavy.for_loss(epsilon)
+    for bound in (1, 5, 17):
+        wide = heavy(float(noise.spread) * bound, 40_000)
+        grown = heavy(float(noise.spread * noise.growth) * bound, 40_000)
+        for shift in {1, bound}:
+            moved = np.roll(grown, shift)[100:-100]
+            worst = np.abs(np.log(wide[100:-100] / moved)).max()
+            assert worst <= epsilon * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.3, 1e-6), (1.0, 0.01), (3.0, 1e-3)])
+def test_laplace_noise_loses_no_more_than_it_says(epsilon: float, delta: float) -> None:
+    noise = SmoothLaplace.for_loss(epsilon, delta)
+    k = np.arange(-60_000, 60_001)
+    for bound in (1, 5, 17):
+        laws = []
+        for scale in (float(noise.spread) * bound, float(noise.spread * noise.growth) * bound):
+            weights = np.exp(-np.abs(k) / scale)
+            laws.append(weights / weights.sum())
+        for one, other in (laws, laws[::-1]):
+            excess = np.maximum(one - math.exp(epsilon) * np.roll(other, bound), 0).sum()
+            assert excess <= delta
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-6), (0.9, 0.01)])
+def test_gaussian_noise_loses_no_more_than_it_says(epsilon: float, delta: float) -> None:
+    noise = SmoothGaussian.for_loss(epsilon, delta)
+    for bound in (1, 5):
+        deviation = float(noise.spread) * bound
+        k = np.arange(-int(12 * deviation), int(12 * deviation) + 1)
+        laws = []
+        for sigma in (deviation, deviation * float(noise.growth)):
+            weights = np.exp(-(k**2) / (2 * sigma**2))
+            laws.append(weights / weights.sum())
+        for one, other in (laws, laws[::-1]):
+            excess = np.maximum(one - math.exp(epsilon) * np.roll(other, bound), 0).sum()
+            assert excess <= delta
+
+
+def test_logarithms_are_rounded_up() -> None:
+    for probability in (Fraction(1, 2), Fraction(1, 200), Fraction(1, 10**12)):
+        found = float(log_of_inverse(probability))
+        assert -math.log(probability) <= found <= -math.log(probability) + 0.0011
+
+
+@pytest.mark.parametrize("delta", [0, -1, "0.6", 1])
+def test_a_delta_that_promises_nothing_is_refused(delta: object) -> None:
+    with pytest.raises(InvalidParameter):
+        SmoothLaplace.for_loss(1, delta)  # type: ignore[arg-type]
+
+
+def test_a_growth_of_one_is_refused() -> None:
+    with pytest.raises(InvalidParameter):
+        Staircase(Fraction(1))
