@@ -88,12 +88,17 @@ class Browser(httpx.Client):
 
 @contextmanager
 def running(
-    directory: Path, limits: Limits = GENEROUS, listening: Listening | None = None
+    directory: Path,
+    limits: Limits = GENEROUS,
+    listening: Listening | None = None,
+    *,
+    data: bool = True,
 ) -> Iterator[Running]:
-    """Serve a curator that holds the data set "patients" with an open book of epsilon 1000."""
+    """Serve a curator; its data set "patients", if wanted, has an open book of epsilon 1000."""
     with Curator.open(directory) as curator:
-        curator.register("patients", ROWS, DOMAIN)
-        curator.open_book("patients", AddRemove(), Loss("1000"))
+        if data:
+            curator.register("patients", ROWS, DOMAIN)
+            curator.open_book("patients", AddRemove(), Loss("1000"))
         create_token(curator, "owner", None, "first owner")
         listening = listening or Listening(port=0)
         config = configured(curator, listening, limits)

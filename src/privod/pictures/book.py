@@ -31,6 +31,7 @@ def draw_book(title: str, budget: Loss, charges: Sequence[tuple[str, Loss]]) -> 
     for _, loss in charges:
         total = total + loss
         spent.append(float(total.epsilon))
+    spent.append(spent[-1])  # what stands now, seen as a level and not as an edge
     figure, axes = blank(title)
     axes.step(range(len(spent)), spent, where="post", color=ACCENT, linewidth=2, label="spent")
     axes.fill_between(range(len(spent)), spent, step="post", color=ACCENT, alpha=0.15)
@@ -38,7 +39,7 @@ def draw_book(title: str, budget: Loss, charges: Sequence[tuple[str, Loss]]) -> 
     axes.axhline(limit, color=WARM, linestyle="--", label=f"budget {decimal_text(budget.epsilon)}")
     axes.set_ylim(0, limit * 1.1)
     axes.set_xlim(0, max(len(spent) - 1, 1))
-    labels = ["", *(label for label, _ in charges)]
+    labels = ["", *(label for label, _ in charges)]  # under the step that each charge makes
     if len(labels) <= 30:
         axes.set_xticks(range(len(labels)), labels, rotation=45, ha="right", fontsize=8)
     axes.set_xlabel("charges")

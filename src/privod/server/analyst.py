@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -67,15 +68,18 @@ def price_page(request: Request) -> Response:
 
 def price(request: Request) -> Response:
     """The price alone, for the page's script."""
+    query = None
     try:
-        return fragment(request, "price.html", **_priced(request, _query(request)))
+        query = _query(request)
+        return fragment(request, "price.html", **_priced(request, query))
     except PrivodError as problem:
-        return fragment(request, "price.html", priced=None, price_problem=str(problem))
+        return fragment(request, "price.html", **_unpriced(query, problem))
 
 
 async def ask(request: Request) -> Response:
     """Ask: on to the answer, or to the page of the job if it takes long."""
     of = request.path_params["dataset"]
+    query = None
     try:
         query = _query(request)
         request_id = text_of(request, "request_id")[:100] or None
@@ -86,7 +90,7 @@ async def ask(request: Request) -> Response:
             begun.result()
     except PrivodError as problem:
         typed = _typed(request)
-        return await run_in_threadpool(_question_page, request, typed, None, problem)
+        return await run_in_threadpool(_question_page, request, typed, query, problem)
     return redirect(_answer_path(of, query))
 
 
@@ -117,12 +121,12 @@ def _question_page(
     wrong = problem if isinstance(problem, InvalidParameter) else None
     boxes = boxes_of(kind, dataset.domain, books, values, wrong)
     at_box = any(box.problem for box in boxes)
-    shown: dict[str, Any] = {"priced": None, "price_problem": None}
+    shown = _unpriced(query, None)
     if query is not None:
         try:
             shown = _priced(request, query)
         except PrivodError as unpriced:
-            shown["price_problem"] = str(unpriced)
+            shown = _unpriced(query, unpriced)
     return page(
         request,
         "question.html",
@@ -130,20 +134,23 @@ def _question_page(
         dataset=dataset,
         kind=kind,
         promise=promise_of(kind),
-        examples=[_short(example) for example in kind.examples(dataset.domain)],
+        examples=_named(kind.examples(dataset.domain)),
         boxes=boxes,
         problem=str(problem) if problem and not at_box else None,
-        needs_book=isinstance(problem, NoPromise),
         request_id=secrets.token_urlsafe(16),
         **shown,
     )
 
 
-def _short(query: Query[Any]) -> str:
-    """An example in a few words: what it names."""
-    named = query.parameters()
-    words = named.get("columns") or named.get("column") or query.name
-    return ", ".join(words[:3]) if isinstance(words, list) else str(words)
+def _named(examples: Sequence[Query[Any]]) -> list[str]:
+    """Examples in a few words each: the columns they are about, numbered where these repeat."""
+    names: list[str] = []
+    for example in examples:
+        given = example.parameters()
+        words = given.get("columns") or given.get("column") or example.name
+        name = ", ".join(words[:3]) if isinstance(words, list) else str(words)
+        names.append(f"{name} ({len(names) + 1})" if name in names else name)
+    return names
 
 
 def _priced(request: Request, query: Query[Any]) -> dict[str, Any]:
@@ -163,7 +170,18 @@ def _priced(request: Request, query: Query[Any]) -> dict[str, Any]:
         "lines": lines,
         "sentence": guarantee.sentence(),
     }
-    return {"priced": priced, "price_problem": None}
+    return {"priced": priced, "price_problem": None, "needed_book": None}
+
+
+def _unpriced(query: Query[Any] | None, problem: PrivodError | None) -> dict[str, Any]:
+    """What the price panel shows when there is no price, and which book would give one."""
+    needed = None
+    if query is not None and isinstance(problem, NoPromise):
+        guarantee = query.guarantee()
+        if isinstance(guarantee, Guarantee):
+            needed = canonical_json(guarantee.adjacency.to_json())
+    said = None if problem is None else str(problem)
+    return {"priced": None, "price_problem": said, "needed_book": needed}
 
 
 def job(request: Request) -> Response:

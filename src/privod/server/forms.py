@@ -49,6 +49,7 @@ class Box:
     choices: tuple[Choice, ...] = ()
     hint: str = ""
     inputmode: str = "text"
+    optional: bool = False
     problem: str = ""
 
 
@@ -92,6 +93,7 @@ def _box(
         "doc": parameter.doc,
         "problem": str(problem) if mine else "",
         "text": _text(parameter, value),
+        "optional": parameter.optional,
     }
     kind = parameter.kind
     if kind == "columns" and len(domain.columns) <= MOST_CHOICES:

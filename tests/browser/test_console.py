@@ -1,0 +1,309 @@
+"""The console in Chromium, from an owner's registration to an analyst's answer.
+
+Every page is photographed, light and dark, wide and narrow, into out/screenshots.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, expect, sync_playwright
+
+from privod.curator import Curator
+from privod.data import Categorical, Domain, Numeric
+from privod.data.examples import BREAST_CANCER, breast_cancer
+from privod.privacy import AddRemove, Loss
+from privod.progress import report
+from privod.queries.catalog import QUERIES
+from tests.browser.visiting import TWO_LOOKS, Visit
+from tests.running_server import Running, running
+
+CHROMIUM = os.environ.get("PRIVOD_CHROMIUM") or shutil.which("chromium") or ""
+LONG = "A data set with quite a long name, as hospitals and ministries like to give them"
+WORD = "Donaudampfschifffahrtselektrizitaetenhauptbetriebswerkbauunterbeamtengesellschaft"
+COLUMNS = "age: 0 to 120\nweight: 0 to 300, else 70\nsex: female, male"
+ROWS = "age,weight,sex\n" + "".join(f"{20 + n % 60},{50 + n % 40},female\n" for n in range(300))
+
+pytestmark = pytest.mark.skipif(not CHROMIUM, reason="needs Chromium: apt-get install chromium")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with running(tmp_path_factory.mktemp("browser")) as server:
+        server.curator.register("breast-cancer", breast_cancer(), BREAST_CANCER)
+        server.curator.open_book("breast-cancer", AddRemove(), Loss("10", "1e-5"))
+        yield server
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        # The sandbox needs rights that containers rarely have; only our own server is visited.
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+def test_from_an_owners_registration_to_an_analysts_answer(
+    server: Running, chromium: Browser, tmp_path: Path
+) -> None:
+    (tmp_path / "rows.csv").write_text(ROWS)
+    owner = Visit.begin(chromium, server.url)
+    page = owner.page
+    owner.photograph("sign-in")
+    page.fill("#token", "privod_owner_wrong")
+    page.click("main button")
+    expect(page.get_by_role("alert")).to_contain_text("unknown or revoked")
+    owner.photograph("sign-in-refused", TWO_LOOKS)
+    page.fill("#token", server.token("owner"))
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_text("Data")
+    owner.photograph("data")
+
+    page.click("text=Register data")
+    owner.photograph("register")
+    page.fill("#name", "clinic")
+    page.fill("#columns", "age: 120 to 0")
+    page.click("text=Preview what becomes public")
+    expect(page.get_by_role("alert")).to_contain_text("low < high")
+    owner.photograph("register-refused", TWO_LOOKS)
+    page.fill("#columns", COLUMNS)
+    page.click("text=Preview what becomes public")
+    expect(page.locator("table")).to_contain_text("0 to 120")
+    owner.photograph("register-preview")
+    page.set_input_files("#file", tmp_path / "rows.csv")
+    page.click("main button:has-text('Register')")
+    expect(page.locator("h1")).to_have_text("Open a book")
+    owner.photograph("open-book")
+    page.fill("#epsilon", "2")
+    page.click("button:text-is('Open the book')")
+    expect(page.locator("h1")).to_have_text("clinic")
+    owner.photograph("data-set-of-owner")
+
+    owner.go("/data/clinic/books/new")
+    page.select_option("#adjacency", "replace")
+    page.click("button:text-is('Open the book')")
+    expect(page.get_by_role("alert")).to_contain_text("number of records becomes public")
+    owner.photograph("open-book-gives-up", TWO_LOOKS)
+    page.check("input[name=confirmed]")
+    page.fill("#epsilon", "5")
+    page.click("button:text-is('Open the book')")
+    expect(page.get_by_role("heading", name="Replace")).to_be_visible()
+
+    page.click("text=Hand out a token")
+    page.fill("#label", "Dr. Ada Lovelace, department of analytical engines")
+    page.click("text=Make the token")
+    token = page.locator("#new-token").inner_text()
+    owner.photograph("tokens")
+    page.click("text=Verify")
+    page.click("text=Verify now")
+    expect(page.get_by_role("status")).to_contain_text("The book is intact")
+    owner.photograph("verify")
+    owner.end()
+
+    analyst = Visit.begin(chromium, server.url, token)
+    page = analyst.page
+    page.click("a.card")
+    page.click("text=Ask a question")
+    analyst.photograph("questions")
+    page.click(f"text={QUERIES['histogram-1'].question}")
+    expect(page.locator("#price")).to_contain_text("epsilon 0.5")
+    page.fill("#epsilon", "0.75")
+    expect(page.locator("#price")).to_contain_text("epsilon 0.75")
+    expect(page.locator("#price")).to_contain_text("would leave epsilon 1.25")
+    analyst.photograph("question")
+    page.fill("#epsilon", "7")
+    expect(page.locator("#price")).to_contain_text("More than is left")
+    page.click("main button:has-text('Ask')")
+    expect(page.get_by_role("alert").first).to_be_visible()
+    analyst.photograph("question-refused", TWO_LOOKS)
+    page.fill("#epsilon", "0.75")
+    page.check("input[value=sex]")
+    page.click("main button:has-text('Ask')")
+    expect(page.locator(".answer")).to_contain_text("The most records")
+    expect(page.locator("figure img")).to_be_visible()
+    analyst.photograph("answer")
+    assert page.evaluate("document.querySelector('figure img').naturalWidth") > 0
+    for kind, start in [("JSON", "{"), ("CSV", "what,value"), ("SVG", "<?xml")]:
+        with page.expect_download() as download:
+            page.click(f"a:has-text('{kind}')")
+        assert Path(download.value.path()).read_text().startswith(start)
+    analyst.go("/data/clinic")
+    analyst.photograph("data-set")
+    page.click("main >> text=History")
+    expect(page.locator("table")).to_contain_text("charge")
+    analyst.photograph("history")
+    page.click("text=Sign out")
+    expect(page.locator("h1")).to_have_text("Sign in")
+    analyst.end()
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_every_question_can_be_put_together_and_priced(
+    server: Running, chromium: Browser, name: str
+) -> None:
+    visit = Visit.begin(chromium, server.url, server.token("analyst", "breast-cancer"))
+    visit.go(f"/data/breast-cancer/ask/{name}")
+    expect(visit.page.locator("#price")).not_to_be_empty()
+    visit.photograph(f"question-{name}", TWO_LOOKS)
+    visit.end()
+
+
+def test_the_console_works_without_a_mouse(server: Running, chromium: Browser) -> None:
+    visit = Visit.begin(chromium, server.url)
+    page = visit.page
+    page.keyboard.type(server.token("analyst", "breast-cancer"))  # the field has the focus
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_text("Data")
+
+    def tab_to(text: str) -> None:
+        for _ in range(40):
+            page.keyboard.press("Tab")
+            focused = page.evaluate(
+                "() => { const e = document.activeElement, s = getComputedStyle(e);"
+                " return [e.innerText || e.id, s.outlineStyle, parseFloat(s.outlineWidth)]; }"
+            )
+            assert focused[1] == "solid"
+            assert focused[2] >= 2, f"the focus on {focused[0]!r} cannot be seen"
+            if text in focused[0]:
+                return
+        raise AssertionError(f"no way to {text!r} with the keyboard")
+
+    tab_to("Skip to the content")
+    tab_to("breast-cancer")
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_text("breast-cancer")
+    tab_to("Ask a question")
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_text("What would you like to know?")
+    tab_to(QUERIES["histogram-1"].question)
+    page.keyboard.press("Enter")
+    expect(page.locator("#epsilon")).to_be_visible()
+    tab_to("epsilon")
+    page.keyboard.press("Control+A")
+    page.keyboard.type("0.33")
+    page.keyboard.press("Enter")
+    expect(page.locator(".answer")).to_be_visible()
+    visit.end()
+
+
+def test_the_console_works_without_script(server: Running, chromium: Browser) -> None:
+    token = server.token("analyst", "breast-cancer")
+    visit = Visit.begin(chromium, server.url, token, java_script_enabled=False)
+    page = visit.page
+    visit.go("/data/breast-cancer/ask/histogram-1")
+    page.fill("#epsilon", "0.44")
+    page.click("text=Show the price")
+    expect(page.locator("#price")).to_contain_text("epsilon 0.44")
+    page.click("main button:has-text('Ask')")
+    expect(page.locator(".answer")).to_contain_text("The most records")
+    visit.end()
+
+
+@pytest.mark.parametrize("script", [True, False])
+def test_a_long_answer_shows_its_progress_and_then_itself(
+    server: Running, chromium: Browser, monkeypatch: pytest.MonkeyPatch, script: bool
+) -> None:
+    ask = Curator.ask
+
+    go_on = threading.Event()
+
+    def slow(self: Curator, *given: Any, **named: Any) -> Any:
+        report("working", 6, 10)
+        go_on.wait(30)
+        return ask(self, *given, **named)
+
+    monkeypatch.setattr(Curator, "ask", slow)
+    token = server.token("analyst", "breast-cancer")
+    visit = Visit.begin(chromium, server.url, token, java_script_enabled=script)
+    visit.go("/data/breast-cancer/ask/histogram-1")
+    visit.page.fill("#epsilon", "0.51" if script else "0.52")
+    visit.page.click("main button:has-text('Ask')")
+    expect(visit.page.locator("progress")).to_be_visible()
+    if script:
+        expect(visit.page.locator("progress")).to_have_js_property("value", 6)
+        visit.photograph("job")
+    go_on.set()
+    expect(visit.page.locator(".answer")).to_be_visible(timeout=20_000)
+    assert re.search(r"/answers/[0-9a-f]+$", visit.page.url)
+    visit.end()
+
+
+def test_empty_places_long_names_and_errors_look_finished(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    with running(tmp_path) as server:
+        curator = server.curator
+        domain = Domain((Numeric(WORD, 0, 1), Categorical(LONG, (WORD, LONG, "<b>&amp;</b>"))))
+        curator.register(f"{LONG}: {WORD}"[:200], {WORD: [0.5], LONG: [WORD]}, domain)
+        curator.register("bare", {"x": [0.5]}, Domain((Numeric("x", 0, 1),)))
+        owner = Visit.begin(chromium, server.url, server.token("owner"))
+        owner.photograph("long-names")
+        owner.page.click("a.card:has-text('hospitals')")
+        owner.photograph("long-names-data-set")
+        owner.page.click("text=Open a book")
+        owner.page.click("button:text-is('Open the book')")
+        owner.go("/data/none")
+        owner.photograph("not-found", TWO_LOOKS)
+        owner.go("/nowhere")
+        expect(owner.page.locator("h1")).to_have_text("Not found")
+        owner.end()
+        analyst = Visit.begin(chromium, server.url, server.token("analyst"))
+        analyst.page.click("a.card:has-text('hospitals')")
+        analyst.page.click("text=Ask a question")
+        analyst.page.click(f"text={QUERIES['histogram-1'].question}")
+        analyst.photograph("long-names-question")
+        analyst.page.click("main button:has-text('Ask')")
+        expect(analyst.page.locator(".answer")).to_be_visible()
+        analyst.photograph("long-names-answer")
+        analyst.end()
+        lonely = Visit.begin(chromium, server.url, server.token("analyst", "bare"))
+        lonely.photograph("no-book", TWO_LOOKS)
+        lonely.go("/data/bare")
+        lonely.photograph("no-book-data-set", TWO_LOOKS)
+        lonely.go("/data/bare/ask")
+        lonely.photograph("no-book-questions", TWO_LOOKS)
+        lonely.go("/tokens")
+        expect(lonely.page.locator("h1")).to_have_text("Not allowed")
+        lonely.photograph("not-allowed", TWO_LOOKS)
+        lonely.end()
+
+
+def test_a_curator_without_data_says_what_to_do_first(chromium: Browser, tmp_path: Path) -> None:
+    with running(tmp_path, data=False) as server:
+        for role in ("owner", "analyst"):
+            visit = Visit.begin(chromium, server.url, server.token(role))
+            expect(visit.page.locator(".empty")).to_be_visible()
+            visit.photograph(f"empty-{role}", TWO_LOOKS)
+            visit.end()
+
+
+def test_the_page_cannot_be_framed_and_runs_no_foreign_script(
+    server: Running, chromium: Browser
+) -> None:
+    visit = Visit.begin(chromium, server.url, server.token("analyst"))
+    visit.page.evaluate(
+        "() => { const s = document.createElement('script'); s.textContent = 'window.evil = 1';"
+        " document.body.append(s); }"
+    )
+    assert visit.page.evaluate("window.evil") is None
+    assert any("Content Security Policy" in complaint for complaint in visit.complaints)
+    visit.complaints.clear()
+    visit.end()
+
+
+def test_the_pictures_list_is_complete() -> None:
+    """Said here so that a page added later is photographed too."""
+    templates = Path("src/privod/server/templates").glob("*.html")
+    pages = {template.stem for template in templates} - {"base", "parts", "price"}
+    assert pages == {
+        "answer", "data_set", "data_sets", "error", "history", "job", "open_book", "question",
+        "questions", "register", "sign_in", "tokens", "verify",
+    }  # fmt: skip

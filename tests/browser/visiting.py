@@ -1,0 +1,112 @@
+"""A person at a screen: signs in, takes pictures of every page, and notices what is broken."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request
+
+SCREENSHOTS = Path("out/screenshots")
+WIDE, NARROW, HEIGHT = 1280, 390, 800
+Look = tuple[Literal["light", "dark"], int]
+EVERY_LOOK: tuple[Look, ...] = (
+    ("light", WIDE),
+    ("light", NARROW),
+    ("dark", WIDE),
+    ("dark", NARROW),
+)
+TWO_LOOKS: tuple[Look, ...] = (("light", WIDE), ("dark", NARROW))
+"""For pages that differ from a photographed one in a few words."""
+LEAST_CONTRAST = 4.5  # WCAG 2.2, level AA, for text of usual size
+
+LOADED = "() => [...document.images].every(image => image.complete)"
+
+UNLABELED = """() => [...document.querySelectorAll('input, select, textarea, button')]
+    .filter(e => e.type !== 'hidden' && !e.hidden && !e.closest('[hidden]'))
+    .filter(e => !(e.labels && e.labels.length) && !e.getAttribute('aria-label')
+                 && !(e.tagName === 'BUTTON' && e.textContent.trim()))
+    .map(e => e.outerHTML)"""
+
+PALE = """(least) => {
+    const canvas = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
+    const rgba = css => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = css;
+        canvas.fillRect(0, 0, 1, 1); return [...canvas.getImageData(0, 0, 1, 1).data]; };
+    const light = c => { const s = c.slice(0, 3).map(v => { v /= 255;
+        return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; });
+        return 0.2126 * s[0] + 0.7152 * s[1] + 0.0722 * s[2]; };
+    const behind = e => { for (; e; e = e.parentElement) {
+        const c = rgba(getComputedStyle(e).backgroundColor); if (c[3] > 250) return c; }
+        return rgba(getComputedStyle(document.body).backgroundColor); };
+    const found = [];
+    for (const e of document.querySelectorAll('body *')) {
+        const own = [...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim());
+        if (!own || !e.checkVisibility() || e.classList.contains('skip')) continue;
+        const [a, b] = [light(rgba(getComputedStyle(e).color)), light(behind(e))];
+        const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+        if (contrast < least) found.push(`${contrast.toFixed(2)}: ${e.outerHTML.slice(0, 120)}`);
+    }
+    return found; }"""
+
+
+@dataclass
+class Visit:
+    """One person's window."""
+
+    page: Page
+    url: str
+    context: BrowserContext
+    complaints: list[str] = field(default_factory=list)
+
+    @classmethod
+    def begin(cls, browser: Browser, url: str, token: str | None = None, **options: Any) -> Visit:
+        """Open a window, and sign in if there is a token."""
+        context = browser.new_context(viewport={"width": WIDE, "height": HEIGHT}, **options)
+        context.set_default_timeout(20_000)
+        visit = cls(context.new_page(), url, context)
+        visit.page.on("console", visit._hear)
+        visit.page.on("pageerror", lambda error: visit.complaints.append(str(error)))
+        visit.page.on("request", visit._watch)
+        visit.page.goto(url)
+        if token is not None:
+            visit.page.fill("#token", token)
+            visit.page.click("main button")
+        return visit
+
+    def go(self, path: str) -> None:
+        """Open a page of the server."""
+        self.page.goto(self.url + path)
+
+    def photograph(self, name: str, looks: Sequence[Look] = EVERY_LOOK) -> None:
+        """Take the page's picture in some looks, and check what can be checked without eyes."""
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        for scheme, width in looks:
+            self.page.set_viewport_size({"width": width, "height": HEIGHT})
+            self.page.emulate_media(color_scheme=scheme)
+            self.page.wait_for_function(LOADED)
+            path = SCREENSHOTS / f"{name}-{scheme}-{'wide' if width == WIDE else 'narrow'}.png"
+            self.page.screenshot(path=path, full_page=True, animations="disabled")
+            beyond = self.page.evaluate("document.documentElement.scrollWidth")
+            assert beyond <= width, f"{name} is {beyond} wide on a screen of {width}"
+            pale = self.page.evaluate(PALE, LEAST_CONTRAST)
+            assert pale == [], f"{name}, {scheme}: too pale"
+        self.page.set_viewport_size({"width": WIDE, "height": HEIGHT})
+        self.page.emulate_media(color_scheme="light")
+        assert self.page.evaluate(UNLABELED) == [], f"{name}: no label"
+
+    def end(self) -> None:
+        """Close the window; whatever the browser complained about is an error."""
+        self.context.close()
+        assert self.complaints == []
+
+    def _hear(self, message: ConsoleMessage) -> None:
+        expected = "the server responded with a status of 4" in message.text
+        if message.type in ("error", "warning") and not expected:
+            self.complaints.append(message.text)
+
+    def _watch(self, request: Request) -> None:
+        if urlsplit(request.url).netloc != urlsplit(self.url).netloc:
+            self.complaints.append(f"asked a third party: {request.url}")

@@ -1,0 +1,192 @@
+"""Starting a server: never open, never bare on a network, and gone when told."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import json
+import os
+import re
+import signal
+import ssl
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from typer.testing import CliRunner
+
+from privod.cli import app
+from privod.client import connect
+from privod.curator import Curator
+from privod.errors import InvalidParameter, NotAllowed, NotFound, Unavailable
+from privod.server.auth import create_token, token_hash
+from privod.server.limits import Limits
+from privod.server.sample import DATASET, sample
+from privod.server.serve import Listening, configured, is_loopback
+from tests.running_server import Browser, running
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate for 127.0.0.1 that signs itself, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "loopback")])
+    now = datetime.datetime.now(datetime.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(minutes=5))
+        .not_valid_after(now + datetime.timedelta(hours=1))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False
+        )
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), True)
+        .sign(key, hashes.SHA256())
+    )
+    folder = tmp_path_factory.mktemp("tls")
+    pem = serialization.Encoding.PEM
+    (folder / "certificate.pem").write_bytes(certificate.public_bytes(pem))
+    secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (folder / "key.pem").write_bytes(secret)
+    return folder / "certificate.pem", folder / "key.pem"
+
+
+def test_it_does_not_start_without_an_owner(tmp_path: Path) -> None:
+    with Curator.open(tmp_path) as curator:
+        with pytest.raises(NotAllowed, match="never stands open"):
+            configured(curator, Listening(), Limits())
+        create_token(curator, "analyst", None, "an analyst opens nothing")
+        with pytest.raises(NotAllowed):
+            configured(curator, Listening(), Limits())
+        owner = create_token(curator, "owner", None, "the owner")
+        assert configured(curator, Listening(), Limits()).host == "127.0.0.1"
+        curator.store.revoke_token(token_hash(owner))
+        with pytest.raises(NotAllowed):
+            configured(curator, Listening(), Limits())
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org"])  # noqa: S104
+def test_it_does_not_listen_bare_on_a_network(host: str, pair: tuple[Path, Path]) -> None:
+    with pytest.raises(NotAllowed, match="in the clear"):
+        Listening(host)
+    assert Listening(host, certificate=pair[0], key=pair[1]).secure
+    assert Listening(host, proxy="10.0.0.1").secure
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [("localhost", True), ("127.9.9.9", True), ("::1", True), ("10.0.0.1", False), ("x", False)],
+)
+def test_loopback_is_told_from_networks(host: str, expected: bool) -> None:
+    assert is_loopback(host) == expected
+
+
+def test_a_certificate_needs_its_key_and_both_must_be_readable(
+    pair: tuple[Path, Path], tmp_path: Path
+) -> None:
+    certificate, key = pair
+    for wrong in [(certificate, None), (None, key), (tmp_path / "x", key), (key, certificate)]:
+        with pytest.raises(InvalidParameter):
+            Listening(certificate=wrong[0], key=wrong[1])
+
+
+def test_over_tls_cookies_are_secure_and_the_client_checks_who_answers(
+    tmp_path: Path, pair: tuple[Path, Path]
+) -> None:
+    listening = Listening(port=0, certificate=pair[0], key=pair[1])
+    with running(tmp_path, listening=listening) as server:
+        token = server.token("analyst")
+        with connect(server.url, token, authority=pair[0]) as client:
+            assert client.dataset("patients").name == "patients"
+        with connect(server.url, token) as stranger, pytest.raises(Unavailable):
+            stranger.datasets()
+        trusting = ssl.create_default_context(cafile=str(pair[0]))
+        with httpx.Client(base_url=server.url, verify=trusting) as browser:
+            page = browser.get("/sign-in")
+            cookie = page.headers["set-cookie"]
+            assert cookie.startswith("__Host-privod=")
+            assert "Secure" in cookie
+            assert page.headers["strict-transport-security"].startswith("max-age=")
+
+
+def test_behind_a_proxy_its_name_is_answered_to_and_its_word_is_taken(tmp_path: Path) -> None:
+    listening = Listening(port=0, names=("Curator.Example",), proxy="127.0.0.1")
+    with running(tmp_path, listening=listening) as server:
+        headers = {"host": "curator.example", "x-forwarded-proto": "https"}
+        page = httpx.get(f"{server.url}/sign-in", headers=headers)
+        assert page.status_code == 200
+        assert "Secure" in page.headers["set-cookie"]
+
+
+def test_the_sample_has_data_a_book_and_a_token_for_each_role(tmp_path: Path) -> None:
+    made = sample(tmp_path)
+    with made.curator as curator:
+        assert curator.dataset(DATASET).domain.names
+        assert curator.budget(DATASET)
+        roles = [token.role for token in curator.store.tokens()]
+        assert roles == ["owner", "analyst", "auditor"]
+
+
+def command(*given: str, at: Path) -> Any:
+    """Run the command line and read what it prints as JSON."""
+    result = CliRunner().invoke(app, [*given, "--at", str(at), "--json"])
+    if result.exception is not None:
+        raise result.exception
+    return json.loads(result.stdout)
+
+
+def test_tokens_are_made_listed_and_revoked_at_the_command_line(tmp_path: Path) -> None:
+    made = command("token", "add", "analyst", "--label", "Ada", at=tmp_path)["token"]
+    (listed,) = command("token", "list", at=tmp_path)
+    assert (listed["role"], listed["label"], listed["revoked"]) == ("analyst", "Ada", None)
+    assert made not in json.dumps(listed)
+    command("token", "revoke", listed["id"], at=tmp_path)
+    assert command("token", "list", at=tmp_path)[0]["revoked"]
+    with pytest.raises(NotFound, match="no such token"):
+        command("token", "revoke", "x", at=tmp_path)
+
+
+def test_the_sample_server_prints_its_tokens_serves_and_stops_when_interrupted() -> None:
+    start = "from privod.cli import main; main()"
+    with subprocess.Popen(
+        [sys.executable, "-c", start, "serve", "--sample", "--port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            process.stdout.readline()
+            tokens = {line.split()[0]: line.split()[1] for line in _lines(process.stdout, 3)}
+            assert set(tokens) == {"owner", "analyst", "auditor"}
+            found = None
+            while found is None:
+                found = re.search(
+                    r"running on (http://127\.0\.0\.1:\d+)", process.stderr.readline()
+                )
+            with connect(found.group(1), tokens["analyst"]) as client:
+                assert client.datasets()[0].name == DATASET
+            with Browser(found.group(1)) as browser:
+                assert browser.post("/sign-in", token=tokens["owner"]).status_code == 303
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=30)
+            assert "Traceback" not in errors
+            assert not any(token in errors for token in tokens.values())
+        finally:
+            process.kill()
+
+
+def _lines(stream: Any, count: int) -> list[str]:
+    return [stream.readline() for _ in range(count)]
