@@ -54,7 +54,7 @@ def test_the_threshold_flags_about_the_share_asked_for(
 
 
 def test_the_threshold_of_many_cells_is_taken_over_a_sample_of_them() -> None:
-    value = grid_of(50_000, cells_per_axis=400)
+    value = grid_of(50_000, cells_per_axis=100)
     limit = value.threshold(0.1, n_neighbors=20).graded[0]
     flagged = (value.scores(cloud(2000, seed=1).numbers(), n_neighbors=20).graded > limit).mean()
     assert 0.02 < flagged < 0.3

@@ -8,6 +8,7 @@ counts may be exact or blurred.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -201,6 +202,15 @@ class Grid:
             return farthest
         return min(farthest, int(max_depth * self.cells_per_axis))
 
+    def steps_within(self, most_cells: int) -> int:
+        """The most steps, at least one, that lead from a cell to no more than so many cells."""
+        steps = 1
+        while steps < self.n_axes * self.cells_per_axis:
+            if cells_within(self.n_axes, steps + 1) > most_cells:
+                break
+            steps += 1
+        return steps
+
     def walk(
         self,
         counts: Ints,
@@ -251,6 +261,14 @@ class Grid:
         _in_threads(score_chunk, -(-len(points) // ROWS_PER_CHUNK))
         per_axis = self.cells_per_axis
         return WalkScores(basic / per_axis, weighted / per_axis, (basic + share) / per_axis)
+
+
+def cells_within(n_axes: int, steps: int) -> int:
+    """How many cells of an endless grid are at most so many steps away: a count of patterns."""
+    return sum(
+        math.comb(n_axes, moved) * math.comb(steps, moved) * 2**moved
+        for moved in range(min(n_axes, steps) + 1)
+    )
 
 
 def neighbor_scores(reference: Floats, points: Floats, n_neighbors: int) -> NeighborScores:

@@ -22,14 +22,13 @@ from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, Randomness
 from privod.mechanisms.rare import count_reaching, distinct
 from privod.outliers.grid import MOST_CELLS_PER_AXIS, Grid, OccupiedCells
-from privod.privacy import AddRemove, Adjacency, Guarantee, Number, Replace, positive
+from privod.privacy import AddRemove, Adjacency, Guarantee, Number, positive
 from privod.queries.lazy_grid import LazyGrid
-from privod.queries.noisy_grid import NoisyGrid
+from privod.queries.noisy_grid import CELLS_CHANGED, NoisyGrid
 from privod.queries.query import Query, Release, column_names, dp_adjacency, whole_number
 
 __all__ = ["GridKnn"]
 
-CELLS_CHANGED = {AddRemove(): 1, Replace(): 2}  # a record lies in one cell; a replaced one in two
 MOST_HELD_CELLS = 10_000_000  # 80 megabytes of counts
 MOST_FALSE_CELLS = 1_000_000
 FALSE_CELLS_PER_RECORD = 0.01  # empty cells that may pass the automatic threshold

@@ -6,14 +6,12 @@ dimensions, where a grid cannot be held and a sparse one forgets most cells.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, Randomness
-from privod.outliers.grid import Grid, OccupiedCells, WalkScores
+from privod.outliers.grid import Grid, OccupiedCells, WalkScores, cells_within
 from privod.privacy import Guarantee, Number, exact
 from privod.queries.noisy_grid import scored_points
 from privod.queries.query import whole_number
@@ -89,11 +87,7 @@ class LazyGrid:
         """Every step pattern within the depth, in ascending order of the cells it leads to."""
         n_axes, widest = self.grid.n_axes, self.grid.cells_per_axis - 1
         most = self.grid.max_steps(exact(max_depth, "max_depth"))
-        patterns = sum(
-            math.comb(n_axes, moved) * math.comb(most, moved) * 2**moved
-            for moved in range(min(n_axes, most) + 1)
-        )
-        if patterns > MOST_LISTED_CELLS:
+        if cells_within(n_axes, most) > MOST_LISTED_CELLS:
             rule = f"must keep the walk within {MOST_LISTED_CELLS} cells"
             raise InvalidParameter("max_depth", rule, max_depth, "Go less deep.")
         rows = np.zeros((1, 0), dtype=np.int32)

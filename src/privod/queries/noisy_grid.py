@@ -10,6 +10,7 @@ import json
 import math
 import zipfile
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from privod.data import Numeric
 from privod.errors import InvalidData, InvalidParameter
 from privod.outliers.grid import Grid, OccupiedCells, WalkScores
-from privod.privacy import AddRemove, Guarantee, Number, exact, in_parallel
+from privod.privacy import AddRemove, Guarantee, Number, Replace, exact, in_parallel
 from privod.queries.query import whole_number
 
 __all__ = ["NoisyGrid", "scored_points"]
@@ -30,7 +31,9 @@ Cells = NDArray[np.int32]
 
 FORMAT = "privod grid"
 VERSION = 1
-MOST_CENTERS = 20_000  # centers walked for a threshold; past it every n-th stands for n
+CELLS_CHANGED = {AddRemove(): 1, Replace(): 2}  # a record lies in one cell; a replaced one in two
+MOST_CENTERS = 1000  # of the cells whose counts are noise, as many are scored for a threshold
+MOST_WALKED = 2000  # cells in a walk for a threshold
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,31 +119,42 @@ class NoisyGrid:
     ) -> WalkScores:
         """The scores beyond which about this share of the reference records lie.
 
-        Computed from the blurred grid alone: every cell's center is scored and stands for as many
-        records as its blurred count says. Negative counts are kept in the sums, where they balance
-        the positive noise of empty cells. Changing the share later is free.
+        Computed from the blurred grid alone: the centers of its cells are scored, and each stands
+        for as many records as its blurred count says. Counts that noise alone could reach are not
+        believed one by one: what the total has beyond the believed ones is spread over a sample of
+        the other cells. Walks go some two thousand cells deep. Changing the share later is free.
         """
         if not 0 < target_fraction < 1:
             rule = "must lie between 0 and 1"
             raise InvalidParameter("target_fraction", rule, target_fraction, "Try 0.1.")
-        cells, weights = self._sampled_cells(n_neighbors)
-        centers = self.grid.centers_of(cells)
-        scores = self.scores(centers, n_neighbors, max_depth)
+        cells, weights = self._weighted_cells()
+        near = Fraction(self.grid.steps_within(MOST_WALKED), self.grid.cells_per_axis)
+        depth = near if max_depth is None else min(near, exact(max_depth, "max_depth"))
+        scores = self.scores(self.grid.centers_of(cells), n_neighbors, depth)
         limits = [np.array([_quantile(part, weights, 1 - target_fraction)]) for part in scores]
         return WalkScores(*limits)
 
-    def _sampled_cells(self, n_neighbors: int) -> tuple[Cells, Floats]:
-        """Cells and the records each stands for: the full cells, and enough of the others."""
-        full = np.flatnonzero(self.counts >= n_neighbors)  # their centers need no walk
-        others = np.flatnonzero(self.counts < n_neighbors)
+    def _weighted_cells(self) -> tuple[Cells, Floats]:
+        """Cells and the records each stands for: the believed ones, and a sample of the others."""
+        believed = self.counts >= self._believable
+        sure, others = np.flatnonzero(believed), np.flatnonzero(~believed)
         stride = max(1, math.ceil(len(others) / MOST_CENTERS))
         some = others[:: _coprime(stride, self.grid.cells_per_axis)]
-        chosen = np.concatenate([full, some])
-        weights = self.counts[chosen].astype(np.float64)
-        if len(some):
-            weights[len(full) :] *= len(others) / len(some)
+        rest = max(0, self.total - int(self.counts[sure].sum()))
+        shares = np.maximum(self.counts[some], 0)
+        spread = shares * (rest / max(1, int(shares.sum())))
+        chosen = np.concatenate([sure, some])
         cells = self.grid.cells_at(chosen) if self.cells is None else self.cells[chosen]
-        return cells, weights
+        return cells, np.concatenate([self.counts[sure].astype(np.float64), spread])
+
+    @property
+    def _believable(self) -> int:
+        """The count from which on noise makes up about a hundredth of what is seen, or less."""
+        if self.drop_below is not None:
+            return self.drop_below
+        scale = CELLS_CHANGED[self.guarantee.adjacency] / float(self.guarantee.loss.epsilon)
+        false_per_record = self.grid.n_cells / max(1, self.total)
+        return max(1, math.ceil(scale * math.log(max(1.0, 100 * false_per_record))))
 
     def merge(self, *others: NoisyGrid) -> NoisyGrid:
         """Add up the grids of several holders, or of several batches: free post-processing.
@@ -274,11 +288,11 @@ _NONE: Ints = np.empty(0, dtype=np.int64)
 
 
 def _quantile(scores: Floats, weights: Floats, share: float) -> float:
-    """The smallest score that `share` of the weight does not pass; weights may be negative."""
+    """The smallest score that `share` of the weight does not pass."""
     if not len(scores):
         return 0.0
     ordered, place = np.unique(scores, return_inverse=True)
-    upto = np.maximum.accumulate(np.bincount(place, weights=weights).cumsum())
+    upto = np.bincount(place, weights=weights).cumsum()
     reached = np.flatnonzero(upto >= share * upto[-1]) if upto[-1] > 0 else _NONE
     return float(ordered[reached[0]] if len(reached) else ordered[-1])
 
