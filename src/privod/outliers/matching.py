@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privod.data.table import Table
-from privod.outliers.contexts import Choices, Context, ContextSpace
+from privod.outliers.contexts import MOST_VALUES, Choices, Context, ContextSpace
 from privod.outliers.detectors import BuiltIn, Detector
 from privod.outliers.kernels.contexts import (
     HIGH,
@@ -146,9 +146,10 @@ def look_from(
     same = np.flatnonzero((values == value) & (codes == 0).all(axis=1))
     keep = np.ones(len(values), dtype=bool)
     keep[same[:1]] = False
-    # Sorted by value, then by cell: sums of floats must not depend on the order of rows.
-    order = np.lexsort((*codes[keep].T[::-1], values[keep]))
-    codes, values = np.ascontiguousarray(codes[keep][order].T), values[keep][order]
+    # Sums of floats must not depend on the order of rows, so they are added in ascending order.
+    others = np.flatnonzero(keep)
+    order = others[np.argsort(values[others])]
+    codes, values = np.ascontiguousarray(codes[order].T), values[order]
     cells, cell_of = _cells(codes, values, value, space, overlap_with)
     rule = detector.rule(value, len(values)) if isinstance(detector, BuiltIn) else None
     reach = 0 if rule is None else rule.reach
@@ -175,9 +176,12 @@ def _cells(
     overlap_with: Context | None,
 ) -> tuple[Cells, NDArray[np.int32]]:
     """Sum the others by cell, cells in lexicographic order, values in ascending order."""
-    listed, cell_of = np.unique(codes, axis=1, return_inverse=True)
-    cell_of = cell_of.reshape(-1)
-    n_cells = listed.shape[1]
+    cell_of = np.zeros(len(values), np.int64)
+    for level in codes:
+        _, cell_of = np.unique(cell_of * (MOST_VALUES + 1) + level, return_inverse=True)
+    n_cells = int(cell_of.max(initial=-1)) + 1
+    listed = np.zeros((len(codes), n_cells), np.uint8)
+    listed[:, cell_of] = codes
     counts = np.bincount(cell_of, minlength=n_cells).astype(np.int64)
     weights = counts
     if overlap_with is not None:
@@ -192,7 +196,7 @@ def _cells(
     sums[:, LOW], sums[:, HIGH] = np.inf, -np.inf
     np.minimum.at(sums[:, LOW], cell_of, values)
     np.maximum.at(sums[:, HIGH], cell_of, values)
-    cells = Cells(np.ascontiguousarray(listed), np.stack((counts, weights), axis=1), sums)
+    cells = Cells(listed, np.stack((counts, weights), axis=1), sums)
     return cells, cell_of.astype(np.int32)
 
 
