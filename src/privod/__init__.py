@@ -15,8 +15,12 @@ if TYPE_CHECKING:
     from privod.data.sources import read
     from privod.errors import PrivodError
     from privod.privacy import AddRemove, Guarantee, InCrowd, Loss, Replace, SameContexts, Secrecy
+    from privod.queries.bounds import PrivateBounds
     from privod.queries.catalog import QUERIES
+    from privod.queries.grid_knn import GridKnn
     from privod.queries.histogram import Histogram
+    from privod.queries.marginals import MarginalHistograms
+    from privod.queries.noisy_grid import NoisyGrid
     from privod.queries.query import Query, Release
 
 __version__ = "0.1.0"
@@ -26,11 +30,15 @@ _HOMES = {
     "Categorical": "privod.data",
     "Curator": "privod.curator",
     "Domain": "privod.data",
+    "GridKnn": "privod.queries.grid_knn",
     "Guarantee": "privod.privacy",
     "Histogram": "privod.queries.histogram",
     "InCrowd": "privod.privacy",
     "Loss": "privod.privacy",
+    "MarginalHistograms": "privod.queries.marginals",
+    "NoisyGrid": "privod.queries.noisy_grid",
     "Numeric": "privod.data",
+    "PrivateBounds": "privod.queries.bounds",
     "PrivodError": "privod.errors",
     "QUERIES": "privod.queries.catalog",
     "Query": "privod.queries.query",
@@ -49,11 +57,15 @@ __all__ = [
     "Categorical",
     "Curator",
     "Domain",
+    "GridKnn",
     "Guarantee",
     "Histogram",
     "InCrowd",
     "Loss",
+    "MarginalHistograms",
+    "NoisyGrid",
     "Numeric",
+    "PrivateBounds",
     "PrivodError",
     "Query",
     "Release",

@@ -32,7 +32,7 @@ Ints = NDArray[np.int64]
 BINS_CHANGED = {AddRemove(): 1, Replace(): 2}  # in every column's histogram
 MOST_AUTOMATIC_BINS = 100
 MOST_BINS = 10_000_000
-RESOLUTION = 4096  # steps in which the sum of column scores is followed for a threshold
+RESOLUTION = 1024  # steps in which the sum of column scores is followed for a threshold
 
 
 class MarginalScores(NamedTuple):

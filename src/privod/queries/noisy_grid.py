@@ -32,7 +32,7 @@ Cells = NDArray[np.int32]
 FORMAT = "privod grid"
 VERSION = 1
 CELLS_CHANGED = {AddRemove(): 1, Replace(): 2}  # a record lies in one cell; a replaced one in two
-MOST_CENTERS = 1000  # of the cells whose counts are noise, as many are scored for a threshold
+MOST_CENTERS = 500  # of the cells whose counts are noise, as many are scored for a threshold
 MOST_WALKED = 2000  # cells in a walk for a threshold
 
 
