@@ -23,7 +23,8 @@ from privod.outliers.detectors import detector, plug_in
 from privod.pictures import svg
 from privod.pictures.outlier_context import draw, draw_for_owner
 from privod.privacy import AddRemove, Guarantee, Loss, SameContexts
-from privod.queries.context_search import choose_by_number, public_order
+from privod.progress import listening
+from privod.queries.context_search import Sampler, choose_by_number, public_order
 from privod.queries.context_utility import context_utility, plug_in_utility
 from privod.queries.outlier_context import OutlierContext
 from tests.reference import context_search as exact
@@ -54,7 +55,7 @@ ASK = OutlierContext(
     detector="lof(n_neighbors=2, threshold=1.5)",
     max_visits=3,
 )
-SAMPLERS = ("direct", "uniform", "random-walk", "dfs", "bfs")
+SAMPLERS: tuple[Sampler, ...] = ("direct", "uniform", "random-walk", "dfs", "bfs")
 
 
 def table_of(rows: list[tuple[str, str, float]]) -> Table:
@@ -141,7 +142,7 @@ def test_everything_and_nothing_matching_are_told_apart_no_better_than_promised(
     worth = {one: bin(sum(one)).count("1") for one in every}
     more = {one: utility + (one[0] > 1) for one, utility in worth.items()}
     for sampler in SAMPLERS:
-        query = replace(ASK, sampler=sampler)  # type: ignore[arg-type]
+        query = replace(ASK, sampler=sampler)
         left = Small(space, every, worth, frozenset()).law(query)
         right = Small(space, every, more, frozenset(every)).law(query)
         assert largest_ratio(left, right) <= 1 + 1e-12
@@ -221,7 +222,7 @@ def test_the_audits_tables_have_the_same_matching_contexts() -> None:
 def test_the_price_is_the_declared_epsilon_whatever_the_sampler() -> None:
     for sampler in ("auto", *SAMPLERS):
         for visits in (1, 3, 100):
-            query = replace(ASK, sampler=sampler, max_visits=visits, epsilon="0.3")  # type: ignore[arg-type]
+            query = replace(ASK, sampler=sampler, max_visits=visits, epsilon="0.3")
             assert query.guarantee().loss == Loss(Fraction(3, 10))
 
 
@@ -268,9 +269,24 @@ def test_a_plugged_in_detector_answers() -> None:
 def test_whether_the_record_is_among_the_rows_changes_nothing() -> None:
     with_it, without = table_of(ROWS), table_of(ROWS[:-1])
     for sampler in SAMPLERS:
-        query = replace(ASK, sampler=sampler)  # type: ignore[arg-type]
+        query = replace(ASK, sampler=sampler)
         values = [query.answer(table, seeded(5)).value for table in (with_it, without)]
         assert values[0] == values[1]
+
+
+def test_progress_does_not_tell_whether_anything_matched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matching, "SMALLEST_STEP", 1)
+    monkeypatch.setattr(matching, "INNER_BITS", 0)
+    for sampler in SAMPLERS:
+        told = []
+        for rule in ("lof(n_neighbors=2, threshold=1.5)", "histogram"):
+            query = replace(ASK, sampler=sampler, detector=rule)
+            steps: list[tuple[str, int, int | None]] = []
+            with listening(lambda *step, steps=steps: steps.append(step)):
+                query.answer(table_of(ROWS), seeded(1))
+            told.append(steps)
+        assert told[0] == told[1]
+        assert bool(told[0]) == (sampler == "direct")
 
 
 def test_saying_none_needs_a_book_that_allows_it() -> None:
@@ -326,7 +342,10 @@ def test_the_sentence_promises_no_more_than_is_known() -> None:
     assert ASK.sentence(context).startswith("If a person with job CEO, city Ottawa and salary 90")
     assert "job in {CEO}" in ASK.sentence(context)
     telling = replace(ASK, tells_none=True)
-    assert "stands out by salary in this group" in telling.sentence(context)
+    assert telling.sentence(context) == (
+        "A person with job CEO, city Ottawa and salary 90 stands out by salary in this group:"
+        " job in {CEO}."
+    )
     assert "in no group" in telling.sentence(None)
 
 

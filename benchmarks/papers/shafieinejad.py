@@ -8,8 +8,8 @@ matching context's population (or overlap); a search starts from a matching cont
 random record that stands out in at least one of 2**14 public probes, its start the first of them.
 Unlike the paper, whose epsilon 0.2 buys a step of 0.1 or 0.1/51, monotone utilities make it 0.2 or
 0.2/51; times are of whole answers on this machine. The data imitates the paper's: ontario_salary
-has its sizes (reduced: 10,730 records, 5 x 5 x 4 values); us_homicide_west has fewer records and other
-states (reduced: 29,830 records, 4 x 4 x 4 values).
+has its sizes (reduced: 10,730 records, 5 x 5 x 4 values); us_homicide_west has fewer records and
+other states (reduced: 29,830 records, 4 x 4 x 4 values).
 """
 
 from __future__ import annotations

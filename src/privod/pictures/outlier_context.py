@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 __all__ = ["draw", "draw_for_owner"]
 
-MOST_LETTERS = 14
+MOST_LETTERS = 28
 MOST_CONTEXTS = 2**24  # that the owner's picture enumerates
 
 
 def draw(release: Release[Context | None]) -> Figure:
-    """A row of values for each attribute: chosen ones filled, the person's own ringed."""
+    """The values of each attribute: chosen ones filled, the person's own ringed."""
     query, value = release.query, release.value
     assert isinstance(query, OutlierContext)  # noqa: S101 - what a release of a context answers
     if value is None:
@@ -33,28 +33,31 @@ def draw(release: Release[Context | None]) -> Figure:
         axes.set_axis_off()
         return figure
     where = "A group in which the person stands out" if query.tells_none else "The group answered"
-    height = 1.2 + 0.8 * len(value.attributes)
-    figure, axes = blank(f"{where}, by {query.column} {query.value:g}", height=height)
     longest = max(len(values) for _, values in value.attributes)
+    width = max(5.0, 2.2 * len(value.attributes))
+    figure, axes = blank(f"{where}, by {query.column}", width=width, height=1.6 + 0.36 * longest)
     own = dict(query.record)
-    for row, (name, values) in enumerate(value.attributes):
-        for place, category in enumerate(values):
+    for place, (name, values) in enumerate(value.attributes):
+        for row, category in enumerate(values):
             chosen = category in value.chosen[name]
             text = str(category)
             text = text if len(text) <= MOST_LETTERS else text[: MOST_LETTERS - 1] + "…"
             box = {
-                "boxstyle": "round,pad=0.4",
+                "boxstyle": "round,pad=0.35",
                 "facecolor": ACCENT if chosen else "white",
                 "edgecolor": WARM if category == own[name] else MUTED,
                 "linewidth": 2.5 if category == own[name] else 1.0,
             }
             color = "white" if chosen else INK
             axes.text(place, row, text, ha="center", va="center", fontsize=8, color=color, bbox=box)
-    axes.set_xlim(-0.7, longest - 0.3)
-    axes.set_ylim(len(value.attributes) - 0.4, -0.6)
-    axes.set_yticks(range(len(value.attributes)), [name for name, _ in value.attributes])
-    axes.set_xticks([])
-    axes.set_xlabel("filled: in the group; ringed: the person's own value")
+    axes.set_xlim(-0.6, len(value.attributes) - 0.4)
+    axes.set_ylim(longest - 0.3, -0.7)
+    axes.set_xticks(range(len(value.attributes)), [name for name, _ in value.attributes])
+    axes.xaxis.tick_top()
+    axes.tick_params(length=0)
+    axes.set_yticks([])
+    axes.set_xlabel("filled: in the group; ringed: the person's own value", fontsize=8)
+    axes.spines[:].set_visible(False)
     axes.grid(False)
     return figure
 
@@ -73,6 +76,7 @@ def draw_for_owner(release: Release[Context | None], table: Table) -> Figure:
     axes.legend()
     other = figure.add_subplot(1, 2, 2)
     other.set_title("the group among all that match", loc="left", fontsize=11)
+    other.spines[["top", "right"]].set_visible(False)
     _utilities(other, query, value, table)
     return figure
 

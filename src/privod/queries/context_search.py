@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from privod.mechanisms import ExponentialMechanism, Randomness
 from privod.outliers.contexts import Choices, ContextSpace
 from privod.outliers.matching import Vantage
-from privod.progress import track
 
 __all__ = ["Landscape", "Sampler", "candidates", "choose_by_number"]
 
@@ -210,12 +209,10 @@ def breadth_first(
     """Visit one of all matches seen so far, by private choice, and see its own [Algorithm 5]."""
     visited: dict[Choices, None] = {}
     seen = {start: None}
-    for _ in track(range(n), "visiting contexts"):
+    while len(visited) < n and seen:
         here = landscape.choose(list(seen), choice, randomness)
         del seen[here]
         visited[here] = None
         children = landscape.matching(landscape.view.space.connected(here))
         seen.update((child, None) for child in children if child not in visited)
-        if not seen:
-            break
     return list(visited)

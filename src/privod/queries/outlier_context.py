@@ -23,6 +23,7 @@ from privod.outliers.contexts import Choices, Context, ContextSpace
 from privod.outliers.detectors import BuiltIn
 from privod.outliers.matching import Vantage, look_from
 from privod.privacy import Guarantee, Number, SameContexts, positive
+from privod.progress import listening
 from privod.queries import context_search as search
 from privod.queries.context_search import Landscape, Sampler
 from privod.queries.context_utility import OVERLAP, ContextUtility, context_utility
@@ -172,13 +173,13 @@ class OutlierContext(Query[Context | None]):
 
     def sentence(self, value: Context | None) -> str:
         who = ", ".join(f"{name} {category}" for name, category in self.record)
-        person = f"a person with {who} and {self.column} {self.value:g}"
+        person = f" person with {who} and {self.column} {self.value:.10g}"
         if value is None:
-            return f"{person.capitalize()} was found to stand out by {self.column} in no group."
+            return f"A{person} was found to stand out by {self.column} in no group."
         group = f"by {self.column} in this group: {value.in_words()}"
         if self.tells_none:
-            return f"{person.capitalize()} stands out {group}."
-        return f"If {person} stands out anywhere, then {group}."
+            return f"A{person} stands out {group}."
+        return f"If a{person} stands out anywhere, then {group}."
 
     def value_to_json(self, value: Context | None) -> Any:
         return None if value is None else value.to_json()
@@ -240,7 +241,8 @@ class OutlierContext(Query[Context | None]):
         if not (utilities >= 0).any():
             if self.tells_none:
                 return None
-            utilities = view.where_everything_matches().scan()
+            with listening(None):  # a second bar would say that nothing matched
+                utilities = view.where_everything_matches().scan()
         if self._utility.function is None:
             number = search.choose_by_number(utilities, choice, randomness)
             return view.space.numbered(number)
