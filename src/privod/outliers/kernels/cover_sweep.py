@@ -41,7 +41,7 @@ def sweep(
     """At least and at most how many points the best disk with each point on its border holds.
 
     Points are sorted by cell (row, then column) of a grid of side 2 * radius. The sweep ends at
-    the first disk that surely holds `enough`.
+    the first disk that surely holds `enough`; points that cannot matter are left at 1.
     """
     n = points.shape[0]
     least = np.ones(n, np.int64)
@@ -49,9 +49,13 @@ def sweep(
     starts = np.empty((2, 2 * n + 4))
     ends = np.empty((2, 2 * n + 4))
     turn = 2.0 * math.pi
+    best = 0
+    used = np.zeros(2, np.int64)
     for i in range(n):
+        if _neighbors(points, cell_rows, cell_columns, i, radius) <= best:
+            continue  # even all of them together are no more than what was found already
         here = 1
-        used = np.zeros(2, np.int64)
+        used[:] = 0
         for row in range(cell_rows[i] - 1, cell_rows[i] + 2):
             begin = _first_at(cell_rows, cell_columns, row, cell_columns[i] - 1)
             finish = _first_at(cell_rows, cell_columns, row, cell_columns[i] + 2)
@@ -80,9 +84,24 @@ def sweep(
                         used[side] += 1
         least[i] = here + _deepest(starts[0], ends[0], used[0])
         most[i] = here + _deepest(starts[1], ends[1], used[1])
-        if least[i] >= enough:
+        best = max(best, least[i])
+        if best >= enough:
             break
     return least, most
+
+
+@njit(cache=True, nogil=True)
+def _neighbors(points: Floats, cell_rows: Ints, cell_columns: Ints, i: int, radius: float) -> int:
+    """How many points, itself included, lie within a diameter, or hardly more, of point i."""
+    square = 4.0 * radius * radius * (1.0 + 1e-9)
+    count = 0
+    for row in range(cell_rows[i] - 1, cell_rows[i] + 2):
+        begin = _first_at(cell_rows, cell_columns, row, cell_columns[i] - 1)
+        finish = _first_at(cell_rows, cell_columns, row, cell_columns[i] + 2)
+        for j in range(begin, finish):
+            x, y = points[j, 0] - points[i, 0], points[j, 1] - points[i, 1]
+            count += x * x + y * y <= square
+    return count
 
 
 @njit(cache=True, nogil=True)
