@@ -232,7 +232,9 @@ class Report:
         self._page[0] = self._page[0].replace("\n the paper", "\nAs in the paper")
 
     def add(self, name: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        with (OUT / f"{name.split(':')[0].replace(' ', '_').lower()}.csv").open("w") as file:
+        with (OUT / f"{name.split(':')[0].replace(',', '').replace(' ', '_').lower()}.csv").open(
+            "w"
+        ) as file:
             csv.writer(file).writerows([headings, *rows])
         lines = [f"| {' | '.join(row)} |" for row in (headings, ["---"] * len(headings), *rows)]
         self._page.append(f"## {name}\n\n" + "\n".join(lines) + "\n")
@@ -290,8 +292,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few records and repeats")
     quick = parser.parse_args().quick
-    n_people, repeats = (1, 2) if quick else (10, 4)
-    n_survivors, n_adjacent = (2, 3) if quick else (15, 8)
+    n_people, repeats = (1, 2) if quick else (6, 5)
+    n_survivors, n_adjacent = (2, 3) if quick else (12, 8)
     tables = {name: read(data_frame(file), domain) for name, (file, domain) in TABLES.items()}
     report = Report()
     for name in ("salary", "homicide"):
