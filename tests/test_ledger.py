@@ -406,6 +406,12 @@ def test_changed_rows_are_found(kept: Kept) -> None:
         kept.curator.verify()
 
 
+def test_rows_without_their_salt_are_found(kept: Kept) -> None:
+    next((kept.directory / "rows").glob("*/salt")).unlink()
+    with pytest.raises(BookDamaged, match="are not those registered in entry"):
+        kept.curator.verify()
+
+
 # ---- a tighter total, for show -----------------------------------------------------------------
 
 

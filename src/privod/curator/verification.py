@@ -163,11 +163,18 @@ def _check_datasets(
             raise BookDamaged(f"The record of data set {name!r} is not the one of entry {number}.")
         if not rows.has(folder):
             absent.append(name)
-        elif rows.seal(folder) != seal:
+        elif _seal(rows, folder) != seal:
             raise BookDamaged(f"The rows of {name!r} are not those registered in entry {number}.")
     if entered:
         raise BookDamaged(f"The record of the data set of entry {min(entered)} was removed.")
     return tuple(absent)
+
+
+def _seal(rows: RowStore, folder: str) -> str | None:
+    try:
+        return rows.seal(folder)
+    except OSError:
+        return None  # what cannot be read is not what was registered
 
 
 def _do_again(replay: _Replay, entry: Entry) -> None:
