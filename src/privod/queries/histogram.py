@@ -123,9 +123,10 @@ class Histogram(Query[BlurredCounts]):
             f"{axis.column} {axis.labels[place]}"
             for axis, place in zip(value.axes, fullest, strict=True)
         )
+        margin = self._noise.quantile(0.95)
         return (
             f"The most records, about {value.counts[fullest]}, have {where};"
-            f" each of the {value.counts.size} counts is right to within {self._noise.quantile(0.95)}"
+            f" each of the {value.counts.size} counts is right to within {margin}"
             " with 95 % certainty."
         )
 
