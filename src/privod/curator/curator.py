@@ -220,11 +220,12 @@ class Curator:
         if request_id is not None:
             short_text(request_id, "request_id")
         question = Question.checked(query, self.dataset(of))
-        with self.database.reading() as connection:
+        with self.database.glancing() as connection:
             paid = question.paid_before(connection, request_id)
             stored = store.find_release(connection, question.key)
-            if stored is not None:
-                return Answer(stored, (), stored=True)
+        if stored is not None:
+            return Answer(stored, (), stored=True)
+        with self.database.reading() as connection:
             question.costs(connection)
             folder, seal = store.where_rows_are(connection, of)
         if not paid and not self._rows.has(folder):

@@ -1,8 +1,8 @@
 """Where the book is kept: an SQLite file, or a PostgreSQL database; the same SQL for both.
 
-Two kinds of transaction are all that the rest of the curator knows: `reading`, which sees one
-moment, and `writing`, of which only one runs at a time and which is on disk when it returns. The
-third word, `alone`, keeps two askers of one question apart while the first is being answered.
+Two kinds of transaction are what the rest of the curator knows: `reading`, which sees one moment,
+and `writing`, of which only one runs at a time and which is on disk when it returns. `glancing` is
+for a single lookup, and `alone` keeps two askers of one question apart while the first is answered.
 """
 
 from __future__ import annotations
@@ -76,6 +76,12 @@ class Database(ABC):
     @abstractmethod
     def check_file(self) -> str:
         """What the engine's own check says against its files; "" if nothing."""
+
+    @contextmanager
+    def glancing(self) -> Iterator[Connection]:
+        """Look something up; each statement by itself sees one moment. The quickest way to read."""
+        with self._connected() as driver:
+            yield Connection(driver, self._placeholder)
 
     def reading(self) -> AbstractContextManager[Connection]:
         """See everything as it is at one moment."""

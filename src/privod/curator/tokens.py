@@ -68,7 +68,7 @@ class TokenStore:
 
     def find_token(self, hash: str) -> Token | None:
         """The token with this hash, unless it was revoked."""
-        with self._database.reading() as connection:
+        with self._database.glancing() as connection:
             rows = connection.execute(f"{_TOKEN} WHERE hash = ? AND revoked IS NULL", hash)
         return Token(*rows[0]) if rows else None
 
