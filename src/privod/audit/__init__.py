@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from privod.audit import bounds, grid_knn, histogram, marginals, outlier_context, outlier_count
+from privod.audit import (
+    anomaly,
+    bounds,
+    grid_knn,
+    histogram,
+    marginals,
+    outlier_context,
+    outlier_count,
+)
 from privod.audit.game import Game, Reading, Verdict, fineness, play
 
 __all__ = ["GAMES", "Game", "Reading", "Verdict", "fineness", "play"]
 
 GAMES: dict[str, Callable[[], tuple[Game, ...]]] = {
+    "anomaly-labels-1": anomaly.games,
     "grid-knn-1": grid_knn.games,
     "histogram-1": histogram.games,
+    "lookahead-count-1": anomaly.lookahead_games,
     "marginals-1": marginals.games,
     "private-bounds-1": bounds.games,
     "outlier-context-1": outlier_context.games,

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from privod.pictures import bounds, grid_knn, histogram, marginals, outlier_context, outlier_count
+from privod.pictures import (
+    anomaly,
+    bounds,
+    grid_knn,
+    histogram,
+    marginals,
+    outlier_context,
+    outlier_count,
+)
 from privod.pictures.book import draw_book
 from privod.pictures.canvas import png, svg
 from privod.queries.query import Release
@@ -16,8 +24,10 @@ if TYPE_CHECKING:
 __all__ = ["PICTURES", "draw", "draw_book", "png", "svg"]
 
 PICTURES: dict[str, Callable[[Release[Any]], Figure]] = {
+    "anomaly-labels-1": anomaly.draw,
     "grid-knn-1": grid_knn.draw,
     "histogram-1": histogram.draw,
+    "lookahead-count-1": anomaly.draw_lookahead,
     "marginals-1": marginals.draw,
     "private-bounds-1": bounds.draw,
     "outlier-context-1": outlier_context.draw,

@@ -6,6 +6,7 @@ from typing import Any
 
 from privod.errors import InvalidParameter, NoPromise, NotFound
 from privod.privacy import Guarantee
+from privod.queries.anomaly import AnomalyLabels, LookaheadCount
 from privod.queries.bounds import PrivateBounds
 from privod.queries.grid_knn import GridKnn
 from privod.queries.histogram import Histogram
@@ -26,6 +27,8 @@ QUERIES: dict[str, type[Query[Any]]] = {
         MarginalHistograms,
         PrivateBounds,
         OutlierCount,
+        AnomalyLabels,
+        LookaheadCount,
     )
 }
 """Name to query. A name never changes its meaning once a book contains it."""

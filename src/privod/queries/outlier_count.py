@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from privod.queries.query import Query, Release, column_names, dp_adjacency, who
 
 __all__ = ["NOISES", "OutlierCount", "count_sensitivity", "count_with_bound", "numeric_columns"]
 
-NOISES = ("auto", "global", "laplace", "heavy", "gaussian")
+NOISES: tuple[str, ...] = ("auto", "global", "laplace", "heavy", "gaussian")
 LARGEST_NOISE = 2**40  # the largest scale that discrete Laplace noise is drawn at
 PAYS_OFF = 2  # auto takes a smooth noise if even twice its least deviation is below the global one
 MOST_COLUMNS = 200
@@ -73,7 +73,7 @@ class OutlierCount(Query[int]):
     epsilon: Number
     delta: Number = 0
     columns: tuple[str, ...] = ()
-    noise: str = "auto"
+    noise: Literal["auto", "global", "laplace", "heavy", "gaussian"] = "auto"
     adjacency: Adjacency = AddRemove()
     at_least_zero: bool = False
 

@@ -29,6 +29,17 @@ def within(a: Floats, b: Floats, square: float) -> bool:
 
 
 @njit(cache=True, nogil=True)
+def scan(points: Floats, asked: Floats, square: float) -> Ints:
+    """The crowds of a few asked points, each compared with every point."""
+    counts = np.zeros(asked.shape[0], np.int64)
+    for i in range(points.shape[0]):
+        for a in range(asked.shape[0]):
+            if within(asked[a], points[i], square):
+                counts[a] += 1
+    return counts
+
+
+@njit(cache=True, nogil=True)
 def thresholds(norm: float, longest: float, radius: float, depth: int) -> tuple[float, float, bool]:
     """`sure` and `maybe` of a query of length `norm` against points of at most `longest`.
 

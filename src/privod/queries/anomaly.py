@@ -1,0 +1,302 @@
+"""Is this record in the data, and anomalous there? Sensitive privacy and plain DP [Asif 2020].
+
+The true answer is told but for a coin that lies the more rarely, the more edits it would take to
+change the answer. Under sensitive privacy only edits of records that stand in a crowd count, so
+records far out are labelled almost surely right; proofs in docs/proofs/anomaly.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privod.data import Domain, Numeric, Table
+from privod.errors import InvalidParameter
+from privod.mechanisms import DiscreteLaplace, Randomness, damped_logistic
+from privod.outliers.anomalies import (
+    crowds_and_copies,
+    edits_to_flip,
+    is_anomalous,
+    protected_crowd,
+    sensitive_edits_to_flip,
+)
+from privod.outliers.cover import cover_of_public_points
+from privod.privacy import AddRemove, Adjacency, Guarantee, InCrowd, Loss, Number, exact, positive
+from privod.queries.outlier_count import checked_radius, numeric_columns, typical_radius
+from privod.queries.query import Query, Release, column_names, whole_number
+
+__all__ = ["AnomalyLabels", "LookaheadCount", "answer_by_edits"]
+
+MOST_RECORDS = 100_000
+
+
+def answer_by_edits(truth: bool, edits: int, epsilon: Fraction, randomness: Randomness) -> bool:
+    """The paper's Construction 1, for any model of anomalies.
+
+    `edits` must be at least 1, at most the true number of edits that change the answer, and differ
+    by at most 1 between adjacent data sets; then the answer loses epsilon under that adjacency. It
+    is wrong with probability exactly e^(-epsilon (edits - 1)) / (1 + e^epsilon).
+    """
+    if edits < 1:
+        raise InvalidParameter("edits", "must be at least 1", edits, "Check the bound of edits.")
+    lie = damped_logistic(epsilon * (edits - 1), epsilon, randomness)
+    return truth != lie
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnomalyLabels(Query[tuple[bool, ...]]):
+    """Which of these records are in the data and anomalous there?
+
+    Guarantee
+    ---------
+    With an `edit_margin`, protected is everyone who stands in a crowd of at least max_crowd + 1 -
+    edit_margin records within the radius; a record that stays anomalous gets less, the farther out
+    the less. Without one, every record is protected. "No" covers absent and normal alike.
+
+    Parameters
+    ----------
+    records : tuple of tuple of float
+        The records asked about, a value for each column; they are public.
+    columns : tuple of str
+        The numeric columns that distances are taken over.
+    radius : float
+        How near a record must be to belong to the crowd (plain Euclidean distance).
+    max_crowd : int
+        A record is anomalous with at most this many records, itself included, within the radius.
+    epsilon : number
+        The loss of one label; a batch costs it times the most records asked in one ball.
+    edit_margin : int or None
+        Within how many edits a protected record is normal, from 1; None protects every record.
+    """
+
+    name: ClassVar[str] = "anomaly-labels-1"
+    question: ClassVar[str] = "Which of these records are in the data and anomalous there?"
+
+    records: tuple[tuple[float, ...], ...]
+    columns: tuple[str, ...]
+    radius: float
+    max_crowd: int
+    epsilon: Number
+    edit_margin: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", column_names(self.columns))
+        object.__setattr__(self, "records", checked_records(self.records, len(self.columns)))
+        object.__setattr__(self, "radius", checked_radius(self.radius))
+        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+        whole_number(self.max_crowd, "max_crowd", at_least=1)
+        if self.edit_margin is not None:
+            whole_number(self.edit_margin, "edit_margin", at_least=1)
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Who is protected."""
+        return crowd_adjacency(self.radius, self.columns, self.max_crowd, self.edit_margin)
+
+    @property
+    def labels_moved(self) -> int:
+        """At most how many labels one record can move: those asked in one ball of the radius."""
+        return _most_in_one_ball(self.records, self.radius)
+
+    def guarantee(self) -> Guarantee:
+        return Guarantee(Loss(self.epsilon) * self.labels_moved, self.adjacency)
+
+    def check(self, domain: Domain) -> None:
+        numeric_columns(domain, self.columns)
+
+    def answer(self, table: Table, randomness: Randomness) -> Release[tuple[bool, ...]]:
+        points = table.numbers(self.columns)
+        labels = [
+            answer_by_edits(
+                is_anomalous(crowd, copies, self.max_crowd),
+                self.edits(crowd, copies),
+                Fraction(self.epsilon),
+                randomness,
+            )
+            for crowd, copies in crowds_and_copies(points, self._records(), self.radius)
+        ]
+        return self.release(tuple(labels), randomness)
+
+    def edits(self, crowd: int, copies: int) -> int:
+        """The bound of the edits that would flip a label; not private."""
+        if self.edit_margin is None:
+            return edits_to_flip(crowd, copies, self.max_crowd)
+        return sensitive_edits_to_flip(crowd, copies, self.max_crowd, self.edit_margin)
+
+    def error(self, crowd: int, copies: int) -> float:
+        """The probability of a wrong label; not private."""
+        epsilon = float(Fraction(self.epsilon))
+        return math.exp(-epsilon * (self.edits(crowd, copies) - 1)) / (1 + math.exp(epsilon))
+
+    @property
+    def largest_error(self) -> float:
+        """No label is wrong with a larger probability, whatever the data."""
+        return 1 / (1 + math.exp(float(Fraction(self.epsilon))))
+
+    def sentence(self, value: tuple[bool, ...]) -> str:
+        return (
+            f"Of the {len(value)} records asked about, {sum(value)} are said to be in the data and"
+            f" anomalous (at most {self.max_crowd} records within {self.radius:g}); each label is"
+            f" wrong with a probability of at most {self.largest_error:.1%}, mostly far less."
+        )
+
+    def value_to_json(self, value: tuple[bool, ...]) -> Any:
+        return list(value)
+
+    def value_from_json(self, data: Any) -> tuple[bool, ...]:
+        return tuple(bool(label) for label in data)
+
+    @classmethod
+    def examples(cls, domain: Domain) -> tuple[Self, ...]:
+        columns = domain.numeric_names[:2]
+        if not columns:
+            return ()
+        sides = [domain[column] for column in columns]
+        corners = tuple(
+            tuple(c.low + share * (c.high - c.low) for c in sides if isinstance(c, Numeric))
+            for share in (0.1, 0.5, 0.9)
+        )
+        radius = typical_radius(domain, columns)
+        return (
+            cls(records=corners, columns=columns, radius=radius, max_crowd=10, epsilon="0.5"),
+            cls(
+                records=corners,
+                columns=columns,
+                radius=radius,
+                max_crowd=10,
+                epsilon="0.5",
+                edit_margin=2,
+            ),
+        )
+
+    def _records(self) -> NDArray[np.float64]:
+        return np.array(self.records, dtype=float).reshape(len(self.records), len(self.columns))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LookaheadCount(Query[int]):
+    """How many copies of one record are there? Rare ones are told exactly [Asif 2020, 8.1].
+
+    Guarantee
+    ---------
+    Protected is every record with at least max_crowd + 1 - edit_margin copies of its values in
+    these columns. Counts of rarer values are told as they are: their owners are not protected.
+
+    Parameters
+    ----------
+    record : tuple of float
+        The record asked about, a value for each column; it is public.
+    columns : tuple of str
+        The numeric columns in which records must be equal.
+    max_crowd : int
+        A record with at most this many copies, itself included, is anomalous.
+    epsilon : number
+        The privacy loss, greater than 0.
+    edit_margin : int
+        Within how many edits a protected record is normal, from 1.
+    radius : float
+        Must be 0: for larger ones the lookahead is not private.
+    """
+
+    name: ClassVar[str] = "lookahead-count-1"
+    question: ClassVar[str] = "How many copies of this record are there, if it is rare?"
+
+    record: tuple[float, ...]
+    columns: tuple[str, ...]
+    max_crowd: int
+    epsilon: Number
+    edit_margin: int = 1
+    radius: float = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", column_names(self.columns))
+        record = checked_records((self.record,), len(self.columns))[0]
+        object.__setattr__(self, "record", record)
+        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+        object.__setattr__(self, "radius", checked_radius(self.radius))
+        whole_number(self.max_crowd, "max_crowd", at_least=1)
+        whole_number(self.edit_margin, "edit_margin", at_least=1)
+        if self.radius > 0:
+            rule = "must be 0: a lookahead at a larger radius is not private (Asif, Theorem 1)"
+            raise InvalidParameter("radius", rule, self.radius, "Ask for anomaly labels instead.")
+
+    @property
+    def _noise(self) -> DiscreteLaplace:
+        return DiscreteLaplace.for_loss(Fraction(self.epsilon), 1)
+
+    def guarantee(self) -> Guarantee:
+        adjacency = crowd_adjacency(0.0, self.columns, self.max_crowd, self.edit_margin)
+        return Guarantee(self._noise.loss(1), adjacency)
+
+    def check(self, domain: Domain) -> None:
+        numeric_columns(domain, self.columns)
+
+    def answer(self, table: Table, randomness: Randomness) -> Release[int]:
+        points = table.numbers(self.columns)
+        copies = int((points == np.array(self.record)).all(axis=1).sum())
+        looked_ahead = (
+            self.edit_margin + 1
+        )  # n = k + 1, so that both of an adjacent pair are blurred
+        if copies >= protected_crowd(self.max_crowd, looked_ahead):
+            copies = int(self._noise.blur(np.array([copies]), randomness)[0])
+        return self.release(copies, randomness)
+
+    def sentence(self, value: int) -> str:
+        rare = protected_crowd(self.max_crowd, self.edit_margin + 1)
+        margin = self._noise.quantile(0.95)
+        return (
+            f"There are about {value} copies of this record; counts below {rare} are exact, others"
+            f" are right to within {margin} with 95 % certainty."
+        )
+
+    def value_to_json(self, value: int) -> Any:
+        return value
+
+    def value_from_json(self, data: Any) -> int:
+        return int(data)
+
+    @classmethod
+    def examples(cls, domain: Domain) -> tuple[Self, ...]:
+        columns = domain.numeric_names[:1]
+        if not columns:
+            return ()
+        column = domain[columns[0]]
+        low = column.low if isinstance(column, Numeric) else 0.0
+        return (cls(record=(low,), columns=columns, max_crowd=3, epsilon=1),)
+
+
+@lru_cache(maxsize=64)
+def _most_in_one_ball(records: tuple[tuple[float, ...], ...], radius: float) -> int:
+    return cover_of_public_points(np.array(records, dtype=float), radius)
+
+
+def crowd_adjacency(
+    radius: float, columns: tuple[str, ...], max_crowd: int, edit_margin: int | None
+) -> Adjacency:
+    """Who is protected: everyone in a crowd of max_crowd + 1 - edit_margin, or everyone."""
+    crowd = 1 if edit_margin is None else protected_crowd(max_crowd, edit_margin)
+    return AddRemove() if crowd <= 1 else InCrowd(radius, columns, crowd)
+
+
+def checked_records(value: Any, width: int) -> tuple[tuple[float, ...], ...]:
+    """Read records of so many numbers each."""
+    way_out = f"Give at least one record of {width} numbers."
+    if not isinstance(value, list | tuple) or not value:
+        raise InvalidParameter("records", "must hold a record", type(value).__name__, way_out)
+    if len(value) > MOST_RECORDS:
+        rule = f"must be at most {MOST_RECORDS}"
+        raise InvalidParameter("records", rule, len(value), "Ask about fewer at a time.")
+    found = []
+    for row in value:
+        entries = tuple(row) if isinstance(row, list | tuple) else (row,)
+        if len(entries) != width:
+            rule = f"must have {width} values each, one for each column"
+            raise InvalidParameter("records", rule, len(entries), way_out)
+        found.append(tuple(float(exact(entry, "records")) for entry in entries))
+    return tuple(found)
