@@ -14,7 +14,7 @@ from http.cookies import CookieError, SimpleCookie
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -65,7 +65,10 @@ class Gate:
         self._app = app
         self._site = site
         self._failure = failure
-        self._headers = {**HEADERS, **(TLS_ONLY if site.secure else {})}
+        headers = {**HEADERS, **(TLS_ONLY if site.secure else {})}
+        self._headers = [(name.encode(), value.encode()) for name, value in headers.items()]
+        # A token is found in an SQLite file sooner than a thread is found to look for it.
+        self._looks_here = site.curator.database.engine == "sqlite"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -107,7 +110,10 @@ class Gate:
         hashed = self._shown_token(headers) if api else self._session_token(scope, headers)
         if hashed is None:
             return None
-        visitor = await run_in_threadpool(find_visitor, self._site.curator, hashed)
+        if self._looks_here:
+            visitor = find_visitor(self._site.curator, hashed)
+        else:
+            visitor = await run_in_threadpool(find_visitor, self._site.curator, hashed)
         if visitor is None and api:
             self._site.failures.take(address_of(scope))
             raise UnknownToken("The token is unknown or revoked. Ask the owner for a new one.")
@@ -145,7 +151,7 @@ class Gate:
 class _Sender:
     """Sends the response with our headers, and knows whether it has begun."""
 
-    def __init__(self, send: Send, headers: dict[str, str]) -> None:
+    def __init__(self, send: Send, headers: list[tuple[bytes, bytes]]) -> None:
         self._send = send
         self._headers = headers
         self.started = False
@@ -158,9 +164,9 @@ class _Sender:
         if message["type"] == "http.response.start":
             self.started = True
             self.status = message["status"]
-            headers = MutableHeaders(scope=message)
-            for name, value in self._headers.items():
-                headers.setdefault(name, value)
+            own = list(message.get("headers", ()))
+            names = {name for name, _ in own}
+            message["headers"] = own + [pair for pair in self._headers if pair[0] not in names]
         await self._send(message)
 
 

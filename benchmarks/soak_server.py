@@ -1,0 +1,186 @@
+"""How quickly are stored releases served to many clients at once, and does anything break?
+
+    python benchmarks/soak_server.py [--seconds 20] [--clients 50]
+
+A server on loopback, started by this script with the sample data, answers one stored question to
+many clients, each in its own connection, from a second process. Two kinds of load: *paced*, in
+which every client asks ten times a second, and *flat out*, in which every client asks again as soon
+as it has its answer, so that the median says how many requests a second the server can take. Then
+every role knocks at every door, and a hundred thousand random requests look for a 5xx.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import uvicorn
+
+from privod.queries.histogram import Histogram
+from privod.server.limits import Limits, Rate
+from privod.server.sample import DATASET, sample
+from privod.server.serve import Listening, configured
+
+UNLIMITED = Limits(requests=Rate(1e9, 10**9), strangers=Rate(1e9, 10**9))
+QUESTION = Histogram(columns=("radius",), epsilon="0.5")
+PACE = 0.1  # seconds from one request of a client to its next
+GOAL = 0.010  # seconds, at the median
+FUZZ_EXAMPLES = 300
+
+
+@dataclass(frozen=True)
+class Load:
+    """What the clients of one load saw."""
+
+    requests: int
+    failures: int
+    seconds: float
+    milliseconds: dict[str, float]
+
+
+async def client(
+    host: str, port: int, request: bytes, until: float, pace: float, start: float
+) -> tuple[list[float], int]:
+    """One client: the time of each request, and how many failed."""
+    reader, writer = await asyncio.open_connection(host, port)
+    times, failures = [], 0
+    next_at = time.perf_counter() + start
+    while time.perf_counter() < until:
+        await asyncio.sleep(max(0.0, next_at - time.perf_counter()))
+        next_at += pace
+        began = time.perf_counter()
+        writer.write(request)
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+        await reader.readexactly(length)
+        times.append(time.perf_counter() - began)
+        failures += not head.startswith(b"HTTP/1.1 200")
+    writer.close()
+    await writer.wait_closed()
+    return times, failures
+
+
+async def load(port: int, request: bytes, clients: int, seconds: float, pace: float) -> Load:
+    """Many clients at once, their first requests spread over one pace."""
+    began = time.perf_counter()
+    found = await asyncio.gather(
+        *(
+            client("127.0.0.1", port, request, began + seconds, pace, pace * place / clients)
+            for place in range(clients)
+        )
+    )
+    taken = time.perf_counter() - began
+    times = 1000 * np.concatenate([np.array(times) for times, _ in found])
+    shares = {"median": 50, "95 %": 95, "99 %": 99, "largest": 100}
+    return Load(
+        len(times),
+        sum(failures for _, failures in found),
+        taken,
+        {name: round(float(np.percentile(times, share)), 2) for name, share in shares.items()},
+    )
+
+
+def request_of(method: str, path: str, token: str, body: bytes = b"") -> bytes:
+    """A request as bytes, so that the clients cost as little as they can."""
+    head = [
+        f"{method} /api/v1{path} HTTP/1.1",
+        "Host: 127.0.0.1",
+        f"Authorization: Bearer {token}",
+        "Content-Type: application/json",
+        f"Content-Length: {len(body)}",
+    ]
+    return "\r\n".join(head).encode() + b"\r\n\r\n" + body
+
+
+def measured(port: int, request: bytes, clients: int, seconds: float, pace: float) -> Load:
+    """The load from a process of its own, as clients are."""
+    given = json.dumps([port, request.decode(), clients, seconds, pace])
+    run = subprocess.run(
+        [sys.executable, __file__, "--as-clients"],
+        input=given,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return Load(**json.loads(run.stdout))
+
+
+def as_clients() -> None:
+    """What the second process does."""
+    port, request, clients, seconds, pace = json.loads(sys.stdin.read())
+    found = asyncio.run(load(port, request.encode(), clients, seconds, pace))
+    print(json.dumps(vars(found)))
+
+
+def serve_and_load(clients: int, seconds: float) -> bool:
+    """Start the server, ask once, then let the clients in; True if the goal was met."""
+    with tempfile.TemporaryDirectory() as directory:
+        made = sample(Path(directory))
+        server = uvicorn.Server(configured(made.curator, Listening(port=0), UNLIMITED))
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        while not server.started:
+            time.sleep(0.01)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        made.curator.ask(QUESTION, DATASET)
+        body = json.dumps({"query": QUESTION.to_json()}).encode()
+        ask = request_of("POST", f"/datasets/{DATASET}/ask", made.analyst, body)
+        met = True
+        try:
+            measured(port, ask, clients, 2.0, PACE)  # warm
+            for name, pace in [("paced", PACE), ("flat out", 0.0)]:
+                found = measured(port, ask, clients, seconds, pace)
+                rate = found.requests / found.seconds
+                print(f"{name}: {clients} clients, {rate:.0f} requests a second, {vars(found)}")
+                met &= found.failures == 0
+                if name == "paced":
+                    met &= found.milliseconds["median"] < 1000 * GOAL
+        finally:
+            server.should_exit = True
+            thread.join()
+            made.curator.close()
+    return met
+
+
+def knock_and_fuzz() -> bool:
+    """The role and fuzz tests with many more examples than a test run has time for."""
+    tests = ["tests/test_server_roles.py", "tests/test_server_fuzz.py"]
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", *tests],
+        env={**os.environ, "PRIVOD_FUZZ_EXAMPLES": str(FUZZ_EXAMPLES)},
+    )
+    return run.returncode == 0
+
+
+def main() -> None:
+    """Run everything and exit with an error if anything was missed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--clients", type=int, default=50)
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--load-only", action="store_true")
+    parser.add_argument("--as-clients", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.as_clients:
+        as_clients()
+        return
+    print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
+    met = serve_and_load(given.clients, given.seconds)
+    if not given.load_only:
+        met &= knock_and_fuzz()
+    print("all met" if met else "missed")
+    sys.exit(not met)
+
+
+if __name__ == "__main__":
+    main()
