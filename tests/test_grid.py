@@ -169,10 +169,12 @@ def test_centers_and_offsets_are_in_the_columns_own_units() -> None:
     grid = Grid((Numeric("x", 10, 20), Numeric("y", 0, 1)), 5)
     cells = np.array([[0, 0], [4, 2]], dtype=np.int32)
     np.testing.assert_allclose(grid.centers_of(cells), [[11, 0.1], [19, 0.5]])
-    assert grid.off_center(grid.centers_of(cells)).max() < 1e-12
-    np.testing.assert_allclose(grid.off_center(np.array([[12.0, 0.2]])), [0.2])
+    assert grid.placement(grid.centers_of(cells)).off_center.max() < 1e-12
+    np.testing.assert_allclose(grid.placement(np.array([[12.0, 0.2]])).off_center, [0.2])
     outside = np.array([[5.0, 0.5], [15.0, 0.5], [25.0, 3.0], [1e308, -1e308]])
-    np.testing.assert_allclose(grid.overshoot(outside), [0.5, 0, 2.5, 2e6])
+    np.testing.assert_allclose(grid.placement(outside).overshoot, [0.5, 0, 2.5, 2e6])
+    tables = np.arange(20.0).reshape(2, 2, 5)
+    assert grid.sums(tables, grid.centers_of(cells)).tolist() == [[5.0, 11.0], [25.0, 31.0]]
 
 
 def test_baselines_are_the_distances_to_the_nearest_records() -> None:

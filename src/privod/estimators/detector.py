@@ -127,8 +127,8 @@ class PrivateDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         """
         check_is_fitted(self)
         rows = validate_data(self, X, dtype=np.float64, order="C", reset=False)
-        ties = TIE_BREAK * self._geometry.off_center(rows)
-        return -(self._scores(rows) + self._geometry.overshoot(rows) + ties)
+        where = self._geometry.placement(rows)
+        return -(self._scores(rows) + where.overshoot + TIE_BREAK * where.off_center)
 
     def decision_function(self, X: ArrayLike) -> Floats:  # noqa: N803 - scikit-learn's name
         """The score less the threshold: negative for outliers."""

@@ -22,7 +22,14 @@ from scipy.spatial import cKDTree
 
 from privod.data import Numeric
 from privod.errors import InvalidParameter
-from privod.outliers.kernels.grid_counts import cell_rows, count_dense, count_runs, pack_rows
+from privod.outliers.kernels.grid_counts import (
+    cell_rows,
+    count_dense,
+    count_runs,
+    measure_rows,
+    pack_rows,
+    table_sums,
+)
 from privod.outliers.kernels.grid_sparse import walk_sparse
 from privod.outliers.kernels.grid_walk import walk_dense
 
@@ -31,6 +38,7 @@ __all__ = [
     "Grid",
     "NeighborScores",
     "OccupiedCells",
+    "Placement",
     "WalkScores",
     "neighbor_scores",
 ]
@@ -41,6 +49,7 @@ Cells = NDArray[np.int32]
 
 MOST_CELLS_PER_AXIS = 1_000_000
 FARTHEST = 1e6  # range lengths outside a range past which farther makes no difference
+FEWEST_BUCKETS = 256
 ROWS_PER_CHUNK = 8192  # small enough to share scoring work evenly between threads
 ROWS_WORTH_A_THREAD = 200_000
 
@@ -67,6 +76,16 @@ class WalkScores(NamedTuple):
     Basic scores come in steps of a cell; this one spreads the records of the last cell over such a
     step, so that points in fuller surroundings score lower.
     """
+
+
+class Placement(NamedTuple):
+    """Where points lie with respect to the cells, L1, in lengths of the ranges."""
+
+    off_center: Floats
+    """To the middle of the own cell."""
+
+    overshoot: Floats
+    """To the nearest place inside the ranges."""
 
 
 class NeighborScores(NamedTuple):
@@ -171,20 +190,22 @@ class Grid:
         centers: Floats = self._lows + (cells + 0.5) / self.cells_per_axis * widths
         return centers
 
-    def off_center(self, points: Floats) -> Floats:
-        """L1 distance of each point to the center of its own cell, in lengths of the unit range."""
-        edge = float(self.cells_per_axis)
-        place = np.clip((points - self._lows) * self._scales, 0.0, edge)
-        offsets = np.abs(place - (self.cells_of(points) + 0.5))
-        return np.asarray(offsets.sum(axis=1) / edge, dtype=np.float64)
-
-    def overshoot(self, points: Floats) -> Floats:
-        """How far each point lies outside the ranges, L1, in lengths of the ranges, up to a cap."""
+    def placement(self, points: Floats) -> Placement:
+        """Where each point lies in its cell, and how far outside the ranges, up to a cap."""
         widths = np.array([column.high - column.low for column in self.columns])
-        with np.errstate(over="ignore"):
-            beyond = np.maximum(self._lows - points, points - (self._lows + widths)) / widths
-        total = np.clip(beyond, 0.0, FARTHEST).sum(axis=1)
-        return np.asarray(total, dtype=np.float64)
+        found = Placement(np.empty(len(points)), np.empty(len(points)))
+        measure_rows(
+            points, self._lows, widths, self._scales, self.cells_per_axis, FARTHEST,
+            found.off_center, found.overshoot,
+        )  # fmt: skip
+        found.off_center[:] /= self.cells_per_axis
+        return found
+
+    def sums(self, tables: Floats, points: Floats) -> Floats:
+        """Look up each point's cells in tables of one row an axis, and add up: (tables, points)."""
+        sums = np.empty((len(tables), len(points)))
+        table_sums(tables, self.cells_of(points), sums)
+        return sums
 
     def distances(self, point: Floats, cells: Cells) -> Floats:
         """L1 distance of one point to the center of each cell, in cells, added axis by axis."""
@@ -240,14 +261,26 @@ class Grid:
         max_depth: Fraction | None = None,
     ) -> WalkScores:
         """Score points against some cells with positive counts; all others count zero."""
+        prefix, starts = self._buckets(some.cells)
 
         def score(part: Floats, basic: Ints, weighted: Ints, share: Floats) -> None:
             walk_sparse(
                 part, self._lows, self._scales, self.cells_per_axis, some.cells, some.counts,
-                n_neighbors, self.max_steps(max_depth), basic, weighted, share,
+                prefix, starts, n_neighbors, self.max_steps(max_depth), basic, weighted, share,
             )  # fmt: skip
 
         return self._score(score, points)
+
+    def _buckets(self, cells: Cells) -> tuple[int, Ints]:
+        """How many axes tell buckets of cells apart, and where each bucket begins."""
+        prefix, n_buckets = 0, 1
+        most = max(FEWEST_BUCKETS, len(cells))
+        while prefix < self.n_axes and n_buckets * self.cells_per_axis <= most:
+            prefix, n_buckets = prefix + 1, n_buckets * self.cells_per_axis
+        keys = np.zeros(len(cells), dtype=np.int64)
+        for axis in range(prefix):
+            keys = keys * self.cells_per_axis + cells[:, axis]
+        return prefix, np.searchsorted(keys, np.arange(n_buckets + 1)).astype(np.int64)
 
     def _score(self, score: _Kernel, points: Floats) -> WalkScores:
         basic = np.empty(len(points), dtype=np.int64)

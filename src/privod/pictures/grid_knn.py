@@ -59,7 +59,7 @@ def draw_scored(value: NoisyGrid, points: ArrayLike | None = None, n_neighbors: 
         plain, far = asked[~flagged], asked[flagged]
         axes.scatter(plain[:, 0], plain[:, 1], s=14, color="white", edgecolor=INK, label="ordinary")
         axes.scatter(far[:, 0], far[:, 1], s=26, color=WARM, edgecolor=INK, label="stands out")
-        axes.legend(loc="upper right")
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=3)
     return figure
 
 
@@ -92,7 +92,7 @@ def _contour(axes: Axes, value: NoisyGrid, n_neighbors: int, limit: float) -> No
     if scores.min() < limit < scores.max():
         axes.contour(x, y, scores, levels=[limit], colors=[WARM], linestyles="--")
         axes.plot([], [], color=WARM, linestyle="--", label="a tenth lies beyond")
-        axes.legend(loc="upper right")
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=3)
     else:
         axes.text(
             0.02, 0.02, "no line: all places score alike", transform=axes.transAxes, color=MUTED

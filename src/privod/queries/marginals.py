@@ -84,13 +84,9 @@ class NoisyMarginals:
     def scores(self, points: ArrayLike) -> MarginalScores:
         """Score new records, with the columns in order; what lies outside a range is clipped."""
         asked = scored_points(points, len(self.columns))
-        bins = self._grid.cells_of(asked)
-        places = np.arange(len(self.columns))
-        density = self._surprises[places, bins].sum(axis=1)
-        left, right, skewed = (
-            part[places, bins].sum(axis=1) for part in (self._lefts, self._rights, self._skewed)
-        )
-        return MarginalScores(density, np.maximum(np.maximum(left, right), skewed))
+        tables = np.stack([self._surprises, self._lefts, self._rights, self._skewed])
+        density, *tails = Grid(self.columns, self.counts.shape[1]).sums(tables, asked)
+        return MarginalScores(density, np.maximum.reduce(tails))
 
     def threshold(self, target_fraction: float) -> MarginalScores:
         """The scores beyond which about this share of the reference records lie.
@@ -142,10 +138,6 @@ class NoisyMarginals:
             raise InvalidData("The histograms are damaged: their counts do not fit their columns.")
         promise = Guarantee.from_json(data["guarantee"])
         return cls(columns, counts, exact(data["scale"], "scale"), promise, bool(data["seeded"]))
-
-    @property
-    def _grid(self) -> Grid:
-        return Grid(self.columns, self.counts.shape[1])
 
     @property
     def _floored(self) -> Floats:

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["cell_rows", "count_dense", "count_runs", "pack_rows"]
+__all__ = ["cell_rows", "count_dense", "count_runs", "measure_rows", "pack_rows", "table_sums"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -60,6 +60,45 @@ def cell_rows(
         for axis in range(n_axes):
             place = (points[row, axis] - lows[axis]) * scales[axis]
             cells[row, axis] = int(min(max(place, 0.0), top))
+
+
+@njit(cache=True, nogil=True)
+def measure_rows(
+    points: Floats,
+    lows: Floats,
+    widths: Floats,
+    scales: Floats,
+    cells_per_axis: int,
+    farthest: float,
+    off_center: Floats,
+    overshoot: Floats,
+) -> None:
+    """Write how far, L1, each row lies from its cell's middle, in cells, and outside the ranges."""
+    n_rows, n_axes = points.shape
+    edge = float(cells_per_axis)
+    for row in range(n_rows):
+        from_middle = 0.0
+        outside = 0.0
+        for axis in range(n_axes):
+            above = points[row, axis] - lows[axis]
+            place = min(max(above * scales[axis], 0.0), edge)
+            from_middle += abs(place - (float(int(min(place, edge - 1.0))) + 0.5))
+            beyond = max(-above, above - widths[axis]) / widths[axis]
+            outside += min(max(beyond, 0.0), farthest)
+        off_center[row] = from_middle
+        overshoot[row] = outside
+
+
+@njit(cache=True, nogil=True)
+def table_sums(tables: Floats, cells: NDArray[np.int32], sums: Floats) -> None:
+    """Add up, for every row and table, the entries of its cells: `tables` is (t, axes, cells)."""
+    n_rows, n_axes = cells.shape
+    for row in range(n_rows):
+        for table in range(tables.shape[0]):
+            total = 0.0
+            for axis in range(n_axes):
+                total += tables[table, axis, cells[row, axis]]
+            sums[table, row] = total
 
 
 @njit(cache=True, nogil=True)

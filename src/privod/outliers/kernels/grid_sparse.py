@@ -1,7 +1,9 @@
 """The same walk over a grid that holds only some cells, all others counting zero.
 
-Counts kept are positive, so at most `n_neighbors` of the nearest kept cells decide. One scan over
-the kept cells finds them in any number of dimensions; a cell is left as soon as it is too far.
+Counts kept are positive, so at most `n_neighbors` of the nearest kept cells decide. The kept cells
+ascend by index, so those that agree in their first few axes lie side by side: a bucket. The buckets
+are gone through from the near to the far, axis by axis; a bucket or a cell is left as soon as it
+must be too far. This works in any number of dimensions.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ __all__ = ["walk_sparse"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+SLACK = 1e-9  # buckets are left only when they are too far by more than rounding can explain
 
 
 @njit(cache=True, nogil=True)
@@ -68,6 +72,51 @@ def _last_steps(place: Floats, own: Ints, cells_per_axis: int, max_steps: int) -
 
 
 @njit(cache=True, nogil=True)
+def _by_distance(place: float, own: int, near: Floats, cell: Ints) -> None:
+    """List all cells of one axis by ascending distance to `place`."""
+    low, high = own, own + 1
+    for rank in range(cell.size):
+        below = abs(place - (low + 0.5)) if low >= 0 else np.inf
+        above = abs(place - (high + 0.5)) if high < cell.size else np.inf
+        if below <= above:
+            near[rank] = below
+            cell[rank] = low
+            low -= 1
+        else:
+            near[rank] = above
+            cell[rank] = high
+            high += 1
+
+
+@njit(cache=True, nogil=True)
+def _insert(
+    distance: float,
+    kept: int,
+    size: int,
+    n_neighbors: int,
+    counts: Ints,
+    nearest: Floats,
+    which: Ints,
+) -> int:
+    """Put a cell among the nearest, in order of (distance, index), and cut what is not needed."""
+    spot = size
+    while spot > 0 and (
+        nearest[spot - 1] > distance or (nearest[spot - 1] == distance and which[spot - 1] > kept)
+    ):
+        nearest[spot] = nearest[spot - 1]
+        which[spot] = which[spot - 1]
+        spot -= 1
+    nearest[spot] = distance
+    which[spot] = kept
+    seen = 0
+    for spot in range(size + 1):
+        seen += counts[which[spot]]
+        if seen >= n_neighbors:
+            return spot + 1
+    return -(size + 1)  # negative: not yet enough
+
+
+@njit(cache=True, nogil=True)
 def walk_sparse(
     points: Floats,
     lows: Floats,
@@ -75,19 +124,30 @@ def walk_sparse(
     cells_per_axis: int,
     cells: NDArray[np.int32],
     counts: Ints,
+    prefix: int,
+    starts: Ints,
     n_neighbors: int,
     max_steps: int,
     basic: Ints,
     weighted: Ints,
     share: Floats,
 ) -> None:
-    """Score each row as `walk_dense` would; `cells` ascend by index and `counts` are positive."""
+    """Score each row as `walk_dense` would; `cells` ascend by index and `counts` are positive.
+
+    `starts` says where the bucket of each combination of the first `prefix` axes begins.
+    """
     n_rows, n_axes = points.shape
-    n_kept = counts.size
     edge = float(cells_per_axis)
+    limited = max_steps < n_axes * cells_per_axis
     place = np.empty(n_axes)
     own = np.empty(n_axes, np.int64)
-    held = min(n_neighbors, n_kept) + 1
+    near = np.empty((prefix, cells_per_axis))
+    cell = np.empty((prefix, cells_per_axis), np.int64)
+    least = np.zeros(n_axes + 1)
+    turn = np.zeros(prefix + 1, np.int64)
+    partial = np.zeros(prefix + 1)
+    bucket = np.zeros(prefix + 1, np.int64)
+    held = min(n_neighbors, counts.size) + 1
     nearest = np.empty(held)
     which = np.empty(held, np.int64)
     for row in range(n_rows):
@@ -95,44 +155,59 @@ def walk_sparse(
             where = min(max((points[row, axis] - lows[axis]) * scales[axis], 0.0), edge)
             place[axis] = where
             own[axis] = int(min(where, edge - 1.0))
+        for axis in range(n_axes - 1, -1, -1):
+            least[axis] = least[axis + 1] + abs(place[axis] - (own[axis] + 0.5))
+        for axis in range(prefix):
+            _by_distance(place[axis], own[axis], near[axis], cell[axis])
         size = 0
         bound = np.inf
-        for kept in range(n_kept):
-            distance = 0.0
-            for axis in range(n_axes):
-                distance += abs(place[axis] - (cells[kept, axis] + 0.5))
-                if distance >= bound:
-                    break
-            if distance >= bound:  # as far and later by index: it comes after the walk's end
-                continue
-            if max_steps < n_axes * cells_per_axis:
-                steps = 0
-                for axis in range(n_axes):
-                    steps += abs(cells[kept, axis] - own[axis])
-                if steps > max_steps:
+        axis = 0
+        turn[0] = 0
+        while axis >= 0:
+            if axis < prefix:
+                rank = turn[axis]
+                turn[axis] += 1
+                if rank >= cells_per_axis:
+                    axis -= 1
                     continue
-            spot = size
-            while spot > 0 and nearest[spot - 1] > distance:
-                nearest[spot] = nearest[spot - 1]
-                which[spot] = which[spot - 1]
-                spot -= 1
-            nearest[spot] = distance
-            which[spot] = kept
-            seen = 0
-            size += 1
-            for spot in range(size):
-                seen += counts[which[spot]]
-                if seen >= n_neighbors:
-                    size = spot + 1
-                    bound = nearest[spot]
-                    break
+                so_far = partial[axis] + near[axis, rank]
+                if so_far + least[axis + 1] > bound + SLACK:
+                    axis -= 1
+                    continue
+                partial[axis + 1] = so_far
+                bucket[axis + 1] = bucket[axis] * cells_per_axis + cell[axis, rank]
+                axis += 1
+                turn[axis] = 0
+                continue
+            for kept in range(starts[bucket[prefix]], starts[bucket[prefix] + 1]):
+                distance = partial[prefix]
+                for later in range(prefix, n_axes):
+                    distance += abs(place[later] - (cells[kept, later] + 0.5))
+                    if distance > bound:
+                        break
+                if distance > bound:
+                    continue
+                if limited:
+                    steps = 0
+                    for each in range(n_axes):
+                        steps += abs(cells[kept, each] - own[each])
+                    if steps > max_steps:
+                        continue
+                if bound < np.inf and distance == bound and kept > which[size - 1]:
+                    continue
+                size = _insert(distance, kept, size, n_neighbors, counts, nearest, which)
+                if size > 0:
+                    bound = nearest[size - 1]
+                else:
+                    size = -size
+            axis -= 1
         seen = 0
         total = 0
         last = 0
         for spot in range(size):
             steps = 0
-            for axis in range(n_axes):
-                steps += abs(cells[which[spot], axis] - own[axis])
+            for each in range(n_axes):
+                steps += abs(cells[which[spot], each] - own[each])
             count = counts[which[spot]]
             seen += count
             total += count * steps

@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 SLACK = 1e-9  # branches are left only when they miss the shell by more than rounding can explain
-FIRST_SHELL = 48  # cells the first shells aim at; later ones grow with what was walked already
+FIRST_SHELL = 16  # cells the first shells aim at; later ones grow with what was walked already
 
 
 @njit(cache=True, nogil=True)
@@ -218,7 +218,7 @@ def walk_dense(
         share[row] = 1.0
         walked = 0
         inner = -1.0
-        width = min(1.0, 6.0 / n_axes)
+        width = min(0.5, 3.0 / n_axes)
         outer = least[0] + width
         while True:
             if outer >= most[0] - SLACK:

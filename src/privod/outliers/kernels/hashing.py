@@ -25,18 +25,20 @@ def mix_codes(
     """
     tables, words, records = mixed.shape
     hashes = multipliers.shape[1]
+    codes = np.empty(records, np.uint32)
     for table in range(tables):
         for word in range(words):
             mixed[table, word, :] = constants[table, word]
         for hash_ in range(hashes):
             line = projected[table * hashes + hash_]
             offset = offsets[table * hashes + hash_]
+            for record in range(records):
+                codes[record] = np.uint32(np.int32(np.floor(line[record] + offset)))
             for word in range(words):
                 total = mixed[table, word]
                 multiplier = multipliers[word, hash_]
                 for record in range(records):
-                    code = np.uint32(np.int32(np.floor(line[record] + offset)))
-                    total[record] += code * multiplier
+                    total[record] += codes[record] * multiplier
 
 
 @njit(cache=True, nogil=True)
