@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+import re
 import warnings
 from fractions import Fraction
 from pathlib import Path
@@ -238,6 +239,15 @@ def test_a_released_grid_makes_a_fitted_detector() -> None:
     frame = pd.DataFrame([[0.3, 0.3], [4.9, -4.9]], columns=["age", "dose"])
     assert detector.predict(frame).tolist() == [1, -1]
     assert detector.guarantee_ == release.guarantee
+
+
+def test_the_page_about_estimators_runs_as_written() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "estimators.md").read_text(encoding="utf-8")
+    program = "".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
+    names: dict[str, Any] = {}
+    exec(program, names)  # noqa: S102 - our own page
+    assert names["labels"].tolist()[1] == -1
+    assert set(names["flags"]) <= {0, 1}
 
 
 # PyOD: the generic contract of its own test files, for both faces

@@ -16,6 +16,8 @@ import pytest
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidData
 from privod.mechanisms import secure, seeded
+from privod.pictures import svg
+from privod.pictures.grid_knn import draw_score_histogram, draw_scored
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
 from privod.queries.grid_knn import GridKnn
 from privod.queries.noisy_grid import NoisyGrid
@@ -191,3 +193,13 @@ def test_a_merge_with_a_seeded_grid_is_marked() -> None:
     )
     assert not secret.seeded
     assert secret.merge(grid_of(9)).seeded
+
+
+@pytest.mark.parametrize("drop_below", [None, 3])
+def test_scored_records_and_their_scores_can_be_drawn(drop_below: int | None) -> None:
+    value = grid_of(500, drop_below=drop_below)
+    points = cloud(60, seed=3).numbers()
+    scores = value.scores(points).graded
+    limit = float(value.threshold(0.1).graded[0])
+    for figure in (draw_scored(value, points), draw_score_histogram(scores, limit)):
+        assert svg(figure).lstrip().startswith(b"<?xml")
