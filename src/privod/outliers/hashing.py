@@ -96,23 +96,32 @@ class HashFamily:
         self, points: NDArray[np.float64], keep: Callable[[slice, NDArray[np.uint32]], None]
     ) -> None:
         self._check_reach(points)
-        size = max(64, BLOCK_VALUES // len(self.directions))
+        n = len(points)
+        size = min(n, max(64, BLOCK_VALUES // len(self.directions)))
+        workers = _cores()
 
-        def hash_block(start: int) -> None:
-            rows = slice(start, min(start + size, len(points)))
-            centered = (points[rows] - self.origin).astype(np.float32)
-            projected = self.directions @ centered.T
-            block = np.empty((*self.constants.shape, len(centered)), np.uint32)
-            mix_codes(projected, self.offsets, self.multipliers, self.constants, block)
-            keep(rows, block)
+        def hash_part(worker: int) -> None:
+            # buffers of its own, used again and again: fresh pages would cost as much as the work
+            projected = np.empty((len(self.directions), size), np.float32)
+            block = np.empty((*self.constants.shape, size), np.uint32)
+            for start in range(worker * size, n, workers * size):
+                rows = slice(start, min(start + size, n))
+                centered = (points[rows] - self.origin).astype(np.float32)
+                if len(centered) < size:
+                    projected = np.empty((len(self.directions), len(centered)), np.float32)
+                    block = np.empty((*self.constants.shape, len(centered)), np.uint32)
+                np.matmul(self.directions, centered.T, out=projected)
+                mix_codes(projected, self.offsets, self.multipliers, self.constants, block)
+                keep(rows, block)
 
         with _threads() as pool:
-            list(pool.map(hash_block, range(0, len(points), size)))
+            list(pool.map(hash_part, range(workers if n else 0)))
 
     def _check_reach(self, points: NDArray[np.float64]) -> None:
         if len(points) == 0:
             return
-        farthest = np.abs(points - self.origin).max(axis=0)
+        above, below = points.max(axis=0) - self.origin, self.origin - points.min(axis=0)
+        farthest = np.maximum(above, below)
         reach = float((np.abs(self.directions) @ farthest).max()) + 1
         if not isfinite(reach) or reach >= LARGEST_CODE:
             raise InvalidParameter(

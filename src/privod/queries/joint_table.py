@@ -20,7 +20,7 @@ __all__ = ["check_crowd", "count_slots", "others_in_bins", "publishable", "slot_
 SMALLEST_BITS, LARGEST_BITS = 10, 20
 FALSELY_CLEARED = 1e-6  # probability that collisions alone clear an outlier
 SMALLEST_CROWD = suppression_floor(0)
-LOAD = 100  # slots are so many that strangers fill them to a hundredth of a crowd
+LOAD = 30  # slots are so many that strangers fill them to a thirtieth of a crowd on average
 
 
 def slot_bits(n_records: int, max_crowd: int, n_tables: int, min_shared_tables: int) -> int:
