@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import threading
 import time
 from collections.abc import Iterator
@@ -11,11 +13,14 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from typer.testing import CliRunner
 
 import privod
+from privod.cli import app
 from privod.client import Client, connect
 from privod.curator import Curator
 from privod.data import Domain, Numeric
+from privod.data.examples import BREAST_CANCER, breast_cancer
 from privod.errors import (
     AlreadyExists,
     BudgetExceeded,
@@ -265,3 +270,38 @@ def test_a_lost_request_is_sent_again_under_the_same_id(
         client.ask(QUESTION, of="patients")
     first, second = Strange.seen
     assert first["request_id"] == second["request_id"]
+
+
+def blocks(language: str) -> list[str]:
+    """The pieces of the analysts' page in one language."""
+    text = Path("docs/analysts.md").read_text()
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+
+@pytest.fixture
+def sampled(server: Running, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The address of a server with the sample data, and a token in the environment."""
+    if "breast-cancer" not in [dataset.name for dataset in server.curator.datasets()]:
+        server.curator.register("breast-cancer", breast_cancer(), BREAST_CANCER)
+        server.curator.open_book("breast-cancer", AddRemove(), Loss("10"))
+    monkeypatch.setenv("PRIVOD_TOKEN", server.token("analyst"))
+    monkeypatch.setenv("PRIVOD_AT", server.url)
+    return server.url
+
+
+def test_the_python_of_the_analysts_page_runs(
+    sampled: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (code,) = blocks("python")
+    names: dict[str, Any] = {}
+    exec(code.replace("https://curator.example", sampled), names)  # noqa: S102 - our own page
+    names["curator"].close()
+    assert "The most records" in capsys.readouterr().out
+
+
+def test_the_shell_of_the_analysts_page_runs(sampled: str) -> None:
+    (lines,) = blocks("shell")
+    for line in lines.splitlines():
+        result = CliRunner().invoke(app, shlex.split(line)[1:])
+        assert result.exception is None, line
+        assert result.stdout

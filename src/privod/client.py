@@ -12,6 +12,7 @@ import json
 import secrets
 import tempfile
 import time
+import weakref
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
@@ -95,10 +96,8 @@ class Client:
             timeout=PATIENCE,
             verify=_trusting(authority),
         )
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._http.close()
+        self.close = weakref.finalize(self, self._http.close)
+        """Close the connection; happens by itself when the client is forgotten."""
 
     def __enter__(self) -> Self:
         return self
