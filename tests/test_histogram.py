@@ -102,6 +102,7 @@ def test_bad_parameters_are_told_by_name(parameters: dict[str, Any], message: st
             Histogram(columns=("x", "y"), epsilon=1, bins=10_000),
             "columns must give at most 10000000 cells",
         ),
+        (Histogram(columns=("x",), epsilon=1, bins=10**15), "columns must give at most"),
     ],
 )
 def test_what_does_not_fit_the_domain_is_told_before_anything(

@@ -104,13 +104,16 @@ class Histogram(Query[BlurredCounts]):
         return Guarantee(self._noise.loss(CELLS_CHANGED[self.adjacency]), self.adjacency)
 
     def check(self, domain: Domain) -> None:
-        cells = math.prod(len(axis.labels) for axis in self._axes(domain))
+        cells = math.prod(
+            self.bins if isinstance(column, Numeric) else len(column.values)
+            for column in self._columns(domain)
+        )
         if cells > MOST_CELLS:
             rule = f"must give at most {MOST_CELLS} cells"
             raise InvalidParameter("columns", rule, cells, "Name fewer columns or use fewer bins.")
 
     def answer(self, table: Table, randomness: Randomness) -> Release[BlurredCounts]:
-        axes = self._axes(table.domain)
+        axes = tuple(Axis.of(column, self.bins) for column in self._columns(table.domain))
         shape = tuple(len(axis.labels) for axis in axes)
         places = tuple(self._places(table, axis) for axis in axes)
         cells = np.ravel_multi_index(places, shape)
@@ -151,12 +154,12 @@ class Histogram(Query[BlurredCounts]):
             return (first,)
         return (first, cls(columns=domain.categorical_names[:2], epsilon="0.2"))
 
-    def _axes(self, domain: Domain) -> tuple[Axis, ...]:
+    def _columns(self, domain: Domain) -> tuple[Column, ...]:
         for column in self.columns:
             if column not in domain.names:
                 way_out = f"The columns are {', '.join(domain.names[:20])}."
                 raise InvalidParameter("columns", "must be columns of the data", column, way_out)
-        return tuple(Axis.of(domain[column], self.bins) for column in self.columns)
+        return tuple(domain[column] for column in self.columns)
 
     def _places(self, table: Table, axis: Axis) -> NDArray[np.int64]:
         if not axis.edges:
