@@ -11,7 +11,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from privod.curator import ledger, store
-from privod.curator.database import Database, open_database
+from privod.curator.database import Database
+from privod.curator.engines import open_database
 from privod.curator.ledger import BookState, Charge, Entry
 from privod.curator.owners import (
     charge_elsewhere,

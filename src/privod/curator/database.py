@@ -14,12 +14,11 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from pathlib import Path
 from typing import Any, Protocol
 
 from privod.errors import PrivodError
 
-__all__ = ["PATIENCE", "Connection", "Database", "open_database"]
+__all__ = ["PATIENCE", "Connection", "Database", "lock_number"]
 
 PATIENCE = 60  # seconds to wait for other writers, each of which takes milliseconds
 
@@ -156,14 +155,3 @@ def _close_all(idle: list[Driver]) -> None:
 def lock_number(key: str) -> int:
     """A key as the signed 64-bit number that PostgreSQL locks by."""
     return int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big", signed=True)
-
-
-def open_database(directory: Path, url: str | None) -> Database:
-    """The database at a URL, or the SQLite file inside the directory."""
-    if url is None:
-        from privod.curator.sqlite import SQLite
-
-        return SQLite(directory)
-    from privod.curator.postgresql import PostgreSQL
-
-    return PostgreSQL(url)
