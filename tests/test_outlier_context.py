@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,9 @@ import pytest
 
 from privod.audit.game import play
 from privod.audit.outlier_context import games
+from privod.curator import Curator
 from privod.data import Categorical, Domain, Numeric, Table
-from privod.errors import InvalidParameter, NoPromise
+from privod.errors import InvalidParameter, NeedsConfirmation, NoPromise
 from privod.mechanisms import ExponentialMechanism, seeded
 from privod.outliers import matching
 from privod.outliers.contexts import Choices, Context, ContextSpace, population
@@ -299,6 +301,27 @@ def test_saying_none_needs_a_book_that_allows_it() -> None:
     assert blurred.under(silent.adjacency).loss == Loss(1)
     with pytest.raises(NoPromise):
         silent.under(AddRemove())
+
+
+def test_the_curator_says_none_only_where_the_owner_opened_a_book_for_it(tmp_path: Path) -> None:
+    silent = replace(ASK, detector="histogram")  # nobody stands out in so few records
+    telling = replace(silent, tells_none=True)
+    with Curator.open(tmp_path) as curator:
+        curator.register("pay", table_of(ROWS), DOMAIN)
+        curator.open_book("pay", AddRemove(), Loss(1))
+        with pytest.raises(NoPromise):
+            curator.ask(silent, of="pay")
+        with pytest.raises(NeedsConfirmation, match="not protected"):
+            curator.open_book("pay", silent.guarantee().adjacency, Loss(1))
+        curator.open_book("pay", silent.guarantee().adjacency, Loss(1), confirmed=True)
+        assert curator.ask(silent, of="pay").release.value is not None
+        with pytest.raises(NoPromise):
+            curator.ask(telling, of="pay")
+        curator.open_book("pay", telling.guarantee().adjacency, Loss(3), confirmed=True)
+        assert curator.ask(telling, of="pay").release.value is None
+        spent = {state.adjacency: state.spent for state in curator.budget("pay")}
+        assert spent[AddRemove()] == Loss(0)
+        assert spent[silent.guarantee().adjacency] == Loss(1)
 
 
 def test_the_adjacency_names_detector_column_and_record() -> None:

@@ -228,13 +228,15 @@ class Report:
 
     def __init__(self) -> None:
         OUT.mkdir(parents=True, exist_ok=True)
-        self._page = [f"# Shafieinejad et al.\n\n{(__doc__ or '').partition('As in')[2]}"]
-        self._page[0] = self._page[0].replace("\n the paper", "\nAs in the paper")
+        _, start, notes = (__doc__ or "").partition("As in the paper")
+        self._page = [f"# Shafieinejad et al.\n\n{start}{notes}"]
 
     def add(self, name: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        with (OUT / f"{name.split(':')[0].replace(',', '').replace(' ', '_').lower()}.csv").open(
-            "w"
-        ) as file:
+        if "homicide" in name and headings[-len(THEIRS) :] == THEIRS:
+            rows = [row[: -len(THEIRS)] for row in rows]  # the paper prints the salary data's only
+            headings = headings[: -len(THEIRS)]
+        file_name = name.partition(":")[0].replace(",", "").replace(" ", "_").lower()
+        with (OUT / f"{file_name}.csv").open("w") as file:
             csv.writer(file).writerows([headings, *rows])
         lines = [f"| {' | '.join(row)} |" for row in (headings, ["---"] * len(headings), *rows)]
         self._page.append(f"## {name}\n\n" + "\n".join(lines) + "\n")
@@ -299,13 +301,9 @@ def main() -> None:
     for name in ("salary", "homicide"):
         people = outliers_of(tables[name], LOF, n_people, seed=1)
         run = partial(measured_row, tables[name], people, repeats)
-        beside = PAPER_SAMPLERS if name == "salary" else {}
-        rows = [[s, *run(s), *beside.get(s, [""] * 5)] for s in PAPER_SAMPLERS]
+        rows = [[s, *run(s), *paper] for s, paper in PAPER_SAMPLERS.items()]
         report.add(f"Tables 2 and 3, {name}: samplers", ["sampler", *OURS, *THEIRS], rows)
-        rows = [
-            [s, *run(s, utility="overlap"), *(paper if name == "salary" else [""] * 5)]
-            for s, paper in PAPER_OVERLAP.items()
-        ]
+        rows = [[s, *run(s, utility="overlap"), *paper] for s, paper in PAPER_OVERLAP.items()]
         report.add(f"Tables 4 and 5, {name}: overlap", ["sampler", *OURS, *THEIRS], rows)
         rows = [[e, *run("bfs", epsilon=e), *paper] for e, paper in PAPER_EPSILON.items()]
         rows += [[f"{e} direct", *run("direct", epsilon=e), *[""] * 5] for e in ("0.05", "0.2")]
