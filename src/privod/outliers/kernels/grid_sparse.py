@@ -27,10 +27,16 @@ def _last_steps(place: Floats, own: Ints, cells_per_axis: int, max_steps: int) -
     Goes through the axes and keeps, for every number of steps used, the farthest partial cell.
     """
     n_axes = place.size
+    top = cells_per_axis - 1
     reach = 0
+    steps = 0
     for axis in range(n_axes):
-        reach += max(own[axis], cells_per_axis - 1 - own[axis])
-    reach = min(reach, max_steps)
+        reach += max(own[axis], top - own[axis])
+        to_top = abs(place[axis] - (top + 0.5)) >= abs(place[axis] - 0.5)
+        steps += top - own[axis] if to_top else own[axis]
+    if max_steps >= reach:  # no limit: each axis may go to its farther end
+        return steps
+    reach = max_steps
     best = np.full(reach + 1, -1.0)
     chosen = np.zeros((reach + 1, n_axes), np.int64)
     best[0] = 0.0
