@@ -17,7 +17,7 @@ from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidData
 from privod.mechanisms import secure, seeded
 from privod.pictures import svg
-from privod.pictures.grid_knn import draw_score_histogram, draw_scored
+from privod.pictures.grid_knn import draw_quality, draw_score_histogram, draw_scored
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
 from privod.queries.grid_knn import GridKnn
 from privod.queries.noisy_grid import NoisyGrid
@@ -201,5 +201,10 @@ def test_scored_records_and_their_scores_can_be_drawn(drop_below: int | None) ->
     points = cloud(60, seed=3).numbers()
     scores = value.scores(points).graded
     limit = float(value.threshold(0.1).graded[0])
-    for figure in (draw_scored(value, points), draw_score_histogram(scores, limit)):
+    curves = {"grid": ([0.1, 1.0], [0.6, 0.8], [0.1, 0.05])}
+    for figure in (
+        draw_scored(value, points),
+        draw_score_histogram(scores, limit),
+        draw_quality("Quality against epsilon", curves),
+    ):
         assert svg(figure).lstrip().startswith(b"<?xml")

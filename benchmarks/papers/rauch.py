@@ -3,7 +3,7 @@
 Run `PRIVOD_DATA=folder python benchmarks/papers/rauch.py` (some ten minutes), or with `--quick`.
 Writes out/papers/rauch/: `cells.csv` (quality against cells per axis), `epsilon.csv` (against
 epsilon), `beyond.csv` (at equal epsilon: what beats the paper's own mechanism), the same as
-`report.md`, and `rauch.png` in the shape of the paper's Figures 2 and 3.
+`report.md`, `rauch.png` in the shape of the paper's Figures 2 and 3, and `quality_*.png`.
 
 As in the paper: 80 % of the inliers are the reference, the rest and the first m minority rows the
 test; ten repeats of the noise; AUROC, average precision and precision at n. Unlike the paper,
@@ -31,6 +31,8 @@ from privod.data import Domain, Numeric, Table
 from privod.data.examples import data_frame
 from privod.mechanisms import seeded
 from privod.outliers.grid import Grid, neighbor_scores
+from privod.pictures import png
+from privod.pictures.grid_knn import draw_quality
 from privod.queries.bounds import PrivateBounds
 from privod.queries.grid_knn import MOST_HELD_CELLS, GridKnn
 from privod.queries.marginals import MarginalHistograms
@@ -309,6 +311,19 @@ def draw(cells: Rows, epsilons: Rows) -> Figure:
     return figure
 
 
+def write_quality(name: str, rows: Rows) -> None:
+    """One picture a set: AUROC against epsilon."""
+    curves: dict[str, tuple[list[float], list[float], list[float]]] = {}
+    for row in rows:
+        if row["set"] == name:
+            epsilons, means, deviations = curves.setdefault(row["method"], ([], [], []))
+            epsilons.append(float(row["epsilon"]))
+            means.append(row["auroc"])
+            deviations.append(row["auroc_deviation"])
+    title = f"{name}: quality against epsilon"
+    (OUT / f"quality_{name}.png").write_bytes(png(draw_quality(title, curves)))
+
+
 def main() -> None:
     """Run everything, or a small part."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
@@ -338,6 +353,8 @@ def main() -> None:
     ]
     (OUT / "report.md").write_text("\n".join(report), encoding="utf-8")
     draw(cells_rows, epsilon_rows).savefig(OUT / "rauch.png", dpi=120)
+    for name in names:
+        write_quality(name, epsilon_rows)
     print(f"Written to {OUT}/.")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw", "draw_score_histogram", "draw_scored"]
+__all__ = ["draw", "draw_quality", "draw_score_histogram", "draw_scored"]
 
 FLAGGED = 0.1  # the share of records beyond the dashed line of a picture
 FINE = 120  # places per axis at which the score is drawn
@@ -73,6 +74,22 @@ def draw_score_histogram(scores: NDArray[np.float64], limit: float) -> Figure:
     axes.set_xlabel("score (higher is more outlying)")
     axes.set_ylabel("records")
     axes.legend()
+    return figure
+
+
+def draw_quality(
+    title: str, curves: Mapping[str, tuple[Sequence[float], Sequence[float], Sequence[float]]]
+) -> Figure:
+    """Quality against epsilon: for each method the epsilons, means and deviations."""
+    figure, axes = blank(title)
+    for name, (epsilons, means, deviations) in curves.items():
+        low, high = np.subtract(means, deviations), np.add(means, deviations)
+        (line,) = axes.plot(epsilons, means, marker="o", markersize=3, label=name)
+        axes.fill_between(epsilons, low, high, color=line.get_color(), alpha=0.12)
+    axes.set_xscale("log")
+    axes.set_xlabel("epsilon")
+    axes.set_ylabel("AUROC (band: one deviation)")
+    axes.legend(fontsize=8)
     return figure
 
 

@@ -32,6 +32,7 @@ Cells = NDArray[np.int32]
 FORMAT = "privod grid"
 VERSION = 1
 CELLS_CHANGED = {AddRemove(): 1, Replace(): 2}  # a record lies in one cell; a replaced one in two
+MOST_BYTES = 2**30  # of a saved grid, unpacked
 MOST_CENTERS = 500  # of the cells whose counts are noise, as many are scored for a threshold
 MOST_WALKED = 2000  # cells in a walk for a threshold
 
@@ -214,6 +215,8 @@ class NoisyGrid:
         """Read a file that `save` wrote; needs neither the data nor a curator."""
         try:
             with zipfile.ZipFile(path) as file:
+                if sum(entry.file_size for entry in file.infolist()) > MOST_BYTES:
+                    raise InvalidData(f"{path} is larger than any grid that privod saves.")
                 header = json.loads(file.read("grid.json"))
                 arrays = {}
                 for name in ("counts.npy", "cells.npy"):
