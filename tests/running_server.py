@@ -93,9 +93,10 @@ def running(
     listening: Listening | None = None,
     *,
     data: bool = True,
+    database: str | None = None,
 ) -> Iterator[Running]:
     """Serve a curator; its data set "patients", if wanted, has an open book of epsilon 1000."""
-    with Curator.open(directory) as curator:
+    with Curator.open(directory, database=database) as curator:
         if data:
             curator.register("patients", ROWS, DOMAIN)
             curator.open_book("patients", AddRemove(), Loss("1000"))

@@ -23,7 +23,9 @@ from privod.progress import report
 from privod.queries.catalog import QUERIES, release_from_json
 from privod.queries.histogram import Histogram
 from privod.server.answers import as_csv, safe_cell
+from privod.server.auth import token_hash
 from privod.server.gate import HEADERS
+from tests.postgres_cluster import find_server, running_server
 from tests.running_server import CANARY, Running, running
 
 DOMAIN = '{"columns": [{"name": "age", "low": 0, "high": 120}]}'
@@ -357,3 +359,17 @@ def test_an_answer_failed_error_is_not_a_client_mistake() -> None:
     from privod.server.failures import kind_of, status_of
 
     assert (kind_of(AnswerFailed("x")), status_of(AnswerFailed("x"))) == ("answer-failed", 500)
+
+
+@pytest.mark.skipif(find_server() is None, reason="needs PostgreSQL: apt-get install postgresql")
+def test_the_server_keeps_its_book_in_postgresql(tmp_path: Path) -> None:
+    with running_server() as url, running(tmp_path, database=url) as server:
+        token = server.token("analyst")
+        with server.api(token) as api:
+            answer = api.post("/datasets/patients/ask", json={"query": QUERY}).json()
+            assert api.get(f"/datasets/patients/answers/{answer['key']}").json()["stored"]
+        with server.browser(token) as browser:
+            assert browser.get("/data/patients/history").status_code == 200
+        server.curator.store.revoke_token(token_hash(token))
+        with server.api(token) as api:
+            assert api.get("/me").status_code == 401

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 
 import httpx
 import pytest
 
+from privod.curator import BookState, Curator
 from privod.errors import AnswerFailed, BudgetExceeded, LimitReached, NotFound
 from privod.progress import track
 from privod.server import limits as limits_module
@@ -71,6 +74,31 @@ def test_a_token_that_asks_too_often_waits(tmp_path: Path) -> None:
             429,
             429,
         ]
+
+
+def test_too_many_requests_at_once_are_refused_in_the_one_shape(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    budget = Curator.budget
+    inside, go_on = threading.Semaphore(0), threading.Event()
+
+    def slow(self: Curator, of: str) -> tuple[BookState, ...]:
+        inside.release()
+        go_on.wait(20)
+        return budget(self, of)
+
+    monkeypatch.setattr(Curator, "budget", slow)
+    with running(tmp_path, Limits(at_once=3)) as server, server.api(server.token("owner")) as api:
+        path = "/datasets/patients/budget"
+        with ThreadPoolExecutor(3) as pool:
+            held = [pool.submit(api.get, path) for _ in range(3)]
+            assert all(inside.acquire(timeout=20) for _ in held)
+            refused = api.get("/me")
+            go_on.set()
+            assert refused.status_code == 429
+            assert refused.json()["error"]["kind"] == "limit-reached"
+            assert [waiting.result().status_code for waiting in held] == [200] * 3
+        assert api.get("/me").status_code == 200
 
 
 def chunks(size: int) -> Iterator[bytes]:

@@ -18,7 +18,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from privod.errors import AnswerFailed, NotAllowed, PrivodError
+from privod.errors import AnswerFailed, LimitReached, NotAllowed, PrivodError
 from privod.server.auth import Visitor, find_visitor, token_hash
 from privod.server.failures import UnknownToken
 from privod.server.limits import TooLarge
@@ -69,6 +69,7 @@ class Gate:
         self._headers = [(name.encode(), value.encode()) for name, value in headers.items()]
         # A token is found in an SQLite file sooner than a thread is found to look for it.
         self._looks_here = site.curator.database.engine == "sqlite"
+        self._active = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -78,7 +79,9 @@ class Gate:
             return
         scope["visitor"] = None
         sender = _Sender(send, self._headers)
+        self._active += 1
         try:
+            self._check_load()
             headers = Headers(scope=scope)
             self._check_host(headers)
             scope["visitor"] = visitor = await self._identify(scope, headers)
@@ -95,8 +98,14 @@ class Gate:
             await self._fail(
                 scope, receive, sender, AnswerFailed("The server failed. Tell its operator when.")
             )
+        finally:
+            self._active -= 1
         label = scope["visitor"].label if scope["visitor"] else "-"
         LOG.info("%s %s %s %s", scope["method"], scope.get("pattern", "-"), sender.status, label)
+
+    def _check_load(self) -> None:
+        if self._active > self._site.limits.at_once:
+            raise LimitReached("Too many requests are being answered. Try again in a few seconds.")
 
     def _check_host(self, headers: Headers) -> None:
         host = headers.get("host", "")

@@ -43,8 +43,8 @@ class Limits:
         For each address that shows no token.
     failures : Rate
         Unknown tokens, for each address.
-    connections : int
-        Requests served at once; beyond it the server answers 503.
+    at_once : int
+        Requests served at once.
     workers : int
         Answers computed at once.
     waiting_jobs, waiting_jobs_per_token : int
@@ -56,7 +56,7 @@ class Limits:
     requests: Rate = Rate(100, 300)
     strangers: Rate = Rate(20, 100)
     failures: Rate = Rate(1 / 6, 20)
-    connections: int = 500
+    at_once: int = 200
     workers: int = 2
     waiting_jobs: int = 64
     waiting_jobs_per_token: int = 8

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from fractions import Fraction
 from functools import lru_cache
@@ -18,8 +18,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from privod.errors import PrivodError
-from privod.privacy import decimal_text
+from privod.privacy import Adjacency, decimal_text
 from privod.queries.catalog import QUERIES
+from privod.queries.query import canonical_json
 from privod.server.auth import LONGEST_SESSION, form_code
 from privod.server.failures import status_of
 from privod.server.site import Site, site_of
@@ -65,20 +66,31 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.globals["static_version"] = STATIC_VERSION
-    environment.filters |= {
+    filters: dict[str, Callable[..., str]] = {
         "day": lambda time: time[:10],
         "decimal": _decimal,
         "moment": lambda time: f"{datetime.fromisoformat(time):%Y-%m-%d %H:%M:%S}",
         "plain": lambda value: f"{value:g}" if isinstance(value, float) else str(value),
         "question": lambda name: QUERIES[name].question if name in QUERIES else name,
         "segment": segment,
+        "settings": _settings,
     }
+    environment.filters.update(filters)
     return environment
 
 
 def segment(text: str) -> str:
     """A name as one part of an address; a slash in it is encoded twice, see `Door.check`."""
     return quote(text.replace("%", "%25").replace("/", "%2F"), safe="")
+
+
+def _settings(adjacency: Adjacency) -> str:
+    """What tells two books of one name apart."""
+    given = {key: value for key, value in adjacency.to_json().items() if key != "name"}
+    return ", ".join(
+        f"{key} {value if isinstance(value, str) else canonical_json(value)}"
+        for key, value in given.items()
+    )
 
 
 def _decimal(number: Fraction) -> str:

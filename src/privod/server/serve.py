@@ -19,6 +19,7 @@ from privod.server.site import LOOPBACK_HOSTS, Site
 __all__ = ["Listening", "configured", "is_loopback", "serve"]
 
 GRACE_SECONDS = 10
+IDLE_CONNECTIONS = 1000  # kept open by browsers between requests
 LOG_FORM = "%(asctime)s %(levelname)s %(name)s %(message)s"
 
 
@@ -100,7 +101,7 @@ def configured(curator: Curator, listening: Listening, limits: Limits) -> uvicor
         ssl_keyfile=listening.key,
         proxy_headers=listening.proxy is not None,
         forwarded_allow_ips=listening.proxy or "",
-        limit_concurrency=limits.connections,
+        limit_concurrency=IDLE_CONNECTIONS + limits.at_once,
         timeout_keep_alive=15,
         timeout_graceful_shutdown=GRACE_SECONDS,
         access_log=False,  # it would log addresses of pages; the gate logs what is harmless
