@@ -12,6 +12,7 @@ from privod.audit import (
     marginals,
     outlier_context,
     outlier_count,
+    subspaces,
 )
 from privod.audit.game import Game, Reading, Verdict, fineness, play
 
@@ -26,5 +27,6 @@ GAMES: dict[str, Callable[[], tuple[Game, ...]]] = {
     "private-bounds-1": bounds.games,
     "outlier-context-1": outlier_context.games,
     "outlier-count-1": outlier_count.games,
+    "outlier-subspaces-1": subspaces.games,
 }
 """The name of a query to its games: the worst pairs of adjacent tables we know."""

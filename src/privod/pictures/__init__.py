@@ -13,6 +13,7 @@ from privod.pictures import (
     marginals,
     outlier_context,
     outlier_count,
+    subspaces,
 )
 from privod.pictures.book import draw_book
 from privod.pictures.canvas import png, svg
@@ -32,6 +33,7 @@ PICTURES: dict[str, Callable[[Release[Any]], Figure]] = {
     "private-bounds-1": bounds.draw,
     "outlier-context-1": outlier_context.draw,
     "outlier-count-1": outlier_count.draw,
+    "outlier-subspaces-1": subspaces.draw,
 }
 """The name of a query to what draws its release."""
 

@@ -15,6 +15,7 @@ from privod.queries.marginals import MarginalHistograms
 from privod.queries.outlier_context import OutlierContext
 from privod.queries.outlier_count import OutlierCount
 from privod.queries.query import Query, Release
+from privod.queries.subspaces import OutlierSubspaces
 
 __all__ = ["JOINT_QUESTIONS", "QUERIES", "kind_of", "query_from_json", "release_from_json"]
 
@@ -29,6 +30,7 @@ QUERIES: dict[str, type[Query[Any]]] = {
         OutlierCount,
         AnomalyLabels,
         LookaheadCount,
+        OutlierSubspaces,
     )
 }
 """Name to query. A name never changes its meaning once a book contains it."""

@@ -210,9 +210,11 @@ def least_bound(t: int, adjacency: Adjacency) -> int:
     return t + 1 if adjacency == Replace() else max(1, t)
 
 
-def count_outliers(points: NDArray[np.float64], radius: float, max_crowd: int) -> int:
+def count_outliers(
+    points: NDArray[np.float64], radius: float, max_crowd: int, threads: int | None = None
+) -> int:
     """How many points are outlying."""
-    crowds = CrowdIndex(points).crowds(radius, cap=max_crowd + 1)
+    crowds = CrowdIndex(points).crowds(radius, cap=max_crowd + 1, threads=threads)
     return int((crowds <= max_crowd).sum())
 
 

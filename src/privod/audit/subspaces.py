@@ -1,0 +1,49 @@
+"""The subspaces' hardest pair: one record that empties one column of outliers, none the other."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from privod.audit.game import Game, Reading
+from privod.data import Domain, Numeric, Table
+from privod.privacy import AddRemove, Replace
+from privod.queries.subspaces import FoundSubspaces, OutlierSubspaces
+
+__all__ = ["games"]
+
+DOMAIN = Domain((Numeric("x", -100, 100), Numeric("y", -100, 100)))
+
+
+def _first_is_x(value: FoundSubspaces) -> float:
+    return float(value.subspaces[0] == ("x",))
+
+
+def _count(value: FoundSubspaces) -> float:
+    return float(value.counts[0]) if value.counts else 0.0
+
+
+READINGS = (Reading("x comes first", _first_is_x), Reading("the first count", _count))
+
+
+def _table(x: list[float], y: list[float]) -> Table:
+    return Table(DOMAIN, {"x": np.array(x), "y": np.array(y)})
+
+
+def games(kind: type[OutlierSubspaces] = OutlierSubspaces) -> tuple[Game, ...]:
+    """Both ends of x are outlying until a record comes to its middle, and far out in y."""
+    x, y = [-1.0, 1.0], [30.0, 30.0]
+    left = _table(x, y)
+    pairs = (
+        (AddRemove(), left, _table([*x, 0.0], [*y, -30.0])),
+        (Replace(), _table([*x, 50.0], [*y, 30.0]), _table([*x, 0.0], [*y, -30.0])),
+    )
+    return tuple(
+        Game(
+            kind(radius=1, max_crowd=1, epsilon=2, count_share=share, adjacency=adjacency),
+            one,
+            other,
+            READINGS,
+        )
+        for adjacency, one, other in pairs
+        for share in (0, "0.5")
+    )

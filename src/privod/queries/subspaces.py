@@ -1,0 +1,236 @@
+"""In which columns do the outliers show? The column sets with most outliers [Okada 2015].
+
+The utility of a set is its outlier count divided by the global bound for its size, so sets of
+different size compete fairly and no utility changes by more than 1. The paper's Algorithm 3 draws
+with exp(epsilon u), which costs twice what it says; here the scale follows from the true loss.
+Proofs in docs/proofs/subspaces.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+from typing import Any, ClassVar, Literal, Self
+
+from privod.data import Domain, Table
+from privod.errors import InvalidParameter
+from privod.mechanisms import ExponentialMechanism, PermuteAndFlip, Randomness, Top
+from privod.outliers.distance import available_threads
+from privod.privacy import AddRemove, Adjacency, Guarantee, Number, exact, positive
+from privod.progress import track
+from privod.queries.outlier_count import (
+    OutlierCount,
+    checked_radius,
+    count_outliers,
+    count_sensitivity,
+    numeric_columns,
+    typical_radius,
+)
+from privod.queries.query import Query, Release, column_names, dp_adjacency, whole_number
+
+__all__ = ["FoundSubspaces", "OutlierSubspaces"]
+
+UTILITY_SENSITIVITY = 1  # each count is divided by the most it can change
+MOST_CANDIDATES = 20_000
+LARGEST_UTILITY = 2**61 // 10**9  # in units of the common denominator, for up to 10^9 records
+
+
+@dataclass(frozen=True)
+class FoundSubspaces:
+    """The chosen column sets, the likeliest fullest first, and their blurred counts if bought."""
+
+    subspaces: tuple[tuple[str, ...], ...]
+    counts: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutlierSubspaces(Query[FoundSubspaces]):
+    """Which column sets hold the most outliers, and how many?
+
+    Guarantee
+    ---------
+    Protected is every record (AddRemove), or what every record says (Replace). The sets are chosen
+    one after the other by an exact random choice; counts in them, if asked for, are blurred as in
+    the outlier count. Both together cost epsilon, however many sets compete.
+
+    Parameters
+    ----------
+    radius : float
+        How near records must be to count as neighbors, in root-mean-square distance per column.
+    max_crowd : int
+        A record is outlying with at most this many records, itself included, within the radius.
+    epsilon : number
+        The privacy loss of everything together, greater than 0.
+    n_subspaces : int
+        How many column sets are chosen.
+    size : int
+        How many columns a set has.
+    smaller_too : bool
+        Whether sets of fewer columns compete too.
+    columns : tuple of str
+        The numeric columns that sets are made of; none named means all of them.
+    candidates : tuple of tuple of str
+        The competing sets themselves; none given means all that size and columns allow.
+    count_share : number
+        The share of epsilon that buys a count in each set found, from 0 (no counts) to below 1.
+    choice : str
+        permute-and-flip, or exponential, which is never better at equal cost.
+    adjacency : AddRemove or Replace
+        Which two data sets must look alike.
+    """
+
+    name: ClassVar[str] = "outlier-subspaces-1"
+    question: ClassVar[str] = "In which columns do the most outliers show?"
+
+    radius: float
+    max_crowd: int
+    epsilon: Number
+    n_subspaces: int = 1
+    size: int = 1
+    smaller_too: bool = False
+    columns: tuple[str, ...] = ()
+    candidates: tuple[tuple[str, ...], ...] = ()
+    count_share: Number = 0
+    choice: Literal["permute-and-flip", "exponential"] = "permute-and-flip"
+    adjacency: Adjacency = AddRemove()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "radius", checked_radius(self.radius))
+        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+        object.__setattr__(self, "count_share", exact(self.count_share, "count_share"))
+        object.__setattr__(self, "columns", column_names(self.columns) if self.columns else ())
+        sets = tuple(tuple(sorted(column_names(some))) for some in self.candidates)
+        object.__setattr__(self, "candidates", sets)
+        object.__setattr__(self, "adjacency", dp_adjacency(self.adjacency))
+        whole_number(self.max_crowd, "max_crowd", at_least=1)
+        whole_number(self.n_subspaces, "n_subspaces", at_least=1)
+        whole_number(self.size, "size", at_least=1)
+        if len(set(sets)) != len(sets):
+            raise InvalidParameter(
+                "candidates", "must be different sets", len(sets), "Name each once."
+            )
+        if self.choice not in ("permute-and-flip", "exponential"):
+            rule = "must be permute-and-flip or exponential"
+            raise InvalidParameter("choice", rule, self.choice, "Try 'permute-and-flip'.")
+        if not 0 <= Fraction(self.count_share) < 1:
+            rule = "must be from 0 to below 1"
+            raise InvalidParameter("count_share", rule, self.count_share, "Try 0.5.")
+
+    @property
+    def selection(self) -> Top:
+        """How the sets are chosen."""
+        each = (1 - Fraction(self.count_share)) * Fraction(self.epsilon) / self.n_subspaces
+        kind = PermuteAndFlip if self.choice == "permute-and-flip" else ExponentialMechanism
+        return Top(self.n_subspaces, kind.for_loss(each, UTILITY_SENSITIVITY))
+
+    def counting(self, columns: tuple[str, ...]) -> OutlierCount:
+        """How the outliers of a set found are counted."""
+        each = Fraction(self.count_share) * Fraction(self.epsilon) / self.n_subspaces
+        return OutlierCount(
+            radius=self.radius,
+            max_crowd=self.max_crowd,
+            epsilon=each,
+            columns=columns,
+            adjacency=self.adjacency,
+        )
+
+    def guarantee(self) -> Guarantee:
+        loss = self.selection.loss(UTILITY_SENSITIVITY)
+        if self.count_share:
+            loss = loss + self.counting(()).guarantee().loss * self.n_subspaces
+        return Guarantee(loss, self.adjacency)
+
+    def check(self, domain: Domain) -> None:
+        number = self._number_of_candidates(domain)
+        if number > MOST_CANDIDATES:
+            rule = f"must leave at most {MOST_CANDIDATES} competing sets"
+            raise InvalidParameter("size", rule, number, "Use smaller sets or fewer columns.")
+        if self.n_subspaces > number:
+            rule = f"must be at most the number of competing sets, {number}"
+            raise InvalidParameter("n_subspaces", rule, self.n_subspaces, "Choose fewer.")
+        bounds = {self._sensitivity(some) for some in self._sets(domain)}
+        if math.lcm(*bounds) // min(bounds) > LARGEST_UTILITY:
+            rule = "is too large for sets of so many different sizes"
+            raise InvalidParameter("size", rule, self.size, "Let sets of one size compete.")
+
+    def answer(self, table: Table, randomness: Randomness) -> Release[FoundSubspaces]:
+        sets = list(self._sets(table.domain))
+        utilities = [
+            Fraction(count, self._sensitivity(some))
+            for some, count in zip(sets, self.true_counts(table, sets), strict=True)
+        ]
+        chosen = tuple(sets[place] for place in self.selection.choose(utilities, randomness))
+        counts: tuple[int, ...] = ()
+        if self.count_share:
+            counts = tuple(self.counting(some).answer(table, randomness).value for some in chosen)
+        return self.release(FoundSubspaces(chosen, counts), randomness)
+
+    def true_counts(self, table: Table, sets: list[tuple[str, ...]]) -> list[int]:
+        """The outliers of every set, counted on all processors; not private."""
+
+        def count(some: tuple[str, ...]) -> int:
+            radius = self.radius * math.sqrt(len(some))
+            return count_outliers(table.numbers(some), radius, self.max_crowd, threads=1)
+
+        with ThreadPoolExecutor(available_threads()) as pool:
+            return list(track(pool.map(count, sets), "column sets", total=len(sets)))
+
+    def sentence(self, value: FoundSubspaces) -> str:
+        named = [" with ".join(some) for some in value.subspaces]
+        if value.counts:
+            pairs = zip(named, value.counts, strict=True)
+            named = [f"{name} (about {count})" for name, count in pairs]
+        many = "The column set" if len(named) == 1 else f"The {len(named)} column sets"
+        return f"{many} where records most often stand apart: {'; '.join(named)}."
+
+    def value_to_json(self, value: FoundSubspaces) -> Any:
+        return {"subspaces": [list(s) for s in value.subspaces], "counts": list(value.counts)}
+
+    def value_from_json(self, data: Any) -> FoundSubspaces:
+        sets = tuple(tuple(some) for some in data["subspaces"])
+        return FoundSubspaces(sets, tuple(int(count) for count in data["counts"]))
+
+    @classmethod
+    def examples(cls, domain: Domain) -> tuple[Self, ...]:
+        columns = domain.numeric_names[:5]
+        if len(columns) < 2:
+            return ()
+        radius = typical_radius(domain, columns)
+        return (
+            cls(radius=radius, max_crowd=3, epsilon=2, columns=columns),
+            cls(
+                radius=radius,
+                max_crowd=3,
+                epsilon=4,
+                n_subspaces=2,
+                size=2,
+                smaller_too=True,
+                columns=columns,
+                count_share="0.5",
+            ),
+        )
+
+    def _sensitivity(self, columns: tuple[str, ...]) -> int:
+        return count_sensitivity(self.max_crowd, len(columns), self.adjacency)
+
+    def _sizes(self) -> range:
+        return range(1 if self.smaller_too else self.size, self.size + 1)
+
+    def _number_of_candidates(self, domain: Domain) -> int:
+        if self.candidates:
+            return len(self.candidates)
+        pool = len(numeric_columns(domain, self.columns))
+        return sum(math.comb(pool, size) for size in self._sizes())
+
+    def _sets(self, domain: Domain) -> Iterator[tuple[str, ...]]:
+        if self.candidates:
+            for some in self.candidates:
+                yield numeric_columns(domain, some)
+            return
+        pool = numeric_columns(domain, self.columns)
+        for size in self._sizes():
+            yield from combinations(pool, size)

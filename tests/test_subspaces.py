@@ -1,0 +1,160 @@
+"""Outlier subspaces: the right sets under a sharp choice, one budget, bad input told by name."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from privod.audit import play
+from privod.audit.subspaces import games
+from privod.data import Categorical, Domain, Numeric, Table
+from privod.data.examples import okada_synthetic_2
+from privod.errors import InvalidParameter
+from privod.mechanisms import PermuteAndFlip, Top, secure, seeded
+from privod.privacy import AddRemove, Loss, Replace
+from privod.queries.outlier_count import count_outliers, count_sensitivity
+from privod.queries.subspaces import FoundSubspaces, OutlierSubspaces
+
+DOMAIN = Domain((*(Numeric(name, -100, 100) for name in "abcd"), Categorical("g", ("x",))))
+SHARP = 4000
+
+
+def planted() -> Table:
+    """Outliers in a, fewer in b; c and d are calm."""
+    rng = np.random.default_rng(0)
+    columns = {name: rng.normal(size=400) * 0.1 for name in "abcd"}
+    columns["a"][:10] = np.linspace(-90, 90, 10)
+    columns["b"][:4] = np.linspace(-90, 90, 4)
+    return Table(DOMAIN, {**columns, "g": ["x"] * 400})
+
+
+def ask(**changed: Any) -> OutlierSubspaces:
+    asked: dict[str, Any] = {"radius": 1, "max_crowd": 3, "epsilon": SHARP}
+    return OutlierSubspaces(**(asked | changed))
+
+
+@pytest.mark.parametrize("choice", ["permute-and-flip", "exponential"])
+def test_the_columns_with_planted_outliers_are_found_in_order(choice: Any) -> None:
+    found = ask(n_subspaces=2, choice=choice).answer(planted(), secure()).value
+    assert found == FoundSubspaces((("a",), ("b",)))
+
+
+def test_find_and_count_is_one_question_with_one_budget() -> None:
+    query = ask(n_subspaces=2, epsilon=2, count_share="0.25")
+    assert query.guarantee().loss == Loss(2)
+    assert query.selection.loss(1) == Loss("1.5")
+    assert query.counting(("a",)).guarantee().loss == Loss("0.25")
+    sharp = ask(n_subspaces=2, count_share="0.5").answer(planted(), secure()).value
+    assert sharp == FoundSubspaces((("a",), ("b",)), (10, 4))
+
+
+def test_sets_of_every_size_compete_by_their_share_of_the_bound() -> None:
+    found = ask(size=2, smaller_too=True, n_subspaces=10).answer(planted(), secure()).value
+    assert len(set(found.subspaces)) == 10
+    assert found.subspaces[0] == ("a",)  # 10 of 6 beats (a, b)'s 10 of 15
+
+
+def test_explicit_candidates_are_the_only_ones() -> None:
+    query = ask(candidates=(("c", "d"), ("b", "a")))
+    assert query.answer(planted(), secure()).value.subspaces == (("a", "b"),)
+
+
+@pytest.mark.parametrize("adjacency", [AddRemove(), Replace()])
+def test_no_utility_changes_by_more_than_one(adjacency: Any) -> None:
+    places = list(itertools.product((0.0, 1.0, 2.0), (0.0, 2.0)))
+    tables = list(itertools.combinations_with_replacement(places, 3))
+    for rows in tables:
+        for new in places:
+            fewer = rows[1:]
+            one = np.array(rows)
+            other = np.array([*fewer, new]) if adjacency == Replace() else np.array([*rows, new])
+            for columns in ([0], [1], [0, 1]):
+                bound = count_sensitivity(1, len(columns), adjacency)
+                change = count_outliers(one[:, columns], 1.0, 1) - count_outliers(
+                    np.ascontiguousarray(other[:, columns]), 1.0, 1
+                )
+                assert abs(Fraction(change, bound)) <= 1
+
+
+def test_the_charge_is_twice_what_the_paper_says_for_its_scale() -> None:
+    papers = Top(2, PermuteAndFlip(1 / Fraction(1, 2)))  # exp(u * epsilon / h), epsilon 1, h 2
+    assert papers.loss(1) == Loss(2)
+
+
+def test_permute_and_flip_finds_at_least_as_often() -> None:
+    rows, hits = okada_synthetic_2(), {}
+    names = rows.domain.numeric_names
+    for choice in ("exponential", "permute-and-flip"):
+        query = OutlierSubspaces(
+            radius=0.13,
+            max_crowd=3,
+            epsilon=3,
+            columns=names,
+            choice=choice,  # type: ignore[arg-type]
+        )
+        sets = [(name,) for name in names]
+        counts = query.true_counts(rows, sets)
+        utilities = [Fraction(count, 6) for count in counts]
+        source = seeded(4)
+        best = int(np.argmax(counts))
+        hits[choice] = sum(
+            counts[query.selection.choose(utilities, source)[0]] for _ in range(1500)
+        ) / (1500 * counts[best])
+    assert hits["permute-and-flip"] >= hits["exponential"] - 0.03
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"n_subspaces": 0}, "n_subspaces must be at least 1"),
+        ({"size": 0}, "size must be at least 1"),
+        ({"count_share": 1}, "count_share must be from 0 to below 1"),
+        ({"choice": "guess"}, "choice must be permute-and-flip or exponential"),
+        ({"candidates": (("a",), ("a",))}, "candidates must be different sets"),
+        ({"radius": -2}, "radius must be at least 0"),
+    ],
+)
+def test_bad_parameters_are_told_by_name(changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidParameter) as caught:
+        ask(**changed)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"columns": ("g",)}, "columns must be numeric"),
+        ({"n_subspaces": 9}, "n_subspaces must be at most the number of competing sets, 4"),
+        ({"size": 9}, "n_subspaces must be at most the number of competing sets, 0"),
+    ],
+)
+def test_what_does_not_fit_the_domain_is_told_before_anything(
+    changed: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidParameter) as caught:
+        ask(**changed).check(DOMAIN)
+    assert message in str(caught.value)
+
+
+def test_too_many_candidates_are_refused_before_anything_is_counted() -> None:
+    wide = Domain(tuple(Numeric(f"c{j}", 0, 1) for j in range(60)))
+    with pytest.raises(InvalidParameter, match="at most 20000 competing sets, got 34220"):
+        ask(size=3).check(wide)
+
+
+class DrawsLikeThePaper(OutlierSubspaces):
+    @property
+    def selection(self) -> Top:
+        honest = super().selection
+        return Top(honest.n_chosen, type(honest.choice)(honest.choice.scale / 2))
+
+    def guarantee(self) -> Any:
+        return OutlierSubspaces(**self.__dict__).guarantee()
+
+
+def test_the_audit_catches_the_papers_scale() -> None:
+    assert not all(play(game, 4000, seeded(5)).holds for game in games(DrawsLikeThePaper))
