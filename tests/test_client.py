@@ -23,6 +23,7 @@ from privod.data import Domain, Numeric
 from privod.data.examples import BREAST_CANCER, breast_cancer
 from privod.errors import (
     AlreadyExists,
+    BookDamaged,
     BudgetExceeded,
     InvalidParameter,
     LimitReached,
@@ -87,6 +88,11 @@ def test_everything_that_is_read_is_what_the_local_curator_reads(
     assert analyst.releases("patients") == local.releases("patients")
     assert analyst.release("patients", QUESTION) == local.release("patients", QUESTION)
     assert owner.verify() == local.verify()
+    assert owner.verify(local.head()).head == owner.head() == local.head()
+    with pytest.raises(BookDamaged):
+        owner.verify("1:" + "0" * 64)
+    with pytest.raises(InvalidParameter):
+        owner.verify("nonsense")
     here, there = local.history("patients"), analyst.history("patients")
     assert [entry.hash for entry in there] == [entry.hash for entry in here]
     assert [entry.loss for entry in there] == [entry.loss for entry in here]
@@ -303,5 +309,25 @@ def test_the_shell_of_the_analysts_page_runs(sampled: str) -> None:
     (lines,) = blocks("shell")
     for line in lines.splitlines():
         result = CliRunner().invoke(app, shlex.split(line)[1:])
+        assert result.exception is None, line
+        assert result.stdout
+
+
+def test_an_owner_works_from_afar_in_the_shell_too(
+    server: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRIVOD_TOKEN", server.token("owner"))
+    monkeypatch.setenv("PRIVOD_AT", server.url)
+    (tmp_path / "rows.csv").write_text("age\n40\n")
+    (tmp_path / "domain.json").write_text('{"columns": [{"name": "age", "low": 0, "high": 120}]}')
+    for line in (
+        f"register shell {tmp_path}/rows.csv --domain {tmp_path}/domain.json",
+        "open shell --epsilon 1",
+        "budget shell",
+        "history shell",
+        "history",
+        "verify",
+    ):
+        result = CliRunner().invoke(app, shlex.split(line))
         assert result.exception is None, line
         assert result.stdout

@@ -265,10 +265,12 @@ def test_static_files_are_kept_by_browsers_and_pages_are_not(analyst: Browser) -
 def test_a_damaged_book_is_told(owner: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
     from privod.errors import BookDamaged
 
-    def damaged(_: Curator) -> None:
+    def damaged(_: Curator, __: str | None) -> None:
         raise BookDamaged("Entry 3 was changed.")
 
     assert "The book is intact" in checked(owner.post("/verify"))
+    assert "must be like" in checked(owner.post("/verify", head="nonsense"))
+    assert "The book is damaged" in checked(owner.post("/verify", head="1:" + "0" * 64))
     monkeypatch.setattr(Curator, "verify", damaged)
     assert "Entry 3 was changed." in checked(owner.post("/verify"))
 

@@ -212,9 +212,13 @@ class Client:
                 return release_from_json(data["release"])
         raise errors.NotFound(f"This question about {of!r} has no stored answer. Ask it.")
 
-    def verify(self) -> Verification:
+    def head(self) -> str:
+        """How long the book is and what it ends in, once all of it is verified."""
+        return self.verify().head
+
+    def verify(self, expected_head: str | None = None) -> Verification:
         """Have the whole book recomputed; raises `BookDamaged` if it does not hold."""
-        data = self._post("/verify", {})
+        data = self._post("/verify", {"expected_head": expected_head})
         return Verification(**{**data, "without_rows": tuple(data["without_rows"])})
 
     # ---- the wire ------------------------------------------------------------------------------

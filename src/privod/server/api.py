@@ -32,6 +32,7 @@ from privod.server.shapes import (
     TokenMade,
     TokenShape,
     VerificationShape,
+    VerifyForm,
     VisitorShape,
 )
 from privod.server.site import site_of, visitor_of
@@ -181,9 +182,10 @@ def answer_svg(request: Request, dataset: Dataset, key: Key) -> Response:
     return Response(drawn, media_type=SVG, headers=PICTURE_HEADERS)
 
 
-def verify(request: Request) -> VerificationShape:
+def verify(request: Request, form: VerifyForm | None = None) -> VerificationShape:
     """Recompute the whole book; an error names the first entry that was tampered with."""
-    return VerificationShape.of(site_of(request).curator.verify())
+    head = None if form is None else form.expected_head
+    return VerificationShape.of(site_of(request).curator.verify(head))
 
 
 def tokens(request: Request) -> list[TokenShape]:

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from privod.curator import Entry
-from privod.errors import BookDamaged, NotFound
+from privod.errors import BookDamaged, InvalidParameter, NotFound
 from privod.privacy import Loss
 from privod.server.answers import draw_history
 from privod.server.api import PICTURE_HEADERS, SVG
@@ -150,9 +150,10 @@ def verify_form(request: Request) -> Response:
 def verify(request: Request) -> Response:
     """Verify the book and say what was found."""
     try:
-        checked = site_of(request).curator.verify()
-    except BookDamaged as problem:
-        found = {"intact": False, "sentence": str(problem)}
+        checked = site_of(request).curator.verify(text_of(request, "head").strip() or None)
+    except (BookDamaged, InvalidParameter) as problem:
+        damaged = isinstance(problem, BookDamaged)
+        found = {"intact": False, "damaged": damaged, "sentence": str(problem)}
         return page(request, "verify.html", section="verify", found=found)
     sentence = (
         f"{checked.entries} entries, {checked.questions} questions and {checked.releases} answers"

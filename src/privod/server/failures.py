@@ -35,7 +35,7 @@ STATUS: dict[type[PrivodError], int] = {
     errors.LimitReached: 429,
     TooLarge: 413,
     errors.AnswerFailed: 500,
-    errors.BookDamaged: 500,
+    errors.BookDamaged: 409,
     errors.Unavailable: 503,
 }
 

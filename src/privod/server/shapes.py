@@ -40,6 +40,7 @@ __all__ = [
     "TokenMade",
     "TokenShape",
     "VerificationShape",
+    "VerifyForm",
     "VisitorShape",
 ]
 
@@ -286,6 +287,12 @@ class EntryShape(Shape):
             previous=entry.previous,
             hash=entry.hash,
         )
+
+
+class VerifyForm(Form):
+    """A head noted earlier and elsewhere, which the book must still contain."""
+
+    expected_head: Short | None = None
 
 
 class VerificationShape(Shape):
