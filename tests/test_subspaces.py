@@ -88,15 +88,16 @@ def test_the_charge_is_twice_what_the_paper_says_for_its_scale() -> None:
 def test_permute_and_flip_finds_at_least_as_often() -> None:
     rows, hits = okada_synthetic_2(), {}
     names = rows.domain.numeric_names
-    for choice in ("exponential", "permute-and-flip"):
+    choices: tuple[Any, ...] = ("exponential", "permute-and-flip")
+    for choice in choices:
         query = OutlierSubspaces(
             radius=0.13,
             max_crowd=3,
             epsilon=3,
             columns=names,
-            choice=choice,  # type: ignore[arg-type]
+            choice=choice,
         )
-        sets = [(name,) for name in names]
+        sets: list[tuple[str, ...]] = [(name,) for name in names]
         counts = query.true_counts(rows, sets)
         utilities = [Fraction(count, 6) for count in counts]
         source = seeded(4)

@@ -2,7 +2,7 @@
 
 A record is anomalous when it is present and at most `max_crowd` records, itself included, lie
 within the radius. Its `crowd` counts the records within the radius of its values, whether it is
-present or not; `copies` counts the records equal to it. Nothing here is private: mechanisms blur it.
+present or not; `copies` counts the records equal to it. Nothing here is private by itself.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ def draw(release: Release[FoundSubspaces]) -> Figure:
     """A bar for each set found: its count with the least error, or else its rank."""
     query, value = release.query, release.value
     assert isinstance(query, OutlierSubspaces)  # noqa: S101 - what a release of sets answers
-    names = [f"{place + 1}. {' × '.join(some)}" for place, some in enumerate(value.subspaces)]
+    names = [f"{place + 1}. {' and '.join(some)}" for place, some in enumerate(value.subspaces)]
     figure, axes = blank("Column sets where records stand apart most often")
     if value.counts:
         errors = []

@@ -36,6 +36,7 @@ __all__ = ["FoundSubspaces", "OutlierSubspaces"]
 
 UTILITY_SENSITIVITY = 1  # each count is divided by the most it can change
 MOST_CANDIDATES = 20_000
+ALONE_BELOW = 20_000  # records times sets below which threads cost more than they bring
 LARGEST_UTILITY = 2**61 // 10**9  # in units of the common denominator, for up to 10^9 records
 
 
@@ -176,6 +177,8 @@ class OutlierSubspaces(Query[FoundSubspaces]):
             radius = self.radius * math.sqrt(len(some))
             return count_outliers(table.numbers(some), radius, self.max_crowd, threads=1)
 
+        if len(sets) * len(table) < ALONE_BELOW:
+            return [count(some) for some in sets]
         with ThreadPoolExecutor(available_threads()) as pool:
             return list(track(pool.map(count, sets), "column sets", total=len(sets)))
 
