@@ -37,8 +37,7 @@ LARGEST_CODE = 2.0**17  # single precision then still resolves 1/64 of a bucket
 BLOCK_VALUES = 1 << 18  # projections per block: 1 MiB, so that they stay in the cache
 MOST_BUCKETS = 1 << 20  # of the counting sort; more would only add cache misses
 KEY_BITS = 64
-SMALLEST_BATCH = 8  # records settled together; most of the first ones prune each other
-LARGEST_BATCH = 512
+LARGEST_BATCH = 512  # records settled together
 LOOK_AHEAD = 1 << 16
 
 
@@ -204,47 +203,56 @@ def find_suspects(bins: Bins, max_crowd: int, min_shared_tables: int) -> Suspect
     """Prune everyone who has, or belongs to, a crowd [Raval 2011, Algorithm 2].
 
     Neighbors are counted for a batch of records at a time, on every core; the batch is then
-    settled in order, so the result is that of one record after another. Batches grow while few of
-    their records turn out to be pruned by an earlier one.
+    settled in order, so the result is that of one record after another. Batches grow while none of
+    their records turns out to be pruned by an earlier one.
     """
     n = bins.keys.shape[1]
     pruned = np.zeros(n, np.bool_)
     flags = np.zeros(n, np.bool_)
     neighbors = np.zeros(n, np.int32)
     processed = 0
-    at, size = 0, SMALLEST_BATCH
-    while at < n:
-        ahead = np.flatnonzero(~pruned[at : at + LOOK_AHEAD])[:size].astype(np.int32)
-        if len(ahead) == 0:
-            at += LOOK_AHEAD
-            continue
-        batch = ahead + np.int32(at)
-        counted = neighbors_in(bins, batch, min_shared_tables)
-        neighbors[batch] = counted
-        settled = prune_around(
-            batch,
-            counted,
-            bins.keys,
-            bins.shift,
-            bins.starts,
-            bins.members,
-            bins.prints,
-            max_crowd,
-            min_shared_tables,
-            pruned,
-            flags,
-        )
-        processed += settled
-        at = int(batch[-1]) + 1
-        size = min(2 * size, LARGEST_BATCH) if 2 * settled > len(batch) else SMALLEST_BATCH
+    at, size = 0, 1
+    with ThreadPoolExecutor(_cores()) as pool:
+        while at < n:
+            ahead = np.flatnonzero(~pruned[at : at + LOOK_AHEAD])[:size].astype(np.int32)
+            if len(ahead) == 0:
+                at += LOOK_AHEAD
+                continue
+            batch = ahead + np.int32(at)
+            counted = np.full(1, -1, np.int32)
+            if len(batch) > 1:
+                counted = _neighbors(bins, batch, max_crowd, min_shared_tables, pool)
+            settled = prune_around(
+                batch,
+                counted,
+                bins.keys,
+                bins.shift,
+                bins.starts,
+                bins.members,
+                bins.prints,
+                max_crowd,
+                min_shared_tables,
+                pruned,
+                flags,
+            )
+            neighbors[batch] = counted
+            processed += settled
+            at = int(batch[-1]) + 1
+            size = min(2 * size, LARGEST_BATCH) if settled == len(batch) else max(1, settled)
     rows = np.flatnonzero(flags)
     return Suspects(rows, neighbors[rows].astype(np.int64), processed)
 
 
-def neighbors_in(bins: Bins, rows: NDArray[np.int32], min_shared_tables: int) -> NDArray[np.int32]:
-    """Count the records that share enough tables with each of `rows`, itself included."""
+def _neighbors(
+    bins: Bins,
+    rows: NDArray[np.int32],
+    max_crowd: int,
+    min_shared_tables: int,
+    pool: ThreadPoolExecutor,
+) -> NDArray[np.int32]:
+    """Count the records that share enough tables with each of `rows`, up to about `max_crowd`."""
     counted = np.empty(len(rows), np.int32)
-    step = max(1, -(-len(rows) // (4 * _cores())))
+    step = -(-len(rows) // _cores())
 
     def count(start: int) -> None:
         part = slice(start, start + step)
@@ -256,15 +264,11 @@ def neighbors_in(bins: Bins, rows: NDArray[np.int32], min_shared_tables: int) ->
             bins.members,
             bins.prints,
             min_shared_tables,
+            max_crowd,
             counted[part],
         )
 
-    if len(rows) < SMALLEST_BATCH:
-        step = len(rows)
-        count(0)
-    else:
-        with _threads() as pool:
-            list(pool.map(count, range(0, len(rows), step)))
+    list(pool.map(count, range(0, len(rows), step)))
     return counted
 
 

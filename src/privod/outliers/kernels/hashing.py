@@ -90,12 +90,14 @@ def _walk(
     members: Rows,
     prints: Words,
     min_shared_tables: int,
+    enough: int,
     shared: NDArray[np.uint16],
     touched: Rows,
 ) -> tuple[int, int]:
     """Count into `shared` the tables each other record shares; return the crowd and the touched.
 
-    The touched records are listed only as long as the list has room: past it, all may be touched.
+    Stops after the table in which the crowd passes `enough`. The touched records are listed only
+    as long as the list has room: past it, all may be touched.
     """
     bits = np.uint64(shift)
     n_touched = 0
@@ -115,6 +117,8 @@ def _walk(
                     n_touched += 1
                 if times == min_shared_tables:
                     crowd += 1
+        if crowd > enough:
+            break
     return crowd, n_touched
 
 
@@ -127,14 +131,27 @@ def count_neighbors(
     members: Rows,
     prints: Words,
     min_shared_tables: int,
+    enough: int,
     neighbors: Rows,
 ) -> None:
-    """Write how many records share enough tables with each of `records`, itself included."""
+    """Write how many records share enough tables with each of `records`, itself included.
+
+    A number above `enough` may be too small: that it is above is all one needs to know.
+    """
     shared = np.zeros(keys.shape[1], np.uint16)
     touched = np.empty(max(1, keys.shape[1] // 16), np.int32)
     for place in range(len(records)):
         crowd, n_touched = _walk(
-            records[place], keys, shift, starts, members, prints, min_shared_tables, shared, touched
+            records[place],
+            keys,
+            shift,
+            starts,
+            members,
+            prints,
+            min_shared_tables,
+            enough,
+            shared,
+            touched,
         )
         neighbors[place] = crowd
         if n_touched > len(touched):
@@ -158,7 +175,11 @@ def prune_around(
     pruned: Flags,
     suspects: Flags,
 ) -> int:
-    """Settle `records` in order [Raval 2011, Algorithm 2, lines 3 to 13]; return the processed."""
+    """Settle `records` in order [Raval 2011, Algorithm 2, lines 3 to 13]; return the processed.
+
+    `neighbors` of a record is how many it has if that is at most `max_crowd`; anything above, or
+    -1, means that it must be walked.
+    """
     shared = np.zeros(keys.shape[1], np.uint16)
     touched = np.empty(0, np.int32)
     processed = 0
@@ -167,12 +188,26 @@ def prune_around(
         if pruned[record]:
             continue
         processed += 1
-        if neighbors[place] <= max_crowd:
+        if 0 <= neighbors[place] <= max_crowd:
             suspects[record] = True
             continue
-        _walk(record, keys, shift, starts, members, prints, min_shared_tables, shared, touched)
-        for other in range(len(shared)):
-            if shared[other] >= min_shared_tables:
+        everyone = keys.shape[1]
+        crowd, _ = _walk(
+            record,
+            keys,
+            shift,
+            starts,
+            members,
+            prints,
+            min_shared_tables,
+            everyone,
+            shared,
+            touched,
+        )
+        neighbors[place] = crowd
+        suspects[record] = crowd <= max_crowd
+        for other in range(everyone):
+            if crowd > max_crowd and shared[other] >= min_shared_tables:
                 pruned[other] = True
             shared[other] = 0
     return processed
