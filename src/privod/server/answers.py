@@ -11,6 +11,7 @@ import io
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from privod import pictures
@@ -21,7 +22,7 @@ from privod.queries.catalog import query_from_json
 from privod.queries.query import Query, Release, canonical_json
 from privod.server.shapes import AnswerShape
 
-__all__ = ["Answers", "answer_key", "as_csv", "safe_cell"]
+__all__ = ["Answers", "Summary", "answer_key", "as_csv", "draw_history", "safe_cell"]
 
 KEY_LENGTH = 24
 KEPT_BYTES = 64 * 1024 * 1024
@@ -31,6 +32,17 @@ FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
 def answer_key(query: Query[Any]) -> str:
     """A short name for a question, the same whoever asks it."""
     return hashlib.sha256(canonical_json(query.to_json()).encode()).hexdigest()[:KEY_LENGTH]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A stored answer in a few words."""
+
+    key: str
+    question: str
+    sentence: str
+    loss: Loss
+    adjacency: str
 
 
 class Answers:
@@ -45,6 +57,7 @@ class Answers:
     def __init__(self, curator: Curator) -> None:
         self._curator = curator
         self._questions: dict[tuple[str, str], Query[Any]] = {}
+        self._summaries: dict[tuple[str, str], Summary] = {}
         self._written: OrderedDict[tuple[str, str, str], bytes] = OrderedDict()
         self._size = 0
         self._lock = threading.Lock()
@@ -58,6 +71,22 @@ class Answers:
                 found.append((answer_key(query), query))
         self._questions.update({(of, key): query for key, query in found})
         return found
+
+    def newest(self, of: str, count: int) -> list[Summary]:
+        """The newest answers about a data set; a release is read once, large as it may be."""
+        return [self._summary(of, key) for key, _ in self.questions(of)[:count]]
+
+    def _summary(self, of: str, key: str) -> Summary:
+        if (of, key) not in self._summaries:
+            release = self.release(of, key)
+            self._summaries[(of, key)] = Summary(
+                key,
+                release.query.question,
+                release.sentence(),
+                release.guarantee.loss,
+                release.guarantee.adjacency.name,
+            )
+        return self._summaries[(of, key)]
 
     def release(self, of: str, key: str) -> Release[Any]:
         """The stored answer with this key."""

@@ -99,15 +99,10 @@ def data_set(request: Request) -> Response:
     """One data set: what is public, its books, what was answered."""
     site, visitor = site_of(request), visitor_of(request)
     dataset = site.curator.dataset(request.path_params["dataset"])
-    releases = None
-    if visitor.role != "auditor":
-        answered = site.answers.questions(dataset.name)[:SHOWN_ANSWERS]
-        releases = [
-            {"key": key, "release": site.curator.release(dataset.name, query)}
-            for key, query in answered
-        ]
+    may_read = visitor.role != "auditor"
+    answers = site.answers.newest(dataset.name, SHOWN_ANSWERS) if may_read else None
     books = site.curator.budget(dataset.name)
-    return page(request, "data_set.html", dataset=dataset, books=books, releases=releases)
+    return page(request, "data_set.html", dataset=dataset, books=books, answers=answers)
 
 
 def history(request: Request) -> Response:
