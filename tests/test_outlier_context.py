@@ -221,6 +221,18 @@ def test_the_audits_tables_have_the_same_matching_contexts() -> None:
         assert len(left.matching) == 2
 
 
+def test_there_is_an_example_for_any_domain_with_a_category_and_a_number() -> None:
+    for n_values in (1, 2, 9, 30, 62):
+        wide = Domain((Categorical("tag", tuple(range(n_values))), Numeric("salary", 0, 100)))
+        for example in OutlierContext.examples(wide):
+            example.check(wide)
+            table = Table(wide, {"tag": [0], "salary": [1.0]})
+            assert example.answer(table, seeded(0)).value is not None
+        assert len(OutlierContext.examples(wide)) == 2
+    assert OutlierContext.examples(Domain((Numeric("salary", 0, 100),))) == ()
+    assert OutlierContext.examples(Domain((Categorical("job", ("CEO",)),))) == ()
+
+
 def test_the_price_is_the_declared_epsilon_whatever_the_sampler() -> None:
     for sampler in ("auto", *SAMPLERS):
         for visits in (1, 3, 100):

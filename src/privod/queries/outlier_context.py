@@ -15,11 +15,11 @@ from typing import Any, ClassVar, Self, get_args
 
 import numpy as np
 
-from privod.data import Domain, Table
+from privod.data import Categorical, Domain, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import ExponentialMechanism, Randomness
 from privod.outliers import detectors
-from privod.outliers.contexts import Choices, Context, ContextSpace
+from privod.outliers.contexts import MOST_VALUES, Choices, Context, ContextSpace
 from privod.outliers.detectors import BuiltIn
 from privod.outliers.matching import Vantage, look_from
 from privod.privacy import Guarantee, Number, SameContexts, positive
@@ -38,6 +38,7 @@ MOST_CONTEXTS_PLUGGED_IN = 2**16  # where each needs a call of somebody's functi
 MOST_PROBES = 2**14
 MOST_PROBES_PLUGGED_IN = 2**8
 MOST_VISITS = 10_000
+EXAMPLE_VALUES = 12  # of all attributes of an example, so that it is answered at once
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,9 +190,11 @@ class OutlierContext(Query[Context | None]):
 
     @classmethod
     def examples(cls, domain: Domain) -> tuple[Self, ...]:
-        attributes = [
-            attribute for attribute in domain.categorical() if 2 <= len(attribute.values) <= 8
-        ][:3]
+        attributes: list[Categorical] = []
+        for one in sorted(domain.categorical(), key=lambda one: len(one.values)):
+            values = sum(len(other.values) for other in (*attributes, one))
+            if len(one.values) <= MOST_VALUES and (not attributes or values <= EXAMPLE_VALUES):
+                attributes.append(one)
         if not attributes or not domain.numeric_names:
             return ()
         column = domain.numeric()[0]
@@ -200,6 +203,7 @@ class OutlierContext(Query[Context | None]):
             column=column.name,
             value=column.low + 0.75 * (column.high - column.low),
             epsilon="0.5",
+            sampler="auto" if len(attributes[0].values) <= EXAMPLE_VALUES else "bfs",
         )
         close = replace(
             largest,
