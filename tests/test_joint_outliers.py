@@ -14,6 +14,8 @@ from privod.outliers.hashing import HashFamily, bin_records, find_suspects
 from privod.parties.channel import meet
 from privod.parties.contributions import Contributions
 from privod.parties.pki import make_identities
+from privod.pictures.canvas import svg
+from privod.pictures.joint_outliers import draw_run
 from privod.privacy import Replace
 from privod.queries import joint_horizontal, joint_paper, joint_run, joint_vertical
 from privod.queries.joint_outliers import DEPTH, JointOutliers, suppression_floor
@@ -384,6 +386,14 @@ def test_secrecy_says_who_learns_what(partition: str, protocol: str) -> None:
     sentence = question(partition, protocol=protocol).secrecy().sentence()
     assert "the aggregator learns" in sentence
     assert "not blurred" in sentence
+
+
+def test_a_run_is_drawn_with_what_everybody_sent_and_learned() -> None:
+    run = rehearse(question("horizontal", epsilon=8, delta="1e-6"), rows_apart(all_points()))
+    text = svg(draw_run(run.answers)).decode()
+    for piece in ("p0", "p1", "p2", "aggregator", "hidden numbers", "outliers", "learned"):
+        assert piece in text
+    assert svg(draw_run({"p1": run.answers["p1"]}))
 
 
 def test_an_answer_speaks_and_counts_its_bytes() -> None:

@@ -52,6 +52,9 @@ def party(
     record: Annotated[
         Path, typer.Option(help="Where it is kept which rows went to which roster.")
     ] = Path("privod-contributions.json"),
+    picture: Annotated[
+        Path | None, typer.Option(help="Where to draw, as SVG, what was sent and learned.")
+    ] = None,
     coming: Coming = 60.0,
     as_json: AsJson = False,
 ) -> None:
@@ -77,6 +80,10 @@ def party(
             GrpcChannel(everyone, identity, Patience(coming=coming)),
             lambda channel: take_part(asked, table, channel, identity, everyone, contributions),
         )
+    if picture is not None:
+        from privod.pictures import draw_run, svg
+
+        picture.write_bytes(svg(draw_run({answer.party: answer})))
     promise = asked.table_guarantee()
     lines = [
         answer.sentence(),

@@ -17,12 +17,13 @@ from privod.pictures import (
 )
 from privod.pictures.book import draw_book
 from privod.pictures.canvas import png, svg
+from privod.pictures.joint_outliers import draw_run
 from privod.queries.query import Release
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["PICTURES", "draw", "draw_book", "png", "svg"]
+__all__ = ["PICTURES", "draw", "draw_book", "draw_run", "png", "svg"]
 
 PICTURES: dict[str, Callable[[Release[Any]], Figure]] = {
     "anomaly-labels-1": anomaly.draw,
