@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms import DiscreteLaplace, Randomness
-from privod.outliers.grid import Grid
+from privod.outliers.grid import MOST_CELLS_PER_AXIS, Grid
 from privod.privacy import AddRemove, Adjacency, Guarantee, Number, Replace, exact, positive
 from privod.queries.noisy_grid import scored_points
 from privod.queries.query import Query, Release, column_names, dp_adjacency, whole_number
@@ -232,6 +232,9 @@ class MarginalHistograms(Query[NoisyMarginals]):
         domain.numeric(self.columns)
         if (self.bins or 0) * len(self.columns) > MOST_BINS:
             rule = f"must give at most {MOST_BINS} bins in all"
+            raise InvalidParameter("bins", rule, self.bins, "Try 20.")
+        if (self.bins or 0) > MOST_CELLS_PER_AXIS:
+            rule = f"must be at most {MOST_CELLS_PER_AXIS}"
             raise InvalidParameter("bins", rule, self.bins, "Try 20.")
 
     def answer(self, table: Table, randomness: Randomness) -> Release[NoisyMarginals]:
