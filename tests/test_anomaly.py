@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,9 @@ import pytest
 
 from privod.audit import play
 from privod.audit.anomaly import games, lookahead_games
+from privod.curator import Curator
 from privod.data import Domain, Numeric, Table
-from privod.errors import InvalidParameter
+from privod.errors import InvalidParameter, NoPromise
 from privod.mechanisms import secure, seeded
 from privod.outliers.anomalies import (
     Counts,
@@ -262,6 +264,22 @@ def test_bad_parameters_are_told_by_name(changed: dict[str, Any], message: str) 
     with pytest.raises(InvalidParameter) as caught:
         labels(0, **changed)
     assert message in str(caught.value)
+
+
+def test_sensitive_labels_have_a_book_of_their_own(tmp_path: Path) -> None:
+    curator = Curator.open(tmp_path)
+    curator.register("people", {"x": np.zeros(9), "y": np.zeros(9)}, DOMAIN)
+    narrow = InCrowd(1, ("x",), 2)
+    asked = labels(50, edit_margin=1, max_crowd=2)
+    curator.open_book("people", AddRemove(), Loss(1))
+    with pytest.raises(NoPromise):
+        curator.ask(asked, "people")
+    curator.open_book("people", narrow, Loss(1), confirmed=True)
+    curator.ask(labels(50), "people")  # a loss under AddRemove holds in the narrow book too
+    assert {book.adjacency: book.spent for book in curator.budget("people")} == {
+        AddRemove(): Loss("0.5"),
+        narrow: Loss("0.5"),
+    }
 
 
 class ChargesOneForTheBatch(AnomalyLabels):

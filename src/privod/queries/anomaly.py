@@ -111,7 +111,7 @@ class AnomalyLabels(Query[tuple[bool, ...]]):
         numeric_columns(domain, self.columns)
 
     def answer(self, table: Table, randomness: Randomness) -> Release[tuple[bool, ...]]:
-        points = table.numbers(self.columns)
+        points = table.numbers(tuple(sorted(self.columns)))  # the order that InCrowd adds up in
         labels = [
             answer_by_edits(
                 is_anomalous(crowd, copies, self.max_crowd),
@@ -176,7 +176,9 @@ class AnomalyLabels(Query[tuple[bool, ...]]):
         )
 
     def _records(self) -> NDArray[np.float64]:
-        return np.array(self.records, dtype=float).reshape(len(self.records), len(self.columns))
+        """The records with their columns in alphabetical order."""
+        order = sorted(range(len(self.columns)), key=lambda place: self.columns[place])
+        return np.ascontiguousarray(np.array(self.records, dtype=float)[:, order])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,336 @@
+"""The evaluation of Asif, Vaidya and Papakonstantinou (2020), with the mechanism's actual errors.
+
+Run `PRIVOD_DATA=folder python benchmarks/papers/asif.py` (some minutes), or with `--quick`.
+Writes out/papers/asif/: `sets.csv` (the paper's Table 1), `errors.csv` (Figure 3), `margins.csv`
+(Figure 4), `random.csv` (Table 2), `scores.csv` (Table 3), `speed.csv`, `report.md`, and pictures,
+among them the privacy maps of Figures 1 and 2.
+
+Errors are probabilities, not samples. beta and r are the paper's. Credit Fraud is V1 to V6, which
+are principal components already; the mixture is reduced to 9 and APS to 12 principal components
+after scaling (missing values filled by the median): fitted on the data, so that step is not
+private, as in the paper. Of APS we have 9,000 of 60,000 rows, so beta is 282 * 9 / 60. Where the
+paper's radius does not fit our scale (its own scaling is not told), the radius is the one that
+gives its share of anomalies; the table says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import math
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+
+from privod.data.examples import data_frame, gaussian_mixture
+from privod.outliers.anomalies import edits_to_flip, record_privacy, sensitive_edits_to_flip
+from privod.outliers.distance import CrowdIndex
+from privod.pictures import png
+from privod.pictures.anomaly import draw_privacy_map
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Row = dict[str, Any]
+OUT = Path("out/papers/asif")
+
+
+@dataclass(frozen=True)
+class Set:
+    """A data set after reduction, with the paper's parameters."""
+
+    name: str
+    points: Floats
+    max_crowd: int
+    radius: float
+    papers_anomalies: int
+    papers_size: int
+    fitted: bool = False
+
+
+def components(points: Floats, n: int) -> Floats:
+    """Principal components of scaled columns (not private)."""
+    spread = points.std(axis=0)
+    scaled = (points - points.mean(axis=0)) / np.where(spread > 0, spread, 1)
+    _, _, axes = np.linalg.svd(scaled, full_matrices=False)
+    return np.ascontiguousarray(scaled @ axes[:n].T)
+
+
+def frame(name: str) -> Floats:
+    """The columns of a data set but for its label."""
+    data = data_frame(name).to_pandas()
+    points = data.drop(columns="label").to_numpy(float)
+    middle = np.nanmedian(points, axis=0)
+    return np.where(np.isnan(points), np.where(np.isnan(middle), 0, middle), points)
+
+
+def fitting_radius(points: Floats, max_crowd: int, share: float) -> float:
+    """The radius at which this share of the records is anomalous, by bisection."""
+    index = CrowdIndex(points)
+    low, high = 0.0, float(np.ptp(points, axis=0).max())
+    for _ in range(20):
+        middle = (low + high) / 2
+        if (index.crowds(middle, cap=max_crowd + 1) <= max_crowd).mean() > share:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def sets(quick: bool) -> list[Set]:
+    """The sets of the paper's Table 1 that are to be had."""
+    table = gaussian_mixture(2_000 if quick else 20_000)
+    mixture = components(table.numbers(table.domain.numeric_names), 9)
+    beta = 10 if quick else 97
+    radius = fitting_radius(mixture, beta, 201 / 20_000)
+    found = [Set("Synthetic", mixture, beta, radius, 201, 20_000, True)]
+    if quick:
+        return found
+    aps = components(frame("aps_failure"), 12)
+    beta = 282 * 9 // 60
+    found.append(
+        Set("APS Trucks", aps, beta, fitting_radius(aps, beta, 677 / 60_000), 677, 60_000, True)
+    )
+    credit = np.ascontiguousarray(frame("credit_fraud")[:, :6])
+    found.append(Set("Credit Fraud", credit, 1022, 6.7, 103, 284_807))
+    found.append(Set("Mammography", frame("mammography"), 55, 1.7, 75, 11_183))
+    found.append(Set("Thyroid", frame("thyroid"), 18, 0.1, 61, 3_772))
+    return found
+
+
+def copies_of(points: Floats) -> Ints:
+    """How many records are equal to each."""
+    _, inverse, counts = np.unique(points, axis=0, return_inverse=True, return_counts=True)
+    return np.asarray(counts[inverse.ravel()], np.int64)
+
+
+def errors(crowds: Ints, copies: Ints, beta: int, epsilon: float, margin: int | None) -> Floats:
+    """The probability of a wrong label for each record; margin None is plain DP."""
+    found = {}
+    for pair in set(zip(crowds.tolist(), copies.tolist(), strict=True)):
+        if margin is None:
+            edits = edits_to_flip(*pair, beta)
+        else:
+            edits = sensitive_edits_to_flip(*pair, beta, margin)
+        found[pair] = math.exp(-epsilon * (edits - 1)) / (1 + math.exp(epsilon))
+    pairs = zip(crowds.tolist(), copies.tolist(), strict=True)
+    return np.array([found[pair] for pair in pairs])
+
+
+def scores(truth: NDArray[np.bool_], wrong: Floats) -> tuple[float, float, float]:
+    """Expected precision, recall and F1 of labels that are wrong with these probabilities."""
+    right = float((1 - wrong[truth]).sum())
+    false = float(wrong[~truth].sum())
+    precision, recall = right / (right + false), right / max(int(truth.sum()), 1)
+    return precision, recall, 2 * precision * recall / (precision + recall)
+
+
+def baseline(anomalies: int, n: int, scale: float, epsilon: float) -> tuple[float, float, float]:
+    """B1 and B2: one coin for all records; the threshold with the best F1, by simulation."""
+    rng = np.random.default_rng(0)
+    count = anomalies + rng.laplace(0, scale / epsilon, 4000)
+    size = n + rng.laplace(0, 1 / epsilon, 4000)
+    best = (0.0, 0.0, 0.0)
+    for threshold in np.linspace(0, 1, 201):
+        recall = float((count > threshold * size).mean())
+        precision = anomalies / n
+        if recall > 0:
+            f1 = 2 * precision * recall / (precision + recall)
+            best = max(best, (precision, recall, f1), key=lambda some: some[2])
+    return best
+
+
+def study(one: Set, tables: dict[str, list[Row]], boxes: dict[str, dict[str, Floats]]) -> None:
+    """Everything the paper shows of one set."""
+    points, beta, n = one.points, one.max_crowd, len(one.points)
+    seconds = time.perf_counter()
+    index = CrowdIndex(points)
+    crowds = index.crowds(one.radius)
+    seconds = time.perf_counter() - seconds
+    copies = copies_of(points)
+    anomalous = crowds <= beta
+    margin = max(1, beta // 10)
+    tables["sets"].append(
+        {
+            "data": one.name,
+            "size": n,
+            "columns": points.shape[1],
+            "beta": beta,
+            "r": round(one.radius, 4),
+            "r from": "share of anomalies" if one.fitted else "paper",
+            "anomalies": int(anomalous.sum()),
+            "paper's": one.papers_anomalies,
+            "paper's size": one.papers_size,
+        }
+    )
+    speed(one, index, seconds, tables)
+    boxes[one.name] = {}
+    for epsilon in (1, 0.1, 0.01):
+        for law, k in (("SP", margin), ("DP", None)):
+            some = errors(crowds[anomalous], copies[anomalous], beta, epsilon, k)
+            boxes[one.name][f"{law} {epsilon}"] = some
+            quartiles = np.quantile(some, [0, 0.25, 0.5, 0.75, 1]).tolist()
+            names = ("least", "quarter", "median", "three quarters", "largest")
+            tables["errors"].append(
+                {
+                    "data": one.name,
+                    "law": law,
+                    "epsilon": epsilon,
+                    **dict(zip(names, quartiles, strict=True)),
+                }
+            )
+    for percent in (10, 20, 30):
+        k = max(1, beta * percent // 100)
+        some = errors(crowds[anomalous], copies[anomalous], beta, 0.1, k)
+        tables["margins"].append(
+            {
+                "data": one.name,
+                "k": k,
+                "percent of beta": percent,
+                "mean error": float(some.mean()),
+                "median error": float(np.median(some)),
+                "largest": float(some.max()),
+            }
+        )
+    rng = np.random.default_rng(1)
+    asked = rng.uniform(points.min(axis=0), points.max(axis=0), (n // 5, points.shape[1]))
+    around = index.crowds(one.radius, at=asked)
+    none = np.zeros(len(asked), np.int64)
+    tables["random"].append(
+        {
+            "data": one.name,
+            "queries": len(asked),
+            "SP mean error": float(errors(around, none, beta, 0.1, margin).mean()),
+            "DP mean error": float(errors(around, none, beta, 0.1, None).mean()),
+            "SP mean error (small crowd)": float(
+                errors(around[around <= beta], none[around <= beta], beta, 0.1, margin).mean()
+            ),
+        }
+    )
+    rows = {
+        "B1": baseline(int(anomalous.sum()), n, 1, 0.1),
+        "B2": baseline(int(anomalous.sum()), n, beta, 0.1),
+        "DP": scores(anomalous, errors(crowds, copies, beta, 0.1, None)),
+        "SP": scores(anomalous, errors(crowds, copies, beta, 0.1, margin)),
+    }
+    for law, (precision, recall, f1) in rows.items():
+        tables["scores"].append(
+            {"data": one.name, "law": law, "precision": precision, "recall": recall, "F1": f1}
+        )
+
+
+def speed(one: Set, index: CrowdIndex, seconds: float, tables: dict[str, list[Row]]) -> None:
+    """Ours against scipy's tree, and the time of one label."""
+    sample = np.random.default_rng(0).choice(
+        len(one.points), min(2000, len(one.points)), replace=False
+    )
+    start = time.perf_counter()
+    tree = cKDTree(one.points)
+    tree.query_ball_point(one.points[sample], one.radius, return_length=True, workers=2)
+    peer = (time.perf_counter() - start) * len(one.points) / len(sample)
+    record = one.points[:1].copy()
+    index.crowds(one.radius, at=record)
+    start = time.perf_counter()
+    for _ in range(100):
+        index.crowds(one.radius, at=record)
+    each = (time.perf_counter() - start) / 100
+    tables["speed"].append(
+        {
+            "data": one.name,
+            "ours (s)": seconds,
+            "scipy scaled from a sample (s)": peer,
+            "times faster": peer / seconds,
+            "one crowd after indexing (ms)": each * 1000,
+        }
+    )
+
+
+def _privacy(crowd: int, beta: int, k: int) -> float:
+    def edits(around: int, copies: int) -> int:
+        return sensitive_edits_to_flip(around, copies, beta, k)
+
+    return record_privacy(0.25, crowd, 1, edits, beta)
+
+
+def maps(quick: bool) -> dict[str, Figure]:
+    """The privacy maps of the paper's Figures 1 and 2: a Gaussian in the plane, epsilon 0.25."""
+    n = 2_000 if quick else 20_000
+    points = np.random.default_rng(0).normal(0, math.sqrt(2), (n, 2))
+    beta, radius = round(1.2e-3 * n), 0.13 * math.sqrt(4)
+    crowds = CrowdIndex(points).crowds(radius)
+    found = {}
+    for k in (1, 7, 14):
+        if k >= beta:
+            continue
+        known = {crowd: _privacy(crowd, beta, k) for crowd in set(crowds.tolist())}
+        losses = np.array([known[crowd] for crowd in crowds.tolist()])
+        found[f"privacy_map_k{k}"] = draw_privacy_map(
+            points, losses, f"Who gets how much privacy: k = {k}, beta = {beta}, epsilon 0.25"
+        )
+    return found
+
+
+def draw_boxes(boxes: dict[str, dict[str, Floats]]) -> Figure:
+    """The paper's Figure 3."""
+    figure = Figure(figsize=(3.4 * len(boxes), 3.6), layout="constrained")
+    for place, (name, some) in enumerate(boxes.items()):
+        axes = figure.add_subplot(1, len(boxes), place + 1)
+        axes.boxplot(list(some.values()), tick_labels=list(some))
+        axes.tick_params(axis="x", rotation=60)
+        axes.set_title(name)
+    figure.axes[0].set_ylabel("probability of a wrong label")
+    return figure
+
+
+def write(name: str, rows: list[Row]) -> str:
+    """Write a CSV file and return the same as a Markdown table."""
+    keys = list(rows[0])
+    with (OUT / f"{name}.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, keys)
+        writer.writeheader()
+        writer.writerows(rows)
+    lines = [" | ".join(keys), " | ".join("---" for _ in keys)]
+    lines += [" | ".join(_shown(row[key]) for key in keys) for row in rows]
+    return "\n".join(f"| {line} |" for line in lines)
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="the small mixture only")
+    quick = parser.parse_args().quick
+    OUT.mkdir(parents=True, exist_ok=True)
+    CrowdIndex(np.zeros((9, 2))).crowds(1.0)  # compile before anything is timed
+    titles = {
+        "sets": "Sets (Table 1)",
+        "errors": "Errors over the true anomalies (Figure 3), k = 10 % of beta",
+        "margins": "Error against k at epsilon 0.1 (Figure 4)",
+        "random": "Mean error over random queries at epsilon 0.1 (Table 2)",
+        "scores": "Precision, recall, F1 over all records at epsilon 0.1 (Table 3)",
+        "speed": "Speed",
+    }
+    tables: dict[str, list[Row]] = {name: [] for name in titles}
+    boxes: dict[str, dict[str, Floats]] = {}
+    for one in sets(quick):
+        study(one, tables, boxes)
+    parts = ["# Asif et al. 2020, repeated"]
+    for name, title in titles.items():
+        parts += [f"## {title}", write(name, tables[name])]
+    (OUT / "report.md").write_text("\n\n".join(parts) + "\n")
+    (OUT / "errors.png").write_bytes(png(draw_boxes(boxes)))
+    for name, figure in maps(quick).items():
+        (OUT / f"{name}.png").write_bytes(png(figure))
+    print("\n\n".join(parts))
+    print(f"Written to {OUT}.")
+
+
+if __name__ == "__main__":
+    main()
