@@ -1,6 +1,7 @@
 """Joint outliers: what the parties find is what one algorithm over all rows would find."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -394,6 +395,14 @@ def test_a_run_is_drawn_with_what_everybody_sent_and_learned() -> None:
     for piece in ("p0", "p1", "p2", "aggregator", "hidden numbers", "outliers", "learned"):
         assert piece in text
     assert svg(draw_run({"p1": run.answers["p1"]}))
+
+
+def test_the_deployment_pages_question_and_domain_fit_each_other() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "deployment.md").read_text()
+    asked, declared = (json.loads(block.split("```")[0]) for block in page.split("```json")[1:3])
+    joint = JointOutliers.from_json(asked)
+    joint.check(Domain.from_json(declared))
+    assert joint.partition == "horizontal"
 
 
 def test_an_answer_speaks_and_counts_its_bytes() -> None:

@@ -69,7 +69,7 @@ class HashFamily:
         """Hash the codes of every record: (n_tables, words, n).
 
         Two records of one table agree in all words when their codes do; otherwise with
-        probability at most 2 ** (-15 * words), and about 2 ** (-32 * words) in practice
+        probability at most 2 ** (-14 * words), and about 2 ** (-32 * words) in practice
         (docs/proofs/joint_outliers.md, "Words").
         """
         tables, words = self.constants.shape

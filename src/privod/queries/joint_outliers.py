@@ -202,7 +202,8 @@ class JointOutliers:
 
     def secrecy(self) -> Secrecy:
         """Who learns what."""
-        return secrecy_of(self.partition, self.protocol, noisy=self.epsilon is not None)
+        colluders = None if self.epsilon is None else self.colluders
+        return secrecy_of(self.partition, self.protocol, colluders)
 
     def to_json(self) -> dict[str, Any]:
         """Name and parameters."""

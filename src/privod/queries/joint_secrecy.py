@@ -56,12 +56,13 @@ _VERTICAL_PAPER = (
 )
 
 
-def secrecy_of(partition: str, protocol: str, *, noisy: bool) -> Secrecy:
-    """Return the promise of a protocol in words."""
+def secrecy_of(partition: str, protocol: str, noise_colluders: int | None) -> Secrecy:
+    """Return the promise of a protocol in words; None colluders of the noise: there is no noise."""
     if protocol == "paper":
         learns = _HORIZONTAL_PAPER if partition == "horizontal" else _VERTICAL_PAPER
         return Secrecy(f"{partition}, as published", learns, 0)
     if partition == "vertical":
         return Secrecy("vertical, sealed", _VERTICAL_SEALED, 0)
-    learns = _HORIZONTAL_NOISY if noisy else _HORIZONTAL_SEALED
-    return Secrecy("horizontal, sealed", learns, 0)
+    if noise_colluders is None:
+        return Secrecy("horizontal, sealed", _HORIZONTAL_SEALED, 0)
+    return Secrecy("horizontal, sealed, with noise", _HORIZONTAL_NOISY, noise_colluders)
