@@ -301,7 +301,7 @@ class ClaimsToProtectEverybody(AnomalyLabels):
 
 @pytest.mark.parametrize("bug", [ChargesOneForTheBatch, ForgetsTheEdits, ClaimsToProtectEverybody])
 def test_the_audit_catches_planted_bugs(bug: type[AnomalyLabels]) -> None:
-    assert not all(play(game, 4000, seeded(5)).holds for game in games(bug))
+    assert not all(play(game, 2500, seeded(5)).holds for game in games(bug))
 
 
 class LooksAheadTooLittle(LookaheadCount):
@@ -314,5 +314,5 @@ class LooksAheadTooLittle(LookaheadCount):
 
 def test_the_audit_catches_a_lookahead_of_k_steps_only() -> None:
     assert not all(
-        play(game, 4000, seeded(5)).holds for game in lookahead_games(LooksAheadTooLittle)
+        play(game, 2500, seeded(5)).holds for game in lookahead_games(LooksAheadTooLittle)
     )

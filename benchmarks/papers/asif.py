@@ -69,11 +69,13 @@ def frame(name: str) -> Floats:
     return np.where(np.isnan(points), np.where(np.isnan(middle), 0, middle), points)
 
 
-def fitting_radius(points: Floats, max_crowd: int, share: float) -> float:
+def fitting_radius(
+    points: Floats, max_crowd: int, share: float, low: float = 0.0, high: float = math.inf
+) -> float:
     """The radius at which this share of the records is anomalous, by bisection."""
     index = CrowdIndex(points)
-    low, high = 0.0, float(np.ptp(points, axis=0).max())
-    for _ in range(20):
+    high = min(high, float(np.ptp(points, axis=0).max()))
+    for _ in range(10):
         middle = (low + high) / 2
         if (index.crowds(middle, cap=max_crowd + 1) <= max_crowd).mean() > share:
             low = middle
@@ -97,9 +99,16 @@ def sets(quick: bool) -> list[Set]:
         Set("APS Trucks", aps, beta, fitting_radius(aps, beta, 677 / 60_000), 677, 60_000, True)
     )
     credit = np.ascontiguousarray(frame("credit_fraud")[:, :6])
-    found.append(Set("Credit Fraud", credit, 1022, 6.7, 103, 284_807))
-    found.append(Set("Mammography", frame("mammography"), 55, 1.7, 75, 11_183))
-    found.append(Set("Thyroid", frame("thyroid"), 18, 0.1, 61, 3_772))
+    named = {
+        "Credit Fraud": (credit, 1022, 6.7, 103),
+        "Mammography": (frame("mammography"), 55, 1.7, 75),
+        "Thyroid": (frame("thyroid"), 18, 0.1, 61),
+    }
+    for name, (points, beta, radius, anomalies) in named.items():
+        n = len(points)
+        found.append(Set(name, points, beta, radius, anomalies, n))
+        fitting = fitting_radius(points, beta, anomalies / n, low=radius, high=8 * radius)
+        found.append(Set(f"{name}, r fitted", points, beta, fitting, anomalies, n, True))
     return found
 
 

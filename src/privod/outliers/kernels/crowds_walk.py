@@ -255,7 +255,8 @@ def walk_others(
                     counts[pool[c]] += size
                 continue
             bottom = end[node] - first[node] == 1
-            if level % SIFT_EVERY == SIFT_EVERY - 1 or (bottom and d <= SIFT_LEAVES_BELOW):
+            close = level % SIFT_EVERY == SIFT_EVERY - 1 or (bottom and d <= SIFT_LEAVES_BELOW)
+            if close and m > 1:  # a lone query's box is the query
                 kept, _ = sift(
                     columns,
                     m,
