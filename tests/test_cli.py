@@ -145,6 +145,15 @@ def test_the_questions_explain_themselves(place: Path) -> None:
     assert "histogram-1" in run("questions")
 
 
+def test_a_question_says_what_it_promises_and_which_book_it_needs(place: Path) -> None:
+    setting = ("histogram", "columns=age", "epsilon=0.3", "adjacency=replace")
+    assert as_json("promise", *setting)["adjacency"] == {"name": "replace"}
+    shown = run("promise", *setting)
+    assert "exp(0.3)" in shown
+    assert "The number of records becomes public" in shown
+    assert "--adjacency" in shown
+
+
 def test_the_audit_reports_claimed_and_caught(place: Path) -> None:
     verdicts = as_json("audit", "histogram", "--runs", "300")
     assert all(verdict["holds"] for verdict in verdicts)

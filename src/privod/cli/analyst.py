@@ -12,7 +12,7 @@ from privod.cli.app import DEFAULT_LOCATION, AsJson, At, app, curator_at
 from privod.cli.output import emit, progress_bars, table, words
 from privod.errors import InvalidParameter
 
-__all__ = ["ask", "price", "questions"]
+__all__ = ["ask", "price", "promise", "questions"]
 
 Dataset = Annotated[str, typer.Argument(help="The data set.")]
 Question = Annotated[str, typer.Argument(help="The question's name: see 'privod questions'.")]
@@ -71,6 +71,20 @@ def _query(name: str, settings: list[str] | None) -> Any:
             raise InvalidParameter("a parameter", "must be one of the question's", setting, way_out)
         given[key] = known[key].read(text)
     return kind.from_parameters(given)
+
+
+@app.command()
+def promise(question: Question, settings: Settings = None, as_json: AsJson = False) -> None:
+    """Say what a question promises and to whom, and which book its owner must open for it."""
+    guarantee = _query(question, settings).guarantee()
+    adjacency = json.dumps(guarantee.adjacency.to_json())
+    emit(
+        guarantee.to_json(),
+        as_json,
+        words(guarantee.sentence()),
+        words(guarantee.adjacency.gives_up),
+        words(f"A book for it: privod open DATA --epsilon LIMIT --adjacency '{adjacency}'"),
+    )
 
 
 @app.command()
