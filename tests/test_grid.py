@@ -177,6 +177,23 @@ def test_centers_and_offsets_are_in_the_columns_own_units() -> None:
     assert grid.sums(tables, grid.centers_of(cells)).tolist() == [[5.0, 11.0], [25.0, 31.0]]
 
 
+@settings(max_examples=60, deadline=None)
+@given(situations())
+def test_places_and_sums_equal_the_slow_twins(
+    situation: tuple[Grid, Floats, Floats, NDArray[np.int64], int, Fraction | None],
+) -> None:
+    grid, points, *_ = situation
+    ones = np.ones(grid.n_axes)
+    b = grid.cells_per_axis
+    where = grid.placement(points)
+    expected = [slow.placement(point, 0 * ones, ones, b) for point in points]
+    np.testing.assert_allclose(where.off_center * b, [inside for inside, _ in expected], atol=1e-12)
+    np.testing.assert_allclose(where.overshoot, [outside for _, outside in expected], atol=1e-12)
+    tables = np.random.default_rng(len(points)).integers(0, 99, (3, grid.n_axes, b)) * 1.0
+    cells = [slow.cell_of(point, 0 * ones, ones, b) for point in points]
+    assert grid.sums(tables, points).tolist() == slow.sums(tables, cells)
+
+
 def test_baselines_are_the_distances_to_the_nearest_records() -> None:
     rng = np.random.default_rng(5)
     reference, asked = rng.random((30, 3)), rng.random((6, 3))
