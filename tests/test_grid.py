@@ -189,7 +189,8 @@ def test_places_and_sums_equal_the_slow_twins(
     expected = [slow.placement(point, 0 * ones, ones, b) for point in points]
     np.testing.assert_allclose(where.off_center * b, [inside for inside, _ in expected], atol=1e-12)
     np.testing.assert_allclose(where.overshoot, [outside for _, outside in expected], atol=1e-12)
-    tables = np.random.default_rng(len(points)).integers(0, 99, (3, grid.n_axes, b)) * 1.0
+    entries = np.random.default_rng(len(points)).integers(0, 99, (3, grid.n_axes, b))
+    tables = entries.astype(np.float64)
     cells = [slow.cell_of(point, 0 * ones, ones, b) for point in points]
     assert grid.sums(tables, points).tolist() == slow.sums(tables, cells)
 
