@@ -7,8 +7,8 @@ at or above `sure` a pair is within the radius, below `maybe` it is not, and bet
 the two the caller decides the pair in float64.
 
 The vector code is spelled out because compilers do not find this shape by themselves: on a
-Neoverse-N1 a pair takes 0.68 ns in 6 dimensions, where plain loops over float64 differences take 2.3
-unrolled by hand and 7.9 for any dimension. Fused multiply-adds are requested explicitly, so the
+Neoverse-N1 a pair takes 0.68 ns in 6 dimensions, where plain loops over float64 differences take
+2.3 unrolled by hand and 7.9 for any dimension. Fused multiply-adds are requested explicitly, so the
 result does not depend on a compiler's taste (and `fastmath` stays off).
 """
 
