@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privod.data import Domain, Numeric, Table
+from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, Randomness
 from privod.privacy import AddRemove, Adjacency, Guarantee, Number, Replace, positive
 from privod.queries.query import Query, Release, column_names, dp_adjacency, whole_number
@@ -26,6 +27,7 @@ __all__ = ["PrivateBounds"]
 
 Floats = NDArray[np.float64]
 
+MOST_ZOOMS = 50  # past these a float has no more bits to find
 BINS_CHANGED = {AddRemove(): 1, Replace(): 2}  # per column and look
 OCTAVES = 96  # magnitudes looked at, from the largest declared one down
 ABREAST = (
@@ -72,6 +74,9 @@ class PrivateBounds(Query[tuple[Numeric, ...]]):
         object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
         object.__setattr__(self, "adjacency", dp_adjacency(self.adjacency))
         whole_number(self.zooms, "zooms", at_least=1)
+        if self.zooms > MOST_ZOOMS:
+            rule = f"must be at most {MOST_ZOOMS}"
+            raise InvalidParameter("zooms", rule, self.zooms, "One or two are enough.")
         self.guarantee()
 
     @property

@@ -31,6 +31,7 @@ __all__ = ["GridKnn"]
 
 MOST_HELD_CELLS = 10_000_000  # 80 megabytes of counts
 MOST_FALSE_CELLS = 1_000_000
+MOST_DROPPED = 10**15  # no count comes near it, and the noise is drawn in 64 bits
 FALSE_CELLS_PER_RECORD = 0.01  # empty cells that may pass the automatic threshold
 
 
@@ -81,6 +82,9 @@ class GridKnn(Query[NoisyGrid]):
             whole_number(self.cells_per_axis, "cells_per_axis", at_least=2)
         if self.drop_below is not None:
             whole_number(self.drop_below, "drop_below", at_least=1)
+            if self.drop_below > MOST_DROPPED:
+                rule = f"must be at most {MOST_DROPPED}"
+                raise InvalidParameter("drop_below", rule, self.drop_below, "Try 10.")
         self.guarantee()  # an epsilon too small or too large for the noise is refused here
 
     @property
