@@ -35,19 +35,23 @@ BREAST_CANCER = Domain(
     (
         Numeric("radius", 0, 40),
         Numeric("texture", 0, 50),
-        Numeric("smoothness", 0, 0.25),
-        Numeric("compactness", 0, 0.5),
-        Numeric("concavity", 0, 0.5),
-        Numeric("symmetry", 0, 0.5),
+        Numeric("smoothness", 0, 25),
+        Numeric("compactness", 0, 50),
+        Numeric("concavity", 0, 50),
+        Numeric("symmetry", 0, 50),
         Categorical("diagnosis", ("malignant", "benign")),
         Categorical("size", ("small", "medium", "large")),
         Categorical("surface", ("smooth", "uneven", "rough")),
     )
 )
-"""Cell nuclei of breast masses; size and surface are radius and smoothness cut at fixed points."""
+"""Cell nuclei of breast masses; size and surface are radius and smoothness cut at fixed points.
 
+Ratios are in hundredths, so that a step of one is of a similar weight in every column.
+"""
+
+IN_HUNDREDTHS = ("smoothness", "compactness", "concavity", "symmetry")
 SIZE_CUTS = (12.0, 17.0)
-SURFACE_CUTS = (0.09, 0.11)
+SURFACE_CUTS = (9.0, 11.0)
 
 
 def breast_cancer() -> Table:
@@ -60,9 +64,10 @@ def breast_cancer() -> Table:
             " Install privod[sklearn]."
         ) from None
     bunch = load_breast_cancer()
+    places = {name.removeprefix("mean "): at for at, name in enumerate(bunch.feature_names)}
     columns = {
-        column.name: bunch.data[:, list(bunch.feature_names).index(f"mean {column.name}")]
-        for column in BREAST_CANCER.numeric()
+        name: bunch.data[:, places[name]] * (100 if name in IN_HUNDREDTHS else 1)
+        for name in BREAST_CANCER.numeric_names
     }
     return Table(
         BREAST_CANCER,
