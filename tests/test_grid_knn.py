@@ -177,6 +177,8 @@ def test_the_number_of_cells_follows_from_public_guesses() -> None:
     assert query.grid(six).cells_per_axis == 10  # (100000 / 10) ** (2 / 8)
     few = GridKnn(columns=six.names, epsilon="0.01", expected_records=10)
     assert few.grid(six).cells_per_axis == 2
+    most = GridKnn(columns=six.names, epsilon=1, expected_records=10**400, drop_below=7)
+    assert most.grid(six).cells_per_axis > 1000
 
 
 @settings(max_examples=40, deadline=None)

@@ -98,6 +98,10 @@ def test_merging_adds_up_and_marks() -> None:
         first.merge(histograms(10, bins=5))
 
 
+def test_a_wild_guess_of_the_number_of_records_does_no_harm() -> None:
+    assert histograms(10, bins=None, expected_records=10**400).counts.shape == (4, 100)
+
+
 def test_damaged_histograms_are_refused() -> None:
     data = {**histograms(10).to_json(), "counts": [[1, 2]]}
     with pytest.raises(InvalidData, match="damaged"):

@@ -31,7 +31,7 @@ __all__ = ["GridKnn"]
 
 MOST_HELD_CELLS = 10_000_000  # 80 megabytes of counts
 MOST_FALSE_CELLS = 1_000_000
-MOST_DROPPED = 10**15  # no count comes near it, and the noise is drawn in 64 bits
+MOST_EXPECTED = 10**15  # records; a larger guess chooses nothing else
 FALSE_CELLS_PER_RECORD = 0.01  # empty cells that may pass the automatic threshold
 
 
@@ -82,9 +82,6 @@ class GridKnn(Query[NoisyGrid]):
             whole_number(self.cells_per_axis, "cells_per_axis", at_least=2)
         if self.drop_below is not None:
             whole_number(self.drop_below, "drop_below", at_least=1)
-            if self.drop_below > MOST_DROPPED:
-                rule = f"must be at most {MOST_DROPPED}"
-                raise InvalidParameter("drop_below", rule, self.drop_below, "Try 10.")
         self.guarantee()  # an epsilon too small or too large for the noise is refused here
 
     @property
@@ -163,7 +160,8 @@ class GridKnn(Query[NoisyGrid]):
     def _automatic_cells(self) -> int:
         """The uniform-grid rule, for any dimension [Su 2016, Section 4]."""
         power: float = 2 / (len(self.columns) + 2)
-        per_axis: float = (self.expected_records * float(Fraction(self.epsilon)) / 10) ** power
+        records = min(self.expected_records, MOST_EXPECTED)
+        per_axis: float = (records * float(Fraction(self.epsilon)) / 10) ** power
         return min(MOST_CELLS_PER_AXIS, max(2, round(per_axis)))
 
     def _threshold(self, grid: Grid) -> int | None:
@@ -173,7 +171,7 @@ class GridKnn(Query[NoisyGrid]):
 
     def automatic_threshold(self, grid: Grid) -> int:
         """The threshold that about one empty cell per hundred expected records passes."""
-        allowed = max(1.0, self.expected_records * FALSE_CELLS_PER_RECORD)
+        allowed = max(1.0, min(self.expected_records, MOST_EXPECTED) * FALSE_CELLS_PER_RECORD)
         excess = math.log(grid.n_cells) - math.log(allowed) + self._log_reaching(0)
         return max(1, math.ceil(excess * float(self.noise.scale)))
 

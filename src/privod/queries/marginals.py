@@ -32,6 +32,7 @@ Ints = NDArray[np.int64]
 BINS_CHANGED = {AddRemove(): 1, Replace(): 2}  # in every column's histogram
 MOST_AUTOMATIC_BINS = 100
 MOST_BINS = 10_000_000
+MOST_EXPECTED = 10**15  # records; a larger guess chooses nothing else
 RESOLUTION = 1024  # steps in which the sum of column scores is followed for a threshold
 
 
@@ -271,9 +272,8 @@ class MarginalHistograms(Query[NoisyMarginals]):
     def _automatic_bins(self) -> int:
         """The uniform-grid rule in one dimension, at the loss of one column [Su 2016]."""
         share = float(Fraction(self.epsilon)) / len(self.columns)
-        return int(
-            min(MOST_AUTOMATIC_BINS, max(2, (self.expected_records * share / 10) ** (2 / 3)))
-        )
+        records = min(self.expected_records, MOST_EXPECTED)
+        return int(min(MOST_AUTOMATIC_BINS, max(2, (records * share / 10) ** (2 / 3))))
 
 
 def _sum_quantile(scores: Floats, shares: Floats, share: float) -> float:
