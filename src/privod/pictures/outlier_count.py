@@ -32,9 +32,7 @@ def draw(release: Release[int]) -> Figure:
             height=0.5,
         )
     axes.set_xscale("symlog", linthresh=1)
-    axes.set_xlabel(
-        "records; bars of noise show its standard deviation, at least (it depends on the data)"
-    )
+    axes.set_xlabel("records (noise: its standard deviation, at least)")
     axes.invert_yaxis()
     axes.grid(False, axis="y")
     return figure
