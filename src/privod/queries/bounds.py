@@ -30,9 +30,7 @@ Floats = NDArray[np.float64]
 MOST_ZOOMS = 50  # past these a float has no more bits to find
 BINS_CHANGED = {AddRemove(): 1, Replace(): 2}  # per column and look
 OCTAVES = 96  # magnitudes looked at, from the largest declared one down
-ABREAST = (
-    3  # octaves taken together: seven eighths of a uniform column, nine tenths of a normal one
-)
+ABREAST = 3  # octaves taken together: seven eighths of a uniform column
 WIDEN = 2  # the fullest octaves of a normal column end at one to three deviations: reach past them
 BINS = 16  # few, so that each holds enough records to rise above the noise
 PENALTY = 1.5  # noise scales a bin must hold on average to be worth its place
