@@ -29,6 +29,9 @@ __all__ = [
 Value = TypeVar("Value")
 
 
+LARGEST_WHOLE = 10**15  # no count comes near it, and sums of a few still fit in 64 bits
+
+
 class Query(ABC, Generic[Value]):
     """A question; every subclass is a frozen dataclass of public parameters.
 
@@ -141,6 +144,9 @@ def whole_number(value: Any, name: str, at_least: int) -> int:
     if value < at_least:
         way_out = f"Try {max(at_least, 10)}."
         raise InvalidParameter(name, f"must be at least {at_least}", value, way_out)
+    if value > LARGEST_WHOLE:
+        way_out = f"Try {max(at_least, 10)}."
+        raise InvalidParameter(name, f"must be at most {LARGEST_WHOLE}", value, way_out)
     return value
 
 
