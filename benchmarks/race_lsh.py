@@ -118,9 +118,16 @@ def race_parties(n: int, d: int, repeats: int) -> None:
         partition="horizontal", radius=radius, far_fraction=FAR_FRACTION, columns=columns
     )
     joint, run = best(lambda: rehearse(asked, tables), repeats)
+    worked = [time.process_time()]
+    alone.find(points)
+    worked.append(time.process_time())
+    rehearse(asked, tables)
+    worked.append(time.process_time())
+    ratio = (worked[2] - worked[1]) / (worked[1] - worked[0])
     figure("three_parties_central_s", central)
     figure("three_parties_joint_s", joint)
     figure("three_parties_over_central", joint / central)
+    figure("three_parties_processor_over_central", ratio)
     figure("three_parties_sent_bytes_each", float(run.answers["p0"].traffic.sent))
     figure("three_parties_n2_d_bytes", 8.0 * n * n * d)
 
