@@ -220,22 +220,38 @@ def leaf_in_tiles(
             counts[chosen[c + lane]] += inside
             total += inside
         if total != far[0] + far[1] + far[2] + far[3]:
-            for lane in range(members):
-                counts[chosen[c + lane]] += resolve(
-                    queries,
-                    moved,
-                    sure,
-                    maybe,
-                    chosen[c + lane],
-                    ordered,
-                    laid,
-                    norms,
-                    start,
-                    stop,
-                    square,
-                    credit,
-                    both_ways,
+            for tile in range(first, last):
+                near[:] = 0
+                far[:] = 0
+                count_tile(
+                    laid.ctypes.data + tile * d * POINTS * 4,
+                    norms.ctypes.data + tile * POINTS * 4,
+                    group.ctypes.data,
+                    group_sure.ctypes.data,
+                    group_maybe.ctypes.data,
+                    d,
+                    near.ctypes.data,
+                    far.ctypes.data,
+                    0,
                 )
+                if near.sum() == far.sum():
+                    continue  # the open pair is in another tile
+                for lane in range(members):
+                    counts[chosen[c + lane]] += resolve(
+                        queries,
+                        moved,
+                        sure,
+                        maybe,
+                        chosen[c + lane],
+                        ordered,
+                        laid,
+                        norms,
+                        tile * POINTS,
+                        min((tile + 1) * POINTS, stop),
+                        square,
+                        credit,
+                        both_ways,
+                    )
     if both_ways:
         for i in range(start, stop):
             credit[i] += earned[i - start]
