@@ -15,18 +15,22 @@ if TYPE_CHECKING:
     from privod.data.sources import read
     from privod.errors import PrivodError
     from privod.privacy import AddRemove, Guarantee, InCrowd, Loss, Replace, SameContexts, Secrecy
+    from privod.queries.anomaly import AnomalyLabels, LookaheadCount
     from privod.queries.bounds import PrivateBounds
     from privod.queries.catalog import QUERIES
     from privod.queries.grid_knn import GridKnn
     from privod.queries.histogram import Histogram
     from privod.queries.marginals import MarginalHistograms
     from privod.queries.noisy_grid import NoisyGrid
+    from privod.queries.outlier_count import OutlierCount
     from privod.queries.query import Query, Release
+    from privod.queries.subspaces import OutlierSubspaces
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "AddRemove": "privod.privacy",
+    "AnomalyLabels": "privod.queries.anomaly",
     "Categorical": "privod.data",
     "Curator": "privod.curator",
     "Domain": "privod.data",
@@ -34,10 +38,13 @@ _HOMES = {
     "Guarantee": "privod.privacy",
     "Histogram": "privod.queries.histogram",
     "InCrowd": "privod.privacy",
+    "LookaheadCount": "privod.queries.anomaly",
     "Loss": "privod.privacy",
     "MarginalHistograms": "privod.queries.marginals",
     "NoisyGrid": "privod.queries.noisy_grid",
     "Numeric": "privod.data",
+    "OutlierCount": "privod.queries.outlier_count",
+    "OutlierSubspaces": "privod.queries.subspaces",
     "PrivateBounds": "privod.queries.bounds",
     "PrivodError": "privod.errors",
     "QUERIES": "privod.queries.catalog",
@@ -54,6 +61,7 @@ _HOMES = {
 __all__ = [
     "QUERIES",
     "AddRemove",
+    "AnomalyLabels",
     "Categorical",
     "Curator",
     "Domain",
@@ -61,10 +69,13 @@ __all__ = [
     "Guarantee",
     "Histogram",
     "InCrowd",
+    "LookaheadCount",
     "Loss",
     "MarginalHistograms",
     "NoisyGrid",
     "Numeric",
+    "OutlierCount",
+    "OutlierSubspaces",
     "PrivateBounds",
     "PrivodError",
     "Query",
