@@ -29,7 +29,7 @@ from privod.outliers.anomalies import (
 from privod.outliers.cover import cover_of_public_points
 from privod.privacy import AddRemove, Adjacency, Guarantee, InCrowd, Loss, Number, exact, positive
 from privod.queries.outlier_count import checked_radius, numeric_columns, typical_radius
-from privod.queries.query import Query, Release, column_names, whole_number
+from privod.queries.query import LARGEST_COUNT, Query, Release, column_names, whole_number
 
 __all__ = ["AnomalyLabels", "LookaheadCount", "answer_by_edits"]
 
@@ -90,7 +90,7 @@ class AnomalyLabels(Query[tuple[bool, ...]]):
         object.__setattr__(self, "records", checked_records(self.records, len(self.columns)))
         object.__setattr__(self, "radius", checked_radius(self.radius))
         object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
-        whole_number(self.max_crowd, "max_crowd", at_least=1)
+        whole_number(self.max_crowd, "max_crowd", at_least=1, at_most=LARGEST_COUNT)
         if self.edit_margin is not None:
             whole_number(self.edit_margin, "edit_margin", at_least=1)
 
@@ -222,7 +222,7 @@ class LookaheadCount(Query[int]):
         object.__setattr__(self, "record", record)
         object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
         object.__setattr__(self, "radius", checked_radius(self.radius))
-        whole_number(self.max_crowd, "max_crowd", at_least=1)
+        whole_number(self.max_crowd, "max_crowd", at_least=1, at_most=LARGEST_COUNT)
         whole_number(self.edit_margin, "edit_margin", at_least=1)
         if self.radius > 0:
             rule = "must be 0: a lookahead at a larger radius is not private (Asif, Theorem 1)"

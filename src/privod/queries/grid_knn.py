@@ -25,7 +25,14 @@ from privod.outliers.grid import MOST_CELLS_PER_AXIS, Grid, OccupiedCells
 from privod.privacy import AddRemove, Adjacency, Guarantee, Number, positive
 from privod.queries.lazy_grid import LazyGrid
 from privod.queries.noisy_grid import CELLS_CHANGED, NoisyGrid
-from privod.queries.query import Query, Release, column_names, dp_adjacency, whole_number
+from privod.queries.query import (
+    LARGEST_COUNT,
+    Query,
+    Release,
+    column_names,
+    dp_adjacency,
+    whole_number,
+)
 
 __all__ = ["GridKnn"]
 
@@ -81,7 +88,7 @@ class GridKnn(Query[NoisyGrid]):
         if self.cells_per_axis is not None:
             whole_number(self.cells_per_axis, "cells_per_axis", at_least=2)
         if self.drop_below is not None:
-            whole_number(self.drop_below, "drop_below", at_least=1)
+            whole_number(self.drop_below, "drop_below", at_least=1, at_most=LARGEST_COUNT)
         self.guarantee()  # an epsilon too small or too large for the noise is refused here
 
     @property

@@ -20,12 +20,25 @@ from numpy.typing import NDArray
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, Randomness
-from privod.mechanisms.smooth import SmoothGaussian, SmoothHeavy, SmoothLaplace, SmoothNoise
+from privod.mechanisms.smooth import (
+    SMALLEST_GROWTH,
+    SmoothGaussian,
+    SmoothHeavy,
+    SmoothLaplace,
+    SmoothNoise,
+)
 from privod.outliers.cover import Cover
 from privod.outliers.distance import CrowdIndex
 from privod.outliers.packing import packing_number
 from privod.privacy import AddRemove, Adjacency, Guarantee, Loss, Number, Replace, exact, positive
-from privod.queries.query import Query, Release, column_names, dp_adjacency, whole_number
+from privod.queries.query import (
+    LARGEST_COUNT,
+    Query,
+    Release,
+    column_names,
+    dp_adjacency,
+    whole_number,
+)
 
 __all__ = ["NOISES", "OutlierCount", "count_sensitivity", "count_with_bound", "numeric_columns"]
 
@@ -33,6 +46,7 @@ NOISES: tuple[str, ...] = ("auto", "global", "laplace", "heavy", "gaussian")
 LARGEST_NOISE = 2**40  # the largest scale that discrete Laplace noise is drawn at
 PAYS_OFF = 2  # auto takes a smooth noise if even twice its least deviation is below the global one
 MOST_COLUMNS = 200
+LARGEST_RADIUS = 1e150  # its square still is a float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +97,7 @@ class OutlierCount(Query[int]):
         object.__setattr__(self, "delta", exact(self.delta, "delta"))
         object.__setattr__(self, "columns", column_names(self.columns) if self.columns else ())
         object.__setattr__(self, "adjacency", dp_adjacency(self.adjacency))
-        whole_number(self.max_crowd, "max_crowd", at_least=1)
+        whole_number(self.max_crowd, "max_crowd", at_least=1, at_most=LARGEST_COUNT)
         if self.noise not in NOISES:
             rule = f"must be one of {', '.join(NOISES)}"
             raise InvalidParameter("noise", rule, self.noise, "Try 'auto'.")
@@ -92,6 +106,8 @@ class OutlierCount(Query[int]):
         if self.noise in ("laplace", "gaussian") and not self.delta:
             rule = f"must be greater than 0 for {self.noise} noise"
             raise InvalidParameter("delta", rule, self.delta, "Try 1e-6, or noise 'heavy'.")
+        if self.noise in ("laplace", "heavy", "gaussian"):
+            self._smooth(self.noise).staircase  # noqa: B018 - refuses an epsilon that is too small
         self.guarantee()
 
     def guarantee(self) -> Guarantee:
@@ -104,7 +120,7 @@ class OutlierCount(Query[int]):
     def check(self, domain: Domain) -> None:
         columns = numeric_columns(domain, self.columns)
         too_wide = self._global_scale(len(columns)) > LARGEST_NOISE
-        if self.noise == "global" and too_wide:
+        if too_wide and (self.noise == "global" or not self._smooth_kinds()):
             rule = "would need noise beyond 2^40 in so many columns"
             raise InvalidParameter("noise", rule, self.noise, "Try 'heavy', or fewer columns.")
 
@@ -136,6 +152,8 @@ class OutlierCount(Query[int]):
             return self.noise
         deviations = self.least_deviations(dimensions)
         smooth = {kind: value for kind, value in deviations.items() if kind != "global"}
+        if not smooth:
+            return "global"
         best = min(smooth, key=lambda kind: smooth[kind])
         worth = PAYS_OFF * smooth[best] < deviations.get("global", math.inf)
         return best if worth else "global"
@@ -147,7 +165,7 @@ class OutlierCount(Query[int]):
         scale = self._global_scale(dimensions)
         if scale <= LARGEST_NOISE:
             found["global"] = DiscreteLaplace(scale).deviation
-        for kind in ("heavy", "laplace", "gaussian") if self.delta else ("heavy",):
+        for kind in self._smooth_kinds():
             smooth = self._smooth(kind)
             stairs = smooth.staircase
             calm = stairs.smooth(
@@ -190,6 +208,11 @@ class OutlierCount(Query[int]):
     def _global_scale(self, dimensions: int) -> Fraction:
         sensitivity = count_sensitivity(self.max_crowd, dimensions, self.adjacency)
         return sensitivity / Fraction(self.epsilon)
+
+    def _smooth_kinds(self) -> tuple[str, ...]:
+        """The smooth noises that delta allows and epsilon is large enough for."""
+        kinds = ("heavy", "laplace", "gaussian") if self.delta else ("heavy",)
+        return tuple(k for k in kinds if self._smooth(k).growth >= 1 + SMALLEST_GROWTH)
 
     def _smooth(self, kind: str) -> SmoothNoise:
         if kind == "laplace":
@@ -293,4 +316,6 @@ def checked_radius(value: Any) -> float:
     number = float(exact(value, "radius"))
     if number < 0:
         raise InvalidParameter("radius", "must be at least 0", value, "Try 1.")
+    if number > LARGEST_RADIUS:
+        raise InvalidParameter("radius", "must be at most 1e150", value, "Try 1.")
     return number

@@ -18,6 +18,7 @@ from privod.mechanisms.randomness import Randomness
 from privod.privacy import AddRemove, Adjacency, Guarantee, Replace, adjacency_from_json
 
 __all__ = [
+    "LARGEST_COUNT",
     "Query",
     "Release",
     "canonical_json",
@@ -29,7 +30,7 @@ __all__ = [
 Value = TypeVar("Value")
 
 
-LARGEST_WHOLE = 10**15  # no count comes near it, and sums of a few still fit in 64 bits
+LARGEST_COUNT = 10**15  # no count comes near it, and sums of a few still fit in 64 bits
 
 
 class Query(ABC, Generic[Value]):
@@ -137,16 +138,16 @@ def dp_adjacency(value: Any) -> Adjacency:
     return value  # type: ignore[no-any-return]
 
 
-def whole_number(value: Any, name: str, at_least: int) -> int:
-    """Read a whole number that has a lower limit."""
+def whole_number(value: Any, name: str, at_least: int, at_most: int | None = None) -> int:
+    """Read a whole number that has a lower limit, and perhaps an upper one."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidParameter(name, "must be a whole number", value, f"Try {max(at_least, 10)}.")
     if value < at_least:
         way_out = f"Try {max(at_least, 10)}."
         raise InvalidParameter(name, f"must be at least {at_least}", value, way_out)
-    if value > LARGEST_WHOLE:
+    if at_most is not None and value > at_most:
         way_out = f"Try {max(at_least, 10)}."
-        raise InvalidParameter(name, f"must be at most {LARGEST_WHOLE}", value, way_out)
+        raise InvalidParameter(name, f"must be at most {at_most}", value, way_out)
     return value
 
 

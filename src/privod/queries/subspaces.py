@@ -30,7 +30,14 @@ from privod.queries.outlier_count import (
     numeric_columns,
     typical_radius,
 )
-from privod.queries.query import Query, Release, column_names, dp_adjacency, whole_number
+from privod.queries.query import (
+    LARGEST_COUNT,
+    Query,
+    Release,
+    column_names,
+    dp_adjacency,
+    whole_number,
+)
 
 __all__ = ["FoundSubspaces", "OutlierSubspaces"]
 
@@ -107,7 +114,7 @@ class OutlierSubspaces(Query[FoundSubspaces]):
         sets = tuple(tuple(sorted(column_names(some))) for some in self.candidates)
         object.__setattr__(self, "candidates", sets)
         object.__setattr__(self, "adjacency", dp_adjacency(self.adjacency))
-        whole_number(self.max_crowd, "max_crowd", at_least=1)
+        whole_number(self.max_crowd, "max_crowd", at_least=1, at_most=LARGEST_COUNT)
         whole_number(self.n_subspaces, "n_subspaces", at_least=1)
         whole_number(self.size, "size", at_least=1)
         if len(set(sets)) != len(sets):
