@@ -358,3 +358,7 @@ def test_noise_that_reaches_a_threshold_has_the_conditional_law(threshold: int) 
         assert stats.binomtest(int((drawn == value).sum()), n, chance).pvalue > 1e-6
     with pytest.raises(InvalidParameter, match="threshold must lie within"):
         noise.draw_reaching(2**63, 1, secure())
+
+
+def test_a_scale_so_small_that_noise_is_all_but_impossible_costs_no_precision() -> None:
+    assert not DiscreteLaplace(Fraction(1, 10**9)).draw(1000, seeded(2)).any()

@@ -76,7 +76,8 @@ def _certified_floors(thresholds: Thresholds) -> NDArray[np.uint64]:
         found = thresholds(precision)
         floors = [bound.low >> bound.precision - WORD_BITS for bound in found]
         if all(
-            bound.high <= floor + 1 << bound.precision - WORD_BITS
+            # A threshold is a probability: what encloses it beyond 1 encloses it up to 1.
+            min(bound.high, 1 << bound.precision) <= floor + 1 << bound.precision - WORD_BITS
             for bound, floor in zip(found, floors, strict=True)
         ):
             return np.array(floors, dtype=np.uint64)
