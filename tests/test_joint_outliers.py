@@ -21,7 +21,7 @@ from privod.privacy import Replace
 from privod.queries import joint_horizontal, joint_paper, joint_run, joint_vertical
 from privod.queries.joint_outliers import DEPTH, JointOutliers, suppression_floor
 from privod.queries.joint_run import aggregate, rehearse, take_part
-from privod.queries.joint_table import publishable, slot_bits
+from privod.queries.joint_table import slot_bits
 from tests.reference import hashing as reference
 
 COLUMNS = ("u", "v", "w", "x", "y")
@@ -330,18 +330,6 @@ def test_other_ranges_are_other_parameters() -> None:
 def test_crowds_below_the_smallest_published_count_are_refused() -> None:
     with pytest.raises(InvalidParameter, match="crowds of at least 10"):
         rehearse(question("horizontal", far_fraction=0.99), rows_apart(all_points()))
-
-
-def test_published_counts_are_neither_small_nor_large() -> None:
-    counts = np.arange(300)
-    shown = publishable(counts, 100)
-    assert set(np.unique(shown)) == {0, *range(10, 201)}
-
-
-def test_the_table_grows_until_collisions_do_not_matter() -> None:
-    sizes = [slot_bits(n, int(0.0012 * n), 50, 10) for n in (20_000, 300_000, 10**7)]
-    assert sizes == sorted(sizes)
-    assert 10 <= sizes[0] <= sizes[-1] <= 20
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,17 @@
+"""The keyed table of a joint run: what is published of it, and how large it is."""
+
+import numpy as np
+
+from privod.queries.joint_table import publishable, slot_bits
+
+
+def test_published_counts_are_neither_small_nor_large() -> None:
+    counts = np.arange(300)
+    shown = publishable(counts, 100)
+    assert set(np.unique(shown)) == {0, *range(10, 201)}
+
+
+def test_the_table_grows_until_collisions_do_not_matter() -> None:
+    sizes = [slot_bits(n, int(0.0012 * n), 50, 10) for n in (20_000, 300_000, 10**7)]
+    assert sizes == sorted(sizes)
+    assert 10 <= sizes[0] <= sizes[-1] <= 20
