@@ -327,11 +327,6 @@ def test_other_ranges_are_other_parameters() -> None:
         rehearse(question("horizontal"), {**tables, "p2": odd})
 
 
-def test_crowds_below_the_smallest_published_count_are_refused() -> None:
-    with pytest.raises(InvalidParameter, match="crowds of at least 10"):
-        rehearse(question("horizontal", far_fraction=0.99), rows_apart(all_points()))
-
-
 @pytest.mark.parametrize(
     ("changed", "parameter"),
     [

@@ -1,8 +1,10 @@
 """The keyed table of a joint run: what is published of it, and how large it is."""
 
 import numpy as np
+import pytest
 
-from privod.queries.joint_table import publishable, slot_bits
+from privod.errors import InvalidParameter
+from privod.queries.joint_table import check_crowd, publishable, slot_bits
 
 
 def test_published_counts_are_neither_small_nor_large() -> None:
@@ -15,3 +17,9 @@ def test_the_table_grows_until_collisions_do_not_matter() -> None:
     sizes = [slot_bits(n, int(0.0012 * n), 50, 10) for n in (20_000, 300_000, 10**7)]
     assert sizes == sorted(sizes)
     assert 10 <= sizes[0] <= sizes[-1] <= 20
+
+
+def test_crowds_below_the_smallest_published_count_are_refused() -> None:
+    check_crowd(10)
+    with pytest.raises(InvalidParameter, match="crowds of at least 10"):
+        check_crowd(9)
