@@ -209,6 +209,25 @@ def test_what_does_not_fit_the_domain_is_told_before_anything() -> None:
     OutlierCount(radius=1, max_crowd=3, epsilon=1).check(many)
 
 
+def test_a_tiny_epsilon_leaves_the_global_noise_or_is_refused_at_once() -> None:
+    tiny: dict[str, Any] = {"radius": 1, "max_crowd": 3, "epsilon": "1e-6", "delta": "1e-6"}
+    assert OutlierCount(**tiny).chosen_noise(2) == "global"
+    with pytest.raises(InvalidParameter, match="larger epsilon"):
+        OutlierCount(**tiny, noise="laplace")
+    wide = Domain(tuple(Numeric(f"x{j}", 0, 1) for j in range(30)))
+    with pytest.raises(InvalidParameter):
+        OutlierCount(**tiny).check(wide)
+
+
+def test_a_huge_radius_is_refused_and_a_large_one_holds_everybody() -> None:
+    with pytest.raises(InvalidParameter, match="at most 1e150"):
+        OutlierCount(radius=1e151, max_crowd=3, epsilon=1)
+    noises: tuple[Any, ...] = ("global", "heavy")
+    for noise in noises:
+        query = OutlierCount(radius=1e150, max_crowd=3, epsilon=SHARP, noise=noise)
+        assert query.answer(planted(), seeded(1)).value == 0
+
+
 class HalfTheNoise(OutlierCount):
     def _global_scale(self, dimensions: int) -> Any:
         return super()._global_scale(dimensions) / 2

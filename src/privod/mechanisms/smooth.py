@@ -27,6 +27,7 @@ __all__ = ["SmoothGaussian", "SmoothHeavy", "SmoothLaplace", "SmoothNoise", "Sta
 
 RUNGS_PER_EDIT = 8  # rounding a bound up to its rung then costs at most 1/8 of one edit's growth
 RUNG_BITS = 40  # binary places of a rung
+SMALLEST_GROWTH = Fraction(1, 10_000)  # below it the stairs would have millions of rungs
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,9 @@ class Staircase:
     per_edit: int = RUNGS_PER_EDIT
 
     def __post_init__(self) -> None:
-        if self.growth <= 1:
-            raise InvalidParameter("growth", "must be above 1", self.growth, "Try 1.1.")
+        if self.growth < 1 + SMALLEST_GROWTH:
+            way_out = "Ask for a larger epsilon, or for global noise."
+            raise InvalidParameter("growth", "must be at least 1.0001", float(self.growth), way_out)
 
     def value(self, rung: int) -> Fraction:
         """The bound that a rung stands for."""
@@ -102,13 +104,9 @@ def _rungs(_growth: Fraction, _per_edit: int) -> list[Fraction]:
 
 
 def _next_rung(rung: Fraction, growth: Fraction, per_edit: int) -> Fraction:
-    """(1 + x / m)^m <= e^x <= growth for x = 1 - 1 / growth; rounded down, but always up a bit."""
+    """(1 + x / m)^m <= e^x <= growth for x = 1 - 1 / growth; rounded down."""
     step = 1 + (1 - 1 / growth) / per_edit
-    grown = Fraction(math.floor(rung * step * 2**RUNG_BITS), 2**RUNG_BITS)
-    if grown <= rung:
-        way_out = "Ask for a larger epsilon."
-        raise InvalidParameter("growth", "must be further above 1", float(growth), way_out)
-    return grown
+    return Fraction(math.floor(rung * step * 2**RUNG_BITS), 2**RUNG_BITS)
 
 
 @dataclass(frozen=True)
