@@ -160,7 +160,11 @@ class OutlierSubspaces(Query[FoundSubspaces]):
         if self.n_subspaces > number:
             rule = f"must be at most the number of competing sets, {number}"
             raise InvalidParameter("n_subspaces", rule, self.n_subspaces, "Choose fewer.")
-        bounds = {self._sensitivity(some) for some in self._sets(domain)}
+        sets = list(self._sets(domain))
+        if self.count_share:
+            widest = max(sets, key=len)
+            self.counting(widest).check(domain)
+        bounds = {self._sensitivity(some) for some in sets}
         if math.lcm(*bounds) // min(bounds) > LARGEST_UTILITY:
             rule = "is too large for sets of so many different sizes"
             raise InvalidParameter("size", rule, self.size, "Let sets of one size compete.")
