@@ -142,6 +142,9 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - start, result
 
 
+FIGURES: dict[str, float] = {}
+
+
 def race(kind: str, n: int, d: int, threads: int, patience: float) -> None:
     """One line of ratios for each way of counting."""
     points = make(kind, n, d)
@@ -149,7 +152,7 @@ def race(kind: str, n: int, d: int, threads: int, patience: float) -> None:
     ours, crowds = timed(lambda: CrowdIndex(points).crowds(radius, threads=threads))
     capped, short = timed(lambda: CrowdIndex(points).crowds(radius, cap=CAP, threads=threads))
     if not np.array_equal(short, np.minimum(crowds, CAP)):
-        raise SystemExit("figure: FAILED, capped counts differ from counts")
+        raise SystemExit("capped counts differ from counts")
     print(
         f"{kind} {n} x {d}, {threads} thread(s): radius {radius:.4g}, median crowd"
         f" {np.median(crowds):.0f}, {np.mean(crowds < CAP):.1%} of crowds below {CAP}"
@@ -168,13 +171,10 @@ def race(kind: str, n: int, d: int, threads: int, patience: float) -> None:
         best_any = min(best_any, seconds)
         if peer.name != "loop of products":
             best_library = min(best_library, seconds)
-    print(
-        f"figure: {kind} {n} x {d} threads {threads}:"
-        f" {best_library / ours:.1f} times faster than the best library,"
-        f" {best_any / ours:.1f} than the best of all,"
-        f" {best_library / capped:.1f} with a cap of {CAP}",
-        flush=True,
-    )
+    case = f"{kind}_{n}x{d}_{threads}_threads"
+    FIGURES[f"crowds_{case}_vs_best_library"] = best_library / ours
+    FIGURES[f"crowds_{case}_vs_best_of_all"] = best_any / ours
+    FIGURES[f"crowds_{case}_capped_vs_best_library"] = best_library / capped
 
 
 def _time_peer(
@@ -215,6 +215,9 @@ def main() -> None:
             for kind in options.kinds:
                 for threads in options.threads:
                     race(kind, n, d, threads, options.patience)
+    print()
+    for name, value in FIGURES.items():
+        print(f"figure {name} {value:.4g}")
 
 
 if __name__ == "__main__":

@@ -166,7 +166,7 @@ def race(n: int, n_columns: int, repeats: int) -> None:
     for ours, among in (("privod grid", neighbors), ("privod marginals", peers)):
         fastest = min(among, key=lambda name: among[name])
         figure(f"{ours.split()[1]}_{label}_s", totals[ours])
-        figure(f"{ours.split()[1]}_{label}_fastest_peer_s", among[fastest], fastest)
+        figure(f"{ours.split()[1]}_{label}_fastest_peer_s", among[fastest])
 
 
 def speed_goals(quick: bool) -> None:
@@ -209,9 +209,9 @@ def _time(action: Callable[[], object]) -> float:
     return time.process_time() - start
 
 
-def figure(name: str, value: float, note: str = "") -> None:
+def figure(name: str, value: float) -> None:
     """Print one figure for whoever collects them."""
-    print(f"figure {name} {value:.4g}" + (f"  # {note}" if note else ""))
+    print(f"figure {name} {value:.4g}")
 
 
 def main() -> None:
