@@ -37,6 +37,7 @@ audit: $(VENV)/ready-test  ## try long and hard to catch each question breaking 
 	$(BIN)/privod audit --runs 400000
 
 papers: $(VENV)/ready-test  ## the papers' experiments as tables and pictures in out/papers
+	@test -n "$$PRIVOD_DATA" || { echo "Let PRIVOD_DATA name the folder of data sets."; exit 1; }
 	for script in benchmarks/papers/[a-z]*.py; do $(BIN)/python $$script || exit 1; done
 
 race: $(VENV)/ready-test  ## our times beside the peers', in one run each

@@ -164,7 +164,8 @@ def race(kind: str, n: int, d: int, threads: int, patience: float) -> None:
     # Whoever knew the small crowds beforehand would still have to count these in full.
     floor = built + alone
     print(
-        f"  a cap's floor {floor:9.3f} s: the index {built:.3f} s, {len(small)} small crowds in full"
+        f"  a cap's floor {floor:9.3f} s: the index {built:.3f} s,"
+        f" {len(small)} small crowds in full {alone:.3f} s"
     )
     best_library, best_any = np.inf, np.inf
     for peer in PEERS:
