@@ -15,8 +15,8 @@ from dataclasses import MISSING, Field, dataclass, fields
 from fractions import Fraction
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from privod.privacy import Adjacency
-from privod.queries.query import Query
+from privod.privacy import Adjacency, decimal_text
+from privod.queries.query import Query, plain_value
 
 __all__ = ["Kind", "Parameter", "parameters_of", "promise_of"]
 
@@ -118,7 +118,7 @@ def _parameter(field: Field[Any], hint: Any, doc: str) -> Parameter:
         default = field.default_factory()
     required = default is MISSING
     kind, choices, optional = _kind(field.name, hint)
-    plain = None if required else _plain(default)
+    plain = None if required else plain_value(default)
     return Parameter(field.name, kind, plain, required, doc, optional, choices)
 
 
@@ -152,14 +152,6 @@ def _plain_kind(name: str, hint: Any) -> Kind:
     return kinds.get(hint, "json")
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, Adjacency):
-        return value.to_json()
-    if isinstance(value, tuple):
-        return [_plain(entry) for entry in value]
-    return str(value) if isinstance(value, Fraction) else value
-
-
 def _scalar(text: str, kind: Kind) -> Any:
     if kind == "truth":
         return True if text.lower() in YES else False if text.lower() in NO else text
@@ -190,12 +182,10 @@ def _json(text: str) -> Any:
 
 
 def _decimal(value: Any) -> str:
-    """Decimals where they are exact: 1/2 is written 0.5, 1/3 stays."""
+    """Decimals where they are exact: 1/2 is written 0.5, 1/3 stays, as does what is no number."""
     text = str(value)
     try:
-        number = Fraction(text)
-        decimal = repr(float(number)).removesuffix(".0")
-        return decimal if Fraction(decimal) == number else text
+        return decimal_text(Fraction(text))
     except (ValueError, OverflowError, ZeroDivisionError):
         return text
 

@@ -24,6 +24,7 @@ __all__ = [
     "canonical_json",
     "column_names",
     "dp_adjacency",
+    "plain_value",
     "whole_number",
 ]
 
@@ -82,7 +83,7 @@ class Query(ABC, Generic[Value]):
     def parameters(self) -> dict[str, Any]:
         """The parameters as plain JSON values."""
         assert is_dataclass(self)  # noqa: S101 - what every subclass is, told to the type checker
-        return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
+        return {field.name: plain_value(getattr(self, field.name)) for field in fields(self)}
 
     def to_json(self) -> dict[str, Any]:
         """Name and parameters."""
@@ -107,13 +108,14 @@ class Query(ABC, Generic[Value]):
             raise InvalidParameter("parameters", "must be complete", missing, way_out) from None
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
+    """A parameter's value as plain JSON values."""
     if isinstance(value, Fraction):
         return str(value)
     if isinstance(value, Adjacency):
         return value.to_json()
     if isinstance(value, tuple):
-        return [_plain(item) for item in value]
+        return [plain_value(item) for item in value]
     return value
 
 
