@@ -140,7 +140,7 @@ def test_sealed_counts_show_nothing_where_isolated_records_are(
     without = count_slots(slots_of(drawn.mixed_codes(rows), key, bits), bits).astype(np.int64)
     limit = crowd_limit(0.9, 606)
     changed = np.count_nonzero(publishable(without, limit) != published)
-    assert changed <= 24  # of the 288 slots that six records in 24 tables stand in
+    assert changed <= 12  # of the 288 slots that six records in 24 tables stand in
 
 
 def vertical_tables(n: int) -> tuple[NDArray[np.float64], dict[str, Table]]:
@@ -227,12 +227,12 @@ def test_sealed_tags_give_nobody_a_value(views: Views, monkeypatch: pytest.Monke
         assert views[name]["tags"] == [b""]
     tags = sums[0].astype(np.float64).T / 2.0**64  # what the aggregator has
     sources = FastICA(4, random_state=0, max_iter=1000, tol=0.1).fit_transform(tags)
-    assert (best_correlations(sources, hidden) < 0.7).all()  # bins, not values, and in no order
+    assert (best_correlations(sources, hidden) < 0.5).all()  # bins, not values, and in no order
     known = np.arange(3000) < 400
     design = np.column_stack([tags, np.ones(3000)])
     fitted = np.linalg.lstsq(design[known], hidden[known], rcond=None)[0]
     missed = np.sqrt(((design[~known] @ fitted - hidden[~known]) ** 2).mean(axis=0))
-    assert (missed > 0.5 * hidden.std(axis=0)).all()  # near ones are alike; values stay unknown
+    assert (missed > 0.6 * hidden.std(axis=0)).all()  # near ones are alike; values stay unknown
 
 
 def test_all_but_two_colluding_with_the_aggregator_still_see_noise() -> None:
