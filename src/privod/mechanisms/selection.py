@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Rational
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,11 @@ class _Choice(ABC):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", Geometric(self.scale).scale)
+
+    @classmethod
+    def for_loss(cls, epsilon: Number, sensitivity: Number, *, monotone: bool = False) -> Self:
+        """The choice that loses exactly `epsilon`."""
+        return cls(_scale_for(epsilon, sensitivity, monotone), monotone)
 
     def loss(self, sensitivity: Number) -> Loss:
         """What one choice loses when no utility changes by more than `sensitivity`."""
@@ -81,13 +86,6 @@ class ExponentialMechanism(_Choice):
     monotone : bool
         Whether it is proved that between adjacent data sets either no utility rises or none falls.
     """
-
-    @classmethod
-    def for_loss(
-        cls, epsilon: Number, sensitivity: Number, *, monotone: bool = False
-    ) -> ExponentialMechanism:
-        """The choice that loses exactly `epsilon`."""
-        return cls(_scale_for(epsilon, sensitivity, monotone), monotone)
 
     def choose_group(
         self, utilities: Utilities, multiplicities: NDArray[Any], randomness: Randomness
@@ -126,13 +124,6 @@ class PermuteAndFlip(_Choice):
     monotone : bool
         Whether it is proved that between adjacent data sets either no utility rises or none falls.
     """
-
-    @classmethod
-    def for_loss(
-        cls, epsilon: Number, sensitivity: Number, *, monotone: bool = False
-    ) -> PermuteAndFlip:
-        """The choice that loses exactly `epsilon`."""
-        return cls(_scale_for(epsilon, sensitivity, monotone), monotone)
 
     def _peel(
         self, utilities: NDArray[np.int64], scale: Fraction, n_chosen: int, randomness: Randomness
