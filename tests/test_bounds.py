@@ -57,6 +57,20 @@ def test_more_zooms_find_a_narrow_range_far_from_zero(seed: int) -> None:
     assert column.high - column.low < 200
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_zeros_do_not_hide_the_size_of_the_other_values(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    values = np.concatenate([np.zeros(600), rng.normal(1e6, 1e5, 400)])
+    column = found(values, seed=seed)
+    assert column.low <= 0
+    assert 1.1e6 < column.high < 1e7
+
+
+def test_a_column_of_zeros_has_a_range_around_them() -> None:
+    column = found(np.zeros(1000))
+    assert column.low <= 0 <= column.high
+
+
 def test_what_is_found_stays_within_what_is_declared() -> None:
     domain = Domain((Numeric("x", 0, 100),))
     values = np.random.default_rng(0).uniform(0, 100, 5000)

@@ -132,8 +132,8 @@ class PrivateBounds(Query[tuple[Numeric, ...]]):
     ) -> tuple[float, float]:
         """The declared range, cut to a few times the size that most records have."""
         top = math.frexp(max(abs(declared.low), abs(declared.high)))[1]
-        exponents = np.frexp(values)[1]  # |x| < 2^exponent
-        octaves = np.clip(top - exponents, 0, OCTAVES - 1)
+        sizes = values[values != 0]  # zero has no magnitude, and lies in whatever range is found
+        octaves = np.clip(top - np.frexp(sizes)[1], 0, OCTAVES - 1)  # |x| < 2^exponent
         counts = self.noise.blur(np.bincount(octaves, minlength=OCTAVES), randomness)
         together = np.convolve(counts, np.ones(ABREAST, dtype=np.int64))[ABREAST - 1 :]
         largest = top - int(np.argmax(together))
