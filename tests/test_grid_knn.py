@@ -181,6 +181,30 @@ def test_the_number_of_cells_follows_from_public_guesses() -> None:
     assert most.grid(six).cells_per_axis > 1000
 
 
+@settings(max_examples=60, deadline=None)
+@given(
+    n_columns=st.integers(1, 40),
+    epsilon=st.sampled_from(["0.001", "0.1", 1, 20]),
+    expected_records=st.integers(1, 10**12),
+)
+def test_the_automatic_choices_never_refuse_themselves(
+    n_columns: int, epsilon: object, expected_records: int
+) -> None:
+    domain = Domain(tuple(Numeric(f"x{axis}", 0, 1) for axis in range(n_columns)))
+    GridKnn(
+        columns=domain.names,
+        epsilon=epsilon,  # type: ignore[arg-type]
+        expected_records=expected_records,
+    ).check(domain)
+
+
+def test_two_hundred_million_expected_records_in_six_columns_can_be_asked_for() -> None:
+    six = Domain(tuple(Numeric(f"x{axis}", 0, 1) for axis in range(6)))
+    query = GridKnn(columns=six.names, epsilon=1, expected_records=2 * 10**8)
+    query.check(six)
+    assert query.automatic_threshold(query.grid(six)) >= 11
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     rows=st.lists(

@@ -39,6 +39,7 @@ __all__ = ["GridKnn"]
 MOST_HELD_CELLS = 10_000_000  # 80 megabytes of counts
 MOST_FALSE_CELLS = 1_000_000
 MOST_EXPECTED = 10**15  # records; a larger guess chooses nothing else
+ROUNDING = 1e-9  # of logarithms, so that a choice at the limit is not refused
 FALSE_CELLS_PER_RECORD = 0.01  # empty cells that may pass the automatic threshold
 
 
@@ -105,7 +106,7 @@ class GridKnn(Query[NoisyGrid]):
         if threshold is None:
             return
         passing = math.log(grid.n_cells) + self._log_reaching(threshold)
-        if passing > math.log(MOST_FALSE_CELLS):
+        if passing > math.log(MOST_FALSE_CELLS) + ROUNDING:
             rule = f"must let about {MOST_FALSE_CELLS} empty cells pass at most"
             way_out = f"Try {self.automatic_threshold(grid)}, or None."
             raise InvalidParameter("drop_below", rule, self.drop_below, way_out)
@@ -178,7 +179,8 @@ class GridKnn(Query[NoisyGrid]):
 
     def automatic_threshold(self, grid: Grid) -> int:
         """The threshold that about one empty cell per hundred expected records passes."""
-        allowed = max(1.0, min(self.expected_records, MOST_EXPECTED) * FALSE_CELLS_PER_RECORD)
+        guess = min(self.expected_records, MOST_EXPECTED)
+        allowed = min(max(1.0, guess * FALSE_CELLS_PER_RECORD), MOST_FALSE_CELLS)
         excess = math.log(grid.n_cells) - math.log(allowed) + self._log_reaching(0)
         return max(1, math.ceil(excess * float(self.noise.scale)))
 
