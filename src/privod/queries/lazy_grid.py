@@ -6,25 +6,38 @@ dimensions, where a grid cannot be held and a sparse one forgets most cells.
 
 from __future__ import annotations
 
+import os
+import threading
+from fractions import Fraction
+from typing import NoReturn, SupportsIndex
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, Randomness
 from privod.outliers.grid import Grid, OccupiedCells, WalkScores, cells_within
-from privod.privacy import Guarantee, Number, exact
-from privod.queries.noisy_grid import scored_points
-from privod.queries.query import whole_number
+from privod.privacy import Guarantee, Number
+from privod.queries.noisy_grid import scored_points, walk_depth
 
 __all__ = ["LazyGrid"]
 
 Ints = NDArray[np.int64]
 
 MOST_LISTED_CELLS = 200_000  # cells within the depth of one point
+ONE_OF_ITS_KIND = (
+    "a second one would draw the noise of its cells anew. Share the grid itself between threads, or"
+    " release a NoisyGrid."
+)
 
 
 class LazyGrid:
-    """Scores like a `NoisyGrid` with all cells, and draws the noise of a cell on first use."""
+    """Scores like a `NoisyGrid` with all cells, and draws the noise of a cell on first use.
+
+    There is one of its kind: a copy or a pickle would hold the exact counts and draw the noise of a
+    cell anew, and who averages over copies takes the noise away. Both are refused, and so is a
+    forked process. Several threads may score at once; a cell is blurred by one of them.
+    """
 
     def __init__(
         self,
@@ -43,15 +56,24 @@ class LazyGrid:
         self._noise = noise
         self._randomness = randomness
         self._blurred: dict[bytes, int] = {}
+        self._drawing = threading.Lock()
+        self._process = os.getpid()
 
     def __repr__(self) -> str:
         return f"LazyGrid({self.grid.n_axes} columns, records private)"
 
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError(f"A lazy grid cannot be copied or pickled: {ONE_OF_ITS_KIND}")
+
+    @property
+    def seeded(self) -> bool:
+        """Whether the noise comes from a test seed; such a grid protects nobody."""
+        return self._randomness.seeded
+
     def scores(self, points: ArrayLike, n_neighbors: int, max_depth: Number) -> WalkScores:
         """Score new records; as with a grid that was blurred in one go."""
-        whole_number(n_neighbors, "n_neighbors", at_least=1)
         asked = scored_points(points, self.grid.n_axes)
-        offsets = self._offsets(max_depth)
+        offsets = self._offsets(walk_depth(n_neighbors, max_depth))
         scored = [self._score(point, offsets, n_neighbors) for point in asked]
         basic, weighted, share = np.array(scored, dtype=np.float64).reshape(-1, 3).T
         per_axis = self.grid.cells_per_axis
@@ -76,17 +98,20 @@ class LazyGrid:
 
     def _counts(self, cells: NDArray[np.int32]) -> Ints:
         """The blurred counts of these cells; noise is drawn for those never asked for before."""
+        if os.getpid() != self._process:
+            raise RuntimeError(f"A lazy grid answers where it was made: {ONE_OF_ITS_KIND}")
         keys = [row.tobytes() for row in cells]
-        fresh = [key for key in keys if key not in self._blurred]
-        exact_counts = np.array([self._exact.get(key, 0) for key in fresh], dtype=np.int64)
-        blurred = self._noise.blur(exact_counts, self._randomness)
-        self._blurred.update(zip(fresh, blurred.tolist(), strict=True))
+        with self._drawing:
+            fresh = [key for key in keys if key not in self._blurred]
+            exact_counts = np.array([self._exact.get(key, 0) for key in fresh], dtype=np.int64)
+            blurred = self._noise.blur(exact_counts, self._randomness)
+            self._blurred.update(zip(fresh, blurred.tolist(), strict=True))
         return np.array([self._blurred[key] for key in keys], dtype=np.int64)
 
-    def _offsets(self, max_depth: Number) -> NDArray[np.int32]:
+    def _offsets(self, max_depth: Fraction | None) -> NDArray[np.int32]:
         """Every step pattern within the depth, in ascending order of the cells it leads to."""
         n_axes, widest = self.grid.n_axes, self.grid.cells_per_axis - 1
-        most = self.grid.max_steps(exact(max_depth, "max_depth"))
+        most = self.grid.max_steps(max_depth)
         if cells_within(n_axes, most) > MOST_LISTED_CELLS:
             rule = f"must keep the walk within {MOST_LISTED_CELLS} cells"
             raise InvalidParameter("max_depth", rule, max_depth, "Go less deep.")

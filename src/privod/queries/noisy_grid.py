@@ -21,9 +21,9 @@ from privod.data import Numeric
 from privod.errors import InvalidData, InvalidParameter
 from privod.outliers.grid import Grid, OccupiedCells, WalkScores
 from privod.privacy import AddRemove, Guarantee, Number, Replace, exact, in_parallel
-from privod.queries.query import whole_number
+from privod.queries.query import LARGEST_COUNT, whole_number
 
-__all__ = ["NoisyGrid", "scored_points"]
+__all__ = ["NoisyGrid", "scored_points", "walk_depth"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -105,10 +105,7 @@ class NoisyGrid:
         max_depth : number, optional
             How far the walk may go, center to center, in lengths of a range; None: to the end.
         """
-        whole_number(n_neighbors, "n_neighbors", at_least=1)
-        depth = None if max_depth is None else exact(max_depth, "max_depth")
-        if depth is not None and depth < 0:
-            raise InvalidParameter("max_depth", "must be at least 0", max_depth, "Try 0.5.")
+        depth = walk_depth(n_neighbors, max_depth)
         asked = scored_points(points, self.grid.n_axes)
         if self.cells is None:
             return self.grid.walk(self.counts, asked, n_neighbors, depth)
@@ -285,6 +282,15 @@ def scored_points(points: ArrayLike, n_axes: int) -> Floats:
     if not np.isfinite(asked).all():
         raise InvalidData("points must be finite. Drop or fill what is missing.")
     return asked
+
+
+def walk_depth(n_neighbors: int, max_depth: Number | None) -> Fraction | None:
+    """Read the two limits of a walk, and return its depth."""
+    whole_number(n_neighbors, "n_neighbors", at_least=1, at_most=LARGEST_COUNT)
+    depth = None if max_depth is None else exact(max_depth, "max_depth")
+    if depth is not None and depth < 0:
+        raise InvalidParameter("max_depth", "must be at least 0", max_depth, "Try 0.5.")
+    return depth
 
 
 _NONE: Ints = np.empty(0, dtype=np.int64)
