@@ -1,8 +1,7 @@
-"""The estimators: scikit-learn's own checks, PyOD's contract, and nothing of the rows stays."""
+"""The estimators: scikit-learn's own checks, and nothing of the rows stays."""
 
 from __future__ import annotations
 
-import copy
 import io
 import json
 import pickle
@@ -18,10 +17,6 @@ import pandas as pd
 import polars as pl
 import pytest
 from numpy.typing import NDArray
-from pyod.models.feature_bagging import FeatureBagging
-from pyod.utils.data import generate_data
-from pyod.utils.utility import standardizer
-from scipy.stats import rankdata
 from sklearn.base import clone
 from sklearn.inspection import DecisionBoundaryDisplay
 from sklearn.metrics import make_scorer, roc_auc_score
@@ -32,9 +27,7 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from privod.data import Domain, Numeric, Table
-from privod.errors import InvalidParameter
 from privod.estimators import GridKnnDetector, MarginalDetector
-from privod.estimators.pyod import PrivateHBOS, PrivateKNN
 from privod.mechanisms import seeded
 from privod.privacy import Loss
 from privod.queries.catalog import release_from_json
@@ -45,7 +38,6 @@ Floats = NDArray[np.float64]
 
 DETECTORS = [GridKnnDetector(), MarginalDetector()]
 both = pytest.mark.parametrize("kind", [GridKnnDetector, MarginalDetector])
-both_faces = pytest.mark.parametrize("face", [PrivateKNN, PrivateHBOS])
 
 
 def cloud(n: int, n_columns: int = 2, seed: int = 0) -> Floats:
@@ -261,99 +253,3 @@ def test_the_page_about_estimators_runs_as_written() -> None:
     exec(program, names)  # noqa: S102 - our own page
     assert names["labels"].tolist()[1] == -1
     assert set(names["flags"]) <= {0, 1}
-
-
-# PyOD: the generic contract of its own test files, for both faces
-
-
-@pytest.fixture(scope="module", params=[PrivateKNN, PrivateHBOS])
-def fitted(request: pytest.FixtureRequest) -> tuple[Any, Any, Any, Any, Any]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        data = generate_data(n_train=200, n_test=100, contamination=0.1, random_state=42)
-    rows, asked, labels, asked_labels = data
-    return request.param(epsilon=10, random_state=1).fit(rows), rows, asked, labels, asked_labels
-
-
-def test_pyod_finds_its_attributes_and_scores(fitted: Any) -> None:
-    face, rows, asked, labels, asked_labels = fitted
-    assert face.decision_scores_.shape == labels.shape == (len(rows),)
-    assert set(face.labels_.tolist()) <= {0, 1}
-    assert np.isfinite([face.threshold_, face._mu, face._sigma]).all()
-    assert roc_auc_score(labels, face.decision_scores_) >= 0.8
-    assert roc_auc_score(asked_labels, face.decision_function(asked)) >= 0.8
-    np.testing.assert_allclose(face.decision_function(rows), face.decision_scores_)
-    assert face.predict(asked).shape == asked_labels.shape
-    assert (face.predict(asked) == (face.decision_function(asked) > face.threshold_)).all()
-
-
-@pytest.mark.parametrize("method", ["linear", "unify"])
-def test_pyod_gets_probabilities_and_confidence(fitted: Any, method: str) -> None:
-    face, _, asked, _, _ = fitted
-    probability, confidence = face.predict_proba(asked, method=method, return_confidence=True)
-    for found in (probability, confidence, face.predict(asked, return_confidence=True)[1]):
-        assert found.min() >= 0
-        assert found.max() <= 1
-    with pytest.raises(ValueError, match="something"):
-        face.predict_proba(asked, method="something")
-
-
-def test_pyod_gets_rejections_ranks_and_scores(fitted: Any) -> None:
-    face, rows, asked, _, asked_labels = fitted
-    assert set(np.unique(face.predict_with_rejection(asked, c_r=0.1))) <= {-2, 0, 1}
-    _, stats = face.predict_with_rejection(asked, return_stats=True, c_r=0.1)
-    assert 0 <= stats[0] <= 1
-    for normalized, most in ((False, len(rows) + 1), (True, 1.01)):
-        ranks = face._predict_rank(asked, normalized=normalized)
-        scores = face.decision_function(asked)
-        np.testing.assert_allclose(rankdata(ranks), rankdata(scores), atol=3)
-        assert (ranks > -0.1).all()
-        assert (ranks < most).all()
-    again = clone(face)
-    assert again.get_params() == face.get_params()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        assert again.fit_predict(rows).shape == (200,)
-        for scoring in ("roc_auc_score", "prc_n_score"):
-            assert 0 <= again.fit_predict_score(asked, asked_labels, scoring=scoring) <= 1
-        with pytest.raises(NotImplementedError):
-            again.fit_predict_score(asked, asked_labels, scoring="something")
-
-
-def test_a_pickled_face_leaves_the_scores_of_the_rows_behind(fitted: Any) -> None:
-    face, rows, asked, _, _ = fitted
-    content = pickle.dumps(face)
-    _contains_no_row(content, rows)
-    scores = np.array(face.decision_scores_)
-    assert scores.tobytes() not in content
-    assert sum(score.tobytes() in content for score in scores) <= 2  # an extreme cell's, by chance
-    for other in (pickle.loads(content), copy.deepcopy(face)):  # noqa: S301 - our own bytes
-        assert other.predict(asked).tolist() == face.predict(asked).tolist()
-        assert len(other.decision_scores_) != len(rows)
-        assert other.predict_proba(asked).shape == (100, 2)
-
-
-@both_faces
-def test_pyods_ensembles_take_it(face: Any) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        rows, asked, _, asked_labels = generate_data(
-            n_train=300, n_test=100, n_features=4, contamination=0.1, random_state=1
-        )
-        bagging = FeatureBagging(face(epsilon=20, random_state=0), n_estimators=3, random_state=1)
-        bagging.fit(rows)
-        assert roc_auc_score(asked_labels, bagging.decision_function(asked)) > 0.8
-        members = [face(epsilon=20, random_state=seed).fit(rows) for seed in range(3)]
-        scores = np.column_stack([member.decision_function(asked) for member in members])
-        train = np.column_stack([member.decision_scores_ for member in members])
-        _, scores = standardizer(train, scores)
-        for combined in (scores.mean(axis=1), scores.max(axis=1)):
-            assert roc_auc_score(asked_labels, combined) > 0.8
-
-
-@both_faces
-def test_a_thresholder_that_would_look_at_rows_is_refused(face: Any) -> None:
-    detector = face()
-    detector.contamination = object()
-    with pytest.raises(InvalidParameter, match="contamination must be a number"):
-        detector.fit(cloud(20))

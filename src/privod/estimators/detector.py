@@ -67,18 +67,28 @@ class PrivateDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         "random_state": ["random_state"],
     }
 
-    epsilon: Number
-    bounds: ArrayLike | None
-    bounds_share: Number
-    expected_records: int
-    adjacency: str
-    target_fraction: float
-    random_state: Any
-
     release_: Release[Value]
     bounds_release_: Release[tuple[Numeric, ...]] | None
     guarantee_: Guarantee
     offset_: float
+
+    def __init__(
+        self,
+        epsilon: Number,
+        bounds: ArrayLike | None,
+        bounds_share: Number,
+        expected_records: int,
+        adjacency: str,
+        target_fraction: float,
+        random_state: Any,
+    ) -> None:
+        self.epsilon = epsilon
+        self.bounds = bounds
+        self.bounds_share = bounds_share
+        self.expected_records = expected_records
+        self.adjacency = adjacency
+        self.target_fraction = target_fraction
+        self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:  # noqa: ARG002, N803 - scikit-learn's names
         """Ask the question of the rows, keep its release, forget the rows."""

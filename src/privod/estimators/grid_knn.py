@@ -95,18 +95,20 @@ class GridKnnDetector(PrivateDetector[NoisyGrid]):
         target_fraction: float = 0.1,
         random_state: Any = None,
     ) -> None:
-        self.epsilon = epsilon
-        self.bounds = bounds
-        self.bounds_share = bounds_share
+        super().__init__(
+            epsilon,
+            bounds,
+            bounds_share,
+            expected_records,
+            adjacency,
+            target_fraction,
+            random_state,
+        )
         self.cells_per_axis = cells_per_axis
-        self.expected_records = expected_records
         self.drop_below = drop_below
         self.n_neighbors = n_neighbors
         self.max_depth = max_depth
         self.score_by = score_by
-        self.adjacency = adjacency
-        self.target_fraction = target_fraction
-        self.random_state = random_state
 
     @classmethod
     def from_release(cls, release: Release[NoisyGrid], **parameters: Any) -> Self:

@@ -25,14 +25,8 @@ class HashedDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    radius : float
-        How far a neighbor may be.
-    far_fraction : float
-        The share of records that must lie farther than `radius` from an outlier.
-    n_rounds : int
-        Rounds with fresh hashes; what is flagged every time is kept.
-    verify : bool
-        Whether the survivors are checked exactly, so that no inlier is left among them.
+    radius, far_fraction, n_rounds, verify
+        As in `privod.outliers.hashed.HashedOutliers`, but that `verify` is on unless told.
     random_state : int
         Decides the hashes.
 

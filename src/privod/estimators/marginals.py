@@ -30,37 +30,19 @@ class MarginalDetector(PrivateDetector[NoisyMarginals]):
 
     Parameters
     ----------
-    epsilon : float
-        The privacy loss of `fit`, ranges included if they are bought.
-    bounds : pair of numbers or of arrays, optional
-        Public (low, high) for all columns, or (lows, highs). None: the ranges are bought.
-    bounds_share : float
-        The share of epsilon that bought ranges cost, between 0 and 1.
     bins : int, optional
         Into how many intervals each range is cut; None: chosen from public guesses.
-    expected_records : int
-        A public guess of the number of rows, for the automatic choice.
     score_by : {"density", "tail"}
         How empty the bins are [HBOS], or how few records lie farther out [ECOD].
-    adjacency : {"add-remove", "replace"}
-        Which two data sets must look alike.
-    target_fraction : float
-        About which share of the reference to flag; the threshold comes from the histograms.
-    random_state : int, RandomState or None
-        For tests only: anything but None makes the noise repeatable and marks the release.
+    epsilon, bounds, bounds_share, expected_records, adjacency, target_fraction, random_state
+        As in `GridKnnDetector`.
 
     Attributes
     ----------
     release_ : Release
         The blurred histograms with their promise; the only thing kept of the data.
-    bounds_release_ : Release or None
-        The bought ranges.
-    guarantee_ : Guarantee
-        What `fit` promises in all.
-    offset_ : float
-        The threshold of `decision_function`.
-    n_features_in_, feature_names_in_
-        As everywhere in scikit-learn.
+    bounds_release_, guarantee_, offset_, n_features_in_, feature_names_in_
+        As in `GridKnnDetector`.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -82,15 +64,17 @@ class MarginalDetector(PrivateDetector[NoisyMarginals]):
         target_fraction: float = 0.1,
         random_state: Any = None,
     ) -> None:
-        self.epsilon = epsilon
-        self.bounds = bounds
-        self.bounds_share = bounds_share
+        super().__init__(
+            epsilon,
+            bounds,
+            bounds_share,
+            expected_records,
+            adjacency,
+            target_fraction,
+            random_state,
+        )
         self.bins = bins
-        self.expected_records = expected_records
         self.score_by = score_by
-        self.adjacency = adjacency
-        self.target_fraction = target_fraction
-        self.random_state = random_state
 
     def _query(self, columns: tuple[str, ...], epsilon: Fraction) -> MarginalHistograms:
         return MarginalHistograms(

@@ -9,10 +9,11 @@ instead, as many as their blurred counts say.
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from privod.errors import InvalidParameter, Unavailable
 from privod.estimators.detector import PrivateDetector
@@ -29,13 +30,40 @@ except ImportError:
 __all__ = ["PrivateHBOS", "PrivateKNN"]
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
-STAND_INS = 2000  # scores that stand in for those of the rows in a pickle
-SHUFFLE = 7919  # a prime that is no divisor of STAND_INS: its multiples visit every place
+STAND_INS = 1999
+"""How many scores stand in for those of the rows in a pickle.
+
+A prime, so that all its multiples but its own visit every place, and no round number of rows: an
+ensemble that takes them for the scores of its rows fails, rather than flag the wrong ones.
+"""
+
+SHUFFLE = 7919  # no multiple of STAND_INS
 
 
 class _PyODFace(BaseDetector):  # type: ignore[misc]
     """Fits a private detector and speaks of it as PyOD does."""
+
+    _kind: ClassVar[type[PrivateDetector[Any]]]
+
+    def __init__(
+        self,
+        contamination: float,
+        epsilon: Number,
+        bounds: ArrayLike | None,
+        bounds_share: Number,
+        expected_records: int,
+        score_by: str,
+        random_state: Any,
+    ) -> None:
+        super().__init__(contamination=contamination)
+        self.epsilon = epsilon
+        self.bounds = bounds
+        self.bounds_share = bounds_share
+        self.expected_records = expected_records
+        self.score_by = score_by
+        self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:  # noqa: N803 - PyOD's name
         """Fit on the rows; `y` only says how many classes there are."""
@@ -43,7 +71,9 @@ class _PyODFace(BaseDetector):  # type: ignore[misc]
             rule = "must be a number: a thresholder would look at the scores of private rows"
             raise InvalidParameter("contamination", rule, self.contamination, "Try 0.1.")
         self._set_n_classes(y)
-        self.detector_ = self._detector().fit(np.asarray(X))
+        given = self.get_params(deep=False)
+        self.detector_ = self._kind(target_fraction=given.pop("contamination"), **given)
+        self.detector_.fit(np.asarray(X))
         self.threshold_ = -self.detector_.offset_
         stand_ins = self._stand_ins()
         self._mu, self._sigma = float(stand_ins.mean()), float(stand_ins.std()) or 1.0
@@ -51,7 +81,20 @@ class _PyODFace(BaseDetector):  # type: ignore[misc]
 
     def decision_function(self, X: ArrayLike) -> Floats:  # noqa: N803 - PyOD's name
         """The outlier score of each row; higher is more outlying."""
+        check_is_fitted(self, "detector_")
         return -self.detector_.score_samples(np.asarray(X))
+
+    def _predict_rank(self, X: ArrayLike, normalized: bool = False) -> Floats:  # noqa: N803 - PyOD's name
+        """How many training scores are lower than each row's, in the same order as the scores.
+
+        PyOD counts in whole numbers, which ties rows between the same two training scores. Here
+        such rows get a fraction: how far they are from the one to the other.
+        """
+        scores = self.decision_function(X)
+        known, lower = np.unique(np.sort(self.decision_scores_), return_index=True)
+        ranks = np.interp(scores, known, lower.astype(np.float64))
+        ranks[scores > known[-1]] = len(self.decision_scores_)
+        return ranks / ranks.max() if normalized else ranks
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
@@ -63,9 +106,6 @@ class _PyODFace(BaseDetector):  # type: ignore[misc]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-
-    def _detector(self) -> PrivateDetector[Any]:
-        raise NotImplementedError
 
     def _keep(self, scores: Floats) -> Self:
         self.decision_scores_ = scores
@@ -94,6 +134,8 @@ random_state
         As in `GridKnnDetector`.
     """
 
+    _kind = GridKnnDetector
+
     def __init__(
         self,
         contamination: float = 0.1,
@@ -106,39 +148,20 @@ random_state
         score_by: str = "graded",
         random_state: Any = None,
     ) -> None:
-        super().__init__(contamination=contamination)
-        self.epsilon = epsilon
-        self.bounds = bounds
-        self.bounds_share = bounds_share
-        self.cells_per_axis = cells_per_axis
-        self.expected_records = expected_records
-        self.n_neighbors = n_neighbors
-        self.score_by = score_by
-        self.random_state = random_state
-
-    def _detector(self) -> GridKnnDetector:
-        return GridKnnDetector(
-            epsilon=self.epsilon,
-            bounds=self.bounds,
-            bounds_share=self.bounds_share,
-            cells_per_axis=self.cells_per_axis,
-            expected_records=self.expected_records,
-            n_neighbors=self.n_neighbors,
-            score_by=self.score_by,  # type: ignore[arg-type]  # checked by the detector
-            target_fraction=self.contamination,
-            random_state=self.random_state,
+        super().__init__(
+            contamination, epsilon, bounds, bounds_share, expected_records, score_by, random_state
         )
+        self.cells_per_axis = cells_per_axis
+        self.n_neighbors = n_neighbors
 
     def _cells_by_share(self, shares: Floats) -> Floats:
-        grid = self.detector_.release_.value
-        upto = np.maximum(grid.counts, 0).cumsum()
-        total = upto[-1] if len(upto) else 0
-        if total == 0:
-            first = np.zeros((1, grid.grid.n_axes), dtype=np.int32)
-            return np.asarray(grid.grid.centers_of(first), dtype=np.float64)
-        chosen = np.searchsorted(upto, shares * total, side="right")
-        cells = grid.grid.cells_at(chosen) if grid.cells is None else grid.cells[chosen]
-        return np.asarray(grid.grid.centers_of(cells), dtype=np.float64)
+        value = self.detector_.release_.value
+        grid: Grid = value.grid
+        if not len(value.counts):  # every cell was dropped: any one will do
+            return np.asarray(grid.centers_of(np.zeros((1, grid.n_axes), dtype=np.int32)))
+        chosen = _places_by_share(value.counts, shares)
+        cells = grid.cells_at(chosen) if value.cells is None else value.cells[chosen]
+        return np.asarray(grid.centers_of(cells), dtype=np.float64)
 
 
 class PrivateHBOS(_PyODFace):
@@ -152,6 +175,8 @@ class PrivateHBOS(_PyODFace):
         As in `MarginalDetector`.
     """
 
+    _kind = MarginalDetector
+
     def __init__(
         self,
         contamination: float = 0.1,
@@ -163,26 +188,24 @@ class PrivateHBOS(_PyODFace):
         score_by: str = "density",
         random_state: Any = None,
     ) -> None:
-        super().__init__(contamination=contamination)
-        self.epsilon = epsilon
-        self.bounds = bounds
-        self.bounds_share = bounds_share
-        self.bins = bins
-        self.expected_records = expected_records
-        self.score_by = score_by
-        self.random_state = random_state
-
-    def _detector(self) -> MarginalDetector:
-        return MarginalDetector(
-            epsilon=self.epsilon,
-            bounds=self.bounds,
-            bounds_share=self.bounds_share,
-            bins=self.bins,
-            expected_records=self.expected_records,
-            score_by=self.score_by,  # type: ignore[arg-type]  # checked by the detector
-            target_fraction=self.contamination,
-            random_state=self.random_state,
+        super().__init__(
+            contamination, epsilon, bounds, bounds_share, expected_records, score_by, random_state
         )
+        self.bins = bins
+
+    @property
+    def hist_(self) -> Floats:
+        """The density in every bin, by the released histograms, of shape (bins, columns)."""
+        counts = np.maximum(self.detector_.release_.value.counts, 0).T
+        widths = np.diff(self.bin_edges_, axis=0)
+        return np.asarray(counts / np.maximum(counts.sum(axis=0), 1) / widths, dtype=np.float64)
+
+    @property
+    def bin_edges_(self) -> Floats:
+        """The borders of the bins, of shape (bins + 1, columns)."""
+        value = self.detector_.release_.value
+        lows, highs = zip(*((column.low, column.high) for column in value.columns), strict=True)
+        return np.linspace(lows, highs, value.counts.shape[1] + 1)
 
     def _cells_by_share(self, shares: Floats) -> Floats:
         """One column's quantile beside another's, shifted against each other: as if independent."""
@@ -190,8 +213,13 @@ class PrivateHBOS(_PyODFace):
         geometry = Grid(value.columns, value.counts.shape[1])
         cells = np.empty((len(shares), len(value.columns)), dtype=np.int32)
         for column, counts in enumerate(value.counts):
-            upto = np.maximum(counts, 0).cumsum()
             order = np.arange(len(shares)) * pow(SHUFFLE, column + 1, STAND_INS) % STAND_INS
-            places = np.searchsorted(upto, shares[order] * max(int(upto[-1]), 1), side="right")
-            cells[:, column] = np.minimum(places, len(counts) - 1)
+            cells[:, column] = _places_by_share(counts, shares[order])
         return np.asarray(geometry.centers_of(cells), dtype=np.float64)
+
+
+def _places_by_share(counts: Ints, shares: Floats) -> Ints:
+    """Where one stands after these shares of the records, by their blurred counts."""
+    upto = np.maximum(counts, 0).cumsum()
+    places = np.searchsorted(upto, shares * max(int(upto[-1]), 1), side="right")
+    return np.minimum(places, len(counts) - 1)

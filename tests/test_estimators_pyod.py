@@ -1,0 +1,258 @@
+"""PyOD's face: what PyOD's own test files ask of a detector, and what privacy keeps back."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import warnings
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from pyod.models import combination
+from pyod.models.base import BaseDetector
+from pyod.models.feature_bagging import FeatureBagging
+from pyod.models.lscp import LSCP
+from pyod.utils.data import generate_data
+from pyod.utils.persistence import load, save
+from pyod.utils.utility import standardizer
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import roc_auc_score
+
+from privod.errors import InvalidParameter
+from privod.estimators.pyod import STAND_INS, PrivateHBOS, PrivateKNN
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # PyOD's own: deprecations, the cost of rejection
+
+Floats = NDArray[np.float64]
+
+both = pytest.mark.parametrize("kind", [PrivateKNN, PrivateHBOS])
+
+
+class Fitted(NamedTuple):
+    """A face and the data of PyOD's own tests."""
+
+    face: Any
+    rows: Floats
+    asked: Floats
+    asked_labels: Floats
+
+
+def data(n_features: int = 2, n_train: int = 200) -> Any:
+    return generate_data(
+        n_train=n_train, n_test=100, n_features=n_features, contamination=0.1, random_state=42
+    )
+
+
+@pytest.fixture(
+    scope="module",
+    params=[(PrivateKNN, "graded", 2), (PrivateHBOS, "density", 2), (PrivateHBOS, "tail", 10)],
+    ids=["as KNN", "as HBOS", "as ECOD"],
+)
+def fitted(request: pytest.FixtureRequest) -> Fitted:
+    kind, score_by, n_features = request.param
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        rows, asked, _, asked_labels = data(n_features)
+        face = kind(epsilon=10, score_by=score_by, random_state=1).fit(rows)
+    return Fitted(face, rows, asked, asked_labels)
+
+
+def test_what_fitting_leaves_is_there(fitted: Fitted) -> None:
+    face, rows, _, _ = fitted
+    assert face.decision_scores_.shape == face.labels_.shape == (len(rows),)
+    assert (face.labels_ == (face.decision_scores_ > face.threshold_)).all()
+    assert set(face.labels_.tolist()) == {0, 1}
+    assert np.isfinite([face.threshold_, face._mu, face._sigma]).all()
+    np.testing.assert_allclose(face.decision_function(rows), face.decision_scores_)
+
+
+def test_outliers_score_higher_and_labels_follow_the_threshold(fitted: Fitted) -> None:
+    face, _, asked, asked_labels = fitted
+    scores = face.decision_function(asked)
+    assert roc_auc_score(asked_labels, scores) >= 0.8
+    assert face.predict(asked).tolist() == (scores > face.threshold_).astype(int).tolist()
+
+
+@pytest.mark.parametrize("method", ["linear", "unify"])
+def test_probabilities_and_confidence_lie_between_0_and_1(fitted: Fitted, method: str) -> None:
+    face, _, asked, _ = fitted
+    probability, confidence = face.predict_proba(asked, method=method, return_confidence=True)
+    assert probability.shape == (len(asked), 2)
+    np.testing.assert_allclose(probability.sum(axis=1), 1)
+    labels, same_confidence = face.predict(asked, return_confidence=True)
+    assert labels.shape == confidence.shape == (len(asked),)
+    assert confidence.tolist() == same_confidence.tolist()
+    for found in (probability, confidence):
+        assert found.min() >= 0
+        assert found.max() <= 1
+    with pytest.raises(ValueError, match="something"):
+        face.predict_proba(asked, method="something")
+
+
+def test_unsure_labels_may_be_rejected(fitted: Fitted) -> None:
+    face, _, asked, _ = fitted
+    labels, (expected, bound, cost) = face.predict_with_rejection(asked, return_stats=True)
+    assert labels.tolist() == face.predict_with_rejection(asked).tolist()
+    assert set(labels.tolist()) <= {-2, 0, 1}
+    assert 0 <= expected <= bound <= 1
+    assert cost >= 0
+
+
+def test_ranks_are_in_the_order_of_the_scores(fitted: Fitted) -> None:
+    face, rows, asked, _ = fitted
+    scores, ranks = face.decision_function(asked), face._predict_rank(asked)
+    known = (scores >= face.decision_scores_.min()) & (scores <= face.decision_scores_.max())
+    assert np.argsort(ranks[known]).tolist() == np.argsort(scores[known]).tolist()
+    whole = BaseDetector._predict_rank(face, asked)
+    assert (ranks <= whole).all()
+    assert (ranks > whole - np.unique(face.decision_scores_, return_counts=True)[1].max()).all()
+    assert (ranks[scores > face.decision_scores_.max()] == len(rows)).all()
+    np.testing.assert_allclose(face._predict_rank(asked, normalized=True), ranks / ranks.max())
+
+
+def test_the_older_ways_to_fit_and_score_work(fitted: Fitted) -> None:
+    face, rows, asked, asked_labels = fitted
+    again = clone(face)
+    assert again.fit_predict(rows).tolist() == face.labels_.tolist()
+    for scoring in ("roc_auc_score", "prc_n_score"):
+        assert 0 <= again.fit_predict_score(asked, asked_labels, scoring=scoring) <= 1
+    with pytest.raises(NotImplementedError):
+        again.fit_predict_score(asked, asked_labels, scoring="something")
+
+
+def test_a_clone_is_unfitted_and_refits_alike_if_seeded(fitted: Fitted) -> None:
+    face, rows, asked, _ = fitted
+    again = clone(face)
+    assert again.get_params() == face.get_params()
+    assert not hasattr(again, "decision_scores_")
+    with pytest.raises(NotFittedError):
+        again.decision_function(asked)
+    again.fit(rows)
+    assert again.decision_function(asked).tolist() == face.decision_function(asked).tolist()
+    again.set_params(random_state=None)
+    assert (again.fit(rows).decision_scores_ != again.fit(rows).decision_scores_).any()
+
+
+def test_the_scores_of_the_rows_stay_behind_when_it_travels(fitted: Fitted, tmp_path: Path) -> None:
+    face, rows, asked, _ = fitted
+    save(face, tmp_path / "face.joblib")
+    content = pickle.dumps(face)
+    scores = np.array(face.decision_scores_)
+    for bytes_ in (content, (tmp_path / "face.joblib").read_bytes()):
+        assert scores.tobytes() not in bytes_
+        assert all(row.tobytes() not in bytes_ for row in rows)
+        assert sum(score.tobytes() in bytes_ for score in scores) <= 2  # an extreme cell's, by luck
+    travelled = (
+        pickle.loads(content),  # noqa: S301 - our own bytes
+        copy.deepcopy(face),
+        load(tmp_path / "face.joblib", trusted=True),
+    )
+    for other in travelled:
+        assert other.threshold_ == face.threshold_
+        assert other.decision_function(asked).tolist() == face.decision_function(asked).tolist()
+        assert other.predict(asked).tolist() == face.predict(asked).tolist()
+        assert len(other.decision_scores_) == len(other.labels_) == STAND_INS
+        assert other.predict_proba(asked).shape == (100, 2)
+
+
+def test_the_released_histograms_have_hboss_shape() -> None:
+    rows, *_ = data(3)
+    face = PrivateHBOS(epsilon=50, bounds=([-9, -8, -7], [9, 8, 7]), bins=6, random_state=0)
+    assert not hasattr(face, "hist_")
+    face.fit(rows)
+    assert face.hist_.shape == (6, 3)
+    assert face.bin_edges_[[0, -1]].tolist() == [[-9, -8, -7], [9, 8, 7]]
+    np.testing.assert_allclose((face.hist_ * np.diff(face.bin_edges_, axis=0)).sum(axis=0), 1)
+    for column in range(3):
+        clipped = np.clip(rows[:, column], *face.bin_edges_[[0, -1], column])
+        exact, _ = np.histogram(clipped, face.bin_edges_[:, column], density=True)
+        np.testing.assert_allclose(face.hist_[:, column], exact, atol=0.02)
+
+
+@both
+@pytest.mark.parametrize("n_rows", [1, 2, 3])
+def test_a_few_rows_and_a_constant_column_are_enough(kind: Any, n_rows: int) -> None:
+    rows = np.column_stack([np.arange(n_rows, dtype=float), np.zeros(n_rows)])
+    face = kind(random_state=0).fit(rows)
+    np.testing.assert_allclose(face.decision_function(rows), face.decision_scores_)
+    for asked in (rows, rows + 1000, rows - 1000):
+        assert np.isfinite(face.decision_function(asked)).all()
+        assert set(face.predict(asked).tolist()) <= {0, 1}
+        assert not np.isnan(face.predict_proba(asked, method="unify")).any()
+
+
+@both
+def test_rows_outside_the_ranges_stand_out(kind: Any) -> None:
+    rows, *_ = data(4)
+    face = kind(epsilon=10, random_state=0).fit(rows)
+    far = np.vstack([rows.max(axis=0) + 50, rows.min(axis=0) - 50])
+    assert (face.decision_function(far) > face.decision_scores_.max()).all()
+    assert face.predict(far).tolist() == [1, 1]
+
+
+@both
+def test_parameters_are_kept_as_given_and_refused_when_wrong(kind: Any) -> None:
+    face = kind(contamination=0.2, epsilon=2)
+    assert (face.contamination, face.get_params()["epsilon"]) == (0.2, 2)
+    assert face.set_params(epsilon=3).epsilon == 3
+    assert repr(face).startswith(f"{kind.__name__}(")
+    with pytest.raises(ValueError, match="nothing"):
+        face.set_params(nothing=1)
+    for contamination in (0, 0.51, -0.5):
+        with pytest.raises(ValueError, match="contamination"):
+            kind(contamination=contamination)
+    rows, *_ = data()
+    with pytest.raises(ValueError, match=r"1[dD]"):
+        face.fit(rows[:, 0])
+    with pytest.raises(ValueError, match="features"):
+        face.fit(rows).decision_function(rows[:, :1])
+    with pytest.warns(UserWarning, match="y should not"):
+        face.fit(rows, np.zeros(len(rows)))
+
+
+@both
+def test_a_thresholder_that_would_look_at_rows_is_refused(kind: Any) -> None:
+    face = kind()
+    face.contamination = object()
+    with pytest.raises(InvalidParameter, match="contamination must be a number"):
+        face.fit(data()[0])
+
+
+@both
+def test_feature_bagging_takes_it(kind: Any) -> None:
+    rows, asked, _, asked_labels = data(4, 300)
+    bagging = FeatureBagging(kind(epsilon=20, random_state=0), n_estimators=3, random_state=1)
+    bagging.fit(rows)
+    assert len(bagging.decision_scores_) == len(rows)
+    assert roc_auc_score(asked_labels, bagging.decision_function(asked)) > 0.8
+
+
+def test_a_locally_chosen_mixture_takes_both() -> None:
+    rows, asked, _, asked_labels = data(n_train=120)
+    members = [PrivateKNN(epsilon=20, random_state=0), PrivateHBOS(epsilon=20, random_state=0)]
+    mixture = LSCP(members, random_state=0).fit(rows)
+    assert roc_auc_score(asked_labels, mixture.decision_function(asked)) > 0.8
+
+
+@both
+def test_scores_and_labels_combine(kind: Any) -> None:
+    rows, asked, _, asked_labels = data(4, 300)
+    members = [kind(epsilon=20, random_state=seed).fit(rows) for seed in range(4)]
+    train = np.column_stack([member.decision_scores_ for member in members])
+    _, scores = standardizer(
+        train, np.column_stack([member.decision_function(asked) for member in members])
+    )
+    labels = np.column_stack([member.predict(asked) for member in members])
+    for combined in (
+        combination.average(scores),
+        combination.maximization(scores),
+        combination.median(scores),
+        combination.aom(scores, n_buckets=2, random_state=0),
+        combination.moa(scores, n_buckets=2, random_state=0),
+        combination.majority_vote(labels),
+    ):
+        assert roc_auc_score(asked_labels, combined) > 0.8
