@@ -150,10 +150,11 @@ class Grid:
         bands = min(_n_threads(), max(1, len(points) // ROWS_WORTH_A_THREAD))
         counts = np.zeros((bands, self.n_cells), dtype=np.int64)
         cuts = [len(points) * band // bands for band in range(bands + 1)]
+        lows, scales = tuple(self._lows.tolist()), tuple(self._scales.tolist())
 
         def count(band: int) -> None:
             part = points[cuts[band] : cuts[band + 1]]
-            count_dense(part, self._lows, self._scales, self.cells_per_axis, counts[band])
+            count_dense(part, lows, scales, np.uint32(self.cells_per_axis), counts[band])
 
         _in_threads(count, bands)
         for band in range(1, bands):
