@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privod.mechanisms import DiscreteLaplace
 from privod.pictures.canvas import ACCENT, INK, blank
-from privod.queries.histogram import CELLS_CHANGED, BlurredCounts, Histogram
+from privod.queries.histogram import BlurredCounts, Histogram
 from privod.queries.query import Release
 
 if TYPE_CHECKING:
@@ -25,15 +23,12 @@ def draw(release: Release[BlurredCounts]) -> Figure:
     """Bars for one column, a colored map for two, the largest cells for more."""
     query, value = release.query, release.value
     assert isinstance(query, Histogram)  # noqa: S101 - what a release of blurred counts answers
-    margin = DiscreteLaplace.for_loss(
-        Fraction(query.epsilon), CELLS_CHANGED[query.adjacency]
-    ).quantile(0.95)
     figure, axes = blank(f"Records by {' and '.join(axis.column for axis in value.axes)}")
     if len(value.axes) == 2:
         _map(axes, value)
         axes.grid(False)
     else:
-        _bars(axes, value, margin)
+        _bars(axes, value, query.noise.quantile(0.95))
     return figure
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,16 +18,16 @@ from numpy.typing import NDArray
 
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
-from privod.mechanisms import DiscreteLaplace, Randomness
-from privod.privacy import AddRemove, Adjacency, Guarantee, Number, Replace, positive
-from privod.queries.query import Query, Release, column_names, dp_adjacency, whole_number
+from privod.mechanisms import Randomness
+from privod.privacy import AddRemove, Adjacency, Number
+from privod.queries.count_query import CountQuery
+from privod.queries.query import Release, whole_number
 
 __all__ = ["PrivateBounds"]
 
 Floats = NDArray[np.float64]
 
 MOST_ZOOMS = 50  # past these a float has no more bits to find
-BINS_CHANGED = {AddRemove(): 1, Replace(): 2}  # per column and look
 OCTAVES = 96  # magnitudes looked at, from the largest declared one down
 ABREAST = 3  # octaves taken together: seven eighths of a uniform column
 WIDEN = 2  # the fullest octaves of a normal column end at one to three deviations: reach past them
@@ -38,7 +37,7 @@ MARGIN = 0.25  # of the stretch found, added at both ends for the tails too thin
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivateBounds(Query[tuple[Numeric, ...]]):
+class PrivateBounds(CountQuery[tuple[Numeric, ...]]):
     """Between which values do the bulk of the records lie, column by column?
 
     Guarantee
@@ -68,9 +67,7 @@ class PrivateBounds(Query[tuple[Numeric, ...]]):
     adjacency: Adjacency = AddRemove()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", column_names(self.columns))
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
-        object.__setattr__(self, "adjacency", dp_adjacency(self.adjacency))
+        super().__post_init__()
         whole_number(self.zooms, "zooms", at_least=1)
         if self.zooms > MOST_ZOOMS:
             rule = f"must be at most {MOST_ZOOMS}"
@@ -78,17 +75,8 @@ class PrivateBounds(Query[tuple[Numeric, ...]]):
         self.guarantee()
 
     @property
-    def _bins_changed(self) -> int:
-        """What one change moves in all: a bin or two in every histogram."""
-        return BINS_CHANGED[self.adjacency] * len(self.columns) * (1 + self.zooms)
-
-    @property
-    def noise(self) -> DiscreteLaplace:
-        """What blurs each count of each histogram."""
-        return DiscreteLaplace.for_loss(Fraction(self.epsilon), self._bins_changed)
-
-    def guarantee(self) -> Guarantee:
-        return Guarantee(self.noise.loss(self._bins_changed), self.adjacency)
+    def n_histograms(self) -> int:
+        return len(self.columns) * (1 + self.zooms)  # one a column and look
 
     def check(self, domain: Domain) -> None:
         domain.numeric(self.columns)

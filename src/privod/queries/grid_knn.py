@@ -19,32 +19,25 @@ from numpy.typing import NDArray
 
 from privod.data import Domain, Table
 from privod.errors import InvalidParameter
-from privod.mechanisms import DiscreteLaplace, Randomness
+from privod.mechanisms import Randomness
 from privod.mechanisms.rare import count_reaching, distinct
 from privod.outliers.grid import MOST_CELLS_PER_AXIS, Grid, OccupiedCells
-from privod.privacy import AddRemove, Adjacency, Guarantee, Number, positive
+from privod.privacy import AddRemove, Adjacency, Number
+from privod.queries.count_query import MOST_EXPECTED, CountQuery, uniform_cells
 from privod.queries.lazy_grid import LazyGrid
-from privod.queries.noisy_grid import CELLS_CHANGED, NoisyGrid
-from privod.queries.query import (
-    LARGEST_COUNT,
-    Query,
-    Release,
-    column_names,
-    dp_adjacency,
-    whole_number,
-)
+from privod.queries.noisy_grid import NoisyGrid
+from privod.queries.query import LARGEST_COUNT, Release, whole_number
 
 __all__ = ["GridKnn"]
 
 MOST_HELD_CELLS = 10_000_000  # 80 megabytes of counts
 MOST_FALSE_CELLS = 1_000_000
-MOST_EXPECTED = 10**15  # records; a larger guess chooses nothing else
 ROUNDING = 1e-9  # of logarithms, so that a choice at the limit is not refused
 FALSE_CELLS_PER_RECORD = 0.01  # empty cells that may pass the automatic threshold
 
 
 @dataclass(frozen=True, kw_only=True)
-class GridKnn(Query[NoisyGrid]):
+class GridKnn(CountQuery[NoisyGrid]):
     """A blurred grid of the records, to score new ones by how far their neighbors are.
 
     Guarantee
@@ -82,9 +75,7 @@ class GridKnn(Query[NoisyGrid]):
     adjacency: Adjacency = AddRemove()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", column_names(self.columns))
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
-        object.__setattr__(self, "adjacency", dp_adjacency(self.adjacency))
+        super().__post_init__()
         whole_number(self.expected_records, "expected_records", at_least=1)
         if self.cells_per_axis is not None:
             whole_number(self.cells_per_axis, "cells_per_axis", at_least=2)
@@ -93,12 +84,8 @@ class GridKnn(Query[NoisyGrid]):
         self.guarantee()  # an epsilon too small or too large for the noise is refused here
 
     @property
-    def noise(self) -> DiscreteLaplace:
-        """What blurs each count."""
-        return DiscreteLaplace.for_loss(Fraction(self.epsilon), CELLS_CHANGED[self.adjacency])
-
-    def guarantee(self) -> Guarantee:
-        return Guarantee(self.noise.loss(CELLS_CHANGED[self.adjacency]), self.adjacency)
+    def n_histograms(self) -> int:
+        return 1
 
     def check(self, domain: Domain) -> None:
         grid = self.grid(domain)
@@ -166,10 +153,8 @@ class GridKnn(Query[NoisyGrid]):
         return (cls(columns=columns[:2], epsilon="0.5"),)
 
     def _automatic_cells(self) -> int:
-        """The uniform-grid rule, for any dimension [Su 2016, Section 4]."""
-        power: float = 2 / (len(self.columns) + 2)
-        records = min(self.expected_records, MOST_EXPECTED)
-        per_axis: float = (records * float(Fraction(self.epsilon)) / 10) ** power
+        epsilon, n_axes = float(Fraction(self.epsilon)), len(self.columns)
+        per_axis = uniform_cells(self.expected_records, epsilon, n_axes)
         return min(MOST_CELLS_PER_AXIS, max(2, round(per_axis)))
 
     def _threshold(self, grid: Grid) -> int | None:

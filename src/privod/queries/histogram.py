@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
@@ -17,13 +16,13 @@ from numpy.typing import NDArray
 
 from privod.data import Column, Domain, Numeric, Table
 from privod.errors import InvalidParameter
-from privod.mechanisms import DiscreteLaplace, Randomness
-from privod.privacy import AddRemove, Adjacency, Guarantee, Number, Replace, positive
-from privod.queries.query import Query, Release, column_names, dp_adjacency, whole_number
+from privod.mechanisms import Randomness
+from privod.privacy import AddRemove, Adjacency, Number
+from privod.queries.count_query import CountQuery
+from privod.queries.query import Release, whole_number
 
 __all__ = ["Axis", "BlurredCounts", "Histogram"]
 
-CELLS_CHANGED = {AddRemove(): 1, Replace(): 2}  # a record lies in one cell; a replaced one in two
 MOST_CELLS = 10_000_000
 
 
@@ -62,7 +61,7 @@ class BlurredCounts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Histogram(Query[BlurredCounts]):
+class Histogram(CountQuery[BlurredCounts]):
     """How many records lie in each cell of these columns?
 
     Guarantee
@@ -91,17 +90,12 @@ class Histogram(Query[BlurredCounts]):
     adjacency: Adjacency = AddRemove()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", column_names(self.columns))
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
-        object.__setattr__(self, "adjacency", dp_adjacency(self.adjacency))
+        super().__post_init__()
         whole_number(self.bins, "bins", at_least=1)
 
     @property
-    def _noise(self) -> DiscreteLaplace:
-        return DiscreteLaplace.for_loss(Fraction(self.epsilon), CELLS_CHANGED[self.adjacency])
-
-    def guarantee(self) -> Guarantee:
-        return Guarantee(self._noise.loss(CELLS_CHANGED[self.adjacency]), self.adjacency)
+    def n_histograms(self) -> int:
+        return 1
 
     def check(self, domain: Domain) -> None:
         cells = math.prod(
@@ -118,7 +112,7 @@ class Histogram(Query[BlurredCounts]):
         places = tuple(self._places(table, axis) for axis in axes)
         cells = np.ravel_multi_index(places, shape)
         counts = np.bincount(cells, minlength=math.prod(shape)).reshape(shape)
-        return self.release(BlurredCounts(axes, self._noise.blur(counts, randomness)), randomness)
+        return self.release(BlurredCounts(axes, self.noise.blur(counts, randomness)), randomness)
 
     def sentence(self, value: BlurredCounts) -> str:
         fullest = np.unravel_index(int(value.counts.argmax()), value.counts.shape)
@@ -126,7 +120,7 @@ class Histogram(Query[BlurredCounts]):
             f"{axis.column} {axis.labels[place]}"
             for axis, place in zip(value.axes, fullest, strict=True)
         )
-        margin = self._noise.quantile(0.95)
+        margin = self.noise.quantile(0.95)
         return (
             f"The most records, about {value.counts[fullest]}, have {where};"
             f" each of the {value.counts.size} counts is right to within {margin}"

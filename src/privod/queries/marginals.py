@@ -18,21 +18,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidData, InvalidParameter
-from privod.mechanisms import DiscreteLaplace, Randomness
+from privod.mechanisms import Randomness
 from privod.outliers.grid import MOST_CELLS_PER_AXIS, Grid
-from privod.privacy import AddRemove, Adjacency, Guarantee, Number, Replace, exact, positive
+from privod.privacy import AddRemove, Adjacency, Guarantee, Number, exact
+from privod.queries.count_query import CountQuery, uniform_cells
 from privod.queries.noisy_grid import scored_points
-from privod.queries.query import Query, Release, column_names, dp_adjacency, whole_number
+from privod.queries.query import Release, whole_number
 
 __all__ = ["MarginalHistograms", "MarginalScores", "NoisyMarginals"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-BINS_CHANGED = {AddRemove(): 1, Replace(): 2}  # in every column's histogram
 MOST_AUTOMATIC_BINS = 100
 MOST_BINS = 10_000_000
-MOST_EXPECTED = 10**15  # records; a larger guess chooses nothing else
 RESOLUTION = 1024  # steps in which the sum of column scores is followed for a threshold
 
 
@@ -176,7 +175,7 @@ class NoisyMarginals:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MarginalHistograms(Query[NoisyMarginals]):
+class MarginalHistograms(CountQuery[NoisyMarginals]):
     """Blurred histograms of single columns, to score new records by how rare their values are.
 
     Guarantee
@@ -209,25 +208,15 @@ class MarginalHistograms(Query[NoisyMarginals]):
     adjacency: Adjacency = AddRemove()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", column_names(self.columns))
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
-        object.__setattr__(self, "adjacency", dp_adjacency(self.adjacency))
+        super().__post_init__()
         whole_number(self.expected_records, "expected_records", at_least=1)
         if self.bins is not None:
             whole_number(self.bins, "bins", at_least=2)
         self.guarantee()
 
     @property
-    def _bins_changed(self) -> int:
-        return BINS_CHANGED[self.adjacency] * len(self.columns)
-
-    @property
-    def noise(self) -> DiscreteLaplace:
-        """What blurs each count."""
-        return DiscreteLaplace.for_loss(Fraction(self.epsilon), self._bins_changed)
-
-    def guarantee(self) -> Guarantee:
-        return Guarantee(self.noise.loss(self._bins_changed), self.adjacency)
+    def n_histograms(self) -> int:
+        return len(self.columns)
 
     def check(self, domain: Domain) -> None:
         domain.numeric(self.columns)
@@ -270,10 +259,8 @@ class MarginalHistograms(Query[NoisyMarginals]):
         return (cls(columns=columns, epsilon=1),) if columns else ()
 
     def _automatic_bins(self) -> int:
-        """The uniform-grid rule in one dimension, at the loss of one column [Su 2016]."""
-        share = float(Fraction(self.epsilon)) / len(self.columns)
-        records = min(self.expected_records, MOST_EXPECTED)
-        return int(min(MOST_AUTOMATIC_BINS, max(2, (records * share / 10) ** (2 / 3))))
+        share = float(Fraction(self.epsilon)) / len(self.columns)  # the loss of one column
+        return int(min(MOST_AUTOMATIC_BINS, max(2, uniform_cells(self.expected_records, share, 1))))
 
 
 def _sum_quantile(scores: Floats, shares: Floats, share: float) -> float:

@@ -20,7 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from privod.data import Numeric
 from privod.errors import InvalidData, InvalidParameter
 from privod.outliers.grid import Grid, OccupiedCells, WalkScores
-from privod.privacy import AddRemove, Guarantee, Number, Replace, exact, in_parallel
+from privod.privacy import AddRemove, Guarantee, Number, exact, in_parallel
+from privod.queries.count_query import COUNTS_CHANGED
 from privod.queries.query import LARGEST_COUNT, whole_number
 
 __all__ = ["NoisyGrid", "scored_points", "walk_depth"]
@@ -31,7 +32,6 @@ Cells = NDArray[np.int32]
 
 FORMAT = "privod grid"
 VERSION = 1
-CELLS_CHANGED = {AddRemove(): 1, Replace(): 2}  # a record lies in one cell; a replaced one in two
 MOST_BYTES = 2**30  # of a saved grid, unpacked
 MOST_CENTERS = 500  # of the cells whose counts are noise, as many are scored for a threshold
 MOST_WALKED = 2000  # cells in a walk for a threshold
@@ -150,7 +150,7 @@ class NoisyGrid:
         """The count from which on noise makes up about a hundredth of what is seen, or less."""
         if self.drop_below is not None:
             return self.drop_below
-        scale = CELLS_CHANGED[self.guarantee.adjacency] / float(self.guarantee.loss.epsilon)
+        scale = COUNTS_CHANGED[self.guarantee.adjacency] / float(self.guarantee.loss.epsilon)
         false_per_record = self.grid.n_cells / max(1, self.total)
         return max(1, math.ceil(scale * math.log(max(1.0, 100 * false_per_record))))
 

@@ -1,0 +1,63 @@
+"""Questions that are answered by counts, each blurred once: one noise, one promise.
+
+A record lies in one cell of a histogram, so adding or removing it changes one count by one, and
+replacing it changes two. Whoever counts several histograms of the same records changes as many
+counts in each of them.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from fractions import Fraction
+from typing import TypeVar
+
+from privod.mechanisms import DiscreteLaplace
+from privod.privacy import AddRemove, Adjacency, Guarantee, Number, Replace, positive
+from privod.queries.query import Query, column_names, dp_adjacency
+
+__all__ = ["COUNTS_CHANGED", "MOST_EXPECTED", "CountQuery", "uniform_cells"]
+
+Value = TypeVar("Value")
+
+COUNTS_CHANGED = {AddRemove(): 1, Replace(): 2}  # in every histogram, by one each
+MOST_EXPECTED = 10**15  # records; a larger guess chooses nothing else
+
+
+class CountQuery(Query[Value]):
+    """A question whose answer is histograms of columns, blurred by exact discrete Laplace noise."""
+
+    columns: tuple[str, ...]
+    epsilon: Number
+    adjacency: Adjacency
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", column_names(self.columns))
+        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+        object.__setattr__(self, "adjacency", dp_adjacency(self.adjacency))
+
+    @property
+    @abstractmethod
+    def n_histograms(self) -> int:
+        """In how many histograms every record is counted."""
+
+    @property
+    def noise(self) -> DiscreteLaplace:
+        """What blurs each count."""
+        return DiscreteLaplace.for_loss(Fraction(self.epsilon), self._counts_changed)
+
+    def guarantee(self) -> Guarantee:
+        return Guarantee(self.noise.loss(self._counts_changed), self.adjacency)
+
+    @property
+    def _counts_changed(self) -> int:
+        return COUNTS_CHANGED[self.adjacency] * self.n_histograms
+
+
+def uniform_cells(expected_records: int, epsilon: float, n_axes: int) -> float:
+    """Cells per axis at which noise and coarseness balance, not yet rounded [Su 2016, Section 4].
+
+    The rule for the plane, for any dimension.
+    """
+    power: float = 2 / (n_axes + 2)
+    cells: float = (min(expected_records, MOST_EXPECTED) * epsilon / 10) ** power
+    return cells
