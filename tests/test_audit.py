@@ -24,8 +24,8 @@ RUNS = 6000
 @dataclass(frozen=True, kw_only=True)
 class HalfTheNoise(Histogram):
     @property
-    def _noise(self) -> DiscreteLaplace:
-        return DiscreteLaplace(super()._noise.scale / 2)
+    def noise(self) -> DiscreteLaplace:
+        return DiscreteLaplace(super().noise.scale / 2)
 
     def guarantee(self) -> Guarantee:
         return Guarantee(Loss(self.epsilon), self.adjacency)
@@ -47,9 +47,7 @@ class FloatSampler(Histogram):
         true = np.bincount(table.codes(self.columns)[:, 0], minlength=release.value.counts.size)
         uniform = randomness.words(true.size) / 2.0**64
         noise = (
-            np.sign(uniform - 0.5)
-            * np.log1p(-2 * np.abs(uniform - 0.5))
-            * -float(self._noise.scale)
+            np.sign(uniform - 0.5) * np.log1p(-2 * np.abs(uniform - 0.5)) * -float(self.noise.scale)
         )
         blurred: np.ndarray = true + noise
         return self.release(BlurredCounts(release.value.axes, blurred), randomness)
@@ -60,11 +58,11 @@ class ForgetsTheSecondCell(Histogram):
     """Sensitivity 1 under Replace, where a record leaves one cell and enters another."""
 
     @property
-    def _noise(self) -> DiscreteLaplace:
+    def noise(self) -> DiscreteLaplace:
         return DiscreteLaplace.for_loss(Fraction(self.epsilon), 1)
 
     def guarantee(self) -> Guarantee:
-        return Guarantee(self._noise.loss(1), self.adjacency)
+        return Guarantee(self.noise.loss(1), self.adjacency)
 
 
 @pytest.mark.parametrize("place", [0, 1])
