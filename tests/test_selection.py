@@ -153,15 +153,13 @@ def test_the_top_of_all_is_an_order_of_all(
 
 
 @pytest.mark.parametrize("kind", [ExponentialMechanism, PermuteAndFlip])
-def test_fractions_are_chosen_like_the_integers_they_stand_for(
+def test_only_differences_over_the_scale_matter(
     kind: type[ExponentialMechanism] | type[PermuteAndFlip],
 ) -> None:
-    fractions = [Fraction(1, 2), Fraction(1, 3), Fraction(0), Fraction(7, 6)]
-    integers = np.array([3, 2, 0, 7])
     for seed in range(50):
-        by_fractions = kind(Fraction(1, 2)).choose(fractions, seeded(seed))
-        assert by_fractions == kind(Fraction(3)).choose(integers, seeded(seed))
-        assert by_fractions == kind(Fraction(3)).choose(list(integers), seeded(seed))
+        chosen = kind(Fraction(3)).choose([3, 2, 0, 7], seeded(seed))
+        assert chosen == kind(Fraction(3)).choose(np.array([13, 12, 10, 17]), seeded(seed))
+        assert chosen == kind(Fraction(3)).choose([23, 22, 20, 27], seeded(seed))
 
 
 @pytest.mark.parametrize("kind", [ExponentialMechanism, PermuteAndFlip])
@@ -256,16 +254,16 @@ def test_losses_follow_from_scale_and_sensitivity() -> None:
 
 def test_bad_input_is_refused_without_a_word_about_values() -> None:
     choice = ExponentialMechanism(Fraction(1))
-    floats: list[object] = [[0.5, 1.0], np.array([0.5]), ["1"]]
-    for utilities in floats:
-        with pytest.raises(InvalidData, match="must be integers or fractions"):
+    no_integers: list[object] = [[0.5, 1.0], np.array([0.5]), ["1"], [Fraction(1, 3), 2]]
+    for utilities in no_integers:
+        with pytest.raises(InvalidData, match="must be integers"):
             choice.choose(utilities, secure())  # type: ignore[arg-type]
     shapeless: list[Utilities] = [[], np.zeros((2, 2), dtype=np.int64)]
     for empty in shapeless:
         with pytest.raises(InvalidData, match="at least one number"):
             choice.choose(empty, secure())
     with pytest.raises(InvalidData, match="within 2\\^61"):
-        choice.choose([2**62, 0], secure())
+        choice.choose([2**70, 0], secure())
     for sizes in (np.array([1]), np.array([1, 0]), np.array([1.0, 2.0])):
         with pytest.raises(InvalidData, match="multiplicities must be positive integers"):
             choice.choose_group([1, 2], sizes, secure())

@@ -46,7 +46,7 @@ def test_the_columns_with_planted_outliers_are_found_in_order(choice: Any) -> No
 def test_find_and_count_is_one_question_with_one_budget() -> None:
     query = ask(n_subspaces=2, epsilon=2, count_share="0.25")
     assert query.guarantee().loss == Loss(2)
-    assert query.selection.loss(1) == Loss("1.5")
+    assert query.selection.loss(query.steps) == Loss("1.5")
     assert query.counting(("a",)).guarantee().loss == Loss("0.25")
     sharp = ask(n_subspaces=2, count_share="0.5").answer(planted(), secure()).value
     assert sharp == FoundSubspaces((("a",), ("b",)), (10, 4))
@@ -99,7 +99,7 @@ def test_permute_and_flip_finds_at_least_as_often() -> None:
         )
         sets: list[tuple[str, ...]] = [(name,) for name in names]
         counts = query.true_counts(rows, sets)
-        utilities = [Fraction(count, 6) for count in counts]
+        utilities = query.utilities(sets, counts)
         source = seeded(4)
         best = int(np.argmax(counts))
         hits[choice] = sum(
@@ -108,11 +108,60 @@ def test_permute_and_flip_finds_at_least_as_often() -> None:
     assert hits["permute-and-flip"] >= hits["exponential"] - 0.03
 
 
+def of_many_columns(n_columns: int, n_outliers: int) -> Table:
+    names = [f"c{place}" for place in range(n_columns)]
+    rows = np.zeros((40, n_columns))
+    rows[:n_outliers] = 5.0 * np.arange(1, n_outliers + 1)[:, None]
+    domain = Domain(tuple(Numeric(name, -99, 99) for name in names))
+    return Table(domain, {name: rows[:, place] for place, name in enumerate(names)})
+
+
+@pytest.mark.parametrize("choice", ["permute-and-flip", "exponential"])
+@pytest.mark.parametrize("adjacency", [AddRemove(), Replace()])
+@pytest.mark.parametrize(("n_columns", "size", "smaller_too"), [(27, 26, False), (11, 11, True)])
+def test_whether_a_question_is_answered_never_depends_on_the_counts(
+    choice: Any, adjacency: Any, n_columns: int, size: int, smaller_too: bool
+) -> None:
+    """However large the common denominator of the bounds: the unit follows from public numbers."""
+    for epsilon in (1, "0.00001"):
+        query = ask(
+            size=size, smaller_too=smaller_too, epsilon=epsilon, choice=choice, adjacency=adjacency
+        )
+        for n_outliers in (0, 1, 7):
+            table = of_many_columns(n_columns, n_outliers)
+            query.check(table.domain)
+            assert len(query.answer(table, secure()).value.subspaces) == 1
+
+
+@pytest.mark.parametrize("smaller_too", [False, True])
+@pytest.mark.parametrize("adjacency", [AddRemove(), Replace()])
+@pytest.mark.parametrize("size", [1, 2, 3, 8, 26])
+def test_no_change_moves_a_utility_by_more_than_the_steps_that_are_paid_for(
+    size: int, adjacency: Any, smaller_too: bool
+) -> None:
+    query = ask(size=size, smaller_too=smaller_too, adjacency=adjacency, epsilon=2)
+    assert query.guarantee().loss == Loss(2)
+    for width in query._sizes():
+        bound = count_sensitivity(query.max_crowd, width, adjacency)
+        some = [tuple(map(str, range(width)))]
+        for count in (0, 1, 2, 17, 1000, 10**9):
+            change = query.utilities(some, [count + bound]) - query.utilities(some, [count])
+            assert 0 <= int(change[0]) <= query.steps
+            if query.steps % bound == 0:
+                exact = Fraction(count, bound)
+                assert Fraction(int(query.utilities(some, [count])[0]), query.steps) == exact
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
         ({"n_subspaces": 0}, "n_subspaces must be at least 1"),
         ({"size": 0}, "size must be at least 1"),
+        ({"size": 10**6, "smaller_too": True}, "size must be at most 200"),
+        ({"candidates": (tuple(map(str, range(201))),)}, "candidates must have at most 200"),
+        ({"epsilon": "1e-14"}, "epsilon must leave a loss between"),
+        ({"epsilon": "1e10"}, "epsilon must leave a loss between"),
+        ({"epsilon": 1, "n_subspaces": 2**20}, "epsilon must leave a loss between"),
         ({"count_share": 1}, "count_share must be from 0 to below 1"),
         ({"choice": "guess"}, "choice must be permute-and-flip or exponential"),
         ({"candidates": (("a",), ("a",))}, "candidates must be different sets"),
@@ -130,7 +179,8 @@ def test_bad_parameters_are_told_by_name(changed: dict[str, Any], message: str) 
     [
         ({"columns": ("g",)}, "columns must be numeric"),
         ({"n_subspaces": 9}, "n_subspaces must be at most the number of competing sets, 4"),
-        ({"size": 9}, "n_subspaces must be at most the number of competing sets, 0"),
+        ({"size": 9}, "size must be at most the number of columns, 4"),
+        ({"size": 200, "smaller_too": True}, "size must be at most the number of columns, 4"),
     ],
 )
 def test_what_does_not_fit_the_domain_is_told_before_anything(

@@ -4,18 +4,19 @@
 `PermuteAndFlip` goes through the candidates in random order and takes the first one that passes a
 coin of probability e^(-(best - utility_i) / scale): same loss, never a worse expected utility
 [McKenna and Sheldon 2020]. `Top` chooses several, without repeats, one after another. Utilities are
-integers or fractions; nothing underflows, and the order of candidates does not matter to the law.
-Proofs: docs/proofs/selection.md. The running time depends on the utilities, so it must stay hidden.
+integers, in a unit that the caller fixes by public numbers: a common denominator of the utilities
+themselves would let the scale, and whether it can be drawn at, depend on rows. Nothing underflows,
+and the order of candidates does not matter to the law. Proofs: docs/proofs/selection.md. The
+running time depends on the utilities, so it must stay hidden.
 """
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from numbers import Rational
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -30,8 +31,8 @@ from privod.privacy import Loss, Number, positive
 
 __all__ = ["ExponentialMechanism", "PermuteAndFlip", "Top", "Utilities"]
 
-Utilities = NDArray[Any] | Sequence[int | Fraction]
-"""Integers (an array or a sequence) or fractions (a sequence), one for each candidate."""
+Utilities = NDArray[Any] | Sequence[int]
+"""Integers, one for each candidate."""
 
 LARGEST_UTILITY = 2**61  # so that a difference of two fits 64 bits
 LARGEST_TOTAL = 2**62  # candidates, counted with their multiplicities
@@ -61,11 +62,11 @@ class _Choice(ABC):
 
     def choose(self, utilities: Utilities, randomness: Randomness) -> int:
         """Return the index of the chosen candidate."""
-        return self._peel(*_whole(utilities, self.scale), 1, randomness)[0]
+        return self._peel(_integers(utilities), 1, randomness)[0]
 
     @abstractmethod
     def _peel(
-        self, utilities: NDArray[np.int64], scale: Fraction, n_chosen: int, randomness: Randomness
+        self, utilities: NDArray[np.int64], n_chosen: int, randomness: Randomness
     ) -> list[int]:
         """Choose, set the chosen one aside, choose again."""
 
@@ -94,13 +95,13 @@ class ExponentialMechanism(_Choice):
 
         The candidate itself is then any of the group, such as `randomness.below(multiplicity)`.
         """
-        values, scale = _whole(utilities, self.scale)
-        return Ladder(values, scale, _checked(multiplicities, values)).draw(randomness)
+        values = _integers(utilities)
+        return Ladder(values, self.scale, _checked(multiplicities, values)).draw(randomness)
 
     def _peel(
-        self, utilities: NDArray[np.int64], scale: Fraction, n_chosen: int, randomness: Randomness
+        self, utilities: NDArray[np.int64], n_chosen: int, randomness: Randomness
     ) -> list[int]:
-        ladder = Ladder(utilities, scale)
+        ladder = Ladder(utilities, self.scale)
         chosen = [ladder.draw(randomness)]
         while len(chosen) < n_chosen:
             ladder.remove(chosen[-1])
@@ -126,12 +127,12 @@ class PermuteAndFlip(_Choice):
     """
 
     def _peel(
-        self, utilities: NDArray[np.int64], scale: Fraction, n_chosen: int, randomness: Randomness
+        self, utilities: NDArray[np.int64], n_chosen: int, randomness: Randomness
     ) -> list[int]:
         chosen: list[int] = []
         while len(chosen) < n_chosen:
             here = np.delete(utilities, chosen) if chosen else utilities
-            found = _first_to_pass(here, scale, randomness)
+            found = _first_to_pass(here, self.scale, randomness)
             for earlier in sorted(chosen):  # count the ones set aside back in
                 found += earlier <= found
             chosen.append(found)
@@ -167,11 +168,11 @@ class Top:
 
     def choose(self, utilities: Utilities, randomness: Randomness) -> list[int]:
         """Return the indices of the chosen candidates, in the order they were chosen."""
-        values, scale = _whole(utilities, self.choice.scale)
+        values = _integers(utilities)
         if self.n_chosen > values.size:
             rule = f"must be at most the number of candidates, {values.size}"
             raise InvalidParameter("n_chosen", rule, self.n_chosen, "Choose fewer.")
-        return self.choice._peel(values, scale, self.n_chosen, randomness)
+        return self.choice._peel(values, self.n_chosen, randomness)
 
 
 def _first_to_pass(utilities: NDArray[np.int64], scale: Fraction, randomness: Randomness) -> int:
@@ -209,25 +210,19 @@ def _scale_for(epsilon: Number, sensitivity: Number, monotone: bool) -> Fraction
     return changes * positive(sensitivity, "sensitivity") / positive(epsilon, "epsilon")
 
 
-def _whole(utilities: Utilities, scale: Fraction) -> tuple[NDArray[np.int64], Fraction]:
-    """Utilities as integers, by their common denominator, and the scale in the same unit."""
-    unit = 1
-    if not (isinstance(utilities, np.ndarray) and utilities.dtype.kind in "iu"):
-        utilities, unit = _cleared(utilities)
-    if utilities.ndim != 1 or not utilities.size:
+def _integers(utilities: Utilities) -> NDArray[np.int64]:
+    if isinstance(utilities, np.ndarray):
+        array, whole = utilities, utilities.dtype.kind in "iu"
+    else:
+        array = np.array(utilities, dtype=object)
+        whole = all(isinstance(value, Integral) for value in utilities)
+    if not whole:
+        raise InvalidData("utilities must be integers. Multiply fractions by a public number.")
+    if array.ndim != 1 or not array.size:
         raise InvalidData("utilities must be a list of at least one number.")
-    if max(-int(utilities.min()), int(utilities.max())) > LARGEST_UTILITY:
-        raise InvalidData("utilities must lie within 2^61 of 0, in units of their denominator.")
-    return utilities.astype(np.int64, copy=False), Geometric(scale * unit).scale
-
-
-def _cleared(utilities: Utilities) -> tuple[NDArray[Any], int]:
-    values = list(utilities)
-    if not all(isinstance(value, Rational) for value in values):
-        raise InvalidData("utilities must be integers or fractions. Round floats beforehand.")
-    exact = [Fraction(int(value.numerator), int(value.denominator)) for value in values]
-    unit = math.lcm(*(value.denominator for value in exact))
-    return np.array([int(value * unit) for value in exact], dtype=object), unit
+    if max(-int(array.min()), int(array.max())) > LARGEST_UTILITY:
+        raise InvalidData("utilities must lie within 2^61 of 0.")
+    return array.astype(np.int64, copy=False)
 
 
 def _checked(multiplicities: NDArray[Any], values: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -1,9 +1,10 @@
 """In which columns do the outliers show? The column sets with most outliers [Okada 2015].
 
 The utility of a set is its outlier count divided by the global bound for its size, so sets of
-different size compete fairly and no utility changes by more than 1. The paper's Algorithm 3 draws
-with exp(epsilon u), which costs twice what it says; here the scale follows from the true loss.
-Proofs in docs/proofs/subspaces.md.
+different size compete fairly and no utility changes by more than 1. It is measured in steps whose
+number follows from public parameters, so nothing about the choice but its outcome depends on rows.
+The paper's Algorithm 3 draws with exp(epsilon u), which costs twice what it says; here the scale
+follows from the true loss. Proofs in docs/proofs/subspaces.md.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from fractions import Fraction
 from itertools import combinations
 from typing import Any, ClassVar, Literal, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from privod.data import Domain, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import ExponentialMechanism, PermuteAndFlip, Randomness, Top
@@ -23,6 +27,7 @@ from privod.outliers.distance import available_threads
 from privod.privacy import AddRemove, Adjacency, Guarantee, Number, exact, positive
 from privod.progress import track
 from privod.queries.outlier_count import (
+    MOST_COLUMNS,
     OutlierCount,
     checked_radius,
     count_outliers,
@@ -41,10 +46,11 @@ from privod.queries.query import (
 
 __all__ = ["FoundSubspaces", "OutlierSubspaces"]
 
-UTILITY_SENSITIVITY = 1  # each count is divided by the most it can change
+MOST_STEPS = 2**20  # that a utility of 1, the most one change can bring, is cut into
+LEAST_LOSS = Fraction(1, 2**19)  # of one choice: with all steps its scale is 2^40, the largest
+LARGEST_LOSS = 10**9
 MOST_CANDIDATES = 20_000
 ALONE_BELOW = 20_000  # records times sets below which threads cost more than they bring
-LARGEST_UTILITY = 2**61 // 10**9  # in units of the common denominator, for up to 10^9 records
 
 
 @dataclass(frozen=True)
@@ -76,7 +82,7 @@ class OutlierSubspaces(Query[FoundSubspaces]):
     n_subspaces : int
         How many column sets are chosen.
     size : int
-        How many columns a set has.
+        How many columns a set has; at most as many as there are.
     smaller_too : bool
         Whether sets of fewer columns compete too.
     columns : tuple of str
@@ -116,24 +122,38 @@ class OutlierSubspaces(Query[FoundSubspaces]):
         object.__setattr__(self, "adjacency", dp_adjacency(self.adjacency))
         whole_number(self.max_crowd, "max_crowd", at_least=1, at_most=LARGEST_COUNT)
         whole_number(self.n_subspaces, "n_subspaces", at_least=1)
-        whole_number(self.size, "size", at_least=1)
+        whole_number(self.size, "size", at_least=1, at_most=MOST_COLUMNS)
         if len(set(sets)) != len(sets):
             raise InvalidParameter(
                 "candidates", "must be different sets", len(sets), "Name each once."
             )
+        if any(len(some) > MOST_COLUMNS for some in sets):
+            rule = f"must have at most {MOST_COLUMNS} columns each"
+            raise InvalidParameter("candidates", rule, len(max(sets, key=len)), "Name fewer.")
         if self.choice not in ("permute-and-flip", "exponential"):
             rule = "must be permute-and-flip or exponential"
             raise InvalidParameter("choice", rule, self.choice, "Try 'permute-and-flip'.")
         if not 0 <= Fraction(self.count_share) < 1:
             rule = "must be from 0 to below 1"
             raise InvalidParameter("count_share", rule, self.count_share, "Try 0.5.")
+        if not LEAST_LOSS <= self._loss_of_a_choice <= LARGEST_LOSS:
+            rule = "must leave a loss between 1/2^19 and 10^9 to each choice"
+            raise InvalidParameter("epsilon", rule, str(self.epsilon), "Try 1.")
+
+    @property
+    def steps(self) -> int:
+        """Into how many steps a utility of 1 is cut, and so by how many one change can move it.
+
+        As many as make all utilities whole, if that is few enough; the rest is rounded down.
+        """
+        bounds = {self._sensitivity(size) for size in self._sizes()}
+        return min(math.lcm(*bounds), MOST_STEPS)
 
     @property
     def selection(self) -> Top:
-        """How the sets are chosen."""
-        each = (1 - Fraction(self.count_share)) * Fraction(self.epsilon) / self.n_subspaces
+        """How the sets are chosen, by utilities in steps."""
         kind = PermuteAndFlip if self.choice == "permute-and-flip" else ExponentialMechanism
-        return Top(self.n_subspaces, kind.for_loss(each, UTILITY_SENSITIVITY))
+        return Top(self.n_subspaces, kind.for_loss(self._loss_of_a_choice, self.steps))
 
     def counting(self, columns: tuple[str, ...]) -> OutlierCount:
         """How the outliers of a set found are counted."""
@@ -147,13 +167,17 @@ class OutlierSubspaces(Query[FoundSubspaces]):
         )
 
     def guarantee(self) -> Guarantee:
-        loss = self.selection.loss(UTILITY_SENSITIVITY)
+        loss = self.selection.loss(self.steps)
         if self.count_share:
             loss = loss + self.counting(()).guarantee().loss * self.n_subspaces
         return Guarantee(loss, self.adjacency)
 
     def check(self, domain: Domain) -> None:
-        number = self._number_of_candidates(domain)
+        n_columns = len(numeric_columns(domain, self.columns))
+        if not self.candidates and self.size > n_columns:
+            rule = f"must be at most the number of columns, {n_columns}"
+            raise InvalidParameter("size", rule, self.size, "Try 1.")
+        number = self._number_of_candidates(n_columns)
         if number > MOST_CANDIDATES:
             rule = f"must leave at most {MOST_CANDIDATES} competing sets"
             raise InvalidParameter("size", rule, number, "Use smaller sets or fewer columns.")
@@ -164,22 +188,24 @@ class OutlierSubspaces(Query[FoundSubspaces]):
         if self.count_share:
             widest = max(sets, key=len)
             self.counting(widest).check(domain)
-        bounds = {self._sensitivity(some) for some in sets}
-        if math.lcm(*bounds) // min(bounds) > LARGEST_UTILITY:
-            rule = "is too large for sets of so many different sizes"
-            raise InvalidParameter("size", rule, self.size, "Let sets of one size compete.")
 
     def answer(self, table: Table, randomness: Randomness) -> Release[FoundSubspaces]:
         sets = list(self._sets(table.domain))
-        utilities = [
-            Fraction(count, self._sensitivity(some))
-            for some, count in zip(sets, self.true_counts(table, sets), strict=True)
-        ]
+        utilities = self.utilities(sets, self.true_counts(table, sets))
         chosen = tuple(sets[place] for place in self.selection.choose(utilities, randomness))
         counts: tuple[int, ...] = ()
         if self.count_share:
             counts = tuple(self.counting(some).answer(table, randomness).value for some in chosen)
         return self.release(FoundSubspaces(chosen, counts), randomness)
+
+    def utilities(self, sets: list[tuple[str, ...]], counts: list[int]) -> NDArray[np.int64]:
+        """What each set is worth, in steps; not private."""
+        steps = self.steps
+        worth = [
+            count * steps // self._sensitivity(len(some))  # exact where the bound divides the steps
+            for some, count in zip(sets, counts, strict=True)
+        ]
+        return np.array(worth, dtype=np.int64)
 
     def true_counts(self, table: Table, sets: list[tuple[str, ...]]) -> list[int]:
         """The outliers of every set, counted on all processors; not private."""
@@ -228,17 +254,23 @@ class OutlierSubspaces(Query[FoundSubspaces]):
             ),
         )
 
-    def _sensitivity(self, columns: tuple[str, ...]) -> int:
-        return count_sensitivity(self.max_crowd, len(columns), self.adjacency)
+    @property
+    def _loss_of_a_choice(self) -> Fraction:
+        return (1 - Fraction(self.count_share)) * Fraction(self.epsilon) / self.n_subspaces
 
-    def _sizes(self) -> range:
-        return range(1 if self.smaller_too else self.size, self.size + 1)
+    def _sensitivity(self, size: int) -> int:
+        return count_sensitivity(self.max_crowd, size, self.adjacency)
 
-    def _number_of_candidates(self, domain: Domain) -> int:
+    def _sizes(self) -> set[int]:
+        """How many columns a competing set can have."""
+        if self.candidates:
+            return {len(some) for some in self.candidates}
+        return set(range(1 if self.smaller_too else self.size, self.size + 1))
+
+    def _number_of_candidates(self, n_columns: int) -> int:
         if self.candidates:
             return len(self.candidates)
-        pool = len(numeric_columns(domain, self.columns))
-        return sum(math.comb(pool, size) for size in self._sizes())
+        return sum(math.comb(n_columns, size) for size in self._sizes())
 
     def _sets(self, domain: Domain) -> Iterator[tuple[str, ...]]:
         if self.candidates:
@@ -246,5 +278,5 @@ class OutlierSubspaces(Query[FoundSubspaces]):
                 yield numeric_columns(domain, some)
             return
         pool = numeric_columns(domain, self.columns)
-        for size in self._sizes():
+        for size in sorted(self._sizes()):
             yield from combinations(pool, size)
