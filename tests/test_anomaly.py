@@ -20,7 +20,6 @@ from privod.errors import InvalidParameter, NoPromise
 from privod.mechanisms import secure, seeded
 from privod.outliers.anomalies import (
     Counts,
-    crowds_and_copies,
     edits_by_search,
     edits_to_flip,
     is_anomalous,
@@ -208,11 +207,17 @@ def test_a_model_of_ones_own_becomes_a_mechanism() -> None:
         answer_by_edits(True, 0, Fraction(1), secure())
 
 
-def test_crowds_and_copies_are_counted_apart() -> None:
-    points = np.array([[0.0], [0.0], [0.9], [5.0]])
-    asked = np.array([[0.0], [1.0], [7.0]])
-    assert crowds_and_copies(points, asked, 1.0) == [(3, 2), (3, 0), (0, 0)]
-    assert crowds_and_copies(np.empty((0, 1)), asked, 1.0) == [(0, 0)] * 3
+@pytest.mark.parametrize("margin", [None, 1, 3])
+def test_edits_that_make_no_difference_are_not_told_apart(margin: int | None) -> None:
+    asked = labels(0, max_crowd=5, edit_margin=margin, epsilon=10)
+    assert asked.most_edits == 10
+    for size in range(60):
+        for copies in range(min(size, 4) + 1):
+            capped = asked.edits(min(size, asked.max_crowd + asked.most_edits), copies)
+            if margin is None:
+                assert capped == min(edits_to_flip(size, copies, 5), 10)
+            else:
+                assert capped == min(sensitive_edits_to_flip(size, copies, 5, margin), 10)
 
 
 def test_how_sensitive_a_record_is() -> None:

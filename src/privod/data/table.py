@@ -31,7 +31,7 @@ class Table:
         declared values, or anything else (None, NaN) where missing.
     """
 
-    __slots__ = ("_codes", "_length", "_numbers", "_persons", "domain")
+    __slots__ = ("__weakref__", "_codes", "_length", "_numbers", "_persons", "domain")
 
     def __init__(self, domain: Domain, columns: Mapping[str, Any]) -> None:
         self.domain = domain

@@ -14,11 +14,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.outliers.distance import CrowdIndex, as_points, crowds
-from privod.outliers.kernels.crowds_leaf import scan
+from privod.outliers.distance import as_points, crowds
 
 __all__ = [
-    "crowds_and_copies",
     "edits_by_search",
     "edits_to_flip",
     "is_anomalous",
@@ -28,8 +26,6 @@ __all__ = [
     "record_privacy",
     "sensitive_edits_to_flip",
 ]
-
-SCANNED = 32  # up to so many records are compared with all rows; for more an index pays off
 
 Counts = tuple[int, ...]
 """A small data set: how many copies of each of finitely many values it holds."""
@@ -85,18 +81,6 @@ def is_regular(
         frontier = np.flatnonzero(near & ~reached)
         reached[frontier] = True
     return bool(reached.all())
-
-
-def crowds_and_copies(
-    points: NDArray[np.float64], records: NDArray[np.float64], radius: float
-) -> list[tuple[int, int]]:
-    """The crowd of each record's values among the points, and the number of its copies."""
-    if len(records) <= SCANNED:
-        found = scan(points, records, radius * radius)
-    else:
-        found = CrowdIndex(points).crowds(radius, at=records)
-    copies = [int((points == record).all(axis=1).sum()) for record in records]
-    return list(zip(found.tolist(), copies, strict=True))
 
 
 def record_privacy(

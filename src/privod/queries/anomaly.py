@@ -20,13 +20,13 @@ from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, Randomness, damped_logistic
 from privod.outliers.anomalies import (
-    crowds_and_copies,
     edits_to_flip,
     is_anomalous,
     protected_crowd,
     sensitive_edits_to_flip,
 )
 from privod.outliers.cover import cover_of_public_points
+from privod.outliers.lookup import lookup_for
 from privod.privacy import AddRemove, Adjacency, Guarantee, InCrowd, Loss, Number, exact, positive
 from privod.queries.outlier_count import checked_radius, numeric_columns, typical_radius
 from privod.queries.query import LARGEST_COUNT, Query, Release, column_names, whole_number
@@ -34,6 +34,7 @@ from privod.queries.query import LARGEST_COUNT, Query, Release, column_names, wh
 __all__ = ["AnomalyLabels", "LookaheadCount", "answer_by_edits"]
 
 MOST_RECORDS = 100_000
+SURE = 89  # e^-89 < 2^-128
 
 
 def answer_by_edits(truth: bool, edits: int, epsilon: Fraction, randomness: Randomness) -> bool:
@@ -111,7 +112,9 @@ class AnomalyLabels(Query[tuple[bool, ...]]):
         numeric_columns(domain, self.columns)
 
     def answer(self, table: Table, randomness: Randomness) -> Release[tuple[bool, ...]]:
-        points = table.numbers(tuple(sorted(self.columns)))  # the order that InCrowd adds up in
+        columns = tuple(sorted(self.columns))  # the order that InCrowd adds up in
+        lookup = lookup_for(table, columns, self.radius)
+        far = self.max_crowd + self.most_edits  # all larger crowds are as many edits away
         labels = [
             answer_by_edits(
                 is_anomalous(crowd, copies, self.max_crowd),
@@ -119,15 +122,22 @@ class AnomalyLabels(Query[tuple[bool, ...]]):
                 Fraction(self.epsilon),
                 randomness,
             )
-            for crowd, copies in crowds_and_copies(points, self._records(), self.radius)
+            for crowd, copies in lookup.crowds_and_copies(self._records(), cap=far)
         ]
         return self.release(tuple(labels), randomness)
+
+    @property
+    def most_edits(self) -> int:
+        """More edits are not told apart: at so many the coin lies less than once in 2^128 times."""
+        return 1 + math.ceil(SURE / Fraction(self.epsilon))
 
     def edits(self, crowd: int, copies: int) -> int:
         """The bound of the edits that would flip a label; not private."""
         if self.edit_margin is None:
-            return edits_to_flip(crowd, copies, self.max_crowd)
-        return sensitive_edits_to_flip(crowd, copies, self.max_crowd, self.edit_margin)
+            found = edits_to_flip(crowd, copies, self.max_crowd)
+        else:
+            found = sensitive_edits_to_flip(crowd, copies, self.max_crowd, self.edit_margin)
+        return min(found, self.most_edits)
 
     def error(self, crowd: int, copies: int) -> float:
         """The probability of a wrong label; not private."""
