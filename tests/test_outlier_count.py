@@ -17,7 +17,6 @@ from privod.errors import InvalidParameter
 from privod.mechanisms import secure, seeded
 from privod.outliers.cover import Cover
 from privod.outliers.distance import crowds
-from privod.outliers.packing import packing_number
 from privod.privacy import AddRemove, Adjacency, Loss, Replace
 from privod.queries.outlier_count import (
     OutlierCount,
@@ -26,6 +25,7 @@ from privod.queries.outlier_count import (
     count_with_bound,
     local_bound,
 )
+from tests.test_packing import HEXAGON, MIDDLE, ROUNDED_RADIUS
 
 Data = tuple[tuple[int, ...], ...]
 LINE: list[tuple[int, ...]] = [(x,) for x in range(6)]
@@ -113,8 +113,49 @@ def test_adjacent_data_sets_stand_at_most_one_edit_apart_on_the_stairs(
                 assert abs(rung - rungs[other]) <= smooth.staircase.per_edit
 
 
-def test_the_packing_number_is_right_where_it_can_be_tried() -> None:
-    assert [packing_number(d) for d in (1, 2, 3, 24, 25)] == [2, 5, 12, 196560, 3**25 - 1]
+PENTAGON = np.array(
+    [[9, 9], [0, 0], *([np.cos(turn), np.sin(turn)] for turn in np.arange(5) * 2 * np.pi / 5)]
+)
+
+
+@pytest.mark.parametrize("adjacency", [AddRemove(), Replace()])
+@pytest.mark.parametrize(
+    ("places", "radius", "k", "copies", "fits"),
+    [
+        (PENTAGON, 1.0 + 1e-9, 1, 6, 5),
+        (np.vstack([[9, 9], MIDDLE, HEXAGON]), ROUNDED_RADIUS, 1, 7, 6),
+    ],
+)
+def test_the_global_bound_is_never_passed_in_the_plane(
+    places: NDArray[np.float64],
+    radius: float,
+    k: int,
+    copies: int,
+    fits: int,
+    adjacency: Adjacency,
+) -> None:
+    inside = np.array([[crowds(a[None], radius, at=b[None])[0] for a in places] for b in places])
+    numbers: list[tuple[int, ...]] = [(place,) for place in range(len(places))]
+    counts = {}
+    for data in all_data(numbers, copies):
+        held = np.bincount([place for (place,) in data], minlength=len(places))
+        counts[data] = int(held[(inside @ held) <= k].sum())
+    worst = max(
+        abs(count - counts[other])
+        for data, count in counts.items()
+        for other in adjacent(data, numbers, adjacency)
+        if other in counts
+    )
+    assert k * fits <= worst <= count_sensitivity(k, 2, adjacency)
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_one_record_can_move_six_crowds_of_a_hexagon_by_rounding(k: int) -> None:
+    before = np.repeat(HEXAGON, k, axis=0)
+    after = np.vstack([before, MIDDLE])
+    assert count_outliers(before, ROUNDED_RADIUS, k) == 6 * k
+    assert count_outliers(after, ROUNDED_RADIUS, k) == 0
+    assert count_sensitivity(k, 2, AddRemove()) == 6 * k
 
 
 DOMAIN = Domain((Numeric("x", -50, 50), Numeric("y", -50, 50), Categorical("c", ("a",))))
@@ -150,7 +191,8 @@ def test_the_choice_of_noise_goes_by_public_parameters() -> None:
     assert query.chosen_noise(1) == query.chosen_noise(2) == "global"
     assert query.chosen_noise(7) == query.chosen_noise(34) == "heavy"
     assert set(query.least_deviations(7)) == {"global", "heavy", "laplace", "gaussian"}
-    assert "global" not in query.least_deviations(34)
+    assert "global" in query.least_deviations(34)
+    assert "global" not in query.least_deviations(90)
 
 
 def test_the_charge_follows_from_the_noise() -> None:
@@ -203,7 +245,7 @@ def test_bad_parameters_are_told_by_name(parameters: dict[str, Any], message: st
 def test_what_does_not_fit_the_domain_is_told_before_anything() -> None:
     with pytest.raises(InvalidParameter, match="numeric columns"):
         OutlierCount(radius=1, max_crowd=3, epsilon=1, columns=("c",)).check(DOMAIN)
-    many = Domain(tuple(Numeric(f"x{j}", 0, 1) for j in range(30)))
+    many = Domain(tuple(Numeric(f"x{j}", 0, 1) for j in range(90)))
     with pytest.raises(InvalidParameter, match="noise would need noise beyond"):
         OutlierCount(radius=1, max_crowd=3, epsilon=1, noise="global").check(many)
     OutlierCount(radius=1, max_crowd=3, epsilon=1).check(many)
@@ -214,7 +256,7 @@ def test_a_tiny_epsilon_leaves_the_global_noise_or_is_refused_at_once() -> None:
     assert OutlierCount(**tiny).chosen_noise(2) == "global"
     with pytest.raises(InvalidParameter, match="larger epsilon"):
         OutlierCount(**tiny, noise="laplace")
-    wide = Domain(tuple(Numeric(f"x{j}", 0, 1) for j in range(30)))
+    wide = Domain(tuple(Numeric(f"x{j}", 0, 1) for j in range(90)))
     with pytest.raises(InvalidParameter):
         OutlierCount(**tiny).check(wide)
 
