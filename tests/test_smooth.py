@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import sys
+import tracemalloc
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from itertools import pairwise
 
@@ -15,6 +18,7 @@ from hypothesis import strategies as st
 from privod.errors import InvalidParameter
 from privod.mechanisms import seeded
 from privod.mechanisms.smooth import (
+    SMALLEST_GROWTH,
     SmoothGaussian,
     SmoothHeavy,
     SmoothLaplace,
@@ -57,6 +61,35 @@ def test_rungs_of_adjacent_data_sets_differ_by_at_most_the_growth(noise: SmoothN
     for rung in range(200):
         assert stairs.value(rung) < stairs.value(rung + 1)
         assert stairs.value(rung + stairs.per_edit) <= noise.growth * stairs.value(rung)
+
+
+def test_threads_that_climb_the_same_stairs_read_the_same_values() -> None:
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for tenths in range(5):
+            stairs = Staircase(1 + Fraction(40 + tenths, 10_000))
+            with ThreadPoolExecutor(4) as pool:
+                climbed = list(pool.map(stairs.reaching, [1000] * 8))
+            values = [stairs.value(rung) for rung in range(climbed[0] + 1)]
+            assert len(set(climbed)) == 1
+            assert all(low < high for low, high in pairwise(values))
+            assert values[-2] < 1000 <= values[-1]
+    finally:
+        sys.setswitchinterval(interval)
+
+
+def test_the_flattest_stairs_are_climbed_in_no_time_and_no_space() -> None:
+    stairs = Staircase(1 + SMALLEST_GROWTH)
+    tracemalloc.start()
+    rung = stairs.reaching(2**40)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 100_000
+    assert stairs.value(rung - 1) < 2**40 <= stairs.value(rung)
+    for lower in (0, 1, 10**6, rung - 9):
+        assert stairs.value(lower) < stairs.value(lower + 1)
+        assert stairs.value(lower + stairs.per_edit) <= stairs.growth * stairs.value(lower)
 
 
 @settings(max_examples=80, deadline=None)

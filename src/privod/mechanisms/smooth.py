@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from itertools import islice, takewhile
 
 from privod.errors import InvalidParameter
 from privod.mechanisms.coin import bernoulli, bernoulli_exp
@@ -27,7 +26,9 @@ __all__ = ["SmoothGaussian", "SmoothHeavy", "SmoothLaplace", "SmoothNoise", "Sta
 
 RUNGS_PER_EDIT = 8  # rounding a bound up to its rung then costs at most 1/8 of one edit's growth
 RUNG_BITS = 40  # binary places of a rung
-SMALLEST_GROWTH = Fraction(1, 10_000)  # below it the stairs would have millions of rungs
+POWER_BITS = 128  # binary places of the powers that rungs are rounded from
+ONE = 1 << POWER_BITS
+SMALLEST_GROWTH = Fraction(1, 10_000)  # below it rounding rungs could pass the growth
 
 
 @dataclass(frozen=True)
@@ -50,19 +51,38 @@ class Staircase:
             way_out = "Ask for a larger epsilon, or for global noise."
             raise InvalidParameter("growth", "must be at least 1.0001", float(self.growth), way_out)
 
+    @property
+    def step(self) -> Fraction:
+        """(1 + x / m)^m <= e^x <= growth for x = 1 - 1 / growth and m = per_edit."""
+        return 1 + (1 - 1 / self.growth) / self.per_edit
+
     def value(self, rung: int) -> Fraction:
-        """The bound that a rung stands for."""
-        rungs = _rungs(self.growth, self.per_edit)
-        while len(rungs) <= rung:
-            rungs.append(_next_rung(rungs[-1], self.growth, self.per_edit))
-        return rungs[rung]
+        """The bound that a rung stands for: step^rung, rounded down."""
+        squares, power = list(islice(self._squares(), rung.bit_length())), ONE
+        for place, square in reversed(list(enumerate(squares))):
+            if rung >> place & 1:
+                power = power * square >> POWER_BITS
+        return Fraction(power >> (POWER_BITS - RUNG_BITS), 1 << RUNG_BITS)
 
     def reaching(self, bound: int) -> int:
         """The first rung whose value is at least `bound`."""
-        rungs = _rungs(self.growth, self.per_edit)
-        while rungs[-1] < bound:
-            rungs.append(_next_rung(rungs[-1], self.growth, self.per_edit))
-        return bisect_left(rungs, bound)
+        if bound <= 1:
+            return 0
+        goal = bound << POWER_BITS
+        squares = list(takewhile(lambda square: square < goal, self._squares()))
+        below, power = 0, ONE  # the last rung known to be below, built up as in `value`
+        for place, square in reversed(list(enumerate(squares))):
+            higher = power * square >> POWER_BITS
+            if higher < goal:
+                below, power = below | 1 << place, higher
+        return below + 1
+
+    def _squares(self) -> Iterator[int]:
+        """step, step^2, step^4, ... in units of 2^-128, every product rounded down."""
+        square = math.floor(self.step * ONE)
+        while True:
+            yield square
+            square = square * square >> POWER_BITS
 
     def farthest(self, most: Callable[[int], int]) -> int:
         """A t beyond which no bound of at most most(t) matters; most(2 t) <= 2 most(t)."""
@@ -96,17 +116,6 @@ class Staircase:
             if middle > low:
                 spans += [(middle, high), (low, middle)]
         return best
-
-
-@lru_cache(maxsize=256)
-def _rungs(_growth: Fraction, _per_edit: int) -> list[Fraction]:
-    return [Fraction(1)]
-
-
-def _next_rung(rung: Fraction, growth: Fraction, per_edit: int) -> Fraction:
-    """(1 + x / m)^m <= e^x <= growth for x = 1 - 1 / growth; rounded down."""
-    step = 1 + (1 - 1 / growth) / per_edit
-    return Fraction(math.floor(rung * step * 2**RUNG_BITS), 2**RUNG_BITS)
 
 
 @dataclass(frozen=True)
