@@ -210,14 +210,14 @@ def test_a_model_of_ones_own_becomes_a_mechanism() -> None:
 @pytest.mark.parametrize("margin", [None, 1, 3])
 def test_edits_that_make_no_difference_are_not_told_apart(margin: int | None) -> None:
     asked = labels(0, max_crowd=5, edit_margin=margin, epsilon=10)
-    assert asked.most_edits == 10
+    assert asked.most_edits == 11
     for size in range(60):
         for copies in range(min(size, 4) + 1):
             capped = asked.edits(min(size, asked.max_crowd + asked.most_edits), copies)
             if margin is None:
-                assert capped == min(edits_to_flip(size, copies, 5), 10)
+                assert capped == min(edits_to_flip(size, copies, 5), 11)
             else:
-                assert capped == min(sensitive_edits_to_flip(size, copies, 5, margin), 10)
+                assert capped == min(sensitive_edits_to_flip(size, copies, 5, margin), 11)
 
 
 def test_how_sensitive_a_record_is() -> None:
@@ -259,6 +259,11 @@ def test_a_lookahead_at_a_radius_is_refused_with_its_reason() -> None:
         ({"records": ()}, "records must hold a record"),
         ({"records": ((1, 2),)}, "records must have 1 values each"),
         ({"records": (("?",),)}, "records must be a number"),
+        ({"records": ((0,),) * 100_001}, "records must be at most 100000"),
+        (
+            {"records": ((0,) * 5,) * 70_000, "columns": tuple("abcde")},
+            "records must be at most 300000 numbers",
+        ),
         ({"radius": -1}, "radius must be at least 0"),
         ({"max_crowd": 0}, "max_crowd must be at least 1"),
         ({"edit_margin": 0}, "edit_margin must be at least 1"),

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from privod.outliers.cover import Cover, cover, cover_in_the_plane, cover_of_public_points
+from privod.outliers.cover import Cover, cover, cover_in_the_plane
 from privod.outliers.distance import crowds
 
 Floats = NDArray[np.float64]
@@ -112,13 +112,6 @@ def test_a_random_crowd_in_the_plane_agrees_with_a_fine_search() -> None:
     found = int(crowds(points, 0.6, at=grid).max())
     exact = cover(points, 0.6, EXTENT)
     assert found <= exact <= found + 3
-
-
-def test_public_points_far_apart_cost_one() -> None:
-    far = np.eye(6) * 100
-    assert cover_of_public_points(far, 3.0) == 1
-    assert cover_of_public_points(np.zeros((4, 6)), 3.0) == 4
-    assert cover_of_public_points(np.empty((0, 6)), 3.0) == 0
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])

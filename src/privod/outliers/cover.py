@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.outliers.distance import as_points, crowds
+from privod.outliers.distance import as_points
 from privod.outliers.kernels.cover_bounds import around_vertices, slide
 from privod.outliers.kernels.cover_sweep import sweep
 from privod.outliers.kernels.crowds_tree import Floats
@@ -85,18 +85,6 @@ def cover(points: NDArray[Any], radius: float, extent: float | None = None) -> i
         return 0
     known = float(np.abs(array).max()) if extent is None else extent
     return Cover(array, radius, known).of(np.ones(len(array), dtype=bool))
-
-
-def cover_of_public_points(points: NDArray[Any], radius: float) -> int:
-    """An upper bound for points that are public, where smoothness does not matter.
-
-    All points of a ball lie within a diameter of each of them, so the largest crowd at twice the
-    radius is a bound too, and a good one for points far from each other.
-    """
-    array = as_points(points)
-    if len(array) == 0:
-        return 0
-    return min(cover(array, radius), int(crowds(array, 2 * radius * (1 + SLACK)).max()))
 
 
 def most_copies(points: Floats) -> int:

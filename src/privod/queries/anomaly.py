@@ -25,8 +25,8 @@ from privod.outliers.anomalies import (
     protected_crowd,
     sensitive_edits_to_flip,
 )
-from privod.outliers.cover import cover_of_public_points
 from privod.outliers.lookup import lookup_for
+from privod.outliers.public_cover import most_in_one_ball
 from privod.privacy import AddRemove, Adjacency, Guarantee, InCrowd, Loss, Number, exact, positive
 from privod.queries.outlier_count import checked_radius, numeric_columns, typical_radius
 from privod.queries.query import LARGEST_COUNT, Query, Release, column_names, whole_number
@@ -34,7 +34,8 @@ from privod.queries.query import LARGEST_COUNT, Query, Release, column_names, wh
 __all__ = ["AnomalyLabels", "LookaheadCount", "answer_by_edits"]
 
 MOST_RECORDS = 100_000
-SURE = 89  # e^-89 < 2^-128
+MOST_NUMBERS = 300_000  # of all records asked about, so that pricing them takes seconds at most
+SURE = 100  # e^-100 < 2^-144
 
 
 def answer_by_edits(truth: bool, edits: int, epsilon: Fraction, randomness: Randomness) -> bool:
@@ -128,7 +129,7 @@ class AnomalyLabels(Query[tuple[bool, ...]]):
 
     @property
     def most_edits(self) -> int:
-        """More edits are not told apart: at so many the coin lies less than once in 2^128 times."""
+        """More edits are not told apart: at so many the coin lies less than once in 2^144 times."""
         return 1 + math.ceil(SURE / Fraction(self.epsilon))
 
     def edits(self, crowd: int, copies: int) -> int:
@@ -283,9 +284,9 @@ class LookaheadCount(Query[int]):
         return (cls(record=(low,), columns=columns, max_crowd=3, epsilon=1),)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=8)
 def _most_in_one_ball(records: tuple[tuple[float, ...], ...], radius: float) -> int:
-    return cover_of_public_points(np.array(records, dtype=float), radius)
+    return most_in_one_ball(np.array(records, dtype=float), radius)
 
 
 def crowd_adjacency(
@@ -304,11 +305,20 @@ def checked_records(value: Any, width: int) -> tuple[tuple[float, ...], ...]:
     if len(value) > MOST_RECORDS:
         rule = f"must be at most {MOST_RECORDS}"
         raise InvalidParameter("records", rule, len(value), "Ask about fewer at a time.")
+    if len(value) * width > MOST_NUMBERS:
+        rule = f"must be at most {MOST_NUMBERS} numbers together"
+        raise InvalidParameter("records", rule, len(value) * width, "Ask about fewer at a time.")
     found = []
     for row in value:
         entries = tuple(row) if isinstance(row, list | tuple) else (row,)
         if len(entries) != width:
             rule = f"must have {width} values each, one for each column"
             raise InvalidParameter("records", rule, len(entries), way_out)
-        found.append(tuple(float(exact(entry, "records")) for entry in entries))
+        found.append(tuple(_number(entry) for entry in entries))
     return tuple(found)
+
+
+def _number(entry: Any) -> float:
+    if type(entry) is float and math.isfinite(entry):
+        return entry
+    return float(exact(entry, "records"))
