@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from privod.audit import play
-from privod.audit.anomaly import games, lookahead_games
+from privod.audit.anomaly import games
 from privod.curator import Curator
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter, NoPromise
@@ -30,7 +30,7 @@ from privod.outliers.anomalies import (
     sensitive_edits_to_flip,
 )
 from privod.privacy import AddRemove, InCrowd, Loss
-from privod.queries.anomaly import AnomalyLabels, LookaheadCount, answer_by_edits
+from privod.queries.anomaly import AnomalyLabels, answer_by_edits
 
 VALUES = 3  # the possible records 0, 1, 2 on a line, radius 1
 MOST = 4
@@ -188,6 +188,23 @@ def test_an_outlier_far_out_is_labelled_almost_surely_right() -> None:
     assert plain.error(crowd=1, copies=1) == pytest.approx(1 / (1 + math.e))
 
 
+def test_the_sentence_says_no_more_than_every_table_keeps() -> None:
+    plain = labels(0, max_crowd=100, epsilon=1)
+    assert plain.sentence((True,)).endswith("wrong with a probability of at most 26.9%.")
+    for crowd_of, copies in ((0, 0), (1, 1), (60, 0)):
+        assert plain.error(crowd_of, copies) == plain.largest_error  # nothing is "far less"
+    narrow = labels(0, max_crowd=100, edit_margin=10, epsilon=1)
+    assert "a record with no other near it of less than 1 in 10^39." in narrow.sentence((True,))
+    assert narrow.error(1, 1) == narrow.error(0, 0) == narrow.lone_error < 1e-39
+    assert narrow.largest_error == plain.largest_error
+
+
+@pytest.mark.parametrize("epsilon", [1000, "1e5", "1e60", "1e-30"])
+@pytest.mark.parametrize("margin", [None, 2])
+def test_any_epsilon_has_a_sentence(epsilon: Any, margin: int | None) -> None:
+    assert labels(0, epsilon=epsilon, edit_margin=margin).sentence((False,)).endswith(".")
+
+
 def test_the_coin_lies_as_often_as_the_formula_says() -> None:
     source, runs = seeded(3), 4000
     for edits_away in (1, 2, 3):
@@ -241,18 +258,6 @@ def test_protected_records_get_epsilon_and_others_less_the_farther_out() -> None
     assert privacy(1) > privacy(12) > privacy(20) > 0.26
 
 
-def test_a_lookahead_tells_rare_counts_exactly_and_blurs_the_others() -> None:
-    query = LookaheadCount(record=(5,), columns=("x",), max_crowd=4, epsilon="0.1", edit_margin=1)
-    assert query.guarantee().adjacency == InCrowd(0, ("x",), 4)
-    assert {query.answer(table(5, 5), seeded(s)).value for s in range(20)} == {2}
-    assert len({query.answer(table(5, 5, 5), seeded(s)).value for s in range(20)}) > 3
-
-
-def test_a_lookahead_at_a_radius_is_refused_with_its_reason() -> None:
-    with pytest.raises(InvalidParameter, match="not private"):
-        LookaheadCount(record=(5,), columns=("x",), max_crowd=4, epsilon=1, radius=0.5)
-
-
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
@@ -286,10 +291,13 @@ def test_sensitive_labels_have_a_book_of_their_own(tmp_path: Path) -> None:
         curator.ask(asked, "people")
     curator.open_book("people", narrow, Loss(1), confirmed=True)
     curator.ask(labels(50), "people")  # a loss under AddRemove holds in the narrow book too
-    assert {book.adjacency: book.spent for book in curator.budget("people")} == {
-        AddRemove(): Loss("0.5"),
-        narrow: Loss("0.5"),
-    }
+    spent = {book.adjacency: book.spent for book in curator.budget("people")}
+    assert spent == {AddRemove(): Loss("0.5"), narrow: Loss("0.5")}
+    release = curator.ask(asked, "people").release  # and one under the narrow one holds there only
+    assert release.guarantee.adjacency == narrow
+    assert len(release.value) == 1
+    spent = {book.adjacency: book.spent for book in curator.budget("people")}
+    assert spent == {AddRemove(): Loss("0.5"), narrow: Loss(1)}
 
 
 class ChargesOneForTheBatch(AnomalyLabels):
@@ -312,17 +320,3 @@ class ClaimsToProtectEverybody(AnomalyLabels):
 @pytest.mark.parametrize("bug", [ChargesOneForTheBatch, ForgetsTheEdits, ClaimsToProtectEverybody])
 def test_the_audit_catches_planted_bugs(bug: type[AnomalyLabels]) -> None:
     assert not all(play(game, 2500, seeded(5)).holds for game in games(bug))
-
-
-class LooksAheadTooLittle(LookaheadCount):
-    def answer(self, table: Table, randomness: Any) -> Any:
-        copies = len(table)
-        if copies >= protected_crowd(self.max_crowd, self.edit_margin):
-            copies = int(self._noise.blur(np.array([copies]), randomness)[0])
-        return self.release(copies, randomness)
-
-
-def test_the_audit_catches_a_lookahead_of_k_steps_only() -> None:
-    assert not all(
-        play(game, 2500, seeded(5)).holds for game in lookahead_games(LooksAheadTooLittle)
-    )

@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from privod.data.sources import read
     from privod.errors import PrivodError
     from privod.privacy import AddRemove, Guarantee, InCrowd, Loss, Replace, SameContexts, Secrecy
-    from privod.queries.anomaly import AnomalyLabels, LookaheadCount
+    from privod.queries.anomaly import AnomalyLabels
     from privod.queries.bounds import PrivateBounds
     from privod.queries.catalog import QUERIES
     from privod.queries.grid_knn import GridKnn
     from privod.queries.histogram import Histogram
+    from privod.queries.lookahead import LookaheadCount
     from privod.queries.marginals import MarginalHistograms
     from privod.queries.noisy_grid import NoisyGrid
     from privod.queries.outlier_count import OutlierCount
@@ -38,7 +39,7 @@ _HOMES = {
     "Guarantee": "privod.privacy",
     "Histogram": "privod.queries.histogram",
     "InCrowd": "privod.privacy",
-    "LookaheadCount": "privod.queries.anomaly",
+    "LookaheadCount": "privod.queries.lookahead",
     "Loss": "privod.privacy",
     "MarginalHistograms": "privod.queries.marginals",
     "NoisyGrid": "privod.queries.noisy_grid",

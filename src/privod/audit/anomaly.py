@@ -7,13 +7,12 @@ import numpy as np
 from privod.audit.game import Game, Reading
 from privod.data import Domain, Numeric, Table
 from privod.privacy import AddRemove
-from privod.queries.anomaly import AnomalyLabels, LookaheadCount
+from privod.queries.anomaly import AnomalyLabels
 
-__all__ = ["games", "lookahead_games"]
+__all__ = ["games"]
 
 DOMAIN = Domain((Numeric("x", -100, 100),))
 YESSES = (Reading("labels that say yes", lambda value: float(sum(value))),)
-COUNT = (Reading("the count", float),)
 
 
 def _table(*places: float) -> Table:
@@ -41,9 +40,3 @@ def games(kind: type[AnomalyLabels] = AnomalyLabels) -> tuple[Game, ...]:
     if alone.guarantee().adjacency == AddRemove():  # a record far out is not promised more
         found.append(Game(alone, _table(), _table(50.0), YESSES))
     return tuple(found)
-
-
-def lookahead_games(kind: type[LookaheadCount] = LookaheadCount) -> tuple[Game, ...]:
-    """The rarest protected value against one copy less."""
-    query = kind(record=(5.0,), columns=("x",), max_crowd=3, epsilon="0.8", edit_margin=1)
-    return (Game(query, _table(5.0, 5.0), _table(5.0, 5.0, 5.0), COUNT),)

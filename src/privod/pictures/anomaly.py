@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.pictures.canvas import ACCENT, INK, MUTED, WARM, blank
-from privod.queries.anomaly import AnomalyLabels, LookaheadCount
+from privod.pictures.canvas import MUTED, WARM, blank
+from privod.queries.anomaly import AnomalyLabels
 from privod.queries.query import Release
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw", "draw_lookahead", "draw_privacy_map"]
+__all__ = ["draw", "draw_privacy_map"]
 
 MOST_LABELS = 40
 
@@ -28,7 +28,7 @@ def draw(release: Release[tuple[bool, ...]]) -> Figure:
     figure, axes = blank("In the data and anomalous?")
     sure = 1 - query.largest_error
     colors = [WARM if label else MUTED for label in shown]
-    axes.barh(range(len(shown)), [sure] * len(shown), color=colors, xerr=0, ecolor=INK)
+    axes.barh(range(len(shown)), [sure] * len(shown), color=colors)
     for place, label in enumerate(shown):
         axes.text(0.02, place, "yes" if label else "no", va="center", color="white")
     axes.set_yticks(range(len(shown)), names, fontsize=8)
@@ -36,20 +36,6 @@ def draw(release: Release[tuple[bool, ...]]) -> Figure:
     axes.set_xlabel("a label is right at least with this probability")
     axes.invert_yaxis()
     axes.grid(False, axis="y")
-    return figure
-
-
-def draw_lookahead(release: Release[int]) -> Figure:
-    """The count, and the line below which counts are exact."""
-    query = release.query
-    assert isinstance(query, LookaheadCount)  # noqa: S101 - what a release of such a count answers
-    figure, axes = blank("Copies of one record")
-    exact_below = query.max_crowd - query.edit_margin
-    margin = query._noise.quantile(0.95) if release.value >= exact_below else 0
-    axes.barh(["copies"], [release.value], color=ACCENT, xerr=margin, ecolor=INK, capsize=4)
-    axes.axvline(exact_below, color=WARM, linestyle="--", label="counts below are exact")
-    axes.legend()
-    axes.set_xlabel("records (bar: 95 % of the noise)")
     return figure
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
-from privod.mechanisms import DiscreteLaplace, Randomness, damped_logistic
+from privod.mechanisms import Randomness, damped_logistic
 from privod.outliers.anomalies import (
     edits_to_flip,
     is_anomalous,
@@ -31,11 +31,12 @@ from privod.privacy import AddRemove, Adjacency, Guarantee, InCrowd, Loss, Numbe
 from privod.queries.outlier_count import checked_radius, numeric_columns, typical_radius
 from privod.queries.query import LARGEST_COUNT, Query, Release, column_names, whole_number
 
-__all__ = ["AnomalyLabels", "LookaheadCount", "answer_by_edits"]
+__all__ = ["AnomalyLabels", "answer_by_edits", "checked_records", "crowd_adjacency"]
 
 MOST_RECORDS = 100_000
 MOST_NUMBERS = 300_000  # of all records asked about, so that pricing them takes seconds at most
 SURE = 100  # e^-100 < 2^-144
+SMALLEST_LOG = 800  # e^-800 is 0 as a float
 
 
 def answer_by_edits(truth: bool, edits: int, epsilon: Fraction, randomness: Randomness) -> bool:
@@ -142,20 +143,27 @@ class AnomalyLabels(Query[tuple[bool, ...]]):
 
     def error(self, crowd: int, copies: int) -> float:
         """The probability of a wrong label; not private."""
-        epsilon = float(Fraction(self.epsilon))
-        return math.exp(-epsilon * (self.edits(crowd, copies) - 1)) / (1 + math.exp(epsilon))
+        return self._lies(self.edits(crowd, copies))
 
     @property
     def largest_error(self) -> float:
         """No label is wrong with a larger probability, whatever the data."""
-        return 1 / (1 + math.exp(float(Fraction(self.epsilon))))
+        return self._lies(1)
+
+    @property
+    def lone_error(self) -> float:
+        """How often the label of a record that no other is near to is wrong, present or not."""
+        return self.error(crowd=0, copies=0)
 
     def sentence(self, value: tuple[bool, ...]) -> str:
-        return (
+        text = (
             f"Of the {len(value)} records asked about, {sum(value)} are said to be in the data and"
             f" anomalous (at most {self.max_crowd} records within {self.radius:g}); each label is"
-            f" wrong with a probability of at most {self.largest_error:.1%}, mostly far less."
+            f" wrong with a probability of at most {_in_words(self.largest_error)}"
         )
+        if self.lone_error < self.largest_error:
+            text += f", that of a record with no other near it of {_in_words(self.lone_error)}"
+        return f"{text}."
 
     def value_to_json(self, value: tuple[bool, ...]) -> Any:
         return list(value)
@@ -186,102 +194,25 @@ class AnomalyLabels(Query[tuple[bool, ...]]):
             ),
         )
 
+    def _lies(self, edits: int) -> float:
+        """e^(-epsilon (edits - 1)) / (1 + e^epsilon), which is 0 where floats end."""
+        epsilon = Fraction(self.epsilon)
+        damped = float(min(epsilon * edits, Fraction(SMALLEST_LOG)))
+        plain = float(min(epsilon, Fraction(SMALLEST_LOG)))
+        return math.exp(-damped) / (1 + math.exp(-plain))
+
     def _records(self) -> NDArray[np.float64]:
         """The records with their columns in alphabetical order."""
         order = sorted(range(len(self.columns)), key=lambda place: self.columns[place])
         return np.ascontiguousarray(np.array(self.records, dtype=float)[:, order])
 
 
-@dataclass(frozen=True, kw_only=True)
-class LookaheadCount(Query[int]):
-    """How many copies of one record are there? Rare ones are told exactly [Asif 2020, 8.1].
-
-    Guarantee
-    ---------
-    Protected is every record with at least max_crowd + 1 - edit_margin copies of its values in
-    these columns. Counts of rarer values are told as they are: their owners are not protected.
-
-    Parameters
-    ----------
-    record : tuple of float
-        The record asked about, a value for each column; it is public.
-    columns : tuple of str
-        The numeric columns in which records must be equal.
-    max_crowd : int
-        A record with at most this many copies, itself included, is anomalous.
-    epsilon : number
-        The privacy loss, greater than 0.
-    edit_margin : int
-        Within how many edits a protected record is normal, from 1.
-    radius : float
-        Must be 0: for larger ones the lookahead is not private.
-    """
-
-    name: ClassVar[str] = "lookahead-count-1"
-    question: ClassVar[str] = "How many copies of this record are there, if it is rare?"
-
-    record: tuple[float, ...]
-    columns: tuple[str, ...]
-    max_crowd: int
-    epsilon: Number
-    edit_margin: int = 1
-    radius: float = 0.0
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", column_names(self.columns))
-        record = checked_records((self.record,), len(self.columns))[0]
-        object.__setattr__(self, "record", record)
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
-        object.__setattr__(self, "radius", checked_radius(self.radius))
-        whole_number(self.max_crowd, "max_crowd", at_least=1, at_most=LARGEST_COUNT)
-        whole_number(self.edit_margin, "edit_margin", at_least=1)
-        if self.radius > 0:
-            rule = "must be 0: a lookahead at a larger radius is not private (Asif, Theorem 1)"
-            raise InvalidParameter("radius", rule, self.radius, "Ask for anomaly labels instead.")
-
-    @property
-    def _noise(self) -> DiscreteLaplace:
-        return DiscreteLaplace.for_loss(Fraction(self.epsilon), 1)
-
-    def guarantee(self) -> Guarantee:
-        adjacency = crowd_adjacency(0.0, self.columns, self.max_crowd, self.edit_margin)
-        return Guarantee(self._noise.loss(1), adjacency)
-
-    def check(self, domain: Domain) -> None:
-        numeric_columns(domain, self.columns)
-
-    def answer(self, table: Table, randomness: Randomness) -> Release[int]:
-        points = table.numbers(self.columns)
-        copies = int((points == np.array(self.record)).all(axis=1).sum())
-        looked_ahead = (
-            self.edit_margin + 1
-        )  # n = k + 1, so that both of an adjacent pair are blurred
-        if copies >= protected_crowd(self.max_crowd, looked_ahead):
-            copies = int(self._noise.blur(np.array([copies]), randomness)[0])
-        return self.release(copies, randomness)
-
-    def sentence(self, value: int) -> str:
-        rare = protected_crowd(self.max_crowd, self.edit_margin + 1)
-        margin = self._noise.quantile(0.95)
-        return (
-            f"There are about {value} copies of this record; counts below {rare} are exact, others"
-            f" are right to within {margin} with 95 % certainty."
-        )
-
-    def value_to_json(self, value: int) -> Any:
-        return value
-
-    def value_from_json(self, data: Any) -> int:
-        return int(data)
-
-    @classmethod
-    def examples(cls, domain: Domain) -> tuple[Self, ...]:
-        columns = domain.numeric_names[:1]
-        if not columns:
-            return ()
-        column = domain[columns[0]]
-        low = column.low if isinstance(column, Numeric) else 0.0
-        return (cls(record=(low,), columns=columns, max_crowd=3, epsilon=1),)
+def _in_words(chance: float) -> str:
+    """A probability, as many digits as help."""
+    if chance >= 0.001:
+        return f"{chance:.1%}"
+    zeros = 300 if chance < 1e-300 else math.floor(-math.log10(chance))
+    return f"less than 1 in 10^{zeros}"
 
 
 @lru_cache(maxsize=8)

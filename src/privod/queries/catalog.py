@@ -6,11 +6,12 @@ from typing import Any
 
 from privod.errors import InvalidParameter, NoPromise, NotFound
 from privod.privacy import Guarantee
-from privod.queries.anomaly import AnomalyLabels, LookaheadCount
+from privod.queries.anomaly import AnomalyLabels
 from privod.queries.bounds import PrivateBounds
 from privod.queries.grid_knn import GridKnn
 from privod.queries.histogram import Histogram
 from privod.queries.joint_outliers import JointOutliers
+from privod.queries.lookahead import LookaheadCount
 from privod.queries.marginals import MarginalHistograms
 from privod.queries.outlier_context import OutlierContext
 from privod.queries.outlier_count import OutlierCount

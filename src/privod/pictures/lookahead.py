@@ -1,0 +1,34 @@
+"""The number of copies of one record, with an error bar if it was blurred."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from privod.pictures.canvas import ACCENT, INK, WARM, blank
+from privod.queries.lookahead import CopyCount, LookaheadCount
+from privod.queries.query import Release
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["draw"]
+
+
+def draw(release: Release[CopyCount]) -> Figure:
+    """The count, and the line from which on counts are blurred."""
+    query, value = release.query, release.value
+    assert isinstance(query, LookaheadCount)  # noqa: S101 - what a release of such a count answers
+    figure, axes = blank("Copies of one record")
+    axes.barh(["copies"], [value.count], color=ACCENT, height=0.5)
+    if value.blurred:
+        margin = query.noise.quantile(0.95)
+        axes.errorbar([value.count], ["copies"], xerr=[margin], color=INK, capsize=4, fmt="o")
+        axes.set_xlabel("records (bar: 95 % of the noise)")
+    else:
+        axes.set_xlabel("records (told exactly)")
+    if query.blurred_from:
+        label = "from here on counts are blurred"
+        axes.axvline(query.blurred_from, color=WARM, linestyle="--", label=label)
+        axes.legend()
+    axes.set_ylim(-1, 1)
+    return figure

@@ -1,0 +1,132 @@
+"""How many copies of one record are there? Rare ones exactly, others blurred [Asif 2020, 8.1].
+
+Proof in docs/proofs/lookahead.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from privod.data import Domain, Numeric, Table
+from privod.errors import InvalidParameter
+from privod.mechanisms import DiscreteLaplace, Randomness
+from privod.outliers.anomalies import protected_crowd
+from privod.privacy import Guarantee, Number, positive
+from privod.queries.anomaly import checked_records, crowd_adjacency
+from privod.queries.outlier_count import checked_radius, numeric_columns
+from privod.queries.query import LARGEST_COUNT, Query, Release, column_names, whole_number
+
+__all__ = ["CopyCount", "LookaheadCount"]
+
+
+@dataclass(frozen=True)
+class CopyCount:
+    """A number of copies, and whether noise was added to it."""
+
+    count: int
+    blurred: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class LookaheadCount(Query[CopyCount]):
+    """How many copies of one record are there? Rare ones are told exactly [Asif 2020, 8.1].
+
+    Guarantee
+    ---------
+    Protected is every record with at least max_crowd + 1 - edit_margin copies of its values in
+    these columns. Counts of rarer values are told as they are: their owners are not protected.
+    Whether a count was blurred is told with it; that costs nothing.
+
+    Parameters
+    ----------
+    record : tuple of float
+        The record asked about, a value for each column; it is public.
+    columns : tuple of str
+        The numeric columns in which records must be equal.
+    max_crowd : int
+        A record with at most this many copies, itself included, is anomalous.
+    epsilon : number
+        The privacy loss, greater than 0.
+    edit_margin : int
+        Within how many edits a protected record is normal, from 1.
+    radius : float
+        Must be 0: for larger ones the lookahead is not private.
+    """
+
+    name: ClassVar[str] = "lookahead-count-1"
+    question: ClassVar[str] = "How many copies of this record are there, if it is rare?"
+
+    record: tuple[float, ...]
+    columns: tuple[str, ...]
+    max_crowd: int
+    epsilon: Number
+    edit_margin: int = 1
+    radius: float = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", column_names(self.columns))
+        record = checked_records((self.record,), len(self.columns))[0]
+        object.__setattr__(self, "record", record)
+        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+        object.__setattr__(self, "radius", checked_radius(self.radius))
+        whole_number(self.max_crowd, "max_crowd", at_least=1, at_most=LARGEST_COUNT)
+        whole_number(self.edit_margin, "edit_margin", at_least=1)
+        self.guarantee()  # refuses an epsilon that is out of reach
+        if self.radius > 0:
+            rule = "must be 0: a lookahead at a larger radius is not private (Asif, Theorem 1)"
+            raise InvalidParameter("radius", rule, self.radius, "Ask for anomaly labels instead.")
+
+    @property
+    def noise(self) -> DiscreteLaplace:
+        """What blurs a count that is not rare."""
+        return DiscreteLaplace.for_loss(Fraction(self.epsilon), 1)
+
+    @property
+    def blurred_from(self) -> int:
+        """Counts from here on are blurred, one copy before anyone is protected; 0 if all are."""
+        looked_ahead = self.edit_margin + 1  # n = k + 1, so that both of an adjacent pair are
+        return max(0, protected_crowd(self.max_crowd, looked_ahead))
+
+    def guarantee(self) -> Guarantee:
+        adjacency = crowd_adjacency(0.0, self.columns, self.max_crowd, self.edit_margin)
+        return Guarantee(self.noise.loss(1), adjacency)
+
+    def check(self, domain: Domain) -> None:
+        numeric_columns(domain, self.columns)
+
+    def answer(self, table: Table, randomness: Randomness) -> Release[CopyCount]:
+        points = table.numbers(self.columns)
+        copies = int((points == np.array(self.record)).all(axis=1).sum())
+        blurred = copies >= self.blurred_from
+        if blurred:
+            copies = int(self.noise.blur(np.array([copies]), randomness)[0])
+        return self.release(CopyCount(copies, blurred), randomness)
+
+    def sentence(self, value: CopyCount) -> str:
+        if not value.blurred:
+            many = "is exactly 1 copy" if value.count == 1 else f"are exactly {value.count} copies"
+            return f"There {many} of this record; fewer than {self.blurred_from} are told exactly."
+        margin = self.noise.quantile(0.95)
+        return (
+            f"There are about {value.count} copies of this record, right to within {margin} with"
+            " 95 % certainty."
+        )
+
+    def value_to_json(self, value: CopyCount) -> Any:
+        return {"count": value.count, "blurred": value.blurred}
+
+    def value_from_json(self, data: Any) -> CopyCount:
+        return CopyCount(int(data["count"]), bool(data["blurred"]))
+
+    @classmethod
+    def examples(cls, domain: Domain) -> tuple[Self, ...]:
+        columns = domain.numeric_names[:1]
+        if not columns:
+            return ()
+        column = domain[columns[0]]
+        low = column.low if isinstance(column, Numeric) else 0.0
+        return (cls(record=(low,), columns=columns, max_crowd=3, epsilon=1),)
