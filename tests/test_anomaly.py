@@ -16,7 +16,7 @@ from privod.audit import play
 from privod.audit.anomaly import games
 from privod.curator import Curator
 from privod.data import Domain, Numeric, Table
-from privod.errors import InvalidParameter, NoPromise
+from privod.errors import InvalidParameter, NoPromise, NotFound
 from privod.mechanisms import secure, seeded
 from privod.outliers.anomalies import (
     Counts,
@@ -29,8 +29,11 @@ from privod.outliers.anomalies import (
     record_privacy,
     sensitive_edits_to_flip,
 )
+from privod.pictures import draw_for_owner
+from privod.pictures.anomaly import privacy_of_records
 from privod.privacy import AddRemove, InCrowd, Loss
 from privod.queries.anomaly import AnomalyLabels, answer_by_edits
+from privod.queries.histogram import Histogram
 
 VALUES = 3  # the possible records 0, 1, 2 on a line, radius 1
 MOST = 4
@@ -205,6 +208,18 @@ def test_any_epsilon_has_a_sentence(epsilon: Any, margin: int | None) -> None:
     assert labels(0, epsilon=epsilon, edit_margin=margin).sentence((False,)).endswith(".")
 
 
+def test_the_owner_may_see_who_gets_how_much_privacy() -> None:
+    rows = table(*np.linspace(0, 2, 40), 50)
+    asked = labels(0, max_crowd=5, edit_margin=1, epsilon="0.25")
+    points, losses = privacy_of_records(asked, rows)
+    assert points.shape == (41, 1)
+    assert losses[-1] == losses.max() > 1 > 0.3 > losses[:40].max()
+    picture = draw_for_owner(asked.answer(rows, secure()), rows)
+    assert "NOT PRIVATE" in picture.axes[0].get_title(loc="left")
+    with pytest.raises(NotFound, match="no owner's picture of histogram-1"):
+        draw_for_owner(Histogram(columns=("x",), epsilon=1).answer(rows, secure()), rows)
+
+
 def test_the_coin_lies_as_often_as_the_formula_says() -> None:
     source, runs = seeded(3), 4000
     for edits_away in (1, 2, 3):
@@ -320,3 +335,12 @@ class ClaimsToProtectEverybody(AnomalyLabels):
 @pytest.mark.parametrize("bug", [ChargesOneForTheBatch, ForgetsTheEdits, ClaimsToProtectEverybody])
 def test_the_audit_catches_planted_bugs(bug: type[AnomalyLabels]) -> None:
     assert not all(play(game, 2500, seeded(5)).holds for game in games(bug))
+
+
+def test_records_are_read_as_finely_as_tables() -> None:
+    """Differences whose squares vanish would make these three one crowd and no copies."""
+    asked = AnomalyLabels(
+        records=((0.0,), (2e-170,), (4e-170,)), columns=("x",), radius=0, max_crowd=2, epsilon=1
+    )
+    assert asked.records == ((0.0,), (0.0,), (0.0,))
+    assert asked.guarantee().loss.epsilon == 3

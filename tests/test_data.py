@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from privod.data.examples import (
     okada_synthetic_2,
     two_gaussians,
 )
+from privod.data.fineness import FINEST, rounded
 from privod.data.sources import read, write_parquet
 from privod.errors import InvalidData, InvalidParameter, NotFound, PrivodError, Unavailable
 
@@ -51,6 +53,29 @@ def test_rows_are_clipped_and_incomplete_ones_dropped() -> None:
     assert table.numbers().tolist() == [[30.0], [100.0]]
     assert table.codes().tolist() == [[0, 0], [1, 1]]
     assert len(table) == 2
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False), st.floats(-1e-130, 1e-130))
+def test_numbers_are_read_as_multiples_of_the_finest(one: float, other: float) -> None:
+    for value in (one, other):
+        read_as = float(rounded(value))
+        assert Fraction(read_as) / Fraction(FINEST) == round(Fraction(value) / Fraction(FINEST))
+        assert read_as == value or abs(value) < 2.0**-448
+        assert math.copysign(1, read_as) == 1 or read_as < 0
+    low, high = sorted((one, other))
+    assert rounded(low) <= rounded(high)
+    gap = float(rounded(high)) - float(rounded(low))
+    assert gap == 0 or min(gap, 1.0) ** 2 >= 2.0**-1000
+
+
+def test_a_table_and_its_domain_are_read_alike() -> None:
+    column = Numeric("x", 1e-200, 1, fill=1e-180)
+    assert column.low == column.fill == 0
+    values = Table(Domain((column,)), {"x": [math.nan, 0.0, 1e-160, 1e-140, 1.0]}).numbers()
+    assert values[:3].tolist() == [[0.0], [0.0], [0.0]]
+    assert values[3, 0] > 0
+    with pytest.raises(InvalidParameter, match="low < high"):
+        Numeric("x", 0, 1e-160)
 
 
 def test_a_public_fill_keeps_incomplete_rows() -> None:

@@ -25,6 +25,7 @@ from privod.queries.outlier_count import (
     count_with_bound,
     local_bound,
 )
+from tests.reference.crowds import crowds as reference_crowds
 from tests.test_packing import HEXAGON, MIDDLE, ROUNDED_RADIUS
 
 Data = tuple[tuple[int, ...], ...]
@@ -268,6 +269,47 @@ def test_a_huge_radius_is_refused_and_a_large_one_holds_everybody() -> None:
     for noise in noises:
         query = OutlierCount(radius=1e150, max_crowd=3, epsilon=SHARP, noise=noise)
         assert query.answer(planted(), seeded(1)).value == 0
+
+
+LINE_OF_ONE = Domain((Numeric("x", -1, 1),))
+
+
+@pytest.mark.parametrize(("radius", "step"), [(0.0, 1e-170), (0.0, 2.0**-500), (1e-150, 1e-150)])
+def test_records_too_near_to_tell_apart_by_squares_stay_within_their_bound(
+    radius: float, step: float
+) -> None:
+    """Squares of differences below 1e-162 vanish: all 401 would be equal, and none a copy."""
+    places = np.arange(401) * step
+    query = OutlierCount(radius=radius, max_crowd=400, epsilon=1, noise="heavy")
+    smooth = query._smooth("heavy")
+    counts, values = [], []
+    for some in (places[:-1], places):
+        points = Table(LINE_OF_ONE, {"x": some}).numbers()
+        found = count_with_bound(points, radius, 400, smooth, AddRemove(), 1.0)
+        counts.append(found[0])
+        values.append(smooth.staircase.value(found[1]))
+    assert abs(counts[0] - counts[1]) <= min(values)
+
+
+def test_a_radius_whose_square_vanishes_is_refused() -> None:
+    for radius in (1e-151, 1e-170):
+        with pytest.raises(InvalidParameter, match="0 or at least 2"):
+            OutlierCount(radius=radius, max_crowd=3, epsilon=1)
+    OutlierCount(radius=2.0**-500, max_crowd=3, epsilon=1)
+
+
+@pytest.mark.parametrize("scale", [1e100, 1e160, 1e200, 4e307])
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_records_farther_than_squares_go_are_far(scale: float, d: int) -> None:
+    rng = np.random.default_rng(4)
+    points = rng.integers(-5, 6, (200, d)) / 5 * scale
+    points[:100] *= 1e-50
+    for radius in (0.0, 1e100, 1e150):
+        with np.errstate(over="ignore"):
+            expected = reference_crowds(points, radius)
+        assert np.array_equal(crowds(points, radius), expected)
+        covered = Cover(points, radius, scale).of(np.ones(200, dtype=bool))
+        assert covered >= expected.max()
 
 
 class HalfTheNoise(OutlierCount):

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from privod.data.fineness import rounded
 from privod.errors import InvalidParameter, NotFound
 
 __all__ = ["Categorical", "Column", "Domain", "Numeric"]
@@ -28,7 +29,7 @@ class Numeric:
     name : str
         The column's name.
     low, high : float
-        The range, low < high, both finite.
+        The range, low < high, both finite; like all numbers, multiples of 2^-500.
     fill : float, optional
         Stands in for a missing value; without it a row that misses the value is dropped.
     """
@@ -232,4 +233,4 @@ def _check_name(name: object) -> None:
 def _finite(value: object, what: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         raise InvalidParameter(what, "must be a finite number", value, "Declare a number.")
-    return float(value)
+    return float(rounded(value))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privod.data.domain import Categorical, Domain, Numeric
+from privod.data.fineness import rounded
 from privod.errors import InvalidData
 
 __all__ = ["Table"]
@@ -18,8 +19,8 @@ class Table:
     """Rows that a question may look at, already within their domain.
 
     Missing and foreign values are filled or their rows dropped as the domain says, numbers are
-    clipped to their ranges, and of each person only the allowed number of rows is kept; all of it
-    silently, since any report would be about rows.
+    clipped to their ranges and read as multiples of 2^-500, and of each person only the allowed
+    number of rows is kept; all of it silently, since any report would be about rows.
 
     Parameters
     ----------
@@ -107,8 +108,7 @@ def _numbers(values: Any, column: Numeric) -> NDArray[np.float64]:
         raise InvalidData(f"The column {column.name!r} must be one-dimensional.")
     if column.fill is not None:
         array[np.isnan(array)] = column.fill
-    # Adding 0.0 turns -0.0 into 0.0, so that equal numbers are equal bytes.
-    return np.clip(array, column.low, column.high) + 0.0
+    return rounded(np.clip(array, column.low, column.high))
 
 
 def _codes(values: Any, column: Categorical) -> NDArray[np.int64]:

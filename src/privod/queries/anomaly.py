@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privod.data import Domain, Numeric, Table
+from privod.data.fineness import UNTOUCHED, rounded
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness, damped_logistic
 from privod.outliers.anomalies import (
@@ -250,6 +251,7 @@ def checked_records(value: Any, width: int) -> tuple[tuple[float, ...], ...]:
 
 
 def _number(entry: Any) -> float:
-    if type(entry) is float and math.isfinite(entry):
-        return entry
-    return float(exact(entry, "records"))
+    """Read a number as a table would."""
+    usual = type(entry) is float and math.isfinite(entry)
+    number = entry if usual else float(exact(entry, "records"))
+    return number if abs(number) >= UNTOUCHED else float(rounded(number))

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privod.data import Domain, Numeric, Table
+from privod.data.fineness import FINEST
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, Randomness
 from privod.mechanisms.smooth import (
@@ -47,6 +48,7 @@ LARGEST_NOISE = 2**40  # the largest scale that discrete Laplace noise is drawn 
 PAYS_OFF = 2  # auto takes a smooth noise if even twice its least deviation is below the global one
 MOST_COLUMNS = 200
 LARGEST_RADIUS = 1e150  # its square still is a float
+SMALLEST_RADIUS = FINEST  # so is the square of this one; nearer records are equal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,7 +239,7 @@ def count_outliers(
     points: NDArray[np.float64], radius: float, max_crowd: int, threads: int | None = None
 ) -> int:
     """How many points are outlying."""
-    crowds = CrowdIndex(points).crowds(radius, cap=max_crowd + 1, threads=threads)
+    crowds = CrowdIndex(points, threads=threads).crowds(radius, cap=max_crowd + 1)
     return int((crowds <= max_crowd).sum())
 
 
@@ -312,10 +314,13 @@ def typical_radius(domain: Domain, columns: tuple[str, ...]) -> float:
 
 
 def checked_radius(value: Any) -> float:
-    """Read a radius: a finite number of at least 0."""
+    """Read a radius: 0, for equal records, or a number whose square is not rounded away."""
     number = float(exact(value, "radius"))
     if number < 0:
         raise InvalidParameter("radius", "must be at least 0", value, "Try 1.")
+    if 0 < number < SMALLEST_RADIUS:
+        rule = "must be 0 or at least 2^-500"
+        raise InvalidParameter("radius", rule, value, "Try 0, for equal records.")
     if number > LARGEST_RADIUS:
         raise InvalidParameter("radius", "must be at most 1e150", value, "Try 1.")
     return number
