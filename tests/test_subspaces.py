@@ -15,9 +15,11 @@ from privod.data import Categorical, Domain, Numeric, Table
 from privod.data.examples import okada_synthetic_2
 from privod.errors import InvalidParameter
 from privod.mechanisms import PermuteAndFlip, Top, secure, seeded
+from privod.pictures import draw, draw_for_owner
 from privod.privacy import AddRemove, Loss, Replace
 from privod.queries.outlier_count import count_outliers, count_sensitivity
 from privod.queries.subspaces import FoundSubspaces, OutlierSubspaces
+from tests.reference.mechanisms import exponential_law, permute_and_flip_law
 
 DOMAIN = Domain((*(Numeric(name, -100, 100) for name in "abcd"), Categorical("g", ("x",))))
 SHARP = 4000
@@ -40,7 +42,7 @@ def ask(**changed: Any) -> OutlierSubspaces:
 @pytest.mark.parametrize("choice", ["permute-and-flip", "exponential"])
 def test_the_columns_with_planted_outliers_are_found_in_order(choice: Any) -> None:
     found = ask(n_subspaces=2, choice=choice).answer(planted(), secure()).value
-    assert found == FoundSubspaces((("a",), ("b",)))
+    assert found == FoundSubspaces((("a",), ("b",)), 4)
 
 
 def test_find_and_count_is_one_question_with_one_budget() -> None:
@@ -49,7 +51,7 @@ def test_find_and_count_is_one_question_with_one_budget() -> None:
     assert query.selection.loss(query.steps) == Loss("1.5")
     assert query.counting(("a",)).guarantee().loss == Loss("0.25")
     sharp = ask(n_subspaces=2, count_share="0.5").answer(planted(), secure()).value
-    assert sharp == FoundSubspaces((("a",), ("b",)), (10, 4))
+    assert sharp == FoundSubspaces((("a",), ("b",)), 4, (10, 4))
 
 
 def test_sets_of_every_size_compete_by_their_share_of_the_bound() -> None:
@@ -106,6 +108,60 @@ def test_permute_and_flip_finds_at_least_as_often() -> None:
             counts[query.selection.choose(utilities, source)[0]] for _ in range(1500)
         ) / (1500 * counts[best])
     assert hits["permute-and-flip"] >= hits["exponential"] - 0.03
+
+
+@pytest.mark.parametrize("law", [exponential_law, permute_and_flip_law])
+@pytest.mark.parametrize("utilities", [[9, 0, 0, 0], [12, 11, 6, 0], [3, 3, 3, 3], [1, 0, 30]])
+def test_no_set_is_likelier_than_what_the_release_says(law: Any, utilities: list[int]) -> None:
+    query = ask(epsilon=2)
+    scale = query.selection.choice.scale
+    assert query.steps == count_sensitivity(3, 1, AddRemove())  # so a count is its utility
+    for count, chance in zip(utilities, law(utilities, scale), strict=True):
+        assert chance <= query.chance_at_most(max(utilities) - count, 1) + 1e-9
+
+
+@pytest.mark.parametrize("choice", ["permute-and-flip", "exponential"])
+def test_sets_left_out_are_hardly_ever_fuller_than_what_the_release_says(choice: Any) -> None:
+    query = ask(epsilon=3, n_subspaces=2, choice=choice)
+    sets: list[tuple[str, ...]] = [(f"c{place}",) for place in range(12)]
+    missing = query.surely_missing(1, len(sets))
+    counts = [missing + 5] + [5] * 11  # one set stands out by just that much
+    utilities = query.utilities(sets, counts)
+    source, runs = seeded(8), 2000
+    without = sum(0 not in query.selection.choose(utilities, source) for _ in range(runs))
+    assert without <= 0.05 * runs
+
+
+def test_the_sentence_states_a_random_choice_as_one() -> None:
+    query = ask(epsilon=2)
+    text = query.sentence(FoundSubspaces((("a",),), 4))
+    assert text == (
+        "The column set said to hold the most records that stand apart: a. The choice was random:"
+        " with 95 % certainty none of the 3 sets left out has 26 more of them."
+    )
+    assert "No other set competed" in query.sentence(FoundSubspaces((("a",),), 1))
+    mixed = ask(epsilon=2, size=2, smaller_too=True, n_subspaces=2)
+    text = mixed.sentence(FoundSubspaces((("a",), ("a", "b")), 10))
+    assert "more (1 column) or" in text
+    assert text.endswith("more (2 columns).")
+
+
+def test_the_picture_shows_how_likely_a_worse_set_is() -> None:
+    for query in (ask(epsilon=2), ask(epsilon=2, size=2, smaller_too=True, count_share="0.5")):
+        figure = draw(query.answer(planted(), secure()))
+        bars, curve = figure.axes
+        assert "chance" in curve.get_ylabel()
+        assert bars.patches
+
+
+def test_the_owner_may_see_the_chance_of_each_set() -> None:
+    query = ask(epsilon=20)
+    chances = query.chances(planted(), seeded(1), repeats=200)
+    assert set(chances) == {("a",), ("b",), ("c",), ("d",)}
+    assert sum(chances.values()) == pytest.approx(1)
+    assert max(chances, key=lambda some: chances[some]) == ("a",)
+    picture = draw_for_owner(query.answer(planted(), secure()), planted())
+    assert "NOT PRIVATE" in picture.axes[0].get_title(loc="left")
 
 
 def of_many_columns(n_columns: int, n_outliers: int) -> Table:

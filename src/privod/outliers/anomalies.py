@@ -104,7 +104,7 @@ def _chance_of_yes(
     epsilon: float, crowd: int, copies: int, edits: int, max_crowd: int
 ) -> tuple[float, float]:
     """The logarithms of the probabilities of yes and of no."""
-    wrong = -epsilon * (edits - 1) - math.log1p(math.exp(epsilon))
+    wrong = -epsilon * edits - math.log1p(math.exp(-epsilon))
     right = math.log1p(-math.exp(wrong))
     return (right, wrong) if is_anomalous(crowd, copies, max_crowd) else (wrong, right)
 

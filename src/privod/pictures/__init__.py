@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from privod.data import Table
+from privod.errors import NotFound
 from privod.pictures import (
     anomaly,
     bounds,
@@ -24,7 +26,16 @@ from privod.queries.query import Release
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["PICTURES", "draw", "draw_book", "draw_run", "png", "svg"]
+__all__ = [
+    "FOR_OWNERS",
+    "PICTURES",
+    "draw",
+    "draw_book",
+    "draw_for_owner",
+    "draw_run",
+    "png",
+    "svg",
+]
 
 PICTURES: dict[str, Callable[[Release[Any]], Figure]] = {
     "anomaly-labels-1": anomaly.draw,
@@ -39,7 +50,22 @@ PICTURES: dict[str, Callable[[Release[Any]], Figure]] = {
 }
 """The name of a query to what draws its release."""
 
+FOR_OWNERS: dict[str, Callable[[Release[Any], Table], Figure]] = {
+    "anomaly-labels-1": anomaly.draw_for_owner,
+    "outlier-context-1": outlier_context.draw_for_owner,
+    "outlier-subspaces-1": subspaces.draw_for_owner,
+}
+"""The name of a query to what draws it beside the rows, which is not private."""
+
 
 def draw(release: Release[Any]) -> Figure:
     """Draw a release."""
     return PICTURES[release.query.name](release)
+
+
+def draw_for_owner(release: Release[Any], table: Table) -> Figure:
+    """Draw a release beside the rows it was made from; for whoever may see the rows, only."""
+    if release.query.name not in FOR_OWNERS:
+        known = ", ".join(FOR_OWNERS)
+        raise NotFound(f"There is no owner's picture of {release.query.name}. There are {known}.")
+    return FOR_OWNERS[release.query.name](release, table)

@@ -1,4 +1,4 @@
-"""The column sets found, ranked, with their blurred counts where these were bought."""
+"""The column sets found, ranked, and how likely a worse set is at most to be found instead."""
 
 from __future__ import annotations
 
@@ -7,22 +7,28 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from privod.data import Table
+from privod.mechanisms import secure
 from privod.pictures.canvas import ACCENT, INK, MUTED, WARM, blank
 from privod.queries.query import Release
-from privod.queries.subspaces import FoundSubspaces, OutlierSubspaces
+from privod.queries.subspaces import FoundSubspaces, OutlierSubspaces, columns_in_words
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw", "draw_chances"]
+__all__ = ["draw", "draw_chances", "draw_for_owner"]
+
+MOST_DRAWN = 30  # sets in an owner's picture
 
 
 def draw(release: Release[FoundSubspaces]) -> Figure:
-    """A bar for each set found: its count with the least error, or else its rank."""
+    """A bar for each set found, and the largest chance that a worse one had."""
     query, value = release.query, release.value
     assert isinstance(query, OutlierSubspaces)  # noqa: S101 - what a release of sets answers
+    figure, axes = blank("Column sets said to hold the most outliers", width=11.0)
+    axes.set_subplotspec(figure.add_gridspec(1, 2)[0])
     names = [f"{place + 1}. {' and '.join(some)}" for place, some in enumerate(value.subspaces)]
-    figure, axes = blank("Column sets where records stand apart most often")
     if value.counts:
         errors = []
         for some in value.subspaces:
@@ -34,17 +40,34 @@ def draw(release: Release[FoundSubspaces]) -> Figure:
     else:
         axes.barh(names, np.arange(len(names), 0, -1), color=ACCENT)
         axes.set_xticks([])
-        axes.set_xlabel("order in which the sets were chosen")
+        axes.set_xlabel("order in which the sets were chosen; how many outliers was not asked")
     axes.invert_yaxis()
     axes.grid(False, axis="y")
+    other = figure.add_subplot(1, 2, 2)
+    other.set_title("How likely is a worse set, at most?", loc="left", fontsize=11)
+    other.spines[["top", "right"]].set_visible(False)
+    _largest_chances(other, query, value)
     return figure
+
+
+def _largest_chances(axes: Axes, query: OutlierSubspaces, value: FoundSubspaces) -> None:
+    """From public parameters alone: the true chances depend on the rows."""
+    for size in sorted({len(some) for some in value.subspaces}):
+        farthest = query.surely_missing(size, max(2, value.n_candidates))
+        missing = np.unique(np.linspace(0, farthest, 200).astype(int))
+        chances = [query.chance_at_most(int(some), size) for some in missing]
+        axes.plot(missing, chances, label=f"sets of {columns_in_words(size)}")
+    axes.set_ylim(0, 1.02)
+    axes.set_xlabel("outliers fewer than the best set still to be had")
+    axes.set_ylabel("chance to be chosen all the same")
+    axes.legend()
 
 
 def draw_chances(
     names: list[str], chances: NDArray[np.float64], true_sets: set[str], title: str
 ) -> Figure:
     """How likely each set is among those chosen: for the owner's eyes, it depends on the rows."""
-    figure, axes = blank(title)
+    figure, axes = blank(title, height=max(4.0, 0.25 * len(names)))
     order = np.argsort(-chances, kind="stable")
     colors = [WARM if names[place] in true_sets else MUTED for place in order]
     axes.barh([names[place] for place in order], chances[order], color=colors)
@@ -53,3 +76,17 @@ def draw_chances(
     axes.invert_yaxis()
     axes.grid(False, axis="y")
     return figure
+
+
+def draw_for_owner(release: Release[FoundSubspaces], table: Table) -> Figure:
+    """How likely each set was to be chosen, the chosen ones in color. Not private: keep it."""
+    query = release.query
+    assert isinstance(query, OutlierSubspaces)  # noqa: S101 - what a release of sets answers
+    chances = query.chances(table, secure())
+    likeliest = sorted(chances, key=lambda some: -chances[some])[:MOST_DRAWN]
+    return draw_chances(
+        [" and ".join(some) for some in likeliest],
+        np.array([chances[some] for some in likeliest]),
+        {" and ".join(some) for some in release.value.subspaces},
+        "FOR THE OWNER ONLY, NOT PRIVATE: the chance of each set",
+    )

@@ -44,20 +44,25 @@ from privod.queries.query import (
     whole_number,
 )
 
-__all__ = ["FoundSubspaces", "OutlierSubspaces"]
+__all__ = ["FoundSubspaces", "OutlierSubspaces", "columns_in_words"]
 
 MOST_STEPS = 2**20  # that a utility of 1, the most one change can bring, is cut into
 LEAST_LOSS = Fraction(1, 2**19)  # of one choice: with all steps its scale is 2^40, the largest
 LARGEST_LOSS = 10**9
+UNSURE = 0.05
 MOST_CANDIDATES = 20_000
 ALONE_BELOW = 20_000  # records times sets below which threads cost more than they bring
 
 
 @dataclass(frozen=True)
 class FoundSubspaces:
-    """The chosen column sets, the likeliest fullest first, and their blurred counts if bought."""
+    """The chosen column sets, the likeliest fullest first, and their blurred counts if bought.
+
+    Of how many sets they were chosen is public; it says how sure the choice is.
+    """
 
     subspaces: tuple[tuple[str, ...], ...]
+    n_candidates: int
     counts: tuple[int, ...] = ()
 
 
@@ -196,7 +201,7 @@ class OutlierSubspaces(Query[FoundSubspaces]):
         counts: tuple[int, ...] = ()
         if self.count_share:
             counts = tuple(self.counting(some).answer(table, randomness).value for some in chosen)
-        return self.release(FoundSubspaces(chosen, counts), randomness)
+        return self.release(FoundSubspaces(chosen, len(sets), counts), randomness)
 
     def utilities(self, sets: list[tuple[str, ...]], counts: list[int]) -> NDArray[np.int64]:
         """What each set is worth, in steps; not private."""
@@ -206,6 +211,18 @@ class OutlierSubspaces(Query[FoundSubspaces]):
             for some, count in zip(sets, counts, strict=True)
         ]
         return np.array(worth, dtype=np.int64)
+
+    def chances(
+        self, table: Table, randomness: Randomness, repeats: int = 1000
+    ) -> dict[tuple[str, ...], float]:
+        """How often each set is among those chosen, by choosing again and again; not private."""
+        sets = list(self._sets(table.domain))
+        utilities = self.utilities(sets, self.true_counts(table, sets))
+        often = dict.fromkeys(sets, 0)
+        for _ in track(range(repeats), "choices"):
+            for place in self.selection.choose(utilities, randomness):
+                often[sets[place]] += 1
+        return {some: times / repeats for some, times in often.items()}
 
     def true_counts(self, table: Table, sets: list[tuple[str, ...]]) -> list[int]:
         """The outliers of every set, counted on all processors; not private."""
@@ -219,20 +236,53 @@ class OutlierSubspaces(Query[FoundSubspaces]):
         with ThreadPoolExecutor(available_threads()) as pool:
             return list(track(pool.map(count, sets), "column sets", total=len(sets)))
 
+    def chance_at_most(self, missing: int, size: int) -> float:
+        """How likely at most a set with so many outliers fewer than the best of its size is taken.
+
+        That holds for each choice, whatever the rows.
+        """
+        gap = (missing * self.steps) // self._sensitivity(size)
+        return math.exp(-gap / self.selection.choice.scale)
+
+    def surely_missing(self, size: int, n_candidates: int) -> int:
+        """No set left out has this many outliers more than a chosen one of its size: 95 % sure."""
+        draws = self.n_subspaces * (n_candidates - 1)
+        gap = float(self.selection.choice.scale) * math.log(draws / UNSURE) + 1
+        return math.ceil(gap * self._sensitivity(size) / self.steps)
+
     def sentence(self, value: FoundSubspaces) -> str:
         named = [" with ".join(some) for some in value.subspaces]
         if value.counts:
             pairs = zip(named, value.counts, strict=True)
             named = [f"{name} (about {count})" for name, count in pairs]
         many = "The column set" if len(named) == 1 else f"The {len(named)} column sets"
-        return f"{many} where records most often stand apart: {'; '.join(named)}."
+        text = f"{many} said to hold the most records that stand apart: {'; '.join(named)}."
+        left_out = value.n_candidates - len(named)
+        if not left_out:
+            return f"{text} No other set competed."
+        text += (
+            f" The choice was random: with 95 % certainty none of the {left_out} sets left out has"
+        )
+        if len(self._sizes()) == 1:
+            size = len(value.subspaces[0])
+            return f"{text} {self.surely_missing(size, value.n_candidates)} more of them."
+        each = [
+            f"{self.surely_missing(size, value.n_candidates)} more ({columns_in_words(size)})"
+            for size in sorted({len(some) for some in value.subspaces})
+        ]
+        return f"{text}, against one named of as many columns, {' or '.join(each)}."
 
     def value_to_json(self, value: FoundSubspaces) -> Any:
-        return {"subspaces": [list(s) for s in value.subspaces], "counts": list(value.counts)}
+        return {
+            "subspaces": [list(some) for some in value.subspaces],
+            "n_candidates": value.n_candidates,
+            "counts": list(value.counts),
+        }
 
     def value_from_json(self, data: Any) -> FoundSubspaces:
         sets = tuple(tuple(some) for some in data["subspaces"])
-        return FoundSubspaces(sets, tuple(int(count) for count in data["counts"]))
+        counts = tuple(int(count) for count in data["counts"])
+        return FoundSubspaces(sets, int(data["n_candidates"]), counts)
 
     @classmethod
     def examples(cls, domain: Domain) -> tuple[Self, ...]:
@@ -280,3 +330,8 @@ class OutlierSubspaces(Query[FoundSubspaces]):
         pool = numeric_columns(domain, self.columns)
         for size in sorted(self._sizes()):
             yield from combinations(pool, size)
+
+
+def columns_in_words(size: int) -> str:
+    """How many columns, for sentences."""
+    return "1 column" if size == 1 else f"{size} columns"
