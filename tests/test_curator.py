@@ -386,6 +386,15 @@ def test_what_a_narrow_book_gives_up_must_be_confirmed(curator: Curator) -> None
     assert len(curator.budget("people")) == 2
 
 
+def test_an_owner_confirms_who_is_protected_with_the_numbers_in_it(curator: Curator) -> None:
+    with pytest.raises(NeedsConfirmation) as needed:
+        curator.open_book("people", InCrowd(2.5, ("age",), 7), Loss(1))
+    assert str(needed.value).startswith(
+        "Protected is everyone who stands in a crowd of at least 7 records within 2.5 over age."
+        " A record with fewer than 7 records within 2.5 of it over age, itself included, gets less"
+    )
+
+
 def test_a_wide_book_beside_a_narrow_one_must_be_confirmed_too(tmp_path: Path) -> None:
     curator = Curator.open(tmp_path)
     curator.register("people", ROWS, AGES)

@@ -152,7 +152,7 @@ def check_unit(adjacency: Adjacency, domain: Domain) -> None:
 
 
 def gives_up(adjacency: Adjacency, books: Sequence[BookState]) -> str:
-    """What opening a book beside these gives up, in sentences; "" if nothing."""
+    """Whom a book protects and what opening it beside these gives up; "" if nothing."""
     sentences = [adjacency.gives_up] if adjacency.gives_up else []
     others = {book.adjacency.name for book in books if adjacency.steps_of(book.adjacency) is None}
     if others:
@@ -160,4 +160,6 @@ def gives_up(adjacency: Adjacency, books: Sequence[BookState]) -> str:
             f"Questions under {', '.join(sorted(others))}, whose books are open, may reveal more"
             " than this book counts about the records that they do not protect."
         )
-    return " ".join(sentences)
+    if not sentences:
+        return ""
+    return " ".join([f"Protected is {adjacency.protected}.", *sentences])

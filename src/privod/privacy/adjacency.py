@@ -141,8 +141,9 @@ class InCrowd(Adjacency):
         if self.crowd <= 1:
             return ""
         return (
-            f"A record with fewer than {self.crowd} records within {self.radius:g} of it, itself"
-            " included, gets less than this promise; the farther out it is, the less."
+            f"A record with fewer than {self.crowd} records within {self.radius:g} of it over"
+            f" {', '.join(self.columns)}, itself included, gets less than this promise; the farther"
+            " out it is, the less."
         )
 
 
