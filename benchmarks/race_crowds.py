@@ -149,8 +149,8 @@ def race(kind: str, n: int, d: int, threads: int, patience: float) -> None:
     """One line of ratios for each way of counting."""
     points = make(kind, n, d)
     radius = radius_of(points)
-    ours, crowds = timed(lambda: CrowdIndex(points).crowds(radius, threads=threads))
-    capped, short = timed(lambda: CrowdIndex(points).crowds(radius, cap=CAP, threads=threads))
+    ours, crowds = timed(lambda: CrowdIndex(points, threads=threads).crowds(radius))
+    capped, short = timed(lambda: CrowdIndex(points, threads=threads).crowds(radius, cap=CAP))
     if not np.array_equal(short, np.minimum(crowds, CAP)):
         raise SystemExit("capped counts differ from counts")
     print(

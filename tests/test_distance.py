@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from privod.errors import InvalidData, InvalidParameter
-from privod.outliers.distance import CrowdIndex, DistanceOutliers, crowds
+from privod.outliers.distance import (
+    ALONE_BELOW_POINTS,
+    LARGE_CAP,
+    CrowdIndex,
+    DistanceOutliers,
+    crowds,
+)
 from tests.reference import crowds as reference
 
 Floats = NDArray[np.float64]
@@ -50,7 +56,8 @@ def test_crowds_equal_the_brute_force_twin(kind: str, n: int, d: int) -> None:
         radius = _radius(points, share)
         truth = reference.crowds(points, radius)
         np.testing.assert_array_equal(index.crowds(radius), truth)
-        np.testing.assert_array_equal(index.crowds(radius, cap=20), np.minimum(truth, 20))
+        for cap in (1, n // LARGE_CAP, 20, n):
+            np.testing.assert_array_equal(index.crowds(radius, cap=cap), np.minimum(truth, cap))
         elsewhere = reference.crowds(points, radius, others)
         np.testing.assert_array_equal(index.crowds(radius, at=others), elsewhere)
         np.testing.assert_array_equal(
@@ -103,14 +110,22 @@ def test_no_small_table_is_counted_wrongly(
     np.testing.assert_array_equal(crowds(points, radius, cap=cap), np.minimum(truth, cap))
 
 
-def test_two_threads_count_like_one() -> None:
-    points = _points("heavy", 6000, 3, 8)
+@pytest.mark.parametrize("n", [6000, 3 * ALONE_BELOW_POINTS])
+def test_three_threads_count_like_one(n: int) -> None:
+    points = _points("heavy", n, 3, 8)
     radius = _radius(points, 0.05)
-    index = CrowdIndex(points)
-    np.testing.assert_array_equal(index.crowds(radius, threads=1), index.crowds(radius, threads=3))
-    np.testing.assert_array_equal(
-        index.crowds(radius, cap=9, threads=1), index.crowds(radius, cap=9, threads=3)
-    )
+    one, three = CrowdIndex(points, threads=1), CrowdIndex(points, threads=3)
+    np.testing.assert_array_equal(one.crowds(radius), three.crowds(radius))
+    np.testing.assert_array_equal(one.crowds(radius, cap=9), three.crowds(radius, cap=9))
+
+
+def test_coordinates_at_the_end_of_the_floats_are_decided_exactly() -> None:
+    rng = np.random.default_rng(4)
+    ends = rng.choice([-1.7e308, -1e200, 0.0, 1.0, 1e200, 1.7e308], (600, 3))
+    with np.errstate(over="ignore"):
+        truth = reference.crowds(ends, 2.0)
+    np.testing.assert_array_equal(crowds(ends, 2.0), truth)
+    np.testing.assert_array_equal(crowds(ends, 2.0, cap=4), np.minimum(truth, 4))
 
 
 def test_any_columns_may_be_chosen() -> None:

@@ -13,21 +13,35 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privod.errors import InvalidData, InvalidParameter
-from privod.outliers.kernels.crowds_tree import Floats, Ints, frames, grow, lay_tiles
-from privod.outliers.kernels.crowds_walk import walk_others, walk_own
+from privod.outliers.kernels.crowds_nearest import walk_to_cap
+from privod.outliers.kernels.crowds_tree import (
+    Floats,
+    Ints,
+    Tiles,
+    Tree,
+    average,
+    frames,
+    grow,
+    lay_tiles,
+    plant,
+    split,
+)
+from privod.outliers.kernels.crowds_walk import walk
 
 LEAF_SIZE = 128  # measured best from 4 to 200 dimensions
 FLAT_LEAF_SIZE = 64  # measured best up to 3 dimensions
-FRAME_LEAVES = 64  # leaves that share one float32 frame, so that queries are rounded rarely ...
-FRAME_REACH = 8.0  # and the diagonal, in radii, beyond which float32 would leave pairs open
-ASKED_AT_ONCE = 32  # query points that walk the tree together
-ALONE_BELOW = 2_000_000  # pairs below which a second thread costs more than it brings
+FRAME_REACH = 8.0  # radii from a frame's middle beyond which float32 would leave pairs open
+ASKED_AT_ONCE = 64  # query points that walk the tree together
+LARGE_CAP = 64  # a cap of more than one in so many points saves nothing: count in full and cut
+ALONE_BELOW = 2_000_000  # pairs below which a second thread costs more than it brings ...
+ALONE_BELOW_POINTS = 20_000  # and points
 TINY, HUGE = 1e-140, 1e140  # radii outside are decided in float64 alone: their squares round away
 
 
@@ -74,18 +88,18 @@ class CrowdIndex:
     ----------
     points
         Array of shape (n, d), finite; duplicates are separate records.
+    threads
+        How many to use; by default all that this process may.
     """
 
-    def __init__(self, points: NDArray[Any]) -> None:
+    def __init__(self, points: NDArray[Any], *, threads: int | None = None) -> None:
         self.points = as_points(points)
+        self.threads = threads or available_threads()
         self.size, self.dimensions = self.points.shape
         self._leaf_size = FLAT_LEAF_SIZE if self.dimensions <= 3 else LEAF_SIZE
-        self._laid: tuple[float, tuple[Any, ...]] | None = None
+        self._tiles: Tiles | None = None
         if self.size:
-            grown: Any = grow(self.points, self._leaf_size)
-            self._order: Ints = grown[0]
-            self._nodes: tuple[Any, ...] = grown[1:]
-            self._ordered = self.points[self._order]
+            self._order, self._tree = _grown(self.points, self._leaf_size, self.threads)
 
     def __repr__(self) -> str:
         return f"CrowdIndex({self.dimensions} columns)"
@@ -96,7 +110,6 @@ class CrowdIndex:
         *,
         at: NDArray[Any] | None = None,
         cap: int | None = None,
-        threads: int | None = None,
     ) -> Ints:
         """How many points lie within the radius of each point, or of each point of `at`.
 
@@ -105,46 +118,35 @@ class CrowdIndex:
         asked = self.points if at is None else as_points(at, self.dimensions)
         if len(asked) == 0 or self.size == 0:
             return np.zeros(len(asked), np.int64)
-        workers = threads or available_threads()
-        if len(asked) * self.size < ALONE_BELOW:
-            workers = 1
-        arguments = self._arguments(float(radius))
+        workers = self.threads if len(asked) * self.size >= ALONE_BELOW else 1
+        order, queries, block = self._in_blocks(asked, at is None)
+        task: Any = partial(walk, queries, block, at is None)
+        if cap is not None and cap * LARGE_CAP <= self.size:
+            task = partial(walk_to_cap, queries, block, cap)
+        tiles = self._laid_for(float(radius))
+        parts = _in_threads(workers, lambda w: task(self._tree, tiles, w, workers))
         result = np.empty(len(asked), np.int64)
-        if at is None and cap is None:
-            own: Any = walk_own
-            parts = _in_threads(workers, lambda w: own(*arguments, w, workers))
-            result[self._order] = sum(parts[1:], parts[0])
-            return result
-        order, queries = self._in_leaves(asked, at is None)
-        found = np.empty(len(asked), np.int64)
-        limit = cap if cap is not None else self.size
-        others: Any = walk_others
-        _in_threads(
-            workers,
-            lambda w: others(queries, ASKED_AT_ONCE, limit, *arguments, w, workers, found),
-        )
-        result[order] = found
-        return result
+        result[order] = sum(parts[1:], parts[0])
+        return result if cap is None else np.minimum(result, cap)
 
-    def _in_leaves(self, asked: Floats, own: bool) -> tuple[Ints, Floats]:
+    def _in_blocks(self, asked: Floats, own: bool) -> tuple[Ints, Floats, int]:
+        """An order that brings near points together, the points in it, and how many go at once."""
         if own:
-            return self._order, self._ordered
-        order = grow(asked, ASKED_AT_ONCE)[0]
-        return order, asked[order]
+            return self._order, self._tree.ordered, self._leaf_size
+        if len(asked) <= ASKED_AT_ONCE:
+            return np.arange(len(asked)), asked, ASKED_AT_ONCE
+        order, tree = _grown(asked, ASKED_AT_ONCE, self.threads)
+        return order, tree.ordered, ASKED_AT_ONCE
 
-    def _arguments(self, radius: float) -> tuple[Any, ...]:
-        """What the walks need for a radius; the last radius is kept."""
-        kept = self._laid
-        if kept is not None and kept[0] == radius:
-            return kept[1]
-        usable = TINY < radius < HUGE
-        scale = 2.0 ** -math.floor(math.log2(radius)) if usable else 0.0
-        first, end, _, low, high = self._nodes
-        frame = frames(first, end, low, high, FRAME_LEAVES, FRAME_REACH * radius)
-        tiles = lay_tiles(self._ordered, frame, low, high, self._leaf_size, scale)
-        arguments = (self._ordered, *self._nodes, frame, *tiles, self._leaf_size, radius, scale)
-        self._laid = (radius, arguments)
-        return arguments
+    def _laid_for(self, radius: float) -> Tiles:
+        """The points as the walks need them for a radius; the last radius is kept."""
+        if self._tiles is None or self._tiles.radius != radius:
+            usable = TINY < radius < HUGE
+            scale = 2.0 ** -math.floor(math.log2(radius)) if usable else 0.0
+            frame = frames(self._tree, FRAME_REACH * radius)
+            laid = lay_tiles(self._tree, frame, scale)
+            self._tiles = Tiles(frame, *laid, radius, radius * radius, scale)
+        return self._tiles
 
 
 def crowds(
@@ -156,7 +158,7 @@ def crowds(
     threads: int | None = None,
 ) -> Ints:
     """How many of the points lie within the radius of each point, or of each point of `at`."""
-    return CrowdIndex(points).crowds(radius, at=at, cap=cap, threads=threads)
+    return CrowdIndex(points, threads=threads).crowds(radius, at=at, cap=cap)
 
 
 def as_points(points: NDArray[Any], dimensions: int | None = None) -> Floats:
@@ -171,6 +173,28 @@ def as_points(points: NDArray[Any], dimensions: int | None = None) -> Floats:
     if not np.isfinite(array).all():
         raise InvalidData("points must be finite numbers.")
     return array
+
+
+def _grown(points: Floats, leaf_size: int, workers: int) -> tuple[Ints, Tree]:
+    """An order that brings near points together, and the tree over them in that order."""
+    nodes: Any = plant(points, leaf_size)
+    roots = [0]
+    while len(roots) < min(workers, len(points) // ALONE_BELOW_POINTS):
+        node = roots.pop(0)  # the first levels one by one, then a tree for each thread
+        split(points, leaf_size, nodes, node)
+        roots += [node + 1, nodes.right[node]]
+    _in_threads(len(roots), lambda w: grow(points, leaf_size, nodes, roots[w]))
+    average(points, leaf_size, nodes)
+    return nodes.order, Tree(
+        points[nodes.order],
+        nodes.first,
+        nodes.end,
+        nodes.right,
+        nodes.low,
+        nodes.high,
+        nodes.mean,
+        leaf_size,
+    )
 
 
 def _in_threads(workers: int, work: Callable[[int], Any]) -> list[Any]:

@@ -1,10 +1,24 @@
-"""Distances to boxes, by the float64 operations of the predicate, so that no slack is needed."""
+"""Distances to boxes, by the float64 operations of the predicate, so that no slack is needed.
+
+Rounding is monotone: the rounded distance to a box bounds the rounded distance to each point in it.
+"""
 
 from __future__ import annotations
 
 from numba import njit
 
 from privod.outliers.kernels.crowds_tree import Floats, Ints
+
+
+@njit(cache=True, nogil=True)
+def bound_box(points: Floats, low: Floats, high: Floats) -> None:
+    """Write the bounding box of the points into low and high."""
+    low[:] = points[0]
+    high[:] = points[0]
+    for i in range(1, points.shape[0]):
+        for j in range(points.shape[1]):
+            low[j] = min(low[j], points[i, j])
+            high[j] = max(high[j], points[i, j])
 
 
 @njit(cache=True, nogil=True)
@@ -23,6 +37,26 @@ def box_reach(low: Floats, high: Floats, box_low: Floats, box_high: Floats) -> f
     total = 0.0
     for j in range(low.size):
         gap = max(box_high[j] - low[j], high[j] - box_low[j])
+        total += gap * gap
+    return total
+
+
+@njit(cache=True, nogil=True)
+def widest_gap(low: Floats, high: Floats, box_low: Floats, box_high: Floats) -> float:
+    """No point of the first box is farther from the second, as `point_gap` computes it."""
+    total = 0.0
+    for j in range(low.size):
+        gap = max(box_low[j] - low[j], high[j] - box_high[j], 0.0)
+        total += gap * gap
+    return total
+
+
+@njit(cache=True, nogil=True)
+def point_gap(point: Floats, low: Floats, high: Floats) -> float:
+    """No point of the box computes a smaller square distance to this one."""
+    total = 0.0
+    for j in range(point.size):
+        gap = max(low[j] - point[j], point[j] - high[j], 0.0)
         total += gap * gap
     return total
 
@@ -77,35 +111,3 @@ def sift(
             pool[start + count + kept] = q
             kept += 1
     return kept, took
-
-
-@njit(cache=True, nogil=True)
-def bound_box(points: Floats, low: Floats, high: Floats) -> None:
-    """Write the bounding box of the points into low and high."""
-    low[:] = points[0]
-    high[:] = points[0]
-    for i in range(1, points.shape[0]):
-        for j in range(points.shape[1]):
-            low[j] = min(low[j], points[i, j])
-            high[j] = max(high[j], points[i, j])
-
-
-@njit(cache=True, nogil=True)
-def center_gap(low: Floats, high: Floats, box_low: Floats, box_high: Floats) -> float:
-    """How far apart two boxes' centers are: decides only which box is looked at first."""
-    total = 0.0
-    for j in range(low.size):
-        gap = (low[j] - box_low[j]) + (high[j] - box_high[j])
-        total += gap * gap
-    return total
-
-
-@njit(cache=True, nogil=True)
-def keep_hungry(pool: Ints, place: int, count: int, counts: Ints, cap: int) -> int:
-    """Write behind the queries those below the cap; how many they are."""
-    kept = place + count
-    for c in range(place, place + count):
-        if counts[pool[c]] < cap:
-            pool[kept] = pool[c]
-            kept += 1
-    return kept - place - count

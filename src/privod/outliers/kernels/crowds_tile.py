@@ -2,9 +2,9 @@
 
 One product per coordinate decides most pairs in float32: with h = -|x|^2 / 2,
     h + <q, x>  >=  (|q|^2 - r^2) / 2     if and only if     |q - x| <= r.
-The two thresholds given per query enclose every rounding error (see `crowds_walk.thresholds`):
+The two thresholds given per query enclose every rounding error (see `crowds_leaf.thresholds`):
 at or above `sure` a pair is within the radius, below `maybe` it is not, and between
-the two the caller decides the pair in float64.
+the two, or where it is not a number, the caller decides the pair in float64.
 
 The vector code is spelled out because compilers do not find this shape by themselves: on a
 Neoverse-N1 a pair takes 0.68 ns in 6 dimensions, where plain loops over float64 differences take
@@ -115,7 +115,7 @@ def _compare_tile(credited: bool) -> Any:
             for part in range(parts):
                 value = sums[query * parts + part]
                 inside = builder.sext(builder.fcmp_ordered(">=", value, low), _LANE_I32)
-                open_ = builder.sext(builder.fcmp_ordered(">=", value, high), _LANE_I32)
+                open_ = builder.sext(builder.fcmp_unordered(">=", value, high), _LANE_I32)
                 count = builder.add(count, inside)
                 doubt = builder.add(doubt, open_)
                 earned[part] = builder.add(earned[part], inside)

@@ -6,6 +6,8 @@ determine each other. Nodes are in preorder: the left child of a node follows it
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -16,6 +18,36 @@ Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 Ints = NDArray[np.int64]
 Smalls = NDArray[np.int32]
+
+
+class Tree(NamedTuple):
+    """Points in the order of the leaves, and the nodes: leaves, right child, box, mean point."""
+
+    ordered: Floats
+    first: Ints
+    end: Ints
+    right: Ints
+    low: Floats
+    high: Floats
+    mean: Floats
+    leaf_size: int
+
+
+class Tiles(NamedTuple):
+    """The points in float32, 16 a tile, for one radius.
+
+    Every leaf is laid around the mean of a node, its frame; `norms` are -|x|^2 / 2, and `longest`
+    is the largest |x| of a frame. `scale` is a power of two that brings the radius near 1, or 0
+    where float32 is of no use.
+    """
+
+    frame: Ints
+    laid: Singles
+    norms: Singles
+    longest: Floats
+    radius: float
+    square: float
+    scale: float
 
 
 @njit(cache=True, nogil=True)
@@ -45,100 +77,143 @@ def _select(keys: Floats, order: Ints, low: int, high: int, rank: int) -> None:
             return
 
 
+class Nodes(NamedTuple):
+    """A tree while it grows."""
+
+    order: Ints
+    keys: Floats
+    first: Ints
+    end: Ints
+    right: Ints
+    low: Floats
+    high: Floats
+    mean: Floats
+
+
 @njit(cache=True, nogil=True)
-def grow(points: Floats, leaf_size: int) -> tuple[Ints, Ints, Ints, Ints, Floats, Floats]:
-    """The order of the points and the nodes: first leaf, end leaf, right child, box."""
+def plant(points: Floats, leaf_size: int) -> Nodes:
+    """Room for the nodes over some points, with the root in it."""
     n, d = points.shape
     leaves = (n + leaf_size - 1) // leaf_size
     total = 2 * leaves - 1
-    order = np.arange(n)
-    keys = np.empty(n)
-    first = np.empty(total, np.int64)
-    end = np.empty(total, np.int64)
-    right = np.full(total, -1, np.int64)
-    low = np.empty((total, d))
-    high = np.empty((total, d))
-    stack = np.empty((64, 3), np.int64)  # first leaf, end leaf, the parent it is right child of
-    stack[0, 0], stack[0, 1], stack[0, 2] = 0, leaves, -1
-    top, node = 1, 0
-    while top > 0:
-        top -= 1
-        a, b, parent = stack[top, 0], stack[top, 1], stack[top, 2]
-        if parent >= 0:
-            right[parent] = node
-        first[node], end[node] = a, b
-        start, stop = a * leaf_size, min(b * leaf_size, n)
-        low[node] = points[order[start]]
-        high[node] = points[order[start]]
-        for i in range(start + 1, stop):
-            row = order[i]
-            for j in range(d):
-                value = points[row, j]
-                if value < low[node, j]:
-                    low[node, j] = value
-                if value > high[node, j]:
-                    high[node, j] = value
-        if b - a > 1:
-            widest = 0
-            for j in range(1, d):
-                if high[node, j] - low[node, j] > high[node, widest] - low[node, widest]:
-                    widest = j
-            half = (a + b + 1) // 2
-            cut = half * leaf_size
-            for i in range(start, stop):
-                keys[i] = points[order[i], widest]
-            _select(keys, order, start, stop, cut)
-            stack[top, 0], stack[top, 1], stack[top, 2] = half, b, node
-            stack[top + 1, 0], stack[top + 1, 1], stack[top + 1, 2] = a, half, -1
-            top += 2
-        node += 1
-    return order, first, end, right, low, high
+    nodes = Nodes(
+        np.arange(n),
+        np.empty(n),
+        np.empty(total, np.int64),
+        np.empty(total, np.int64),
+        np.full(total, -1, np.int64),
+        np.empty((total, d)),
+        np.empty((total, d)),
+        np.empty((total, d)),
+    )
+    nodes.first[0], nodes.end[0] = 0, leaves
+    return nodes
 
 
 @njit(cache=True, nogil=True)
-def frames(first: Ints, end: Ints, low: Floats, high: Floats, width: int, reach: float) -> Ints:
-    """For each leaf, the highest node with at most `width` leaves and a diagonal below `reach`.
+def split(points: Floats, leaf_size: int, nodes: Nodes, node: int) -> None:
+    """Find the box of a node; make two nodes of its lower and upper half, if it is no leaf."""
+    a, b = nodes.first[node], nodes.end[node]
+    start, stop = a * leaf_size, min(b * leaf_size, points.shape[0])
+    low, high = nodes.low[node], nodes.high[node]
+    low[:] = points[nodes.order[start]]
+    high[:] = low
+    for i in range(start + 1, stop):
+        row = nodes.order[i]
+        for j in range(points.shape[1]):
+            value = points[row, j]
+            low[j] = min(low[j], value)
+            high[j] = max(high[j], value)
+    if b - a == 1:
+        return
+    widest = 0
+    for j in range(1, points.shape[1]):
+        if high[j] - low[j] > high[widest] - low[widest]:
+            widest = j
+    half = (a + b + 1) // 2
+    for i in range(start, stop):
+        nodes.keys[i] = points[nodes.order[i], widest]
+    _select(nodes.keys, nodes.order, start, stop, half * leaf_size)
+    left, right = node + 1, node + 2 * (half - a)  # so many nodes has a tree of half - a leaves
+    nodes.right[node] = right
+    nodes.first[left], nodes.end[left] = a, half
+    nodes.first[right], nodes.end[right] = half, b
 
-    Points are rounded to float32 around the center of their frame; a leaf without such a node
-    is its own frame.
+
+@njit(cache=True, nogil=True)
+def grow(points: Floats, leaf_size: int, nodes: Nodes, root: int) -> None:
+    """Split a node, and all that come of it."""
+    for node in range(root, root + 2 * (nodes.end[root] - nodes.first[root]) - 1):
+        split(points, leaf_size, nodes, node)
+
+
+@njit(cache=True, nogil=True)
+def average(points: Floats, leaf_size: int, nodes: Nodes) -> None:
+    """Find the mean point of every node, children before parents."""
+    for node in range(nodes.first.size - 1, -1, -1):
+        start = nodes.first[node] * leaf_size
+        stop = min(nodes.end[node] * leaf_size, points.shape[0])
+        right, mean = nodes.right[node], nodes.mean[node]
+        if right < 0:
+            mean[:] = 0.0
+            for i in range(start, stop):
+                row = nodes.order[i]
+                for j in range(points.shape[1]):
+                    mean[j] += points[row, j] / (stop - start)
+        else:
+            share = (nodes.first[right] * leaf_size - start) / (stop - start)
+            for j in range(points.shape[1]):
+                mean[j] = share * nodes.mean[node + 1, j] + (1.0 - share) * nodes.mean[right, j]
+
+
+@njit(cache=True, nogil=True)
+def frames(tree: Tree, reach: float) -> Ints:
+    """For each leaf, the highest node whose mean is within `reach` of the whole leaf, or its own.
+
+    Points are rounded to float32 around that mean. High nodes are shared by many leaves, so that
+    queries are rounded rarely; a few far points keep only their own leaves from sharing.
     """
-    frame = np.full(end[0], -1, np.int64)
-    for node in range(first.size):
-        if frame[first[node]] < 0 and end[node] - first[node] <= width:
-            diagonal = 0.0
-            for j in range(low.shape[1]):
-                diagonal += (high[node, j] - low[node, j]) ** 2
-            if diagonal <= reach * reach or end[node] - first[node] == 1:
-                frame[first[node] : end[node]] = node
+    frame = np.full(tree.end[0], -1, np.int64)
+    for node in range(tree.first.size):
+        if tree.end[node] - tree.first[node] == 1:
+            leaf, above = tree.first[node], 0
+            while frame[leaf] < 0:
+                if above == node or _farthest(
+                    tree.mean[above], tree.low[node], tree.high[node]
+                ) <= (reach * reach):
+                    frame[leaf] = above
+                elif leaf < tree.first[tree.right[above]]:
+                    above += 1
+                else:
+                    above = tree.right[above]
     return frame
 
 
 @njit(cache=True, nogil=True)
-def lay_tiles(
-    ordered: Floats,
-    frame: Ints,
-    low: Floats,
-    high: Floats,
-    leaf_size: int,
-    scale: float,
-) -> tuple[Singles, Singles, Floats]:
-    """Points in float32 around their frame's center, 16 a tile; -|x|^2/2; longest |x| a frame.
+def _farthest(point: Floats, low: Floats, high: Floats) -> float:
+    total = 0.0
+    for j in range(point.size):
+        total += max(high[j] - point[j], point[j] - low[j]) ** 2
+    return total
 
-    Padding has -|x|^2/2 = -inf: no query is ever near it.
+
+@njit(cache=True, nogil=True)
+def lay_tiles(tree: Tree, frame: Ints, scale: float) -> tuple[Singles, Singles, Floats]:
+    """Points around their frame's mean, 16 a tile; -|x|^2 / 2; the longest |x| of each frame.
+
+    Padding has -|x|^2 / 2 = -inf: no query is ever near it.
     """
-    n, d = ordered.shape
-    leaves = frame.size
-    tiles = leaves * leaf_size // POINTS
+    n, d = tree.ordered.shape
+    tiles = frame.size * tree.leaf_size // POINTS
     laid = np.zeros((tiles, d, POINTS), np.float32)
     norms = np.full((tiles, POINTS), -np.inf, np.float32)
-    longest = np.zeros(low.shape[0])
+    longest = np.zeros(tree.first.size)
     for i in range(n):
-        node = frame[i // leaf_size]
+        node = frame[i // tree.leaf_size]
         tile, lane = i // POINTS, i % POINTS
         square = 0.0
         for j in range(d):
-            center = 0.5 * low[node, j] + 0.5 * high[node, j]
-            value = np.float32((ordered[i, j] - center) * scale)
+            value = np.float32((tree.ordered[i, j] - tree.mean[node, j]) * scale)
             laid[tile, j, lane] = value
             square += np.float64(value) * np.float64(value)
         norms[tile, lane] = np.float32(-0.5 * square)
