@@ -7,6 +7,7 @@ import subprocess
 import sys
 import zipfile
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,12 @@ import pytest
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidData
 from privod.mechanisms import secure, seeded
+from privod.outliers.grid import WalkScores
 from privod.pictures import svg
 from privod.pictures.grid_knn import draw_quality, draw_score_histogram, draw_scored
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
 from privod.queries.grid_knn import GridKnn
+from privod.queries.grid_threshold import limits
 from privod.queries.noisy_grid import NoisyGrid
 
 DOMAIN = Domain((Numeric("x", -5, 5), Numeric("y", -5, 5)))
@@ -60,6 +63,72 @@ def test_the_threshold_of_many_cells_is_taken_over_a_sample_of_them() -> None:
     limit = value.threshold(0.1, n_neighbors=20).graded[0]
     flagged = (value.scores(cloud(2000, seed=1).numbers(), n_neighbors=20).graded > limit).mean()
     assert 0.02 < flagged < 0.3
+
+
+def normals(n: int, n_axes: int, seed: int = 0) -> Table:
+    rng = np.random.default_rng(seed)
+    domain = Domain(tuple(Numeric(f"x{axis}", -5, 5) for axis in range(n_axes)))
+    return Table(domain, {name: rng.normal(size=n) for name in domain.names})
+
+
+@pytest.mark.parametrize("n_axes", [2, 4, 6, 8])
+def test_the_share_is_met_in_more_dimensions_with_the_automatic_number_of_cells(
+    n_axes: int,
+) -> None:
+    table = normals(50_000, n_axes)
+    query = GridKnn(columns=table.domain.names, epsilon=1, expected_records=50_000)
+    value = query.answer(table, seeded(0)).value
+    fresh = value.scores(normals(20_000, n_axes, seed=1).numbers()).graded
+    for share in (0.02, 0.1):
+        flagged = (fresh > value.threshold(share).graded).mean()
+        assert share / 2 < flagged < share * 1.6, (share, flagged)
+    assert value.hidden_share < 0.02
+    assert "guesswork" not in query.sentence(value)
+
+
+@pytest.mark.parametrize("n_axes", [4, 6])
+def test_records_in_dropped_cells_count_towards_the_share(n_axes: int) -> None:
+    table = normals(50_000, n_axes)
+    query = GridKnn(columns=table.domain.names, epsilon=1, expected_records=50_000, drop_below=8)
+    value = query.answer(table, seeded(0)).value
+    fresh = value.scores(normals(20_000, n_axes, seed=1).numbers()).graded
+    assert 0.05 < (fresh > value.threshold(0.1).graded).mean() < 0.16
+    assert 0.1 < value.hidden_share < 0.2
+    assert "cannot be told from noise: to flag a smaller share" in query.sentence(value)
+
+
+@pytest.mark.parametrize(
+    ("n_axes", "n_records", "cells"), [(30, 2000, None), (20, 3000, 2), (3, 2000, 100)]
+)
+def test_a_grid_of_noise_says_that_its_threshold_is_a_guess(
+    n_axes: int, n_records: int, cells: int | None
+) -> None:
+    table = normals(n_records, n_axes)
+    query = GridKnn(
+        columns=table.domain.names,
+        epsilon=1,
+        cells_per_axis=cells,
+        expected_records=n_records,
+    )
+    value = query.answer(table, seeded(0)).value
+    assert value.hidden_share > 0.8
+    assert "guesswork" in query.sentence(value)
+    assert np.isfinite(value.threshold(0.1).graded).all()
+
+
+def test_walks_that_were_cut_short_are_walked_on_where_the_threshold_depends_on_them() -> None:
+    value = grid_of(200, cells_per_axis=60, epsilon=2)
+    near = value.grid.steps_within(2000) / 60
+    assert value.threshold(0.1, n_neighbors=500).basic[0] > near
+
+
+def test_the_nearer_of_two_shares_is_taken_where_scores_come_in_steps() -> None:
+    scores = np.array([0.0] * 80 + [1.0] * 15 + [2.0] * 5)
+    found = [
+        limits(WalkScores(scores, scores, scores), np.ones(100), share).basic[0]
+        for share in (0.02, 0.04, 0.11, 0.13, 0.19)
+    ]
+    assert found == [2.0, 1.0, 1.0, 0.0, 0.0]
 
 
 def test_a_grid_of_nobody_has_scores_and_a_threshold() -> None:
@@ -112,6 +181,8 @@ def _tampered(path: Path, **changes: object) -> Path:
     with zipfile.ZipFile(path) as file:
         parts = {name: file.read(name) for name in file.namelist()}
     header = {**json.loads(parts["grid.json"]), **changes}
+    header = {key: value for key, value in header.items() if value is not None}
+    header.setdefault("drop_below", None)
     other = path.with_suffix(".other")
     with zipfile.ZipFile(other, "w") as file:
         for name, content in parts.items():
@@ -140,7 +211,7 @@ def test_damaged_and_foreign_files_are_refused(tmp_path: Path) -> None:
         replace(sparse, cells=None),
     ):
         broken.save(path)
-        with pytest.raises(InvalidData, match="do not fit"):
+        with pytest.raises(InvalidData, match="damaged"):
             NoisyGrid.load(path)
 
 
@@ -173,6 +244,44 @@ def test_merging_adds_up_counts_and_keeps_the_largest_loss(drop_below: int | Non
     assert first.merge() == first
 
 
+def test_a_merged_grid_says_how_far_off_its_counts_are() -> None:
+    parts = [grid_of(100, seed, epsilon="0.2") for seed in range(20)]
+    merged = parts[0].merge(*parts[1:])
+    records = sum(merged.grid.all_counts(cloud(100, seed).numbers()) for seed in range(20))
+    margin = merged.noise.quantile(0.95)
+    assert (np.abs(merged.counts - records) <= margin).mean() > 0.9
+    assert (np.abs(merged.counts - records) <= parts[0].noise.quantile(0.95)).mean() < 0.6
+    query = GridKnn(columns=("x", "y"), epsilon="0.2", cells_per_axis=10)
+    assert f"right to within {margin} with" in query.sentence(merged)
+
+
+@pytest.mark.parametrize("epsilons", [(1, "0.5"), ("0.5", 1)])
+@pytest.mark.parametrize("drop_below", [None, 3])
+def test_a_merge_carries_the_noise_of_its_parts_into_files(
+    tmp_path: Path, drop_below: int | None, epsilons: tuple[object, object]
+) -> None:
+    first, second = (grid_of(500, 1, epsilon=each, drop_below=drop_below) for each in epsilons)
+    both = first.merge(second)
+    assert both.noise.parts == ((Fraction(1), 1), (Fraction(2), 1))
+    assert both.guarantee == Guarantee(Loss(1), AddRemove())
+    assert both.expected_records == 2000
+    both.save(tmp_path / "both.privod")
+    assert NoisyGrid.load(tmp_path / "both.privod") == both
+    assert NoisyGrid.from_json(json.loads(json.dumps(both.to_json()))) == both
+    query = GridKnn(columns=("x", "y"), epsilon=1, cells_per_axis=10)
+    assert ("parts of the merge have dropped" in query.sentence(both)) == (drop_below is not None)
+
+
+@pytest.mark.parametrize("adjacency", [AddRemove(), Replace()])
+def test_a_file_from_before_grids_kept_their_noise_is_still_read(
+    tmp_path: Path, adjacency: AddRemove | Replace
+) -> None:
+    value = grid_of(300, adjacency=adjacency)
+    value.save(tmp_path / "grid.privod")
+    old = _tampered(tmp_path / "grid.privod", noise=None, expected_records=None)
+    assert NoisyGrid.load(old) == replace(value, expected_records=None)
+
+
 def test_merging_under_replace_keeps_the_promise() -> None:
     first = grid_of(500, 1, adjacency=Replace())
     assert first.merge(first).guarantee == Guarantee(Loss(1), Replace())
@@ -185,6 +294,11 @@ def test_merging_under_replace_keeps_the_promise() -> None:
 def test_grids_of_different_shape_do_not_add_up(other: dict[str, Any]) -> None:
     with pytest.raises(InvalidData, match="add up only"):
         grid_of(10).merge(grid_of(10, **other))
+
+
+def test_what_is_no_grid_does_not_add_up() -> None:
+    with pytest.raises(InvalidData, match="add up only"):
+        grid_of(10).merge(None)  # type: ignore[arg-type]
 
 
 def test_a_merge_with_a_seeded_grid_is_marked() -> None:

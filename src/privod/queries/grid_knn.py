@@ -21,6 +21,7 @@ from privod.data import Domain, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness
 from privod.mechanisms.rare import count_reaching, distinct
+from privod.mechanisms.summed import SummedNoise
 from privod.outliers.grid import MOST_CELLS_PER_AXIS, Grid, OccupiedCells
 from privod.privacy import AddRemove, Adjacency, Number
 from privod.queries.count_query import MOST_EXPECTED, CountQuery, uniform_cells
@@ -32,6 +33,7 @@ __all__ = ["GridKnn"]
 
 MOST_HELD_CELLS = 10_000_000  # 80 megabytes of counts
 MOST_FALSE_CELLS = 1_000_000
+LEAST_SAID = 0.02  # of the records hidden in noise that a sentence mentions
 ROUNDING = 1e-9  # of logarithms, so that a choice at the limit is not refused
 FALSE_CELLS_PER_RECORD = 0.01  # empty cells that may pass the automatic threshold
 
@@ -113,7 +115,16 @@ class GridKnn(CountQuery[NoisyGrid]):
         else:
             occupied = grid.occupied_counts(points)
             kept, counts = self._reaching(occupied, grid, threshold, randomness)
-        value = NoisyGrid(grid, counts, kept, threshold, self.guarantee(), randomness.seeded)
+        value = NoisyGrid(
+            grid,
+            counts,
+            kept,
+            threshold,
+            self.guarantee(),
+            randomness.seeded,
+            SummedNoise.of(self.noise),
+            self.expected_records,
+        )
         return self.release(value, randomness)
 
     def lazy(self, table: Table, randomness: Randomness) -> LazyGrid:
@@ -133,10 +144,18 @@ class GridKnn(CountQuery[NoisyGrid]):
         else:
             least = f"whose blurred count is at least {value.drop_below}"
             kept = f"the {len(value.counts)} of {_rounded(grid.n_cells)} cells {least}"
+        merged = value.noise.n_draws > 1 and value.drop_below is not None
+        short = ", but for what parts of the merge have dropped," if merged else ""
+        hidden = ""
+        if value.hidden_share >= LEAST_SAID:
+            hidden = (
+                f" About {value.hidden_share:.0%} of the records cannot be told from noise: to flag"
+                " a smaller share than that is guesswork."
+            )
         return (
             f"A grid over {names} holds {kept}, about {value.total} records in all, each count"
-            f" right to within {self.noise.quantile(0.95)} with 95 % certainty. New records can now"
-            " be scored against it without further loss."
+            f"{short} right to within {value.noise.quantile(0.95)} with 95 % certainty. New records"
+            f" can now be scored against it without further loss.{hidden}"
         )
 
     def value_to_json(self, value: NoisyGrid) -> Any:

@@ -6,23 +6,38 @@ threshold, a merge with the grids of other holders, a file.
 
 from __future__ import annotations
 
-import json
-import math
-import zipfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privod.data import Numeric
 from privod.errors import InvalidData, InvalidParameter
+from privod.mechanisms.summed import SummedNoise
 from privod.outliers.grid import Grid, OccupiedCells, WalkScores
 from privod.privacy import AddRemove, Guarantee, Number, exact, in_parallel
-from privod.queries.count_query import COUNTS_CHANGED
+from privod.queries.grid_threshold import (
+    Places,
+    limits,
+    limits_of_walks,
+    places_of_all,
+    places_of_kept,
+)
 from privod.queries.query import LARGEST_COUNT, whole_number
+from privod.queries.release_file import (
+    ArrayOf,
+    build_from_file,
+    build_from_json,
+    check_counts,
+    checked_columns,
+    checked_promise,
+    checked_truth,
+    signed,
+    write_file,
+)
 
 __all__ = ["NoisyGrid", "scored_points", "walk_depth"]
 
@@ -30,11 +45,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Cells = NDArray[np.int32]
 
-FORMAT = "privod grid"
-VERSION = 1
-MOST_BYTES = 2**30  # of a saved grid, unpacked
-MOST_CENTERS = 500  # of the cells whose counts are noise, as many are scored for a threshold
-MOST_WALKED = 2000  # cells in a walk for a threshold
+KIND = "grid"
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +71,10 @@ class NoisyGrid:
         The promise of the release.
     seeded : bool
         Whether the noise came from a test seed; such a grid protects nobody.
+    noise : SummedNoise
+        What blurs each count: one draw, or in a merged grid one for every part.
+    expected_records : int, optional
+        The public guess of the number of records that the question was asked with.
     """
 
     grid: Grid
@@ -68,18 +83,22 @@ class NoisyGrid:
     drop_below: int | None
     guarantee: Guarantee
     seeded: bool
+    noise: SummedNoise
+    expected_records: int | None = None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, NoisyGrid):
             return NotImplemented
-        mine, theirs = (replace(part, counts=_NONE, cells=None) for part in (self, other))
-        if vars(mine) != vars(theirs) or not np.array_equal(self.counts, other.counts):
-            return False
-        if self.cells is None or other.cells is None:
-            return self.cells is other.cells
-        return np.array_equal(self.cells, other.cells)
+        pairs = [(getattr(self, field.name), getattr(other, field.name)) for field in fields(self)]
+        return all(
+            np.array_equal(mine, theirs) if isinstance(mine, np.ndarray) else mine == theirs
+            for mine, theirs in pairs
+        )
 
     __hash__ = None  # type: ignore[assignment]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # no cache
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -117,42 +136,36 @@ class NoisyGrid:
     ) -> WalkScores:
         """The scores beyond which about this share of the reference records lie.
 
-        Computed from the blurred grid alone: the centers of its cells are scored, and each stands
-        for as many records as its blurred count says. Counts that noise alone could reach are not
-        believed one by one: what the total has beyond the believed ones is spread over a sample of
-        the other cells. Walks go some two thousand cells deep. Changing the share later is free.
+        Computed from the blurred grid alone: as many points as can be are placed where the counts
+        show records to be, and scored. Scores come in steps; of the two shares next to the one
+        asked for, the nearer is taken. A share below `hidden_share` is a guess, since the records
+        it is about cannot be told from noise. Changing the share later is free.
         """
         if not 0 < target_fraction < 1:
             rule = "must lie between 0 and 1"
             raise InvalidParameter("target_fraction", rule, target_fraction, "Try 0.1.")
-        cells, weights = self._weighted_cells()
-        near = Fraction(self.grid.steps_within(MOST_WALKED), self.grid.cells_per_axis)
-        depth = near if max_depth is None else min(near, exact(max_depth, "max_depth"))
-        scores = self.scores(self.grid.centers_of(cells), n_neighbors, depth)
-        limits = [np.array([_quantile(part, weights, 1 - target_fraction)]) for part in scores]
-        return WalkScores(*limits)
+        depth = walk_depth(n_neighbors, max_depth)
 
-    def _weighted_cells(self) -> tuple[Cells, Floats]:
-        """Cells and the records each stands for: the believed ones, and a sample of the others."""
-        believed = self.counts >= self._believable
-        sure, others = np.flatnonzero(believed), np.flatnonzero(~believed)
-        stride = max(1, math.ceil(len(others) / MOST_CENTERS))
-        some = others[:: _coprime(stride, self.grid.cells_per_axis)]
-        rest = max(0, self.total - int(self.counts[sure].sum()))
-        shares = np.maximum(self.counts[some], 0)
-        spread = shares * (rest / max(1, int(shares.sum())))
-        chosen = np.concatenate([sure, some])
-        cells = self.grid.cells_at(chosen) if self.cells is None else self.cells[chosen]
-        return cells, np.concatenate([self.counts[sure].astype(np.float64), spread])
+        def walked(points: Floats, depth: Fraction | None) -> WalkScores:
+            return self.scores(points, n_neighbors, depth)
+
+        if self.cells is not None:
+            scores = walked(self._places.points, depth)
+            return limits(scores, np.ones(len(scores.basic)), target_fraction)
+        return limits_of_walks(self.grid, self._places.points, walked, depth, target_fraction)
 
     @property
-    def _believable(self) -> int:
-        """The count from which on noise makes up about a hundredth of what is seen, or less."""
-        if self.drop_below is not None:
-            return self.drop_below
-        scale = COUNTS_CHANGED[self.guarantee.adjacency] / float(self.guarantee.loss.epsilon)
-        false_per_record = self.grid.n_cells / max(1, self.total)
-        return max(1, math.ceil(scale * math.log(max(1.0, 100 * false_per_record))))
+    def hidden_share(self) -> float:
+        """About which share of the records lies in cells that cannot be told from noise."""
+        return self._places.hidden_share
+
+    @cached_property
+    def _places(self) -> Places:
+        """Where the reference records lie, as far as the counts show it."""
+        if self.cells is None:
+            return places_of_all(self.grid, self.counts, self.noise)
+        expected = self.expected_records
+        return places_of_kept(self.grid, self.cells, self.counts, self.noise, expected)
 
     def merge(self, *others: NoisyGrid) -> NoisyGrid:
         """Add up the grids of several holders, or of several batches: free post-processing.
@@ -163,109 +176,93 @@ class NoisyGrid:
         """
         parts = (self, *others)
         for part in others:
-            same = (part.grid, part.drop_below, part.guarantee.adjacency)
-            if same != (self.grid, self.drop_below, self.guarantee.adjacency):
+            if not isinstance(part, NoisyGrid) or part._shape != self._shape:
                 raise InvalidData(
                     "Grids add up only with the same columns, ranges, cells per axis, drop_below"
                     " and adjacency. Ask for them alike."
                 )
         losses = [Guarantee(part.guarantee.loss, AddRemove()) for part in parts]
         promise = Guarantee(in_parallel(losses).loss, self.guarantee.adjacency)
-        marked = any(part.seeded for part in parts)
+        noise = self.noise
+        for part in others:
+            noise = noise + part.noise
+        guesses = [part.expected_records for part in parts if part.expected_records is not None]
+        merged = replace(
+            self,
+            guarantee=promise,
+            seeded=any(part.seeded for part in parts),
+            noise=noise,
+            expected_records=sum(guesses) if len(guesses) == len(parts) else None,
+        )
         if self.cells is None:
             counts = np.stack([part.counts for part in parts]).sum(axis=0, dtype=np.int64)
-            return replace(self, counts=counts, guarantee=promise, seeded=marked)
+            return replace(merged, counts=counts)
         every = np.concatenate([part.cells for part in parts if part.cells is not None])
         cells, place = np.unique(every, axis=0, return_inverse=True)
         counts = np.zeros(len(cells), dtype=np.int64)
         np.add.at(counts, place.reshape(-1), np.concatenate([part.counts for part in parts]))
-        return replace(self, cells=cells, counts=counts, guarantee=promise, seeded=marked)
+        return replace(merged, cells=cells, counts=counts)
+
+    @property
+    def _shape(self) -> tuple[object, ...]:
+        """What grids must have in common to add up."""
+        return self.grid, self.drop_below, self.guarantee.adjacency
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as plain values."""
-        data = {**self._header(), "counts": self.counts.tolist()}
+        data = {**signed(KIND), **self._header(), "counts": self.counts.tolist()}
         return data if self.cells is None else {**data, "cells": self.cells.tolist()}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> NoisyGrid:
         """Read back what `to_json` wrote."""
-        cells = data.get("cells")
-        n_axes = len(data["columns"])
-        return cls._checked(
-            data,
-            np.asarray(data["counts"], dtype=np.int64).reshape(-1),
-            None if cells is None else np.asarray(cells, dtype=np.int32).reshape(-1, n_axes),
-        )
+        return build_from_json(data, KIND, cls._built)
 
     def save(self, path: str | Path) -> None:
         """Write one file: a zip of a JSON header and plain arrays, no pickle."""
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
-            file.writestr("grid.json", json.dumps(self._header(), indent=1))
-            arrays = {"counts.npy": self.counts, "cells.npy": self.cells}
-            for name, array in arrays.items():
-                if array is not None:
-                    with file.open(name, "w", force_zip64=True) as entry:
-                        np.lib.format.write_array(entry, array, allow_pickle=False)
+        write_file(path, KIND, self._header(), {"counts": self.counts, "cells": self.cells})
 
     @classmethod
     def load(cls, path: str | Path) -> NoisyGrid:
         """Read a file that `save` wrote; needs neither the data nor a curator."""
-        try:
-            with zipfile.ZipFile(path) as file:
-                if sum(entry.file_size for entry in file.infolist()) > MOST_BYTES:
-                    raise InvalidData(f"{path} is larger than any grid that privod saves.")
-                header = json.loads(file.read("grid.json"))
-                arrays = {}
-                for name in ("counts.npy", "cells.npy"):
-                    if name in file.namelist():
-                        with file.open(name) as entry:
-                            arrays[name] = np.lib.format.read_array(entry, allow_pickle=False)
-            return cls._checked(header, arrays["counts.npy"], arrays.get("cells.npy"))
-        except (zipfile.BadZipFile, KeyError, TypeError, ValueError) as problem:
-            if isinstance(problem, InvalidData):
-                raise
-            raise InvalidData(f"{path} is not a grid that privod saved.") from None
+        return build_from_file(path, KIND, cls._built)
 
     def _header(self) -> dict[str, Any]:
         return {
-            "format": FORMAT,
-            "version": VERSION,
             "columns": [column.to_json() for column in self.grid.columns],
             "cells_per_axis": self.grid.cells_per_axis,
             "drop_below": self.drop_below,
+            "expected_records": self.expected_records,
             "guarantee": self.guarantee.to_json(),
+            "noise": self.noise.to_json(),
             "seeded": self.seeded,
         }
 
     @classmethod
-    def _checked(cls, header: dict[str, Any], counts: Any, cells: Any) -> NoisyGrid:
+    def _built(cls, header: dict[str, Any], array: ArrayOf) -> NoisyGrid:
         """Build a grid of parts that came from outside."""
-        if header.get("format") != FORMAT or header.get("version") != VERSION:
-            found = f"{header.get('format')!r}, version {header.get('version')!r}"
-            message = f"This reads {FORMAT!r}, version {VERSION}; the file is {found}."
-            raise InvalidData(f"{message} Use the privod that wrote it.")
-        columns = tuple(Numeric(**column) for column in header["columns"])
-        grid = Grid(columns, header["cells_per_axis"])
-        promise = Guarantee.from_json(header["guarantee"])
-        threshold = header["drop_below"]
-        damaged = InvalidData("The grid is damaged: its counts do not fit its cells.")
-        if counts.dtype != np.int64 or counts.ndim != 1:
-            raise damaged
+        grid = Grid(checked_columns(header["columns"]), header["cells_per_axis"])
+        promise, noise = checked_promise(header, 1)
+        threshold, guess = header["drop_below"], header.get("expected_records")
+        if guess is not None:
+            whole_number(guess, "expected_records", at_least=1)
+        cells = None
         if threshold is None:
-            if cells is not None or len(counts) != grid.n_cells:
-                raise damaged
+            if "cells" in header:
+                raise InvalidData(
+                    "The grid is damaged: all its cells are kept, and some are named."
+                )
+            counts = array("counts", "<i8", (grid.n_cells,))
         else:
             whole_number(threshold, "drop_below", at_least=1)
-            if (
-                cells is None
-                or cells.dtype != np.int32
-                or cells.shape != (len(counts), len(columns))
-            ):
-                raise damaged
+            counts = array("counts", "<i8", (None,))
+            cells = array("cells", "<i4", (len(counts), grid.n_axes))
             outside = cells.size and (cells.min() < 0 or cells.max() >= grid.cells_per_axis)
             if outside or (counts < threshold).any() or not _ascending(cells):
-                raise damaged
-        return cls(grid, counts, cells, threshold, promise, bool(header["seeded"]))
+                raise InvalidData("The counts do not fit the cells that are declared.")
+        check_counts(counts)
+        seeded = checked_truth(header["seeded"])
+        return cls(grid, counts, cells, threshold, promise, seeded, noise, guess)
 
 
 def scored_points(points: ArrayLike, n_axes: int) -> Floats:
@@ -291,26 +288,6 @@ def walk_depth(n_neighbors: int, max_depth: Number | None) -> Fraction | None:
     if depth is not None and depth < 0:
         raise InvalidParameter("max_depth", "must be at least 0", max_depth, "Try 0.5.")
     return depth
-
-
-_NONE: Ints = np.empty(0, dtype=np.int64)
-
-
-def _quantile(scores: Floats, weights: Floats, share: float) -> float:
-    """The smallest score that `share` of the weight does not pass."""
-    if not len(scores):
-        return 0.0
-    ordered, place = np.unique(scores, return_inverse=True)
-    upto = np.bincount(place, weights=weights).cumsum()
-    reached = np.flatnonzero(upto >= share * upto[-1]) if upto[-1] > 0 else _NONE
-    return float(ordered[reached[0]] if len(reached) else ordered[-1])
-
-
-def _coprime(stride: int, cells_per_axis: int) -> int:
-    """The next stride that shares no factor with the axes, so that it meets every interval."""
-    while math.gcd(stride, cells_per_axis) > 1:
-        stride += 1
-    return stride
 
 
 def _ascending(cells: Cells) -> bool:
