@@ -17,8 +17,10 @@ from privod.errors import InvalidParameter
 from privod.mechanisms import secure, seeded
 from privod.outliers.cover import Cover
 from privod.outliers.distance import crowds
+from privod.pictures import draw
 from privod.privacy import AddRemove, Adjacency, Loss, Replace
 from privod.queries.outlier_count import (
+    CountedOutliers,
     OutlierCount,
     count_outliers,
     count_sensitivity,
@@ -177,14 +179,14 @@ def test_planted_outliers_are_counted(noise: Any) -> None:
     query = OutlierCount(
         radius=2, max_crowd=3, epsilon=SHARP, delta="0.1", columns=("x", "y"), noise=noise
     )
-    assert query.answer(planted(), seeded(0)).value == 3
+    assert query.answer(planted(), seeded(0)).value == CountedOutliers(3, 2)
 
 
 def test_distances_are_divided_by_the_root_of_the_number_of_columns() -> None:
     pair = table(np.array([[0.0, 0.0], [3.0, 3.0]]))
     for radius, outlying in ((2.99, 2), (3.0, 0)):
         query = OutlierCount(radius=radius, max_crowd=1, epsilon=SHARP, noise="global")
-        assert query.answer(pair, seeded(0)).value == outlying
+        assert query.answer(pair, seeded(0)).value.count == outlying
 
 
 def test_the_choice_of_noise_goes_by_public_parameters() -> None:
@@ -212,7 +214,7 @@ def test_a_negative_count_is_shown_as_zero_on_request_only() -> None:
         query = OutlierCount(
             radius=1, max_crowd=3, epsilon="0.1", noise="heavy", at_least_zero=at_least_zero
         )
-        values = [query.answer(empty, seeded(seed)).value for seed in range(20)]
+        values = [query.answer(empty, seeded(seed)).value.count for seed in range(20)]
         assert (min(values) < 0) is not at_least_zero
 
 
@@ -221,7 +223,7 @@ def test_strange_tables_are_answered(noise: Any) -> None:
     query = OutlierCount(radius=0, max_crowd=2, epsilon=1, delta="0.01", noise=noise)
     same = table(np.zeros((40, 2)))
     for rows in (table(np.empty((0, 2))), table(np.zeros((1, 2))), same):
-        assert isinstance(query.answer(rows, secure()).value, int)
+        assert query.answer(rows, secure()).value.n_columns == 2
 
 
 @pytest.mark.parametrize(
@@ -268,7 +270,7 @@ def test_a_huge_radius_is_refused_and_a_large_one_holds_everybody() -> None:
     noises: tuple[Any, ...] = ("global", "heavy")
     for noise in noises:
         query = OutlierCount(radius=1e150, max_crowd=3, epsilon=SHARP, noise=noise)
-        assert query.answer(planted(), seeded(1)).value == 0
+        assert query.answer(planted(), seeded(1)).value.count == 0
 
 
 LINE_OF_ONE = Domain((Numeric("x", -1, 1),))
@@ -312,6 +314,22 @@ def test_records_farther_than_squares_go_are_far(scale: float, d: int) -> None:
         assert covered >= expected.max()
 
 
+@pytest.mark.parametrize("columns", [(), ("x", "y")])
+def test_a_release_knows_its_error_whether_columns_are_named_or_not(columns: Any) -> None:
+    query = OutlierCount(radius=2, max_crowd=3, epsilon=1, columns=columns)
+    release = query.answer(planted(), secure())
+    assert query.chosen_noise(2) == "global"
+    assert "is right to within" in release.sentence()
+    axes = draw(release).axes[0]
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert labels == ["the answer", "noise: global (taken)", "noise: heavy"]
+    assert any(type(some).__name__ == "ErrorbarContainer" for some in axes.containers)
+    heavy = OutlierCount(radius=2, max_crowd=3, epsilon=1, columns=columns, noise="heavy")
+    sentence = heavy.answer(planted(), secure()).sentence()
+    assert "depends on the data and is therefore not told" in sentence
+    assert "a standard deviation of at least" in sentence
+
+
 class HalfTheNoise(OutlierCount):
     def _global_scale(self, dimensions: int) -> Any:
         return super()._global_scale(dimensions) / 2
@@ -326,8 +344,8 @@ class ScalesToTheLocalSensitivity(OutlierCount):
     def answer(self, table: Table, randomness: Any) -> Any:
         honest = super().answer(table, randomness)
         steady = count_outliers(table.numbers(("x",)), self.radius, self.max_crowd)
-        value = steady if len(table) > 4 else honest.value
-        return self.release(value, randomness)
+        value = steady if len(table) > 4 else honest.value.count
+        return self.release(CountedOutliers(value, 1), randomness)
 
 
 @pytest.mark.parametrize("bug", [HalfTheNoise, ForgetsTheOtherRecords, ScalesToTheLocalSensitivity])

@@ -7,13 +7,19 @@ import numpy as np
 from privod.audit.game import Game, Reading
 from privod.data import Domain, Numeric, Table
 from privod.privacy import AddRemove, Replace
-from privod.queries.outlier_count import OutlierCount
+from privod.queries.outlier_count import CountedOutliers, OutlierCount
 
 __all__ = ["games"]
 
 DOMAIN = Domain((Numeric("x", -100, 100),))
-READINGS = (Reading("the count", float),)
 MAX_CROWD = 2
+
+
+def _count(value: CountedOutliers) -> float:
+    return float(value.count)
+
+
+READINGS = (Reading("the count", _count),)
 
 
 def _table(*places: float) -> Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from privod.pictures.canvas import ACCENT, INK, MUTED, blank
-from privod.queries.outlier_count import OutlierCount
+from privod.queries.outlier_count import CountedOutliers, OutlierCount
 from privod.queries.query import Release
 
 if TYPE_CHECKING:
@@ -14,23 +14,22 @@ if TYPE_CHECKING:
 __all__ = ["draw"]
 
 
-def draw(release: Release[int]) -> Figure:
+def draw(release: Release[CountedOutliers]) -> Figure:
     """The released count, and the least standard deviation of every noise at this price."""
-    query = release.query
+    query, value = release.query, release.value
     assert isinstance(query, OutlierCount)  # noqa: S101 - what a release of such a count answers
     figure, axes = blank("Outlying records, and the noise of each way to count them")
-    axes.barh(["the answer"], [release.value], color=ACCENT, height=0.5)
-    if query.columns:  # how many columns "all" are is not known to a release
-        deviations = query.least_deviations(len(query.columns))
-        chosen = query.chosen_noise(len(query.columns))
-        bar = [deviations[chosen]]
-        axes.errorbar([release.value], ["the answer"], xerr=bar, color=INK, capsize=4, fmt="o")
-        axes.barh(
-            [f"noise: {name}" + (" (taken)" if name == chosen else "") for name in deviations],
-            list(deviations.values()),
-            color=[INK if name == chosen else MUTED for name in deviations],
-            height=0.5,
-        )
+    axes.barh(["the answer"], [value.count], color=ACCENT, height=0.5)
+    deviations = query.least_deviations(value.n_columns)
+    chosen = query.chosen_noise(value.n_columns)
+    bar = [deviations[chosen]]
+    axes.errorbar([value.count], ["the answer"], xerr=bar, color=INK, capsize=4, fmt="o")
+    axes.barh(
+        [f"noise: {name}" + (" (taken)" if name == chosen else "") for name in deviations],
+        list(deviations.values()),
+        color=[INK if name == chosen else MUTED for name in deviations],
+        height=0.5,
+    )
     axes.set_xscale("symlog", linthresh=1)
     axes.set_xlabel("records (noise: its standard deviation, at least)")
     axes.invert_yaxis()

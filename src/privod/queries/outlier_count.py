@@ -41,7 +41,14 @@ from privod.queries.query import (
     whole_number,
 )
 
-__all__ = ["NOISES", "OutlierCount", "count_sensitivity", "count_with_bound", "numeric_columns"]
+__all__ = [
+    "NOISES",
+    "CountedOutliers",
+    "OutlierCount",
+    "count_sensitivity",
+    "count_with_bound",
+    "numeric_columns",
+]
 
 NOISES: tuple[str, ...] = ("auto", "global", "laplace", "heavy", "gaussian")
 LARGEST_NOISE = 2**40  # the largest scale that discrete Laplace noise is drawn at
@@ -51,8 +58,16 @@ LARGEST_RADIUS = 1e150  # its square still is a float
 SMALLEST_RADIUS = FINEST  # so is the square of this one; nearer records are equal
 
 
+@dataclass(frozen=True)
+class CountedOutliers:
+    """A blurred count, and over how many columns: public, and what its noise depends on."""
+
+    count: int
+    n_columns: int
+
+
 @dataclass(frozen=True, kw_only=True)
-class OutlierCount(Query[int]):
+class OutlierCount(Query[CountedOutliers]):
     """How many records are outlying, in these columns?
 
     Guarantee
@@ -126,7 +141,7 @@ class OutlierCount(Query[int]):
             rule = "would need noise beyond 2^40 in so many columns"
             raise InvalidParameter("noise", rule, self.noise, "Try 'heavy', or fewer columns.")
 
-    def answer(self, table: Table, randomness: Randomness) -> Release[int]:
+    def answer(self, table: Table, randomness: Randomness) -> Release[CountedOutliers]:
         columns = numeric_columns(table.domain, self.columns)
         points = table.numbers(columns)
         chosen = self.chosen_noise(len(columns))
@@ -146,7 +161,8 @@ class OutlierCount(Query[int]):
                 extent(table.domain, columns),
             )
             blurred = count + smooth.draw(smooth.staircase.value(rung), randomness)
-        return self.release(max(blurred, 0) if self.at_least_zero else blurred, randomness)
+        shown = max(blurred, 0) if self.at_least_zero else blurred
+        return self.release(CountedOutliers(shown, len(columns)), randomness)
 
     def chosen_noise(self, dimensions: int) -> str:
         """The noise that is taken in so many columns; auto goes by public parameters alone."""
@@ -177,23 +193,27 @@ class OutlierCount(Query[int]):
             found[kind] = smooth.deviation(float(stairs.value(calm)))
         return found
 
-    def sentence(self, value: int) -> str:
+    def sentence(self, value: CountedOutliers) -> str:
         where = f"in {', '.join(self.columns)}" if self.columns else "in all numeric columns"
-        text = f"About {value} records stand apart {where}: at most {self.max_crowd} records, "
+        text = (
+            f"About {value.count} records stand apart {where}: at most {self.max_crowd} records, "
+        )
         text += f"themselves included, lie within {self.radius:g} of them"
-        dimensions = len(self.columns)
-        if self.columns and self.chosen_noise(dimensions) == "global":
-            margin = DiscreteLaplace(self._global_scale(dimensions)).quantile(0.95)
+        chosen = self.chosen_noise(value.n_columns)
+        if chosen == "global":
+            margin = DiscreteLaplace(self._global_scale(value.n_columns)).quantile(0.95)
             return f"{text}; the count is right to within {margin} with 95 % certainty."
+        least = self.least_deviations(value.n_columns)[chosen]
         return (
-            f"{text}; how far off the count may be depends on the data and is therefore not told."
+            f"{text}; how far off the count may be depends on the data and is therefore not told,"
+            f" but the noise has a standard deviation of at least {least:.3g}."
         )
 
-    def value_to_json(self, value: int) -> Any:
-        return value
+    def value_to_json(self, value: CountedOutliers) -> Any:
+        return {"count": value.count, "n_columns": value.n_columns}
 
-    def value_from_json(self, data: Any) -> int:
-        return int(data)
+    def value_from_json(self, data: Any) -> CountedOutliers:
+        return CountedOutliers(int(data["count"]), int(data["n_columns"]))
 
     @classmethod
     def examples(cls, domain: Domain) -> tuple[Self, ...]:

@@ -200,7 +200,8 @@ class OutlierSubspaces(Query[FoundSubspaces]):
         chosen = tuple(sets[place] for place in self.selection.choose(utilities, randomness))
         counts: tuple[int, ...] = ()
         if self.count_share:
-            counts = tuple(self.counting(some).answer(table, randomness).value for some in chosen)
+            counted = [self.counting(some).answer(table, randomness).value for some in chosen]
+            counts = tuple(found.count for found in counted)
         return self.release(FoundSubspaces(chosen, len(sets), counts), randomness)
 
     def utilities(self, sets: list[tuple[str, ...]], counts: list[int]) -> NDArray[np.int64]:
