@@ -9,13 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from privod.errors import InvalidData, InvalidParameter
-from privod.outliers.distance import (
-    ALONE_BELOW_POINTS,
-    LARGE_CAP,
-    CrowdIndex,
-    DistanceOutliers,
-    crowds,
-)
+from privod.outliers.distance import ALONE_BELOW_POINTS, CrowdIndex, DistanceOutliers, crowds
 from tests.reference import crowds as reference
 
 Floats = NDArray[np.float64]
@@ -56,13 +50,33 @@ def test_crowds_equal_the_brute_force_twin(kind: str, n: int, d: int) -> None:
         radius = _radius(points, share)
         truth = reference.crowds(points, radius)
         np.testing.assert_array_equal(index.crowds(radius), truth)
-        for cap in (1, n // LARGE_CAP, 20, n):
+        for cap in (1, 20, n):
             np.testing.assert_array_equal(index.crowds(radius, cap=cap), np.minimum(truth, cap))
         elsewhere = reference.crowds(points, radius, others)
         np.testing.assert_array_equal(index.crowds(radius, at=others), elsewhere)
-        np.testing.assert_array_equal(
-            index.crowds(radius, at=others, cap=3), np.minimum(elsewhere, 3)
-        )
+        for cap in (1, 3):
+            np.testing.assert_array_equal(
+                index.crowds(radius, at=others, cap=cap), np.minimum(elsewhere, cap)
+            )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("n", "d"), [(1000, 1), (1000, 3), (900, 6), (500, 32)])
+def test_stopping_at_a_cap_is_counting_and_cutting(
+    kind: str, n: int, d: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    points = _points(kind, n, d, n + d)
+    others = _points(kind, 200, d, 7)
+    monkeypatch.setattr("privod.outliers.distance.LARGE_CAP", 0)  # no cap is too large to stop at
+    for share in (0.001, 0.05, 0.7):
+        radius = _radius(points, share)
+        truth = reference.crowds(points, radius)
+        elsewhere = reference.crowds(points, radius, others)
+        for cap in (1, 9, 100, n):
+            np.testing.assert_array_equal(crowds(points, radius, cap=cap), np.minimum(truth, cap))
+            np.testing.assert_array_equal(
+                crowds(points, radius, at=others, cap=cap), np.minimum(elsewhere, cap)
+            )
 
 
 def test_ties_at_exactly_the_radius_count() -> None:
