@@ -17,7 +17,7 @@ COMMAND = re.compile(r"^privod +([a-z-]+)", re.MULTILINE)
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/tutorial.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/outliers.md", "docs/tutorial.md"])
 def test_the_python_of_a_page_runs_from_top_to_bottom(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -137,7 +137,7 @@ def test_the_sentence_states_a_random_choice_as_one() -> None:
     text = query.sentence(FoundSubspaces((("a",),), 4))
     assert text == (
         "The column set said to hold the most records that stand apart: a. The choice was random:"
-        " with 95 % certainty none of the 3 sets left out has 26 more of them."
+        " with 95 % certainty no other of the 4 sets has 26 more of them."
     )
     assert "No other set competed" in query.sentence(FoundSubspaces((("a",),), 1))
     mixed = ask(epsilon=2, size=2, smaller_too=True, n_subspaces=2)

@@ -14,8 +14,14 @@ if TYPE_CHECKING:
     from privod.data import Categorical, Domain, Numeric, Table
     from privod.data.sources import read
     from privod.errors import PrivodError
+    from privod.outliers.anomalies import (
+        edits_by_search,
+        is_regular,
+        least_edit_margin,
+        record_privacy,
+    )
     from privod.privacy import AddRemove, Guarantee, InCrowd, Loss, Replace, SameContexts, Secrecy
-    from privod.queries.anomaly import AnomalyLabels
+    from privod.queries.anomaly import AnomalyLabels, answer_by_edits
     from privod.queries.bounds import PrivateBounds
     from privod.queries.catalog import QUERIES
     from privod.queries.grid_knn import GridKnn
@@ -55,8 +61,13 @@ _HOMES = {
     "SameContexts": "privod.privacy",
     "Secrecy": "privod.privacy",
     "Table": "privod.data",
+    "answer_by_edits": "privod.queries.anomaly",
     "connect": "privod.client",
+    "edits_by_search": "privod.outliers.anomalies",
+    "is_regular": "privod.outliers.anomalies",
+    "least_edit_margin": "privod.outliers.anomalies",
     "read": "privod.data.sources",
+    "record_privacy": "privod.outliers.anomalies",
 }
 
 __all__ = [
@@ -85,8 +96,13 @@ __all__ = [
     "SameContexts",
     "Secrecy",
     "Table",
+    "answer_by_edits",
     "connect",
+    "edits_by_search",
+    "is_regular",
+    "least_edit_margin",
     "read",
+    "record_privacy",
 ]
 
 

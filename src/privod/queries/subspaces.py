@@ -258,12 +258,10 @@ class OutlierSubspaces(Query[FoundSubspaces]):
             named = [f"{name} (about {count})" for name, count in pairs]
         many = "The column set" if len(named) == 1 else f"The {len(named)} column sets"
         text = f"{many} said to hold the most records that stand apart: {'; '.join(named)}."
-        left_out = value.n_candidates - len(named)
-        if not left_out:
+        if value.n_candidates == len(named):
             return f"{text} No other set competed."
-        text += (
-            f" The choice was random: with 95 % certainty none of the {left_out} sets left out has"
-        )
+        text += " The choice was random: with 95 % certainty"
+        text += f" no other of the {value.n_candidates} sets has"
         if len(self._sizes()) == 1:
             size = len(value.subspaces[0])
             return f"{text} {self.surely_missing(size, value.n_candidates)} more of them."
