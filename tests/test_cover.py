@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from privod.outliers.cover import Cover, cover, cover_in_the_plane
+from privod.outliers.cover import DISK, LATTICE, Cover, cover
 from privod.outliers.distance import crowds
+from privod.outliers.kernels.cover_disk import compare
+from tests.reference.cover import cover as reference_cover
 
 Floats = NDArray[np.float64]
 EXTENT = 20.0
@@ -99,10 +101,79 @@ def test_four_points_on_one_circle_fit_the_circle_and_no_smaller_one() -> None:
     assert cover(square, 1.41, EXTENT) == 2
 
 
+SEVENTEEN = [(8, 15), (15, 8), (17, 0), (0, 17)]
+ON_ONE_CIRCLE = np.unique(
+    [(x * a, y * b) for x, y in SEVENTEEN for a in (-1, 1) for b in (-1, 1)], axis=0
+) * (DISK // 17)
+
+
 def test_an_exact_tie_is_decided_by_exact_arithmetic() -> None:
-    corners = np.array([[3.0, 4.0], [-3.0, 4.0], [4.0, -3.0], [-4.0, -3.0], [0.0, 5.0]])
-    assert cover_in_the_plane(corners, 5.0) == 5
-    assert cover_in_the_plane(corners, np.nextafter(5.0, 0)) < 5
+    """8^2 + 15^2 = 17^2, and 17 divides the radius of the disk in steps of the lattice."""
+    assert DISK % 17 == 0
+    everybody = np.ones(12, dtype=bool)
+    assert Cover(ON_ONE_CIRCLE, LATTICE, 1e9).of(everybody) == 12
+    for place in range(12):
+        moved = ON_ONE_CIRCLE.copy()
+        moved[place] += np.sign(moved[place])
+        assert Cover(moved, LATTICE, 1e9).of(everybody) == 11
+
+
+near_ties = st.one_of(
+    st.tuples(st.integers(-2 * DISK, 2 * DISK), st.integers(-2 * DISK, 2 * DISK)),
+    st.tuples(st.integers(-4, 4), st.integers(-4, 4)).map(
+        lambda place: (place[0] * LATTICE // 2, place[1] * LATTICE // 2)
+    ),
+    st.tuples(st.sampled_from(ON_ONE_CIRCLE.tolist()), st.integers(-1, 1), st.integers(-1, 1)).map(
+        lambda case: (case[0][0] + case[1], case[0][1] + case[2])
+    ),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(near_ties, min_size=1, max_size=14), st.integers(1, 15))
+def test_disks_hold_what_exact_arithmetic_says(places: list[tuple[int, int]], enough: int) -> None:
+    points = np.array(places, dtype=float)
+    whole = Cover(points, LATTICE, 1e9)
+    exact = reference_cover(places, DISK)
+    assert whole.of(np.ones(len(places), dtype=bool)) == exact
+    assert whole.of(np.ones(len(places), dtype=bool), enough) == min(exact, enough)
+
+
+@given(st.tuples(*[st.integers(0, 2**47 - 1)] * 4))
+def test_products_of_any_length_are_compared(numbers: tuple[int, int, int, int]) -> None:
+    a, b, c, d = numbers
+    gap = a * a * b - c * c * d
+    assert compare(a, b, c, d) == (gap > 0) - (gap < 0)
+    assert compare(a, b, a, b) == 0
+
+
+@pytest.mark.parametrize("n", [50, 200, 1000])
+def test_points_on_one_circle_are_no_trap(n: int) -> None:
+    turns = np.arange(n) * 2 * np.pi / n
+    points = np.column_stack([np.cos(turns), np.sin(turns)]) * (1 + 2.0**-20)
+    assert n / 2 <= cover(points, 1.0, EXTENT) <= n
+    assert cover(points * (1 + 2.0**-18), 1.0, EXTENT) < n
+    assert cover(points / (1 + 2.0**-18), 1.0, EXTENT) == n
+
+
+@pytest.mark.parametrize("kind", ["normal", "even", "lattice", "copies"])
+def test_large_crowds_in_the_plane_are_covered_by_what_a_fine_search_finds(kind: str) -> None:
+    rng = np.random.default_rng(1)
+    spread: dict[str, Floats] = {
+        "normal": rng.normal(size=(20_000, 2)),
+        "even": rng.random((20_000, 2)) * 6,
+        "lattice": np.round(rng.random((20_000, 2)) * 60) / 10,
+        "copies": rng.integers(0, 4, (20_000, 2)).astype(float),
+    }
+    points, chosen = spread[kind], rng.random(20_000) < 0.5
+    found = Cover(points, 0.1, EXTENT).of(chosen)
+    low, high = points.min(axis=0), points.max(axis=0)
+    around = crowds(points[chosen], 0.1, at=points)
+    busiest = points[np.argsort(-around)[:300], None]
+    grid = np.stack(np.meshgrid(*[np.linspace(-0.1, 0.1, 41)] * 2), -1).reshape(-1, 2)
+    places = np.clip((busiest + grid).reshape(-1, 2), low, high)
+    searched = int(crowds(points[chosen], 0.1, at=places).max())
+    assert searched <= found <= searched + 4
 
 
 def test_a_random_crowd_in_the_plane_agrees_with_a_fine_search() -> None:

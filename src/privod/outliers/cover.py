@@ -9,21 +9,25 @@ extent alone, never on the points. Proofs: docs/proofs/outlier_count.md.
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privod.outliers.distance import as_points
-from privod.outliers.kernels.cover_bounds import around_vertices, slide
-from privod.outliers.kernels.cover_sweep import sweep
-from privod.outliers.kernels.crowds_tree import Floats
+from privod.outliers.kernels.cover_bounds import around_vertices, around_vertices_of_plane, slide
+from privod.outliers.kernels.cover_plane import densest, gather
+from privod.outliers.kernels.crowds_tree import Floats, Ints
 
 SLACK = 2.0**-20  # balls are taken this much larger: it covers rounding, and breaks lattice ties
-PLANE_FINENESS = 0.5  # vertex balls reach (1 + this) radii in pairs of columns ...
+PLANE_FINENESS = 0.25  # vertex balls reach (1 + this) radii in pairs of columns ...
 SPACE_FINENESS = {3: 0.5, 4: 1.0}  # ... and in the whole space, where that is affordable
 LARGEST_EXTENT = 1e8  # in radii; beyond it lattice vertices would round
+LARGEST_LATTICE = 1000  # vertices on each side of 0 that are counted in a table
+LATTICE = 2**20  # steps of the plane's lattice in a radius ...
+DISK = LATTICE + 1  # ... so that points move by less than a step, which the disk makes up for
+CELLS_PER_ROW = 2**29  # more than there are within the extent
+ROWS = (-1, 0, 1)
 
 
 class Cover:
@@ -42,9 +46,14 @@ class Cover:
     def __init__(self, points: NDArray[Any], radius: float, extent: float) -> None:
         self._points = as_points(points)
         self._radius = float(radius) * (1 + SLACK)
-        self._orders = np.argsort(self._points, axis=0, kind="stable")
-        self._columns = np.take_along_axis(self._points, self._orders, axis=0)
-        self._fine = extent <= LARGEST_EXTENT * radius
+        self._extent = extent
+        self._fine = radius > 0 and extent <= LARGEST_EXTENT * radius
+        self._plane = None
+        if self._fine and self._points.shape[1] == 2:
+            self._plane = _Plane(self._points, float(radius))
+        else:
+            self._orders = np.argsort(self._points, axis=0, kind="stable")
+            self._columns = np.take_along_axis(self._points, self._orders, axis=0)
 
     def of(self, chosen: NDArray[np.bool_], enough: int | None = None) -> int:
         """At least the most chosen points in one ball; exactly that in 1 and 2 dimensions.
@@ -58,17 +67,15 @@ class Cover:
             return max(best, 0)
         if self._radius == 0:
             return min(best, most_copies(self._points[chosen]))
-        if d == 2 and self._fine:
-            return cover_in_the_plane(self._points[chosen], self._radius, best)
+        if self._plane is not None:
+            return self._plane.cover(chosen, best)
         for column in range(d):
             best = self._along(column, chosen, best)
         if d > 2 and self._fine:
-            points = self._points[chosen]
-            if d in SPACE_FINENESS:
-                best = _around_vertices(points, self._radius, SPACE_FINENESS[d], best)
             for column in range(d):
-                pair = points[:, [column, (column + 1) % d]]
-                best = _around_vertices(pair, self._radius, PLANE_FINENESS, best)
+                best = self._around_vertices((column, (column + 1) % d), chosen, best)
+            if d in SPACE_FINENESS:
+                best = self._around_vertices(tuple(range(d)), chosen, best)
         return best
 
     def _along(self, column: int, chosen: NDArray[np.bool_], enough: int) -> int:
@@ -76,6 +83,20 @@ class Cover:
         order = np.ascontiguousarray(chosen[self._orders[:, column]], dtype=np.int64)
         values = np.ascontiguousarray(self._columns[:, column])
         return int(slide(values, order, 2 * self._radius, enough))
+
+    def _around_vertices(
+        self, columns: tuple[int, ...], chosen: NDArray[np.bool_], enough: int
+    ) -> int:
+        """Every ball center has a lattice vertex within fineness * radius of it."""
+        d = len(columns)
+        fineness = PLANE_FINENESS if d == 2 else SPACE_FINENESS[d]
+        spacing = 2 * fineness * self._radius / math.sqrt(d)
+        reach = self._radius * (1 + fineness) * (1 + SLACK)
+        farthest = math.ceil((self._extent + reach) / spacing) + 2
+        some = np.ascontiguousarray(self._points[:, columns][chosen])
+        if d == 2 and farthest <= LARGEST_LATTICE:
+            return int(around_vertices_of_plane(some, spacing, reach, farthest, enough))
+        return int(around_vertices(some, spacing, reach, enough))
 
 
 def cover(points: NDArray[Any], radius: float, extent: float | None = None) -> int:
@@ -92,60 +113,45 @@ def most_copies(points: Floats) -> int:
     return int(np.unique(points, axis=0, return_counts=True)[1].max())
 
 
-def _around_vertices(points: Floats, radius: float, fineness: float, enough: int) -> int:
-    """Every ball center has a lattice vertex within fineness * radius of it."""
-    d = points.shape[1]
-    spacing = 2 * fineness * radius / math.sqrt(d)
-    reach = radius * (1 + fineness) * (1 + SLACK)
-    return int(around_vertices(np.ascontiguousarray(points), spacing, reach, enough))
+class _Plane:
+    """Points of the plane, moved to multiples of a millionth of the radius, in order of cells.
 
-
-def cover_in_the_plane(points: Floats, radius: float, enough: int | None = None) -> int:
-    """The most points in one closed disk, exactly, or `enough` if more; radius > 0."""
-    limit = len(points) if enough is None else enough
-    cells = np.floor(points / (2 * radius)).astype(np.int64)
-    order = np.lexsort((cells[:, 1], cells[:, 0]))
-    ordered = np.ascontiguousarray(points[order])
-    rows = np.ascontiguousarray(cells[order, 0])
-    columns = np.ascontiguousarray(cells[order, 1])
-    least, most = sweep(ordered, rows, columns, radius, limit)
-    best = min(int(least.max()), limit)
-    for place in np.argsort(-most, kind="stable"):
-        if most[place] <= best or best >= limit:
-            break
-        best = max(best, _exactly_around(ordered, int(place), radius))
-    return min(best, limit)
-
-
-def _exactly_around(points: Floats, place: int, radius: float) -> int:
-    """The best disk with this point on its border, in exact arithmetic (for near ties)."""
-    near = np.abs(points - points[place]).max(axis=1) <= 2.01 * radius
-    x0, y0 = (Fraction(value) for value in points[place].tolist())
-    shifted = [(Fraction(x) - x0, Fraction(y) - y0) for x, y in points[near].tolist()]
-    square = Fraction(radius) ** 2
-    here = sum(1 for x, y in shifted if x == y == 0)
-    others = [(x, y) for x, y in shifted if (x or y) and x * x + y * y <= 4 * square]
-    best = here
-    for a, b in set(others):
-        lean = square / (a * a + b * b) - Fraction(1, 4)
-        for side in (1, -1):
-            inside = sum(_in_disk(x, y, a, b, side, lean) for x, y in others)
-            best = max(best, here + inside)
-    return best
-
-
-def _in_disk(x: Fraction, y: Fraction, a: Fraction, b: Fraction, side: int, lean: Fraction) -> bool:
-    """Whether (x, y) lies in the disk through 0 and (a, b) whose center is on the given side.
-
-    The center is (a, b) / 2 + side * sqrt(lean) * (-b, a), so the question is the sign of
-    straight + turned * sqrt(lean).
+    A fixed lattice, so that moving one point moves no other; the disk is enough larger to hold all
+    that it held before. Distances between whole numbers are decided exactly.
     """
-    straight = x * x + y * y - (x * a + y * b)
-    turned = -2 * side * (y * a - x * b)
-    if straight <= 0 and turned <= 0:
-        return True
-    if straight > 0 and turned >= 0:
-        return False
-    if straight <= 0:
-        return turned * turned * lean <= straight * straight
-    return turned * turned * lean >= straight * straight
+
+    def __init__(self, points: Floats, radius: float) -> None:
+        whole = np.rint(points / (radius / LATTICE)).astype(np.int64)
+        side = 2 * DISK
+        cells = whole // side
+        keys = _key(cells[:, 0], cells[:, 1])
+        self._order = np.lexsort((whole[:, 1], whole[:, 0], keys))
+        ordered, keys = whole[self._order], keys[self._order]
+        self._x, self._y = np.ascontiguousarray(ordered[:, 0]), np.ascontiguousarray(ordered[:, 1])
+        occupied = np.unique(keys)
+        around = [_key(row, column) for row in (-1, 0, 1) for column in (-1, 0, 1)]
+        centers = np.unique(np.concatenate([occupied + shift for shift in around]))
+        rows, columns = _row_and_column(centers)
+        self._corners = np.column_stack([rows, columns]) * side
+        beside = [(_key(rows + row, columns - 1), _key(rows + row, columns + 1)) for row in ROWS]
+        self._begins = np.column_stack([np.searchsorted(keys, low) for low, _ in beside])
+        self._ends = np.column_stack([np.searchsorted(keys, high, "right") for _, high in beside])
+
+    def cover(self, chosen: NDArray[np.bool_], enough: int) -> int:
+        """The most chosen points in one disk, or `enough` if more."""
+        marks = chosen[self._order].astype(np.int64)
+        gathered: Any = gather(self._x, self._y, marks, self._begins, self._ends)
+        x, y, weight, first, end, total = gathered
+        order = np.argsort(-total, kind="stable")
+        cells = (self._corners, first, end, total, order)
+        return int(densest(x, y, weight, *cells, DISK, enough))
+
+
+def _key(rows: Any, columns: Any) -> Any:
+    """One number for a cell, in the order of rows and then columns."""
+    return rows * CELLS_PER_ROW + columns
+
+
+def _row_and_column(keys: Ints) -> tuple[Ints, Ints]:
+    rows = (keys + CELLS_PER_ROW // 2) // CELLS_PER_ROW
+    return rows, keys - rows * CELLS_PER_ROW

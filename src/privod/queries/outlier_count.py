@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, Self
@@ -29,7 +30,7 @@ from privod.mechanisms.smooth import (
     SmoothNoise,
 )
 from privod.outliers.cover import Cover
-from privod.outliers.distance import CrowdIndex
+from privod.outliers.distance import CrowdIndex, available_threads
 from privod.outliers.packing import packing_number
 from privod.privacy import AddRemove, Adjacency, Guarantee, Loss, Number, Replace, exact, positive
 from privod.queries.query import (
@@ -54,6 +55,7 @@ NOISES: tuple[str, ...] = ("auto", "global", "laplace", "heavy", "gaussian")
 LARGEST_NOISE = 2**40  # the largest scale that discrete Laplace noise is drawn at
 PAYS_OFF = 2  # auto takes a smooth noise if even twice its least deviation is below the global one
 MOST_COLUMNS = 200
+ALONE_BELOW = 20_000  # records below which a second thread costs more than it brings
 LARGEST_RADIUS = 1e150  # its square still is a float
 SMALLEST_RADIUS = FINEST  # so is the square of this one; nearer records are equal
 
@@ -298,10 +300,17 @@ def local_bound(
     def bound(t: int) -> int:
         alone = t + 1 if adjacency == Replace() else t
         enough = sensitivity - alone  # more cannot raise the bound any further
-        covered = 0
-        for line in (max_crowd, max_crowd - 1):
-            covered = max(covered, covers.of(np.abs(others - line) <= t, enough))
-        return min(sensitivity, max(1, covered + alone))
+
+        def covered(line: int) -> int:
+            return covers.of(np.abs(others - line) <= t, enough)
+
+        lines = (max_crowd, max_crowd - 1)
+        if len(others) < ALONE_BELOW:
+            most = max(map(covered, lines))
+        else:
+            with ThreadPoolExecutor(min(len(lines), available_threads())) as pool:
+                most = max(pool.map(covered, lines))
+        return min(sensitivity, max(1, most + alone))
 
     return bound
 

@@ -27,6 +27,39 @@ def slide(ordered: Floats, chosen: Ints, width: float, enough: int) -> int:
 
 
 @njit(cache=True, nogil=True)
+def around_vertices_of_plane(
+    points: Floats, spacing: float, radius: float, extent: int, enough: int
+) -> int:
+    """The same as `around_vertices` in the plane, where all vertices have a place of their own.
+
+    No coordinate of a vertex that is reached passes `extent`, in spacings.
+    """
+    counts = np.zeros((2 * extent + 1, 2 * extent + 1), np.int32)
+    best = 0
+    square = radius * radius
+    for i in range(points.shape[0]):
+        x, y = points[i, 0], points[i, 1]
+        first = np.int64(np.ceil((y - radius) / spacing)) - 1
+        last = np.int64(np.floor((y + radius) / spacing)) + 1
+        for row in range(
+            np.int64(np.ceil((x - radius) / spacing)) - 1,
+            np.int64(np.floor((x + radius) / spacing)) + 2,
+        ):
+            gap = x - spacing * row
+            rest = square - gap * gap
+            if rest < 0.0:
+                continue
+            for column in range(first, last + 1):
+                gap = y - spacing * column
+                if gap * gap <= rest:
+                    counts[row + extent, column + extent] += 1
+                    best = max(best, counts[row + extent, column + extent])
+        if best >= enough:
+            return enough
+    return best
+
+
+@njit(cache=True, nogil=True)
 def around_vertices(points: Floats, spacing: float, radius: float, enough: int) -> int:
     """The most points within the radius of one vertex of the lattice spacing * integers.
 
