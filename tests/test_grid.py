@@ -118,6 +118,25 @@ def test_more_ties_than_one_shell_holds_are_walked_in_order_of_index() -> None:
     assert walked.basic[0] == np.abs(own - last).sum() / 2
 
 
+@pytest.mark.parametrize(("n_axes", "cells_per_axis"), [(1, 400), (2, 40), (3, 12), (5, 5)])
+def test_walks_that_never_end_and_walks_among_ties_equal_the_slow_twin(
+    n_axes: int, cells_per_axis: int
+) -> None:
+    grid = unit_grid(n_axes, cells_per_axis)
+    rng = np.random.default_rng(n_axes)
+    blurred = rng.integers(-2, 3, grid.n_cells)
+    cells = list(itertools.product(range(cells_per_axis), repeat=n_axes))
+    centers = rng.integers(0, cells_per_axis, (2, n_axes)) + 0.5
+    asked = np.vstack([centers, np.floor(centers), rng.random((2, n_axes)) * cells_per_axis])
+    for counts in (blurred, -abs(blurred)):
+        by_cell = dict(zip(cells, counts.tolist(), strict=True))
+        for depth in (None, Fraction(1, 2)):
+            walked = grid.walk(counts, asked, 30, depth)
+            expected = slow_scores(grid, by_cell, asked, 30, depth)
+            assert (walked.basic.tolist(), walked.weighted.tolist()) == expected[:2]
+            assert walked.graded.tolist() == expected[2]
+
+
 def test_thirty_columns_and_ten_to_the_thirty_cells_are_no_trouble() -> None:
     columns = tuple(Numeric(f"x{axis}", -1, 1) for axis in range(30))
     grid = Grid(columns, 10)
@@ -136,12 +155,23 @@ def test_outside_the_range_is_clipped_to_the_outermost_cells() -> None:
     grid = Grid((Numeric("x", 0, 1), Numeric("y", -5, 5)), 4)
     far = np.array([[-1e300, 1e300], [1e300, -1e300], [1.0, 5.0], [0.0, -5.0]])
     assert grid.cells_of(far).tolist() == [[0, 3], [3, 0], [3, 3], [0, 0]]
-    assert grid.all_counts(far).sum() == 4
+    assert grid.all_counts(far).reshape(4, 4)[[0, 3, 3, 0], [3, 0, 3, 0]].tolist() == [1] * 4
+
+
+@pytest.mark.parametrize("n_axes", [1, 2, 3, 7, 14])
+def test_counting_several_rows_at_a_time_agrees_with_cells_one_by_one(n_axes: int) -> None:
+    grid = unit_grid(n_axes, 2)
+    rng = np.random.default_rng(n_axes)
+    points = np.concatenate([rng.random((4099, n_axes)) * 3 - 0.5, np.full((1, n_axes), 1.0)])
+    points[::7, 0] = -1e300
+    points[::5, -1] = 1e300
+    ids = grid.cells_of(points) @ (2 ** np.arange(n_axes)[::-1])
+    assert grid.all_counts(points).tolist() == np.bincount(ids, minlength=2**n_axes).tolist()
 
 
 def test_no_range_is_too_narrow() -> None:
-    grid = Grid((Numeric("x", 0.0, 5e-324),), 3)
-    points = np.array([[0.0], [5e-324]])
+    grid = Grid((Numeric("x", 0.0, 2.0**-500),), 3)
+    points = np.array([[0.0], [2.0**-500]])
     assert grid.all_counts(points).sum() == 2
     assert np.isfinite(grid.walk(grid.all_counts(points), points, 1).basic).all()
 
