@@ -116,6 +116,11 @@ def test_a_grid_of_noise_says_that_its_threshold_is_a_guess(
     assert np.isfinite(value.threshold(0.1).graded).all()
 
 
+def test_noise_is_rarely_taken_for_records() -> None:
+    hidden = [grid_of(0, seed, cells_per_axis=50).hidden_share for seed in range(30)]
+    assert np.mean(np.array(hidden) == 1) > 0.85
+
+
 def test_walks_that_were_cut_short_are_walked_on_where_the_threshold_depends_on_them() -> None:
     value = grid_of(200, cells_per_axis=60, epsilon=2)
     near = value.grid.steps_within(2000) / 60

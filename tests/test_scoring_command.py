@@ -12,7 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from privod.cli import app
-from privod.errors import InvalidData, InvalidParameter
+from privod.data import Domain, Numeric, Table
+from privod.errors import InvalidData, InvalidParameter, PrivodError
+from privod.mechanisms import seeded
+from privod.queries.grid_knn import GridKnn
 
 RUNNER = CliRunner()
 DOMAIN = {
@@ -49,6 +52,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("grid-knn", "grid.privod"),
         ("grid-knn", "grid.json"),
         ("marginals", "m.json"),
+        ("marginals", "m.privod"),
     ):
         settings = ["columns=age,dose", "epsilon=2"]
         run("ask", "patients", question, *settings, "--out", str(folder / name), *at)
@@ -65,13 +69,15 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("grid", ["grid.privod", "grid.json", "m.json"])
+@pytest.mark.parametrize("grid", ["grid.privod", "grid.json", "m.json", "m.privod"])
 def test_new_records_are_scored_from_the_file_alone(place: Path, grid: str) -> None:
     scored = run(
         "score", str(place / "new.csv"), "--grid", str(place / grid), "--out", str(place / "s.csv")
     )
     assert scored["stands_out"] == [False, True, False]
     assert scored["guarantee"]["loss"]["epsilon"] == "2"
+    assert scored["seeded"] is False
+    assert 0 <= scored["hidden_share"] < 0.1
     with (place / "s.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [row["stands_out"] for row in rows] == ["0", "1", "0"]
@@ -84,6 +90,79 @@ def test_people_read_a_sentence_and_a_table(place: Path) -> None:
     )
     assert "1 of 3 records stand out" in result.stdout
     assert "Scoring cost nothing more" in result.stdout.replace("\n", " ")
+
+
+@pytest.mark.parametrize("grid", ["grid.privod", "m.privod"])
+def test_records_far_outside_the_ranges_score_as_the_estimators_score_them(
+    place: Path, tmp_path: Path, grid: str
+) -> None:
+    (tmp_path / "far.csv").write_text("age,dose\n99.9,9.99\n1000,9.99\n1e9,9.99\n")
+    near, far, farther = run("score", str(tmp_path / "far.csv"), "--grid", str(place / grid))[
+        "scores"
+    ]
+    assert far == pytest.approx(near + 9)  # nine lengths of the range outside it
+    assert farther > far
+
+
+def test_a_seeded_release_is_marked_in_words_and_json(place: Path, tmp_path: Path) -> None:
+    domain = Domain((Numeric("age", 0, 100), Numeric("dose", 0, 10)))
+    table = Table(domain, {"age": [40.0] * 50, "dose": [3.0] * 50})
+    query = GridKnn(columns=("age", "dose"), epsilon=1, cells_per_axis=20)
+    query.answer(table, seeded(0)).value.save(tmp_path / "test.privod")
+    asked = ["score", str(place / "new.csv"), "--grid", str(tmp_path / "test.privod")]
+    assert run(*asked)["seeded"] is True
+    assert "it protects nobody" in RUNNER.invoke(app, asked).stdout
+
+
+def test_what_is_hidden_in_noise_is_said_beside_the_limit(place: Path, tmp_path: Path) -> None:
+    domain = Domain((Numeric("age", 0, 100), Numeric("dose", 0, 10)))
+    table = Table(domain, {"age": np.linspace(0, 100, 200), "dose": np.linspace(0, 10, 200)})
+    query = GridKnn(columns=("age", "dose"), epsilon="0.1", cells_per_axis=50)
+    query.answer(table, seeded(0)).value.save(tmp_path / "noise.privod")
+    asked = ["score", str(place / "new.csv"), "--grid", str(tmp_path / "noise.privod")]
+    assert run(*asked)["hidden_share"] > 0.5
+    assert "the limit is a guess" in " ".join(RUNNER.invoke(app, asked).stdout.split())
+
+
+@pytest.mark.parametrize("grid", ["grid.privod", "m.json"])
+@pytest.mark.parametrize(("ending", "start"), [("svg", b"<?xml"), ("png", b"\x89PNG")])
+def test_scored_records_are_drawn(
+    place: Path, tmp_path: Path, grid: str, ending: str, start: bytes
+) -> None:
+    drawn = tmp_path / f"picture.{ending}"
+    run("score", str(place / "new.csv"), "--grid", str(place / grid), "--picture", str(drawn))
+    assert drawn.read_bytes().lstrip().startswith(start)
+
+
+def test_a_picture_of_another_kind_is_refused(place: Path) -> None:
+    with pytest.raises(InvalidParameter, match=r"must end in \.svg or \.png"):
+        run(
+            "score",
+            str(place / "new.csv"),
+            "--grid",
+            str(place / "grid.privod"),
+            "--picture",
+            "a.bmp",
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.privod", b""),
+        ("a.privod", b"PK\x03\x04 and so on"),
+        ("a.json", b"[" * 100_000),
+        ("a.json", b'{"query": {"name": "grid-knn-1"}}'),
+        ("a.json", b"[]"),
+        ("a.json", b"\xff\xfe"),
+    ],
+)
+def test_a_damaged_release_is_refused_in_words(
+    place: Path, tmp_path: Path, name: str, content: bytes
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    result = RUNNER.invoke(app, ["score", str(place / "new.csv"), "--grid", str(tmp_path / name)])
+    assert isinstance(result.exception, PrivodError)
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ def ask(
     settings: Settings = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Also write the release here, as JSON; a grid also as a .privod file."),
+        typer.Option(help="Also write the release here, as JSON; what can score also as .privod."),
     ] = None,
     picture: Annotated[Path | None, typer.Option(help="Also draw it: .svg or .png.")] = None,
     request_id: Annotated[

@@ -40,8 +40,13 @@ def draw(release: Release[NoisyGrid]) -> Figure:
     return figure
 
 
-def draw_scored(value: NoisyGrid, points: ArrayLike | None = None, n_neighbors: int = 5) -> Figure:
-    """A two-dimensional grid, the line beyond which a tenth of its records lie, and new records."""
+def draw_scored(
+    value: NoisyGrid,
+    points: ArrayLike | None = None,
+    n_neighbors: int = 5,
+    target_fraction: float = FLAGGED,
+) -> Figure:
+    """A two-dimensional grid, the line beyond which a share of its records lie, and new records."""
     figure, axes = blank(f"Blurred counts over {_names(value)}", 6.4, 5.0)
     x, y = value.grid.columns
     extent = (x.low, x.high, y.low, y.high)
@@ -52,11 +57,12 @@ def draw_scored(value: NoisyGrid, points: ArrayLike | None = None, n_neighbors: 
     axes.set_xlabel(x.name)
     axes.set_ylabel(y.name)
     axes.figure.colorbar(image, ax=axes, label="records (blurred)")
-    limit = float(value.threshold(FLAGGED, n_neighbors).graded[0])
-    _contour(axes, value, n_neighbors, limit)
+    limit = float(value.threshold(target_fraction, n_neighbors).graded[0])
+    _contour(axes, value, n_neighbors, limit, f"about {target_fraction:.2g} of all lie beyond")
     if points is not None:
         asked = np.asarray(points, dtype=np.float64)
-        flagged = value.scores(asked, n_neighbors).graded > limit
+        outside = value.grid.placement(asked).overshoot
+        flagged = value.scores(asked, n_neighbors).graded + outside > limit
         plain, far = asked[~flagged], asked[flagged]
         axes.scatter(plain[:, 0], plain[:, 1], s=14, color="white", edgecolor=INK, label="ordinary")
         axes.scatter(far[:, 0], far[:, 1], s=26, color=WARM, edgecolor=INK, label="stands out")
@@ -109,13 +115,13 @@ def _square(value: NoisyGrid) -> NDArray[np.int64]:
     return square
 
 
-def _contour(axes: Axes, value: NoisyGrid, n_neighbors: int, limit: float) -> None:
+def _contour(axes: Axes, value: NoisyGrid, n_neighbors: int, limit: float, label: str) -> None:
     x, y = (np.linspace(column.low, column.high, FINE) for column in value.grid.columns)
     places = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
     scores = value.scores(places, n_neighbors).graded.reshape(FINE, FINE)
     if scores.min() < limit < scores.max():
         axes.contour(x, y, scores, levels=[limit], colors=[WARM], linestyles="--")
-        axes.plot([], [], color=WARM, linestyle="--", label="a tenth lies beyond")
+        axes.plot([], [], color=WARM, linestyle="--", label=label)
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=3)
     else:
         axes.text(

@@ -16,6 +16,7 @@ from privod.queries.marginals import MarginalHistograms
 from privod.queries.outlier_context import OutlierContext
 from privod.queries.outlier_count import OutlierCount
 from privod.queries.query import Query, Release
+from privod.queries.release_file import checked_truth
 from privod.queries.subspaces import OutlierSubspaces
 
 __all__ = ["JOINT_QUESTIONS", "QUERIES", "kind_of", "query_from_json", "release_from_json"]
@@ -69,4 +70,5 @@ def release_from_json(data: dict[str, Any]) -> Release[Any]:
             "The stored promise is not the one that its question makes."
             " The release was altered, or written by another version."
         )
-    return Release(query, query.value_from_json(data["value"]), guarantee, bool(data["seeded"]))
+    value = query.value_from_json(data["value"])
+    return Release(query, value, guarantee, checked_truth(data["seeded"]))

@@ -35,7 +35,8 @@ FEWEST_PLACES = 200
 SPREAD = 0.5  # the weight of a cell one step away in what lies around a cell; two steps: its square
 FIRST_GROUP = 50  # cells, or a two-thousandth of all
 GROWTH = 1.5  # from group to group
-SIGNIFICANT = 3.0  # deviations of its noise that a group must hold
+SIGNIFICANT_AT_FIRST = 4.5  # deviations of its noise that the first group must hold,
+SIGNIFICANT = 3.0  # and the others: a grid of nobody gets many chances to look like somebody
 MOST_WALKED = 2000  # cells in a walk, unless the limit depends on longer ones
 MOST_WALKED_ON = 100_000  # cells in those
 MOST_LONG_WALKS = 100
@@ -64,7 +65,8 @@ def places_of_all(grid: Grid, counts: Ints, noise: SummedNoise) -> Places:
     begin = 0
     for end in range(1, len(groups) + 1):
         size = sum(len(group) for group in groups[begin:end])
-        if sums[begin:end].sum() >= SIGNIFICANT * noise.deviation * math.sqrt(size):
+        needed = SIGNIFICANT if begin else SIGNIFICANT_AT_FIRST
+        if sums[begin:end].sum() >= needed * noise.deviation * math.sqrt(size):
             together = np.concatenate(groups[begin:end])
             records[together] = expected_counts(counts[together], noise)
             begin = end
@@ -198,8 +200,9 @@ def _surroundings(grid: Grid, counts: Ints) -> Floats:
 
 
 def _believed_alone(counts: Ints, noise: SummedNoise) -> float:
-    """The count from which on noise makes up about a hundredth of what is seen, or less."""
-    cells_per_record = len(counts) / max(1, int(counts.sum()))
+    """The count from which on noise makes up about a hundredth of what is surely seen, or less."""
+    seen = _beyond_noise(int(counts.sum()), noise.deviation * math.sqrt(len(counts)))
+    cells_per_record = len(counts) / max(1.0, seen)
     return max(1.0, noise.scale * math.log(max(1.0, cells_per_record / FALSE_SHARE)))
 
 
