@@ -201,6 +201,26 @@ def draw_deviations(tables: dict[str, list[Row]]) -> Figure:
     return figure
 
 
+def draw_errors(rows: list[Row]) -> Figure:
+    """The mean absolute error of every noise on each set."""
+    figure = Figure(figsize=(7, 3.8), layout="constrained")
+    axes = figure.add_subplot()
+    noises = ("global", *SMOOTH)
+    for place, noise in enumerate(noises):
+        heights = [row[noise] if row[noise] != "" else math.nan for row in rows]
+        at = np.arange(len(rows)) + 0.2 * (place - 1.5)
+        axes.bar_label(axes.bar(at, heights, 0.19, label=noise), fmt="%.3g", fontsize=7)
+    names = [
+        f"{row['data']}, {row['dimensions']} columns,\n{row['true count']} outliers" for row in rows
+    ]
+    axes.set_xticks(np.arange(len(rows)), names, fontsize=8)
+    axes.set_yscale("log")
+    axes.set_ylabel("mean absolute error of the count")
+    axes.set_title(f"Replace, epsilon {rows[0]['epsilon']}, delta {DELTA}")
+    axes.legend(fontsize=8)
+    return figure
+
+
 def draw_recall(rows: list[Row], names: list[str]) -> Figure:
     """The paper's Figures 5 to 7: precision and recall against epsilon, a line for each h."""
     figure = Figure(figsize=(4 * len(names), 6), layout="constrained")
@@ -256,6 +276,7 @@ def main() -> None:
     ]
     errors = [{key: row.get(key, "") for key in errors[0]} for row in errors]
     parts += ["## Mean absolute error at epsilon 0.7", write("errors", errors)]
+    (OUT / "errors.png").write_bytes(png(draw_errors(errors)))
     rows: list[Row] = []
     for name, (points, radius) in searched.items():
         true_sets = [0, 1] if name == "Synthetic 2" else fullest(points, radius)
