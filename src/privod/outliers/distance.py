@@ -37,7 +37,7 @@ from privod.outliers.kernels.crowds_walk import walk
 
 LEAF_SIZE = 128  # measured best from 4 to 200 dimensions
 FLAT_LEAF_SIZE = 64  # measured best up to 3 dimensions
-FRAME_REACH = 8.0  # radii from a frame's middle beyond which float32 would leave pairs open
+FRAME_REACH = 16.0  # radii from a frame's middle beyond which float32 would leave pairs open
 ASKED_AT_ONCE = 64  # query points that walk the tree together
 LARGE_CAP = 256  # a cap past one in so many points saves too little: count in full and cut
 ALONE_BELOW = 2_000_000  # pairs below which a second thread costs more than it brings ...

@@ -21,60 +21,67 @@ def bound_box(points: Floats, low: Floats, high: Floats) -> None:
             high[j] = max(high[j], points[i, j])
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _larger(a: float, b: float) -> float:
+    """The larger of two numbers; `max` would also ask whether they are numbers."""
+    return a if a > b else b
+
+
 @njit(cache=True, nogil=True)
-def box_gap(low: Floats, high: Floats, box_low: Floats, box_high: Floats) -> float:
-    """No two points of the boxes compute a smaller square distance."""
+def box_gap(low: Floats, high: Floats, lows: Floats, highs: Floats, node: int) -> float:
+    """No point of a box and point of a node's box compute a smaller square distance."""
     total = 0.0
     for j in range(low.size):
-        gap = max(box_low[j] - high[j], low[j] - box_high[j], 0.0)
+        gap = _larger(_larger(lows[node, j] - high[j], low[j] - highs[node, j]), 0.0)
         total += gap * gap
     return total
 
 
 @njit(cache=True, nogil=True)
-def box_reach(low: Floats, high: Floats, box_low: Floats, box_high: Floats) -> float:
-    """No two points of the boxes compute a larger square distance."""
+def box_reach(low: Floats, high: Floats, lows: Floats, highs: Floats, node: int) -> float:
+    """No point of a box and point of a node's box compute a larger square distance."""
     total = 0.0
     for j in range(low.size):
-        gap = max(box_high[j] - low[j], high[j] - box_low[j])
-        total += gap * gap
+        reach = _larger(highs[node, j] - low[j], high[j] - lows[node, j])
+        total += reach * reach
     return total
 
 
 @njit(cache=True, nogil=True)
-def widest_gap(low: Floats, high: Floats, box_low: Floats, box_high: Floats) -> float:
-    """No point of the first box is farther from the second, as `point_gap` computes it."""
+def widest_gap(low: Floats, high: Floats, lows: Floats, highs: Floats, node: int) -> float:
+    """No point of a box computes a larger square distance to a node's box."""
     total = 0.0
     for j in range(low.size):
-        gap = max(box_low[j] - low[j], high[j] - box_high[j], 0.0)
+        gap = _larger(_larger(lows[node, j] - low[j], high[j] - highs[node, j]), 0.0)
         total += gap * gap
     return total
 
 
 @njit(cache=True, nogil=True)
-def point_gap(point: Floats, low: Floats, high: Floats) -> float:
-    """No point of the box computes a smaller square distance to this one."""
-    total = 0.0
-    for j in range(point.size):
-        gap = max(low[j] - point[j], point[j] - high[j], 0.0)
-        total += gap * gap
-    return total
-
-
-@njit(cache=True, nogil=True)
-def measure_box(
-    columns: Floats, count: int, low: Floats, high: Floats, gaps: Floats, reaches: Floats
+def measure_gaps(
+    columns: Floats, count: int, lows: Floats, highs: Floats, node: int, gaps: Floats
 ) -> None:
-    """Write the least and the largest square distance of the first queries to a box."""
+    """Write the least square distance of the first queries to a node's box."""
     gaps[:count] = 0.0
-    reaches[:count] = 0.0
     for j in range(columns.shape[0]):
-        bottom, top = low[j], high[j]
+        bottom, top = lows[node, j], highs[node, j]
         for i in range(count):
             value = columns[j, i]
-            gap = max(max(bottom - value, value - top), 0.0)
-            reach = max(top - value, value - bottom)
+            gap = _larger(_larger(bottom - value, value - top), 0.0)
             gaps[i] += gap * gap
+
+
+@njit(cache=True, nogil=True)
+def measure_reaches(
+    columns: Floats, count: int, lows: Floats, highs: Floats, node: int, reaches: Floats
+) -> None:
+    """Write the largest square distance of the first queries to a node's box."""
+    reaches[:count] = 0.0
+    for j in range(columns.shape[0]):
+        bottom, top = lows[node, j], highs[node, j]
+        for i in range(count):
+            value = columns[j, i]
+            reach = _larger(top - value, value - bottom)
             reaches[i] += reach * reach
 
 
@@ -82,8 +89,9 @@ def measure_box(
 def sift(
     columns: Floats,
     m: int,
-    low: Floats,
-    high: Floats,
+    lows: Floats,
+    highs: Floats,
+    node: int,
     square: float,
     pool: Ints,
     start: int,
@@ -93,12 +101,13 @@ def sift(
     gaps: Floats,
     reaches: Floats,
 ) -> tuple[int, int]:
-    """Split the queries pool[start : start + count] against a box of `size` points.
+    """Split the queries pool[start : start + count] against a node's box of `size` points.
 
     Those it leaves open are written behind them; those that have all of it within are counted
     (unless size is 0: then they stay open). Returns how many are open and how many took it.
     """
-    measure_box(columns, m, low, high, gaps, reaches)
+    measure_gaps(columns, m, lows, highs, node, gaps)
+    measure_reaches(columns, m, lows, highs, node, reaches)
     kept, took = 0, 0
     for c in range(start, start + count):
         q = pool[c]

@@ -15,7 +15,7 @@ from privod.outliers.kernels.crowds_boxes import (
     bound_box,
     box_gap,
     box_reach,
-    point_gap,
+    measure_gaps,
     widest_gap,
 )
 from privod.outliers.kernels.crowds_leaf import clear_desk, meet_leaf, set_desk
@@ -37,6 +37,7 @@ def walk_to_cap(
     desk = set_desk(block, d, tree.leaf_size)
     counts = desk.counts
     hungry, picked = np.empty(block, np.int64), np.empty(block, np.int64)
+    columns, gaps = np.empty((d, block)), np.empty(block)
     low, high, mean = np.empty(d), np.empty(d), np.empty(d)
     keys = np.empty(tree.end[0] + 1)
     nodes = np.empty(tree.end[0] + 1, np.int64)
@@ -51,33 +52,38 @@ def walk_to_cap(
             hungry[i] = i
             for j in range(d):
                 mean[j] += queries[i, j] / m
-        n_hungry = m
+        n_hungry, n_columns = m, m + 1  # the columns hold the hungry queries, once they are needed
         waiting = _push(keys, nodes, 0, 0.0, 0)
         while waiting > 0 and n_hungry > 0:
             node, waiting = _pop(keys, nodes, waiting)
-            if box_gap(low, high, tree.low[node], tree.high[node]) > square:
-                continue
-            if box_reach(low, high, tree.low[node], tree.high[node]) <= square:
-                size = min(tree.end[node] * tree.leaf_size, n) - tree.first[node] * tree.leaf_size
-                for c in range(n_hungry):
-                    counts[hungry[c]] += size
-                n_hungry = _keep_below(counts, cap, hungry, n_hungry)
-                continue
             if tree.end[node] - tree.first[node] > 1:
                 for child in (node + 1, tree.right[node]):
-                    if tree.end[child] - tree.first[child] > 1:
-                        key = point_gap(mean, tree.low[child], tree.high[child])
-                    else:
-                        key = point_gap(mean, tree.mean[child], tree.mean[child])
-                    waiting = _push(keys, nodes, waiting, key, child)
+                    if box_gap(low, high, tree.low, tree.high, child) > square:
+                        continue
+                    if box_reach(low, high, tree.low, tree.high, child) > square:
+                        if tree.end[child] - tree.first[child] > 1:  # no later than its leaves
+                            key = box_gap(mean, mean, tree.low, tree.high, child)
+                        else:
+                            key = box_gap(mean, mean, tree.mean, tree.mean, child)
+                        waiting = _push(keys, nodes, waiting, key, child)
+                        continue
+                    start, stop = (
+                        tree.first[child] * tree.leaf_size,
+                        tree.end[child] * tree.leaf_size,
+                    )
+                    for c in range(n_hungry):
+                        counts[hungry[c]] += min(stop, n) - start
+                    n_hungry = _keep_below(counts, cap, hungry, n_hungry)
                 continue
-            if widest_gap(low, high, tree.low[node], tree.high[node]) > square:
-                n_picked = _pick(
-                    queries, hungry, n_hungry, tree.low[node], tree.high[node], square, picked
-                )
-            else:
-                n_picked = n_hungry
-                picked[:n_hungry] = hungry[:n_hungry]
+            n_picked = n_hungry
+            picked[:n_hungry] = hungry[:n_hungry]
+            if widest_gap(low, high, tree.low, tree.high, node) > square:
+                if n_hungry < n_columns:
+                    n_columns = n_hungry
+                    for i in range(n_hungry):
+                        columns[:, i] = queries[hungry[i]]
+                measure_gaps(columns, n_hungry, tree.low, tree.high, node, gaps)
+                n_picked = _pick(hungry, n_hungry, gaps, square, picked)
             if n_picked > 0:
                 leaf = tree.first[node]
                 meet_leaf(queries, picked, n_picked, leaf, tree, tiles, desk, nothing, False)
@@ -88,20 +94,12 @@ def walk_to_cap(
 
 
 @njit(cache=True, nogil=True)
-def _pick(
-    queries: Floats,
-    hungry: Ints,
-    count: int,
-    low: Floats,
-    high: Floats,
-    square: float,
-    picked: Ints,
-) -> int:
+def _pick(hungry: Ints, count: int, gaps: Floats, square: float, picked: Ints) -> int:
     """Write those of the hungry queries that a box does not rule out; how many they are."""
     kept = 0
     for c in range(count):
         picked[kept] = hungry[c]
-        if point_gap(queries[hungry[c]], low, high) <= square:
+        if gaps[c] <= square:
             kept += 1
     return kept
 

@@ -55,11 +55,11 @@ def walk(
             node, place, count, level = (stack[top, 0], stack[top, 1], stack[top, 2], stack[top, 3])
             if own and tree.end[node] <= leaf:
                 continue
-            if box_gap(low, high, tree.low[node], tree.high[node]) > square:
+            if box_gap(low, high, tree.low, tree.high, node) > square:
                 continue
             size = min(tree.end[node] * tree.leaf_size, n) - tree.first[node] * tree.leaf_size
             ahead = not own or tree.first[node] > leaf
-            if ahead and box_reach(low, high, tree.low[node], tree.high[node]) <= square:
+            if ahead and box_reach(low, high, tree.low, tree.high, node) <= square:
                 for c in range(place, place + count):
                     counts[pool[c]] += size
                 passed[node] += count
@@ -70,8 +70,9 @@ def walk(
                 kept, took = sift(
                     columns,
                     m,
-                    tree.low[node],
-                    tree.high[node],
+                    tree.low,
+                    tree.high,
+                    node,
                     square,
                     pool,
                     place,
