@@ -157,10 +157,13 @@ class AnomalyLabels(Query[tuple[bool, ...]]):
         return self.error(crowd=0, copies=0)
 
     def sentence(self, value: tuple[bool, ...]) -> str:
-        text = (
-            f"Of the {len(value)} records asked about, {sum(value)} are said to be in the data and"
-            f" anomalous (at most {self.max_crowd} records within {self.radius:g}); each label is"
-            f" wrong with a probability of at most {_in_words(self.largest_error)}"
+        if len(value) == 1:
+            text = f"The record asked about is {'' if value[0] else 'not '}said to be"
+        else:
+            text = f"Of the {len(value)} records asked about, {sum(value)} are said to be"
+        text += (
+            f" in the data and anomalous (at most {self.max_crowd} records within {self.radius:g});"
+            f" a label is wrong with a probability of at most {_in_words(self.largest_error)}"
         )
         if self.lone_error < self.largest_error:
             text += f", that of a record with no other near it of {_in_words(self.lone_error)}"
