@@ -39,7 +39,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 KIND = "marginals"
-MOST_RECORDS = 20_000  # put together for a threshold: a share of a hundredth is met to a fourteenth
+MOST_RECORDS = 5000  # put together for a threshold: a share of a hundredth is met to a seventh
 FEWEST_RECORDS = 2000
 MOST_DRAWN = 20_000_000  # values of them
 
