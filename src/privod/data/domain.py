@@ -159,6 +159,11 @@ class Domain:
         """The categorical columns' names, in order."""
         return tuple(column.name for column in self.categorical())
 
+    @property
+    def keeps_every_row(self) -> bool:
+        """Whether a table has as many rows as its data, whatever these say."""
+        return self.person is None and all(column.fill is not None for column in self.columns)
+
     def __getitem__(self, name: str) -> Column:
         for column in self.columns:
             if column.name == name:

@@ -143,7 +143,7 @@ class JointOutliers:
         if not self.own_columns(domain):
             way_out = f"The question's columns are {list(self.columns)}."
             raise InvalidParameter("domain", "must have a column of the question", (), way_out)
-        if domain.person is not None or any(column.fill is None for column in domain.columns):
+        if not domain.keeps_every_row:
             rule = "must keep every row, so that the parties' rows stay aligned"
             way_out = "Give every column a fill, and no person column."
             raise InvalidParameter("domain", rule, list(domain.names), way_out)

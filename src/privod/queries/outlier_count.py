@@ -53,6 +53,7 @@ __all__ = [
 
 NOISES: tuple[str, ...] = ("auto", "global", "laplace", "heavy", "gaussian")
 LARGEST_NOISE = 2**40  # the largest scale that discrete Laplace noise is drawn at
+LARGEST_EPSILON = 10**9  # for a change of 1 it makes the smallest noise that is drawn
 PAYS_OFF = 2  # auto takes a smooth noise if even twice its least deviation is below the global one
 MOST_COLUMNS = 200
 ALONE_BELOW = 20_000  # records below which a second thread costs more than it brings
@@ -117,6 +118,8 @@ class OutlierCount(Query[CountedOutliers]):
         object.__setattr__(self, "columns", column_names(self.columns) if self.columns else ())
         object.__setattr__(self, "adjacency", dp_adjacency(self.adjacency))
         whole_number(self.max_crowd, "max_crowd", at_least=1, at_most=LARGEST_COUNT)
+        if Fraction(self.epsilon) > LARGEST_EPSILON:
+            raise InvalidParameter("epsilon", "must be at most 10^9", str(self.epsilon), "Try 1.")
         if self.noise not in NOISES:
             rule = f"must be one of {', '.join(NOISES)}"
             raise InvalidParameter("noise", rule, self.noise, "Try 'auto'.")
@@ -148,9 +151,10 @@ class OutlierCount(Query[CountedOutliers]):
         points = table.numbers(columns)
         chosen = self.chosen_noise(len(columns))
         radius = self.radius * math.sqrt(len(columns))
+        size = len(table) if self._size_is_public(table.domain) else None
         if chosen == "global":
             count = count_outliers(points, radius, self.max_crowd)
-            noise = DiscreteLaplace(self._global_scale(len(columns)))
+            noise = DiscreteLaplace(self._global_scale(len(columns), size))
             blurred = int(noise.blur(np.array([count]), randomness)[0])
         else:
             smooth = self._smooth(chosen)
@@ -161,6 +165,7 @@ class OutlierCount(Query[CountedOutliers]):
                 smooth,
                 self.adjacency,
                 extent(table.domain, columns),
+                size,
             )
             blurred = count + smooth.draw(smooth.staircase.value(rung), randomness)
         shown = max(blurred, 0) if self.at_least_zero else blurred
@@ -229,9 +234,16 @@ class OutlierCount(Query[CountedOutliers]):
         )
         return (first, blurred)
 
-    def _global_scale(self, dimensions: int) -> Fraction:
-        sensitivity = count_sensitivity(self.max_crowd, dimensions, self.adjacency)
+    def _global_scale(self, dimensions: int, size: int | None = None) -> Fraction:
+        sensitivity = count_sensitivity(self.max_crowd, dimensions, self.adjacency, size)
         return sensitivity / Fraction(self.epsilon)
+
+    def _size_is_public(self, domain: Domain) -> bool:
+        """Adjacent tables are of one size: rows are replaced, and none is dropped for what it says.
+
+        A row that misses a value without a fill is dropped, so that replacing it changes the size.
+        """
+        return self.adjacency == Replace() and domain.keeps_every_row
 
     def _smooth_kinds(self) -> tuple[str, ...]:
         """The smooth noises that delta allows and epsilon is large enough for."""
@@ -246,10 +258,16 @@ class OutlierCount(Query[CountedOutliers]):
         return SmoothHeavy.for_loss(self.epsilon)
 
 
-def count_sensitivity(max_crowd: int, dimensions: int, adjacency: Adjacency) -> int:
-    """By how much one change can move the count, on any data set [Okada 2015, Theorem 4]."""
+def count_sensitivity(
+    max_crowd: int, dimensions: int, adjacency: Adjacency, size: int | None = None
+) -> int:
+    """By how much one change can move the count, on any data set [Okada 2015, Theorem 4].
+
+    A size may be given only where adjacent data sets have the same.
+    """
     moved = max_crowd * packing_number(dimensions)
-    return moved + 1 if adjacency == Replace() else moved
+    most = moved + 1 if adjacency == Replace() else moved
+    return most if size is None else max(1, min(most, size))
 
 
 def least_bound(t: int, adjacency: Adjacency) -> int:
@@ -272,14 +290,16 @@ def count_with_bound(
     noise: SmoothNoise,
     adjacency: Adjacency,
     extent: float,
+    size: int | None = None,
 ) -> tuple[int, int]:
     """The count and the rung of its smooth bound [Okada 2015, Theorem 6 and Algorithm 2].
 
     U_t = max(cover(P_t(k)), cover(P_t(k - 1))) + t for AddRemove (at least 1), + 1 more for
     Replace, where P_t(j) holds the records whose number of others within the radius is j +- t.
+    The number of points may be given as `size` where it is public.
     """
     stairs = noise.staircase
-    sensitivity = count_sensitivity(max_crowd, points.shape[1], adjacency)
+    sensitivity = count_sensitivity(max_crowd, points.shape[1], adjacency, size)
     n = len(points)
     farthest = stairs.farthest(lambda t: min(sensitivity, n + t + 1))
     crowds = CrowdIndex(points).crowds(radius, cap=max_crowd + farthest + 2)
