@@ -151,6 +151,20 @@ def test_thirty_columns_and_ten_to_the_thirty_cells_are_no_trouble() -> None:
     assert scores.graded.tolist() == [0.1] * 7
 
 
+@pytest.mark.parametrize(("n_axes", "cells_per_axis"), [(3, 7), (62, 2), (64, 2), (30, 10)])
+def test_cells_are_numbered_whatever_the_size_of_their_numbers(
+    n_axes: int, cells_per_axis: int
+) -> None:
+    grid = unit_grid(n_axes, cells_per_axis)
+    rng = np.random.default_rng(2)
+    cells = rng.integers(0, cells_per_axis, (20, n_axes), dtype=np.int32)
+    cells[0] = cells_per_axis - 1
+    indices = grid.indices_of(cells)
+    assert indices[0] == grid.n_cells - 1
+    assert grid.cells_at(indices).tolist() == cells.tolist()
+    assert grid.cells_at([]).shape == (0, n_axes)
+
+
 def test_outside_the_range_is_clipped_to_the_outermost_cells() -> None:
     grid = Grid((Numeric("x", 0, 1), Numeric("y", -5, 5)), 4)
     far = np.array([[-1e300, 1e300], [1e300, -1e300], [1.0, 5.0], [0.0, -5.0]])

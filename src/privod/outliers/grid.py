@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -179,10 +179,24 @@ class Grid:
         cell_rows(points, self._lows, self._scales, self.cells_per_axis, cells)
         return cells
 
-    def cells_at(self, indices: Ints) -> Cells:
-        """The cells of these indices, for a grid that can be held."""
-        shape = (self.cells_per_axis,) * self.n_axes
-        return np.stack(np.unravel_index(indices, shape), axis=1).astype(np.int32)
+    def cells_at(self, indices: Sequence[int] | Ints) -> Cells:
+        """The cells of these indices: their digits, the last axis' the lowest."""
+        rest = np.array(indices, dtype=self._index_type)
+        cells = np.empty((len(rest), self.n_axes), dtype=np.int32)
+        for axis in range(self.n_axes - 1, -1, -1):
+            rest, cells[:, axis] = rest // self.cells_per_axis, rest % self.cells_per_axis
+        return cells
+
+    def indices_of(self, cells: Cells) -> list[int]:
+        """The index of each cell."""
+        indices = np.zeros(len(cells), dtype=self._index_type)
+        for axis in range(self.n_axes):
+            indices = indices * self.cells_per_axis + cells[:, axis]
+        return list(indices.tolist())
+
+    @property
+    def _index_type(self) -> type[Any]:
+        return np.int64 if self.n_cells < 2**63 else object  # Python's own integers have any size
 
     def centers_of(self, cells: Cells) -> Floats:
         """The middle of each cell, in the columns' own units."""

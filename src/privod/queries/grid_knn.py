@@ -15,7 +15,6 @@ from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from privod.data import Domain, Table
 from privod.errors import InvalidParameter
@@ -205,11 +204,10 @@ class GridKnn(CountQuery[NoisyGrid]):
         stay = blurred >= threshold
         n_empty = grid.n_cells - len(occupied.counts)
         n_passing = count_reaching(self.noise, threshold, n_empty, randomness)
-        taken = _Taken(grid, occupied.cells)
+        taken = frozenset(grid.indices_of(occupied.cells))
         drawn = distinct(n_passing, grid.n_cells, randomness, avoiding=taken)
-        passing = np.array([taken.cell(index) for index in drawn], dtype=np.int32)
         values = self.noise.draw_reaching(threshold, n_passing, randomness)
-        cells = np.concatenate([occupied.cells[stay], passing.reshape(-1, grid.n_axes)])
+        cells = np.concatenate([occupied.cells[stay], grid.cells_at(drawn)])
         counts = np.concatenate([blurred[stay], values])
         order = np.lexsort(cells.T[::-1])
         return OccupiedCells(cells[order], counts[order])
@@ -218,23 +216,3 @@ class GridKnn(CountQuery[NoisyGrid]):
 def _rounded(count: int) -> str:
     """A large number for humans: exact while it is short, else its power of ten."""
     return str(count) if count < 10**7 else f"about 10^{math.log10(count):.0f}"
-
-
-class _Taken:
-    """Which indices of cells are occupied, for grids whose indices no array could hold."""
-
-    def __init__(self, grid: Grid, cells: NDArray[np.int32]) -> None:
-        self._grid = grid
-        self._cells = {row.tobytes() for row in cells}
-
-    def cell(self, index: int) -> list[int]:
-        """The cell of an index: its digits, the last axis' lowest."""
-        digits = []
-        for _ in range(self._grid.n_axes):
-            index, digit = divmod(index, self._grid.cells_per_axis)
-            digits.append(digit)
-        return digits[::-1]
-
-    def __contains__(self, index: object) -> bool:
-        assert isinstance(index, int)  # noqa: S101 - told to the type checker
-        return np.array(self.cell(index), dtype=np.int32).tobytes() in self._cells

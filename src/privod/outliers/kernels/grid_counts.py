@@ -116,8 +116,9 @@ def measure_rows(
             above = points[row, axis] - lows[axis]
             place = min(max(above * scales[axis], 0.0), edge)
             from_middle += abs(place - (float(int(min(place, edge - 1.0))) + 0.5))
-            beyond = max(-above, above - widths[axis]) / widths[axis]
-            outside += min(max(beyond, 0.0), farthest)
+            beyond = max(-above, above - widths[axis])
+            if beyond > 0.0:  # rare, and a division takes longer than all else
+                outside += min(beyond / widths[axis], farthest)
         off_center[row] = from_middle
         overshoot[row] = outside
 
