@@ -185,3 +185,17 @@ def test_help_names_every_command(place: Path) -> None:
         "demo",
     ):
         assert command in shown
+
+
+def test_an_owner_draws_what_a_question_would_do_to_the_rows(place: Path) -> None:
+    given = ("--domain", "domain.json", "--picture", "map.svg")
+    labels = ("records=30", "columns=age", "radius=5", "max_crowd=4", "epsilon=1", "edit_margin=1")
+    shown = run("owner-picture", "patients.csv", "anomaly-labels", *labels, *given)
+    assert "not private" in shown
+    assert b"FOR THE OWNER ONLY" in (place / "map.svg").read_bytes()
+    sets = ("radius=5", "max_crowd=1", "epsilon=1")
+    run("owner-picture", "patients.csv", "outlier-subspaces", *sets, *given)
+    assert b"chance to be among the sets chosen" in (place / "map.svg").read_bytes()
+    histogram = ("histogram", "columns=age", "epsilon=1")
+    message = run("owner-picture", "patients.csv", *histogram, *given, fails_with=NotFound)
+    assert "no owner's picture of histogram-1" in message

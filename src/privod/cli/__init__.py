@@ -1,6 +1,16 @@
 """The command line."""
 
-from privod.cli import analyst, contexts, keeping, owner, parties, scoring, serving, trying
+from privod.cli import (
+    analyst,
+    contexts,
+    keeping,
+    owner,
+    owner_picture,
+    parties,
+    scoring,
+    serving,
+    trying,
+)
 from privod.cli.app import app, main
 
 __all__ = [
@@ -10,6 +20,7 @@ __all__ = [
     "keeping",
     "main",
     "owner",
+    "owner_picture",
     "parties",
     "scoring",
     "serving",
