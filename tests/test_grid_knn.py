@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import math
 import os
 import pickle
 import threading
@@ -24,6 +25,8 @@ from privod.audit.grid_knn import games
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms import DiscreteLaplace, Randomness, secure, seeded
+from privod.mechanisms.noise import _run_thresholds
+from privod.mechanisms.rare import _cumulative
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
 from privod.queries.grid_knn import GridKnn
 from privod.queries.lazy_grid import LazyGrid
@@ -76,22 +79,31 @@ def test_a_sparse_grid_keeps_what_reaches_the_threshold_in_order() -> None:
     assert 900 * query.noise.reaching(4) / 3 < len(rows) < 900 * query.noise.reaching(4) * 3
 
 
-def test_the_law_of_the_sparse_draw_is_the_law_of_blurring_all_and_dropping() -> None:
-    """Theorem 2, in exact fractions, for every outcome of three empty cells up to a value."""
-    ratio = Fraction(2, 5)  # q = e^(-1 / scale); the identity holds for any q in (0, 1)
-    threshold, n_empty = 3, 3
-    passing = ratio**threshold / (1 + ratio)
-    for values in itertools.product([None, 3, 4, 7], repeat=n_empty):
+@pytest.mark.parametrize(("scale", "threshold"), [(Fraction(1), 1), (Fraction(5, 2), 3)])
+def test_the_law_of_the_sparse_draw_is_the_law_of_blurring_all_and_dropping(
+    scale: Fraction, threshold: int
+) -> None:
+    """Theorem 2, with the tables that the samplers draw from, for outcomes of three empty cells."""
+    n_empty, precision = 3, 200
+    one = Fraction(1 << precision)
+    at_most = [Fraction(bound.low) / one for bound in _cumulative(scale, threshold, 3, precision)]
+    counts = np.diff([Fraction(0), *at_most[:n_empty], Fraction(1)])
+    below = [Fraction(bound.low) / one for bound in _run_thresholds(scale)(precision)]
+    excesses = np.diff([Fraction(0), *below])
+    noise = DiscreteLaplace(scale)
+    exactly = {
+        value: Fraction(noise.probability(value, precision).low) / one
+        for value in range(-threshold - 400, threshold + 400)
+    }
+    dropped = sum(mass for value, mass in exactly.items() if value < threshold)
+    for values in itertools.product([None, 0, 1, 4], repeat=n_empty):
         kept = [value for value in values if value is not None]
-        blur_all = Fraction(1)
-        for value in values:
-            blur_all *= 1 - passing if value is None else (1 - ratio) / (1 + ratio) * ratio**value
-        ways = Fraction(len(list(itertools.combinations(range(n_empty), len(kept)))))
-        binomial = ways * passing ** len(kept) * (1 - passing) ** (n_empty - len(kept))
-        sparse = binomial / ways
+        blur_all = dropped ** (n_empty - len(kept))
+        sparse = counts[len(kept)] / math.comb(n_empty, len(kept))
         for value in kept:
-            sparse *= (1 - ratio) * ratio ** (value - threshold)
-        assert sparse == blur_all
+            blur_all *= exactly[threshold + value]
+            sparse *= excesses[value]
+        assert abs(sparse - blur_all) < Fraction(1, 10**50)
 
 
 def test_sparse_draws_follow_the_exact_law_on_a_small_grid() -> None:
@@ -299,7 +311,13 @@ def test_no_rows_make_it_fail(rows: list[tuple[float, float]], drop_below: int |
         ({"epsilon": 0}, "epsilon must be greater than 0, got 0"),
         ({"epsilon": float("inf")}, "epsilon must be finite"),
         ({"epsilon": float("nan")}, "epsilon must be finite"),
-        ({"epsilon": 10**12}, "scale must lie between"),
+        (
+            {"epsilon": 10**12},
+            "epsilon must lie between 9.1e-13 and 1e.09, got 1000000000000.0. Try 1.",
+        ),
+        ({"epsilon": "1e-50"}, "epsilon must lie between 9.1e-13 and 1e.09, got 1e-50. Try 1."),
+        ({"epsilon": Fraction(1, 7**300)}, "epsilon must lie between .*, got [0-9.]+e-254. Try 1."),
+        ({"epsilon": 7**400}, "epsilon must lie between .*, got inf. Try 1."),
         ({"cells_per_axis": 1}, "cells_per_axis must be at least 2, got 1. Try 10."),
         ({"cells_per_axis": 2.5}, "cells_per_axis must be a whole number"),
         ({"drop_below": 0}, "drop_below must be at least 1"),

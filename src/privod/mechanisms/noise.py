@@ -97,7 +97,12 @@ class DiscreteLaplace:
     @classmethod
     def for_loss(cls, epsilon: Number, sensitivity: Number) -> DiscreteLaplace:
         """The noise that makes counts of this sensitivity lose exactly `epsilon`."""
-        return cls(positive(sensitivity, "sensitivity") / positive(epsilon, "epsilon"))
+        changed, lost = positive(sensitivity, "sensitivity"), positive(epsilon, "epsilon")
+        if not SMALLEST_SCALE <= changed / lost <= LARGEST_SCALE:
+            least, most = float(changed / LARGEST_SCALE), float(changed / SMALLEST_SCALE)
+            rule = f"must lie between {least:.2g} and {most:.2g}"
+            raise InvalidParameter("epsilon", rule, _for_humans(lost), "Try 1.")
+        return cls(changed / lost)
 
     def loss(self, sensitivity: Number) -> Loss:
         """What is lost by releasing blurred integers of this total sensitivity."""
@@ -279,8 +284,17 @@ def _checked_scale(scale: Number) -> Fraction:
     number = exact(scale, "scale")
     if not SMALLEST_SCALE <= number <= LARGEST_SCALE:
         rule = "must lie between 1/10^9 and 2^40"
-        raise InvalidParameter("scale", rule, str(number), "Try sensitivity / epsilon, such as 1.")
+        way_out = "Try sensitivity / epsilon, such as 1."
+        raise InvalidParameter("scale", rule, _for_humans(number), way_out)
     return number
+
+
+def _for_humans(number: Fraction) -> float:
+    """A number that may have hundreds of digits, short."""
+    try:
+        return float(f"{float(number):.6g}")
+    except OverflowError:
+        return math.inf
 
 
 def _checked_counts(counts: NDArray[Any]) -> NDArray[np.int64]:
