@@ -123,6 +123,23 @@ def _insert(
 
 
 @njit(cache=True, nogil=True)
+def _find(own: Ints, prefix: int, low: int, high: int, cells: NDArray[np.int32]) -> int:
+    """Where `own` is among the cells of its bucket, low to high - 1, by halving; -1 if nowhere."""
+    while low < high:
+        middle = (low + high) // 2
+        axis = prefix
+        while axis < own.size and cells[middle, axis] == own[axis]:
+            axis += 1
+        if axis == own.size:
+            return middle
+        if cells[middle, axis] < own[axis]:
+            low = middle + 1
+        else:
+            high = middle
+    return -1
+
+
+@njit(cache=True, nogil=True)
 def walk_sparse(
     points: Floats,
     lows: Floats,
@@ -157,10 +174,21 @@ def walk_sparse(
     nearest = np.empty(held)
     which = np.empty(held, np.int64)
     for row in range(n_rows):
+        own_bucket = 0
+        on_border = False
         for axis in range(n_axes):
             where = min(max((points[row, axis] - lows[axis]) * scales[axis], 0.0), edge)
             place[axis] = where
             own[axis] = int(min(where, edge - 1.0))
+            on_border = on_border or abs(where - (own[axis] + 0.5)) == 0.5
+            if axis < prefix:
+                own_bucket = own_bucket * cells_per_axis + own[axis]
+        kept = _find(own, prefix, starts[own_bucket], starts[own_bucket + 1], cells)
+        if not on_border and kept >= 0 and counts[kept] >= n_neighbors:
+            basic[row] = 0  # the own cell comes first and is enough: most inliers end here
+            weighted[row] = 0
+            share[row] = n_neighbors / counts[kept]
+            continue
         for axis in range(n_axes - 1, -1, -1):
             least[axis] = least[axis + 1] + abs(place[axis] - (own[axis] + 0.5))
         for axis in range(prefix):
