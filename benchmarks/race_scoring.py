@@ -6,9 +6,11 @@
 A row is: fit on 80 % of the records, score the other 20 %. Everyone gets one core, in the same run,
 and what is measured is processor time, so that other work on the machine counts little: best of
 some repeats. A peer that would take long scores a sample and its time is scaled up, as printed.
-Ours blurs with exact noise from the operating system; ranges are declared. PyOD's k-NN also scores
-its training records while fitting, which is its way. scikit-learn-intelex takes part where it can
-be imported; there is none for ARM.
+Ours blurs with exact noise from the operating system; ranges are declared. The detector also finds
+a threshold while fitting; "privod grid alone" is the released grid and its scores, without one.
+"All peers" include HBOS, which adds up histograms; "neighbor peers" look at records together, as
+the grid does. PyOD's k-NN also scores its training records while fitting, which is its way.
+scikit-learn-intelex takes part where it can be imported; there is none for ARM.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ from privod.estimators import GridKnnDetector, MarginalDetector
 from privod.mechanisms import DiscreteLaplace, secure
 from privod.outliers.grid import Grid
 from privod.queries.grid_knn import GridKnn
+from privod.queries.noisy_grid import NoisyGrid
 
 Floats = NDArray[np.float64]
 
@@ -84,6 +87,13 @@ def _intelex() -> list[Racer]:
     return [Racer("sklearnex", lambda x: Patched(n_neighbors=N_NEIGHBORS).fit(x), _nearest)]
 
 
+def _released(points: Floats, expected_records: int) -> NoisyGrid:
+    columns = tuple(Numeric(f"x{axis}", -REACH, REACH) for axis in range(points.shape[1]))
+    values = {column.name: points[:, axis] for axis, column in enumerate(columns)}
+    query = GridKnn(columns=tuple(values), epsilon=1, expected_records=expected_records)
+    return query.answer(Table(Domain(columns), values), secure()).value
+
+
 def racers(n_columns: int, n: int) -> list[Racer]:
     """Ours and the peers."""
     slow = n_columns >= WIDE or n >= 10**6
@@ -93,6 +103,11 @@ def racers(n_columns: int, n: int) -> list[Racer]:
             "privod grid",
             lambda x: GridKnnDetector(n_neighbors=N_NEIGHBORS, **expected).fit(x),
             lambda model, x: model.score_samples(x),
+        ),
+        Racer(
+            "privod grid alone",
+            lambda x: _released(x, n),
+            lambda grid, x: grid.scores(x, N_NEIGHBORS),
         ),
         Racer(
             "privod marginals",
@@ -162,11 +177,11 @@ def race(n: int, n_columns: int, repeats: int) -> None:
         print(f"  {racer.name:26s} {times}{note}")
     peers = {name: total for name, total in totals.items() if not name.startswith("privod")}
     neighbors = {name: total for name, total in peers.items() if "HBOS" not in name}
-    label = f"{n}x{n_columns}"
-    for ours, among in (("privod grid", neighbors), ("privod marginals", peers)):
-        fastest = min(among, key=lambda name: among[name])
-        figure(f"{ours.split()[1]}_{label}_s", totals[ours])
-        figure(f"{ours.split()[1]}_{label}_fastest_peer_s", among[fastest])
+    for name in (name for name in totals if name not in peers):
+        ours = f"{name.removeprefix('privod ').replace(' ', '_')}_{n}x{n_columns}"
+        figure(f"{ours}_s", totals[name])
+        figure(f"{ours}_fastest_peer_s", min(peers.values()))
+        figure(f"{ours}_fastest_neighbor_peer_s", min(neighbors.values()))
 
 
 def speed_goals(quick: bool) -> None:
