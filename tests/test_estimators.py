@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import pickle
 import re
 import warnings
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -27,11 +29,14 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from privod.data import Domain, Numeric, Table
+from privod.errors import InvalidParameter
 from privod.estimators import GridKnnDetector, MarginalDetector
 from privod.mechanisms import seeded
 from privod.privacy import Loss
+from privod.queries.bounds import PrivateBounds
 from privod.queries.catalog import release_from_json
 from privod.queries.grid_knn import GridKnn
+from privod.queries.marginals import MarginalHistograms
 from privod.queries.noisy_grid import NoisyGrid
 
 Floats = NDArray[np.float64]
@@ -171,6 +176,47 @@ def test_batches_add_up_at_their_own_epsilon(kind: Any) -> None:
 
 
 @both
+@pytest.mark.parametrize("epsilons", [(2.5, 1, 0.5), (0.5, 2.5, 1), (1, 1, 2.5)])
+def test_the_loss_of_batches_is_the_largest_in_whatever_order(kind: Any, epsilons: Any) -> None:
+    detector = kind(bounds=(-4, 4))
+    for place, epsilon in enumerate(epsilons):
+        detector.set_params(epsilon=epsilon).partial_fit(cloud(200, seed=place))
+    assert detector.guarantee_.loss == Loss(Fraction(5, 2))
+    assert detector.release_.guarantee.loss == Loss(Fraction(5, 2))
+
+
+@both
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
+def test_only_the_first_batch_pays_for_ranges(kind: Any, adjacency: Any) -> None:
+    detector = kind(epsilon=1, adjacency=adjacency).partial_fit(cloud(800))
+    ranges, columns = detector.bounds_release_, detector._geometry.columns
+    assert columns == ranges.value
+    detector.set_params(epsilon=0.9).partial_fit(cloud(800, seed=1) + 50)
+    assert detector.bounds_release_ is ranges
+    assert detector._geometry.columns == columns
+    assert detector.release_.guarantee.loss == Loss(Fraction(9, 10))
+    assert detector.guarantee_.loss == Loss(1)  # of the first batch, ranges included
+    assert detector.set_params(epsilon=2).partial_fit(cloud(9)).guarantee_.loss == Loss(2)
+    assert detector.guarantee_.adjacency.name == adjacency
+
+
+@both
+def test_seeded_batches_have_other_noise_each(kind: Any) -> None:
+    rows = cloud(300)
+    counts = [np.zeros(1, dtype=np.int64)]
+    detector = kind(epsilon=0.1, bounds=(-4, 4), random_state=3)
+    for _ in range(3):
+        counts.append(detector.partial_fit(rows).release_.value.counts)
+        assert detector.release_.seeded
+    added = [after - before for before, after in itertools.pairwise(counts)]
+    assert all((one != other).any() for one, other in itertools.combinations(added, 2))
+    again = kind(epsilon=0.1, bounds=(-4, 4), random_state=3)
+    for _ in range(3):
+        again.partial_fit(rows)
+    assert again.release_.value == detector.release_.value
+
+
+@both
 def test_another_share_is_flagged_without_another_look(kind: Any) -> None:
     detector = kind(epsilon=5, expected_records=3000, random_state=0).fit(cloud(3000))
     release = detector.release_
@@ -179,8 +225,96 @@ def test_another_share_is_flagged_without_another_look(kind: Any) -> None:
     many = (detector.retarget(0.3).predict(fresh) == -1).mean()
     assert few < 0.1 < many < 0.5
     assert detector.release_ is release
-    with pytest.raises(ValueError, match="target_fraction"):
-        detector.retarget(2.0)
+    for wrong in (2.0, Fraction(2), Fraction(0), "half"):
+        with pytest.raises(ValueError, match="target_fraction"):
+            detector.retarget(wrong)
+    assert detector.target_fraction == 0.3
+    assert (detector.predict(fresh) == -1).mean() == many
+    assert detector.retarget(Fraction(3, 10)).offset_ == detector.retarget(0.3).offset_
+
+
+TOO_LATE = [
+    (GridKnnDetector, {"cells_per_axis": 10**7}),
+    (GridKnnDetector, {"cells_per_axis": 10**6, "drop_below": 1}),
+    (GridKnnDetector, {"drop_below": 10**30}),
+    (GridKnnDetector, {"n_neighbors": 10**16}),
+    (GridKnnDetector, {"max_depth": float("inf")}),
+    (GridKnnDetector, {"target_fraction": Fraction(1, 10**400)}),
+    (GridKnnDetector, {"bounds_share": 1 - 2**-53, "epsilon": 1e-10}),
+    (GridKnnDetector, {"bounds_share": Fraction(3, 2)}),
+    (MarginalDetector, {"bins": 10**7}),
+    (MarginalDetector, {"bounds_share": 1 - 2**-53, "epsilon": 1e-10}),
+    (MarginalDetector, {"bounds_zooms": 51}),
+]
+
+
+@pytest.mark.parametrize(("kind", "wrong"), TOO_LATE)
+@pytest.mark.parametrize("bounds", [None, (-4, 4)])
+def test_a_wrong_parameter_is_refused_before_anything_is_asked(
+    kind: Any, wrong: Any, bounds: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def look(*_: object) -> None:
+        raise AssertionError("the rows were looked at")
+
+    fitted = kind(random_state=0, bounds=bounds).fit(cloud(100))
+    fresh = kind(bounds=bounds, **wrong)
+    before = dict(vars(fitted))
+    for query in (PrivateBounds, GridKnn, MarginalHistograms):
+        monkeypatch.setattr(query, "answer", look)
+    if bounds is not None and set(wrong) == {"bounds_share", "epsilon"}:
+        pytest.skip("nothing is bought, and what is asked for can be had")
+    with pytest.raises(ValueError, match=r"|".join(wrong)):
+        fresh.fit(cloud(100, 3))
+    assert set(vars(fresh)) == set(fresh.get_params())
+    fitted.set_params(**wrong)
+    with pytest.raises(ValueError, match=r"|".join(wrong)):
+        fitted.fit(cloud(100, 3))
+    assert vars(fitted) == {**before, **wrong}
+
+
+@both
+def test_narrow_columns_far_from_zero_are_found_by_zooming(kind: Any) -> None:
+    rng = np.random.default_rng(0)
+
+    def weather(n: int, kelvin: float) -> Floats:
+        years = rng.integers(2000, 2021, n).astype(float)
+        return np.column_stack([years, rng.normal(kelvin, 1, n)])
+
+    asked = np.vstack([weather(500, 310), weather(30, 303), weather(30, 317)])
+    truth = np.r_[np.zeros(500), np.ones(60)]
+    quality = {}
+    for zooms in (1, 3):
+        detectors = [
+            kind(bounds_zooms=zooms, expected_records=5000, random_state=seed) for seed in range(5)
+        ]
+        quality[zooms] = np.median(
+            [roc_auc_score(truth, -each.fit(weather(5000, 310)).score_samples(asked))
+             for each in detectors]
+        )  # fmt: skip
+    assert quality[3] > 0.95
+    assert quality[1] < quality[3] - 0.1
+    assert detectors[0].bounds_release_.query.zooms == 3
+
+
+@both
+@pytest.mark.parametrize("third", [Fraction(1, 3), "1/3"])
+def test_epsilon_is_read_as_the_questions_read_it(kind: Any, third: Any) -> None:
+    detector = kind(epsilon=third, bounds_share=Decimal("0.2")).fit(cloud(50))
+    assert detector.guarantee_.loss == Loss(Fraction(1, 3))
+    assert detector.bounds_release_.guarantee.loss == Loss(Fraction(1, 15))
+    assert detector.partial_fit(cloud(50)).guarantee_.loss == Loss(Fraction(1, 3))
+    assert clone(detector).epsilon == third
+
+
+@both
+@pytest.mark.parametrize("bounds", [None, (-4, 4)])
+@pytest.mark.parametrize("wrong", [1e-30, 1e30, Fraction(-1), "0", "much"])
+def test_an_error_about_epsilon_names_it_as_given(kind: Any, bounds: Any, wrong: Any) -> None:
+    for act in ("fit", "partial_fit"):
+        detector = kind(bounds=bounds).fit(cloud(50)).set_params(epsilon=wrong)
+        with pytest.raises(InvalidParameter, match=re.escape(f"got {wrong!r}")) as refused:
+            getattr(detector, act)(cloud(50))
+        assert refused.value.parameter == "epsilon"
 
 
 @both
@@ -235,15 +369,42 @@ def test_every_score_flags_the_far(score_by: Any, drop_below: int | None) -> Non
     assert (detector.predict(cloud(300, seed=1)) == 1).mean() > 0.6
 
 
-def test_a_released_grid_makes_a_fitted_detector() -> None:
+QUESTIONS: list[tuple[Any, Any]] = [
+    (GridKnnDetector, GridKnn),
+    (MarginalDetector, MarginalHistograms),
+]
+
+
+@pytest.mark.parametrize(("kind", "question"), QUESTIONS)
+def test_a_release_makes_a_fitted_detector(kind: Any, question: Any) -> None:
     domain = Domain((Numeric("age", -5, 5), Numeric("dose", -5, 5)))
     rows = cloud(2000)
     table = Table(domain, {"age": rows[:, 0], "dose": rows[:, 1]})
-    release = GridKnn(columns=("age", "dose"), epsilon=1).answer(table, seeded(0))
-    detector = GridKnnDetector.from_release(release, target_fraction=0.05)
-    frame = pd.DataFrame([[0.3, 0.3], [4.9, -4.9]], columns=["age", "dose"])
-    assert detector.predict(frame).tolist() == [1, -1]
+    release = question(columns=("age", "dose"), epsilon=1).answer(table, seeded(0))
+    detector = kind.from_release(release, target_fraction=0.05)
+    asked = np.array([[0.3, 0.3], [4.9, -4.9]])
+    frame = pd.DataFrame(asked, columns=["age", "dose"])
+    for given in (asked, asked.tolist(), frame, pl.from_pandas(frame)):
+        assert detector.predict(given).tolist() == [1, -1]  # and no warning
+    with pytest.raises(ValueError, match="feature names"):
+        detector.predict(frame[["dose", "age"]])
+    with pytest.raises(ValueError, match="features"):
+        detector.predict(cloud(5, 3))
     assert detector.guarantee_ == release.guarantee
+    assert detector.partial_fit(cloud(50)).guarantee_ == release.guarantee
+    with pytest.raises(ValueError, match="target_fraction"):
+        kind.from_release(release, target_fraction=2)
+
+
+@pytest.mark.parametrize(("kind", "question"), QUESTIONS)
+def test_the_release_of_a_detector_makes_its_like(kind: Any, question: Any) -> None:
+    fitted = kind(bounds=(-5, 5)).fit(cloud(500))
+    again = kind.from_release(fitted.release_)
+    assert again.score_samples(cloud(9)).tolist() == fitted.score_samples(cloud(9)).tolist()
+    others = next(other for other, _ in QUESTIONS if other is not kind)
+    for wrong in (fitted.release_, fitted.release_.value, None):
+        with pytest.raises(InvalidParameter, match="release must be a release of"):
+            others.from_release(wrong)
 
 
 def test_the_page_about_estimators_runs_as_written() -> None:

@@ -104,14 +104,115 @@ def test_unsure_labels_may_be_rejected(fitted: Fitted) -> None:
 
 def test_ranks_are_in_the_order_of_the_scores(fitted: Fitted) -> None:
     face, rows, asked, _ = fitted
+    beyond = np.add.outer([1.0, 2.0, 300.0], rows.max(axis=0))
+    asked = np.vstack([asked, beyond])
     scores, ranks = face.decision_function(asked), face._predict_rank(asked)
-    known = (scores >= face.decision_scores_.min()) & (scores <= face.decision_scores_.max())
-    assert np.argsort(ranks[known]).tolist() == np.argsort(scores[known]).tolist()
-    whole = BaseDetector._predict_rank(face, asked)
-    assert (ranks <= whole).all()
-    assert (ranks > whole - np.unique(face.decision_scores_, return_counts=True)[1].max()).all()
-    assert (ranks[scores > face.decision_scores_.max()] == len(rows)).all()
+    assert np.argsort(ranks).tolist() == np.argsort(scores).tolist()
+    n = face._n_about()
+    assert abs(n - len(rows)) < 40
+    whole = np.searchsorted(np.sort(face.reference_scores_), scores)
+    largest_tie = np.unique(face.reference_scores_, return_counts=True)[1].max()
+    assert (np.abs(ranks * STAND_INS / n - whole) <= largest_tie).all()
+    assert ranks.min() >= 0
+    assert ranks.max() <= n
     np.testing.assert_allclose(face._predict_rank(asked, normalized=True), ranks / ranks.max())
+
+
+PREDICTING: dict[str, Any] = {
+    "compute_rejection_stats": lambda face, _: face.compute_rejection_stats(),
+    "decision_function": lambda face, asked: face.decision_function(asked),
+    "predict": lambda face, asked: face.predict(asked, return_confidence=True),
+    "predict_confidence": lambda face, asked: face.predict_confidence(asked),
+    "predict_proba": lambda face, asked: [
+        face.predict_proba(asked, method=method) for method in ("linear", "unify")
+    ],
+    "predict_with_rejection": lambda face, asked: face.predict_with_rejection(
+        asked, T=4, return_stats=True
+    ),
+    "_predict_rank": lambda face, asked: face._predict_rank(asked),
+}
+
+FITTING_OR_ABOUT_PARAMETERS = {
+    "fit", "fit_predict", "fit_predict_score", "get_params", "set_params",
+    "_get_param_names", "_process_decision_scores", "_set_n_classes",
+}  # fmt: skip
+
+
+def test_every_method_that_pyod_gives_a_detector_is_known_here() -> None:
+    methods = {name for name, found in vars(BaseDetector).items() if callable(found)}
+    assert {name for name in methods if not name.startswith("__")} == {
+        *PREDICTING,
+        *FITTING_OR_ABOUT_PARAMETERS,
+    }
+
+
+@both
+@pytest.mark.parametrize("method", PREDICTING)
+def test_the_same_release_of_other_rows_predicts_the_same(
+    kind: Any, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = np.random.default_rng(1).normal(size=(50, 2)) * 3
+    rows = np.random.default_rng(0).normal(size=(300, 2))
+    face = kind(epsilon=1, bounds=(-5, 5)).fit(rows)
+    expected = PREDICTING[method](face, asked)
+    release = face.detector_.release_
+    monkeypatch.setattr(type(release.query), "answer", lambda *_: release)
+    for others in (np.vstack([rows, [[900.0, 0.0]]]), rows[:20] / 3, rows + 4):
+        labels = np.arange(len(others)) % 3
+        other = kind(epsilon=1, bounds=(-5, 5)).fit(others, labels)
+        assert len(other.decision_scores_) == len(others)
+        for mine, theirs in zip(PREDICTING[method](other, asked), expected, strict=True):
+            np.testing.assert_array_equal(mine, theirs)
+
+
+@both
+def test_one_far_record_does_not_show_in_a_probability(kind: Any) -> None:
+    rows = np.random.default_rng(0).normal(size=(500, 2))
+    far = np.vstack([rows, [[900.0, 0.0]]])
+    for reference in (rows, far):
+        chances = [
+            kind(epsilon=0.1, bounds=(-5, 5), random_state=seed)
+            .fit(reference)
+            .predict_proba(np.array([[3.0, 3.0]]))[0, 1]
+            for seed in range(10)
+        ]
+        assert np.median(chances) > 0.2
+
+
+@both
+def test_confidence_is_pyods_for_the_released_scores_and_number_of_records(
+    kind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = np.random.default_rng(0).normal(size=(5000, 2))
+    asked = np.linspace(0, 3, 40)[:, None] * [1.0, 1.0]
+    face = kind(epsilon=50, bounds=(-5, 5), random_state=0).fit(rows)
+    assert abs(face._n_about() - 5000) < 50
+    nobody = kind(epsilon=0.001, bounds=(-5, 5), random_state=0).fit(rows[:1])
+    assert np.isfinite(nobody.predict_confidence(asked)).all()
+    assert len(nobody.compute_rejection_stats()) == 3
+    monkeypatch.setattr(kind, "_n_about", lambda _: STAND_INS)
+    travelled = copy.copy(face)
+    pyods = BaseDetector.predict_confidence(travelled, asked)
+    np.testing.assert_allclose(face.predict_confidence(asked), pyods)
+    stats = BaseDetector.compute_rejection_stats(travelled, T=20)
+    np.testing.assert_allclose(face.compute_rejection_stats(T=20), stats)
+
+
+@both
+def test_a_failed_fit_leaves_the_face_as_it_was(kind: Any) -> None:
+    rows, asked, *_ = data()
+    face = kind(random_state=0).fit(rows)
+    before = face.decision_function(asked)
+    with pytest.raises(ValueError, match="epsilon"):
+        face.set_params(epsilon=1e-30).fit(rows)
+    assert face.decision_function(asked).tolist() == before.tolist()
+
+
+@both
+def test_adjacency_and_zooms_reach_the_detector(kind: Any) -> None:
+    face = kind(adjacency="replace", bounds_zooms=3).fit(data()[0])
+    assert face.detector_.guarantee_.adjacency.name == "replace"
+    assert face.detector_.bounds_release_.query.zooms == 3
 
 
 def test_the_older_ways_to_fit_and_score_work(fitted: Fitted) -> None:
@@ -156,7 +257,8 @@ def test_the_scores_of_the_rows_stay_behind_when_it_travels(fitted: Fitted, tmp_
         assert other.decision_function(asked).tolist() == face.decision_function(asked).tolist()
         assert other.predict(asked).tolist() == face.predict(asked).tolist()
         assert len(other.decision_scores_) == len(other.labels_) == STAND_INS
-        assert other.predict_proba(asked).shape == (100, 2)
+        assert other.predict_proba(asked).tolist() == face.predict_proba(asked).tolist()
+        assert other._predict_rank(asked).tolist() == face._predict_rank(asked).tolist()
 
 
 def test_the_released_histograms_have_hboss_shape() -> None:

@@ -7,6 +7,10 @@ scikit-learn's signs hold here: `score_samples` and `decision_function` are high
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import copy
+from decimal import Decimal
 from fractions import Fraction
 from numbers import Integral, Real
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
@@ -16,13 +20,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _get_feature_names, check_is_fitted, validate_data
 
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness, secure, seeded
+from privod.mechanisms.summed import SummedNoise
 from privod.outliers.grid import Grid
-from privod.privacy import Guarantee, Loss, Number, exact
+from privod.privacy import Guarantee, Loss, Number, exact, positive
 from privod.queries.bounds import PrivateBounds
 from privod.queries.query import Query, Release
 
@@ -32,6 +37,11 @@ Floats = NDArray[np.float64]
 
 UNIVERSE = 2.0**64
 """Bought ranges are looked for between minus and plus this."""
+
+MOST_ZOOMS = 50  # as the question allows
+
+EXACT: list[Any] = [Fraction, Decimal, str]
+"""Numbers that scikit-learn's intervals cannot compare; the questions read and check them."""
 
 TIE_BREAK = 1e-6  # of the distance to the middle of one's cell: orders records that score alike
 
@@ -47,6 +57,10 @@ class Mergeable(Protocol):
     def seeded(self) -> bool:
         """Whether a test seed made it."""
 
+    @property
+    def noise(self) -> SummedNoise:
+        """What blurs its counts: a draw for every batch."""
+
     def merge(self, *others: Any) -> Any:
         """Add up."""
 
@@ -58,14 +72,17 @@ class PrivateDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
     """Fits by asking one question of the rows, then forgets them."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "epsilon": [Interval(Real, 0, None, closed="neither")],
+        "epsilon": [*EXACT, Interval(Real, 0, None, closed="neither")],
         "bounds": ["array-like", None],
-        "bounds_share": [Interval(Real, 0, 1, closed="neither")],
+        "bounds_share": [*EXACT, Interval(Real, 0, 1, closed="neither")],
+        "bounds_zooms": [Interval(Integral, 1, MOST_ZOOMS, closed="both")],
         "expected_records": [Interval(Integral, 1, None, closed="left")],
         "adjacency": [StrOptions({"add-remove", "replace"})],
-        "target_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "target_fraction": [Fraction, Interval(Real, 0, 1, closed="neither")],
         "random_state": ["random_state"],
     }
+
+    _asks: ClassVar[type[Query[Any]]]
 
     release_: Release[Value]
     bounds_release_: Release[tuple[Numeric, ...]] | None
@@ -77,6 +94,7 @@ class PrivateDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         epsilon: Number,
         bounds: ArrayLike | None,
         bounds_share: Number,
+        bounds_zooms: int,
         expected_records: int,
         adjacency: str,
         target_fraction: float,
@@ -85,23 +103,34 @@ class PrivateDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         self.epsilon = epsilon
         self.bounds = bounds
         self.bounds_share = bounds_share
+        self.bounds_zooms = bounds_zooms
         self.expected_records = expected_records
         self.adjacency = adjacency
         self.target_fraction = target_fraction
         self.random_state = random_state
 
+    @classmethod
+    def from_release(cls, release: Release[Value], **parameters: Any) -> Self:
+        """A fitted detector of what was released elsewhere, by a curator for instance.
+
+        It takes arrays with the columns in the release's order, and frames with its names.
+        """
+        if not isinstance(getattr(release, "query", None), cls._asks):
+            rule = f"must be a release of {cls._asks.name}"
+            raise InvalidParameter("release", rule, type(release), "Ask that question.")
+        detector = cls(**parameters)
+        detector._check()
+        detector.release_ = release
+        detector.bounds_release_ = None
+        detector.guarantee_ = release.guarantee
+        detector.n_features_in_ = detector._geometry.n_axes
+        return detector._set_offset()
+
     def fit(self, X: ArrayLike, y: object = None) -> Self:  # noqa: ARG002, N803 - scikit-learn's names
         """Ask the question of the rows, keep its release, forget the rows."""
-        self._validate_params()
-        rows = validate_data(self, X, dtype=np.float64, order="C")
-        randomness = self._randomness()
-        columns, spent = self._columns(rows, randomness)
-        rest = exact(self.epsilon, "epsilon") - (spent.loss.epsilon if spent else 0)
-        query = self._query(tuple(column.name for column in columns), rest)
-        self.release_ = self._answer(query, columns, rows, randomness)
-        promise = self.release_.guarantee
-        self.guarantee_ = promise if spent is None else promise + spent
-        return self._set_offset()
+        fitted = copy(self)
+        fitted._fit_anew(X)
+        return self._become(fitted)
 
     def partial_fit(self, X: ArrayLike, y: object = None) -> Self:  # noqa: N803 - scikit-learn's name
         """Add a batch of new records, none of which was in an earlier batch, at its own epsilon.
@@ -110,26 +139,17 @@ class PrivateDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         """
         if not hasattr(self, "release_"):
             return self.fit(X, y)
-        self._validate_params()
-        rows = validate_data(self, X, dtype=np.float64, order="C", reset=False)
-        query = self._query_like(self.release_, exact(self.epsilon, "epsilon"))
-        columns = self._geometry.columns
-        batch = self._answer(query, columns, rows, self._randomness())
-        merged = self.release_.value.merge(batch.value)
-        asked = self._query_like(self.release_, merged.guarantee.loss.epsilon)
-        self.release_ = Release(asked, merged, asked.guarantee(), merged.seeded)
-        largest = max(self.guarantee_.loss.epsilon, batch.guarantee.loss.epsilon)
-        self.guarantee_ = Guarantee(
-            Loss(largest), batch.guarantee.adjacency
-        )  # batches are disjoint
-        return self._set_offset()
+        grown = copy(self)
+        grown._add_batch(X)
+        return self._become(grown)
 
     def retarget(self, target_fraction: float) -> Self:
         """Flag another share of the records from now on; free."""
         check_is_fitted(self)
-        self.target_fraction = target_fraction
-        self._validate_params()
-        return self._set_offset()
+        other = copy(self)
+        other.target_fraction = target_fraction
+        other._check()
+        return self._become(other._set_offset())
 
     def score_samples(self, X: ArrayLike) -> Floats:  # noqa: N803 - scikit-learn's name
         """Minus the outlier score of each row: the higher, the more ordinary.
@@ -137,7 +157,7 @@ class PrivateDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         A row outside the ranges is scored at their border, plus how far outside it lies.
         """
         check_is_fitted(self)
-        rows = validate_data(self, X, dtype=np.float64, order="C", reset=False)
+        rows = self._rows(X)
         where = self._geometry.placement(rows)
         return -(self._scores(rows) + where.overshoot + TIE_BREAK * where.off_center)
 
@@ -175,39 +195,99 @@ class PrivateDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         self.offset_ = -(self._limit() + slack)
         return self
 
-    def _answer(
-        self,
-        query: Query[Value],
-        columns: tuple[Numeric, ...],
-        rows: Floats,
-        randomness: Randomness,
-    ) -> Release[Value]:
-        domain = Domain(columns)
-        query.check(domain)
-        return query.answer(_table(domain, rows), randomness)
+    def _check(self) -> None:
+        """Refuse wrong parameters before anything is asked, and so before anything is lost."""
+        self._validate_params()
+        if not 0 < float(self.target_fraction) < 1:
+            rule = "must lie between 0 and 1"
+            raise InvalidParameter("target_fraction", rule, self.target_fraction, "Try 0.1.")
 
-    def _randomness(self) -> Randomness:
+    def _fit_anew(self, X: ArrayLike) -> None:  # noqa: N803 - scikit-learn's name
+        """Declare or buy the ranges, and ask; whatever public can be wrong is found before."""
+        self._check()
+        rows = validate_data(self, X, dtype=np.float64, order="C")
+        names = _names(self, rows.shape[1])
+        epsilon = positive(self.epsilon, "epsilon")
+        share = exact(self.bounds_share, "bounds_share")
+        if not 0 < share < 1:
+            rule = "must lie between 0 and 1"
+            raise InvalidParameter("bounds_share", rule, self.bounds_share, "Try 0.25.")
+        with _told_of_epsilon(self.epsilon):
+            buying = self._buying(names, epsilon * share) if self.bounds is None else None
+            query = self._query(names, epsilon if buying is None else epsilon * (1 - share))
+        domain = Domain(_widest(names) if buying else _declared(self.bounds, names))
+        query.check(domain)
+        randomness = self._randomness(batch=0)  # from here on rows are looked at
+        self.bounds_release_ = bought = (
+            buying.answer(_table(domain, rows), randomness) if buying else None
+        )
+        ranges = domain if bought is None else Domain(bought.value)
+        self.release_ = query.answer(_table(ranges, rows), randomness)
+        promise = self.release_.guarantee
+        self.guarantee_ = promise if bought is None else promise + bought.guarantee
+        self._set_offset()
+
+    def _add_batch(self, X: ArrayLike) -> None:  # noqa: N803 - scikit-learn's name
+        self._check()
+        rows = self._rows(X)
+        known = self.release_.value
+        epsilon = positive(self.epsilon, "epsilon")
+        with _told_of_epsilon(self.epsilon):
+            query = self._query_like(self.release_, epsilon)
+        domain = Domain(self._geometry.columns)
+        query.check(domain)
+        batch = query.answer(_table(domain, rows), self._randomness(known.noise.n_draws))
+        merged = known.merge(batch.value)
+        asked = self._query_like(self.release_, merged.guarantee.loss.epsilon)
+        self.release_ = Release(asked, merged, asked.guarantee(), merged.seeded)
+        largest = max(self.guarantee_.loss.epsilon, batch.guarantee.loss.epsilon)
+        self.guarantee_ = Guarantee(
+            Loss(largest), batch.guarantee.adjacency
+        )  # batches are disjoint
+        self._set_offset()
+
+    def _become(self, other: Self) -> Self:
+        """Take over what a copy has come to, all at once: what fails leaves no trace."""
+        self.__dict__ = other.__dict__
+        return self
+
+    def _rows(self, X: ArrayLike) -> Floats:  # noqa: N803 - scikit-learn's name
+        """Read rows that must have the release's columns, and in a frame their names."""
+        reader, names = self, tuple(column.name for column in self._geometry.columns)
+        made_of_release = not hasattr(self, "feature_names_in_") and names != _numbered(len(names))
+        if made_of_release and _get_feature_names(X) is not None:
+            reader = copy(self)
+            reader.feature_names_in_ = np.array(names, dtype=object)
+        rows: Floats = validate_data(reader, X, dtype=np.float64, order="C", reset=False)
+        return rows
+
+    def _randomness(self, batch: int) -> Randomness:
         """The operating system's bits; a `random_state` is for tests and marks what it makes."""
         if self.random_state is None:
             return secure()
-        return seeded(int(check_random_state(self.random_state).randint(2**31)))
+        seeds = check_random_state(self.random_state).randint(2**31, size=batch + 1)
+        return seeded(int(seeds[batch]))  # other noise for every batch
 
-    def _columns(
-        self, rows: Floats, randomness: Randomness
-    ) -> tuple[tuple[Numeric, ...], Guarantee | None]:
-        """The ranges as declared, or bought with a share of epsilon; never read off the rows."""
-        names = _names(self, rows.shape[1])
-        self.bounds_release_ = None
-        if self.bounds is not None:
-            lows, highs = _declared(self.bounds, len(names))
-            declared = zip(names, lows, highs, strict=True)
-            return tuple(Numeric(name, low, high) for name, low, high in declared), None
-        share = exact(self.epsilon, "epsilon") * exact(self.bounds_share, "bounds_share")
-        query = PrivateBounds(columns=names, epsilon=share, adjacency=self.adjacency)  # type: ignore[arg-type]
-        universe = Domain(tuple(Numeric(name, -UNIVERSE, UNIVERSE) for name in names))
-        release = query.answer(_table(universe, rows), randomness)
-        self.bounds_release_ = release
-        return release.value, release.guarantee
+    def _buying(self, names: tuple[str, ...], epsilon: Fraction) -> PrivateBounds:
+        """The question for the ranges."""
+        return PrivateBounds(
+            columns=names,
+            epsilon=epsilon,
+            zooms=int(self.bounds_zooms),
+            adjacency=self.adjacency,  # type: ignore[arg-type]  # read by name
+        )
+
+
+@contextmanager
+def _told_of_epsilon(epsilon: Number) -> Iterator[None]:
+    """Name the parameter that was given, where its parts make a noise that cannot be drawn."""
+    try:
+        yield
+    except InvalidParameter as problem:
+        if problem.parameter not in ("epsilon", "scale"):
+            raise
+        rule = "must be neither tiny nor huge, nor may the parts that bounds_share makes of it"
+        raise InvalidParameter("epsilon", rule, epsilon, "Try 1.") from None
 
 
 def _table(domain: Domain, rows: Floats) -> Table:
@@ -219,16 +299,25 @@ def _names(estimator: PrivateDetector[Any], n_columns: int) -> tuple[str, ...]:
     given = [str(name) for name in getattr(estimator, "feature_names_in_", ())]
     if given and all(name and name.isprintable() for name in given):
         return tuple(given)
+    return _numbered(n_columns)
+
+
+def _numbered(n_columns: int) -> tuple[str, ...]:
     return tuple(f"x{place}" for place in range(n_columns))
 
 
-def _declared(bounds: ArrayLike, n_columns: int) -> tuple[list[float], list[float]]:
+def _widest(names: tuple[str, ...]) -> tuple[Numeric, ...]:
+    return tuple(Numeric(name, -UNIVERSE, UNIVERSE) for name in names)
+
+
+def _declared(bounds: ArrayLike | None, names: tuple[str, ...]) -> tuple[Numeric, ...]:
     """Read one (low, high) for all columns, or a pair of arrays (lows, highs)."""
     way_out = "Give (low, high) or (lows, highs), known without looking at the data."
     try:
-        pairs = [np.broadcast_to(np.asarray(side, dtype=float), n_columns) for side in bounds]  # type: ignore[union-attr]
-        lows, highs = pairs
+        pairs = [np.broadcast_to(np.asarray(side, dtype=float), len(names)) for side in bounds]  # type: ignore[union-attr]
+        lows, highs = (pair.tolist() for pair in pairs)
     except (TypeError, ValueError):
-        rule = f"must be two numbers, or two arrays of {n_columns} numbers"
+        rule = f"must be two numbers, or two arrays of {len(names)} numbers"
         raise InvalidParameter("bounds", rule, bounds, way_out) from None
-    return lows.tolist(), highs.tolist()
+    ranges = zip(names, lows, highs, strict=True)
+    return tuple(Numeric(name, low, high) for name, low, high in ranges)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from privod.estimators.detector import PrivateDetector
+from privod.estimators.detector import EXACT, PrivateDetector
 from privod.outliers.grid import Grid
 from privod.privacy import Number
 from privod.queries.grid_knn import GridKnn
-from privod.queries.noisy_grid import NoisyGrid
+from privod.queries.noisy_grid import NoisyGrid, walk_depth
 from privod.queries.query import Release
 
 __all__ = ["GridKnnDetector"]
@@ -31,12 +31,15 @@ class GridKnnDetector(PrivateDetector[NoisyGrid]):
 
     Parameters
     ----------
-    epsilon : float
+    epsilon : number
         The privacy loss of `fit`, ranges included if they are bought.
     bounds : pair of numbers or of arrays, optional
         Public (low, high) for all columns, or (lows, highs). None: the ranges are bought.
     bounds_share : float
         The share of epsilon that bought ranges cost, between 0 and 1.
+    bounds_zooms : int
+        How often the search for the ranges looks closer, from 1 to 50. Narrow columns far from
+        zero, such as years, need two or three; each adds noise, and cuts the tails closer.
     cells_per_axis : int, optional
         Into how many intervals each range is cut; None: chosen from public guesses.
     expected_records : int
@@ -75,9 +78,11 @@ class GridKnnDetector(PrivateDetector[NoisyGrid]):
         "cells_per_axis": [Interval(Integral, 2, None, closed="left"), None],
         "drop_below": [Interval(Integral, 1, None, closed="left"), None],
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
-        "max_depth": [Interval(Real, 0, None, closed="left"), None],
+        "max_depth": [*EXACT, Interval(Real, 0, None, closed="left"), None],
         "score_by": [StrOptions({"graded", "basic", "weighted"})],
     }
+
+    _asks = GridKnn
 
     def __init__(
         self,
@@ -85,11 +90,12 @@ class GridKnnDetector(PrivateDetector[NoisyGrid]):
         *,
         bounds: ArrayLike | None = None,
         bounds_share: Number = 0.25,
+        bounds_zooms: int = 1,
         cells_per_axis: int | None = None,
         expected_records: int = 1000,
         drop_below: int | None = None,
         n_neighbors: int = 5,
-        max_depth: float | None = None,
+        max_depth: Number | None = None,
         score_by: Literal["graded", "basic", "weighted"] = "graded",
         adjacency: Literal["add-remove", "replace"] = "add-remove",
         target_fraction: float = 0.1,
@@ -99,6 +105,7 @@ class GridKnnDetector(PrivateDetector[NoisyGrid]):
             epsilon,
             bounds,
             bounds_share,
+            bounds_zooms,
             expected_records,
             adjacency,
             target_fraction,
@@ -110,17 +117,9 @@ class GridKnnDetector(PrivateDetector[NoisyGrid]):
         self.max_depth = max_depth
         self.score_by = score_by
 
-    @classmethod
-    def from_release(cls, release: Release[NoisyGrid], **parameters: Any) -> Self:
-        """A fitted detector of a grid that was released elsewhere, by a curator for instance."""
-        detector = cls(**parameters)
-        detector._validate_params()
-        detector.release_ = release
-        detector.bounds_release_ = None
-        detector.guarantee_ = release.guarantee
-        detector.n_features_in_ = release.value.grid.n_axes
-        detector.feature_names_in_ = np.array(release.value.columns, dtype=object)
-        return detector._set_offset()
+    def _check(self) -> None:
+        super()._check()
+        walk_depth(int(self.n_neighbors), self.max_depth)
 
     def _query(self, columns: tuple[str, ...], epsilon: Fraction) -> GridKnn:
         return GridKnn(

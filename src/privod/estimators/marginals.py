@@ -34,7 +34,8 @@ class MarginalDetector(PrivateDetector[NoisyMarginals]):
         Into how many intervals each range is cut; None: chosen from public guesses.
     score_by : {"density", "tail"}
         How empty the bins are [HBOS], or how few records lie farther out [ECOD].
-    epsilon, bounds, bounds_share, expected_records, adjacency, target_fraction, random_state
+    epsilon, bounds, bounds_share, bounds_zooms, expected_records, adjacency, target_fraction, \
+random_state
         As in `GridKnnDetector`.
 
     Attributes
@@ -51,12 +52,15 @@ class MarginalDetector(PrivateDetector[NoisyMarginals]):
         "score_by": [StrOptions({"density", "tail"})],
     }
 
+    _asks = MarginalHistograms
+
     def __init__(
         self,
         epsilon: Number = 1.0,
         *,
         bounds: ArrayLike | None = None,
         bounds_share: Number = 0.25,
+        bounds_zooms: int = 1,
         bins: int | None = None,
         expected_records: int = 1000,
         score_by: Literal["density", "tail"] = "density",
@@ -68,6 +72,7 @@ class MarginalDetector(PrivateDetector[NoisyMarginals]):
             epsilon,
             bounds,
             bounds_share,
+            bounds_zooms,
             expected_records,
             adjacency,
             target_fraction,

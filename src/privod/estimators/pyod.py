@@ -1,18 +1,22 @@
 """Private detectors with PyOD's face: higher is more outlying, labels are 0 and 1.
 
-PyOD keeps the scores of the training rows in the detector (`decision_scores_`, `labels_`) and takes
-its threshold from them. Here the threshold comes from the release. The scores of the rows are there
-while the detector lives in the memory of whoever fitted it, because PyOD's users and ensembles ask
-for them; a pickle or a copy does not take them along: it carries scores of the released cells
-instead, as many as their blurred counts say.
+PyOD keeps the scores of the training rows in the detector (`decision_scores_`, `labels_`) and makes
+thresholds, probabilities, confidence and ranks of them. Here all of that comes from the release:
+`reference_scores_` are scores of places where it shows records to be. The scores of the rows are
+there while the detector lives in the memory of whoever fitted it, because PyOD's users and
+ensembles ask for them. They are private, nothing else looks at them, and a pickle or a copy takes
+the reference scores along in their place.
 """
 
 from __future__ import annotations
 
+import math
+from copy import copy
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.stats import binom
 from sklearn.utils.validation import check_is_fitted
 
 from privod.errors import InvalidParameter, Unavailable
@@ -21,6 +25,8 @@ from privod.estimators.grid_knn import GridKnnDetector
 from privod.estimators.marginals import MarginalDetector
 from privod.outliers.grid import Grid
 from privod.privacy import Number
+from privod.queries.grid_threshold import places_of_all, places_of_kept
+from privod.queries.unblurring import expected_counts
 
 try:
     from pyod.models.base import BaseDetector
@@ -33,7 +39,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 STAND_INS = 1999
-"""How many scores stand in for those of the rows in a pickle.
+"""How many scores stand in for those of the rows.
 
 A prime, so that all its multiples but its own visit every place, and no round number of rows: an
 ensemble that takes them for the scores of its rows fails, rather than flag the wrong ones.
@@ -53,30 +59,36 @@ class _PyODFace(BaseDetector):  # type: ignore[misc]
         epsilon: Number,
         bounds: ArrayLike | None,
         bounds_share: Number,
+        bounds_zooms: int,
         expected_records: int,
         score_by: str,
+        adjacency: str,
         random_state: Any,
     ) -> None:
         super().__init__(contamination=contamination)
         self.epsilon = epsilon
         self.bounds = bounds
         self.bounds_share = bounds_share
+        self.bounds_zooms = bounds_zooms
         self.expected_records = expected_records
         self.score_by = score_by
+        self.adjacency = adjacency
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:  # noqa: N803 - PyOD's name
-        """Fit on the rows; `y` only says how many classes there are."""
+        """Fit on the rows; a `y` is not used, and warned of as everywhere in PyOD."""
         if isinstance(self.contamination, bool) or not isinstance(self.contamination, int | float):
             rule = "must be a number: a thresholder would look at the scores of private rows"
             raise InvalidParameter("contamination", rule, self.contamination, "Try 0.1.")
         self._set_n_classes(y)
+        self._classes = 2  # whatever the rows' labels
         given = self.get_params(deep=False)
-        self.detector_ = self._kind(target_fraction=given.pop("contamination"), **given)
-        self.detector_.fit(np.asarray(X))
+        detector = self._kind(target_fraction=given.pop("contamination"), **given)
+        self.detector_ = detector.fit(np.asarray(X))
         self.threshold_ = -self.detector_.offset_
-        stand_ins = self._stand_ins()
-        self._mu, self._sigma = float(stand_ins.mean()), float(stand_ins.std()) or 1.0
+        self.reference_scores_ = -self.detector_.score_samples(self._places())
+        self._mu = float(self.reference_scores_.mean())
+        self._sigma = float(self.reference_scores_.std()) or 1.0
         return self._keep(self.decision_function(X))
 
     def decision_function(self, X: ArrayLike) -> Floats:  # noqa: N803 - PyOD's name
@@ -84,22 +96,57 @@ class _PyODFace(BaseDetector):  # type: ignore[misc]
         check_is_fitted(self, "detector_")
         return -self.detector_.score_samples(np.asarray(X))
 
-    def _predict_rank(self, X: ArrayLike, normalized: bool = False) -> Floats:  # noqa: N803 - PyOD's name
-        """How many training scores are lower than each row's, in the same order as the scores.
+    def predict_proba(
+        self,
+        X: ArrayLike,  # noqa: N803 - PyOD's name
+        method: str = "linear",
+        return_confidence: bool = False,
+    ) -> Any:
+        """The chances of each row to be ordinary and to be an outlier, by the release alone."""
+        return super(_PyODFace, self._released()).predict_proba(
+            np.asarray(X), method, return_confidence
+        )
 
-        PyOD counts in whole numbers, which ties rows between the same two training scores. Here
-        such rows get a fraction: how far they are from the one to the other.
+    def predict_confidence(self, X: ArrayLike) -> Floats:  # noqa: N803 - PyOD's name
+        """How surely each row's label would be the same with other records of the same kind.
+
+        As in PyOD [Perini 2020], with the reference scores, and the number of records, of the
+        release; the noise of the release is not accounted for.
         """
         scores = self.decision_function(X)
-        known, lower = np.unique(np.sort(self.decision_scores_), return_index=True)
-        ranks = np.interp(scores, known, lower.astype(np.float64))
-        ranks[scores > known[-1]] = len(self.decision_scores_)
+        n: int = self._n_about()
+        below = np.searchsorted(np.sort(self.reference_scores_), scores, side="right") / STAND_INS
+        chance = (1 + n * below) / (2 + n)
+        outlying = 1 - binom.cdf(n - int(n * self.contamination), n, chance)
+        confidence: Floats = np.where(scores > self.threshold_, outlying, 1 - outlying)
+        return confidence
+
+    def compute_rejection_stats(self, *arguments: Any, **named: Any) -> Any:
+        """Expected and largest rate of rejection and its cost, for the released number of rows."""
+        released = self._released()
+        released.decision_scores_ = np.broadcast_to(0.0, self._n_about())  # PyOD takes its length
+        return super(_PyODFace, released).compute_rejection_stats(*arguments, **named)
+
+    def _predict_rank(self, X: ArrayLike, normalized: bool = False) -> Floats:  # noqa: N803 - PyOD's name
+        """About how many records of the reference score lower than each row, in scores' order.
+
+        PyOD counts in whole numbers, which ties rows between the same two scores. Here such rows
+        get a fraction: how far they are from the one to the other, or past the last.
+        """
+        scores = self.decision_function(X)
+        known, lower = np.unique(np.sort(self.reference_scores_), return_index=True)
+        middle = lower + 0.5
+        ranks: Floats = np.interp(scores, known, middle)
+        short, past = np.maximum(known[0] - scores, 0), np.maximum(scores - known[-1], 0)
+        ranks -= 0.5 * short / (1 + short)
+        ranks += (STAND_INS - middle[-1]) * past / (1 + past)
+        ranks *= self._n_about() / STAND_INS
         return ranks / ranks.max() if normalized else ranks
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
-        if "detector_" in state:  # the scores of private rows stay behind
-            scores = self._stand_ins()
+        if "reference_scores_" in state:  # the scores of private rows stay behind
+            scores = self.reference_scores_
             state["decision_scores_"] = scores
             state["labels_"] = (scores > self.threshold_).astype(int)
         return state
@@ -112,13 +159,20 @@ class _PyODFace(BaseDetector):  # type: ignore[misc]
         self.labels_ = (scores > self.threshold_).astype(int)
         return self
 
-    def _stand_ins(self) -> Floats:
-        """Scores spread like those of the reference, from the release alone."""
-        shares = (np.arange(STAND_INS) + 0.5) / STAND_INS
-        return -self.detector_.score_samples(self._cells_by_share(shares))
+    def _released(self) -> Self:
+        """What would travel: itself, with the reference scores in the place of the rows'."""
+        check_is_fitted(self, "detector_")
+        return copy(self)
 
-    def _cells_by_share(self, shares: Floats) -> Floats:
-        """Centers of released cells, each as often as its blurred count says."""
+    def _n_about(self) -> int:
+        """About how many records the release stands for, and enough for one to be an outlier."""
+        return max(self._n_released(), math.ceil(1 / float(self.contamination)) + 1)
+
+    def _n_released(self) -> int:
+        raise NotImplementedError
+
+    def _places(self) -> Floats:
+        """As many points as stand-ins, spread like the reference, from the release alone."""
         raise NotImplementedError
 
 
@@ -129,9 +183,20 @@ class PrivateKNN(_PyODFace):
     ----------
     contamination : float
         About which share of the reference to label 1; the threshold comes from the released grid.
-    epsilon, bounds, bounds_share, cells_per_axis, expected_records, n_neighbors, score_by, \
-random_state
+    epsilon, bounds, bounds_share, bounds_zooms, cells_per_axis, expected_records, n_neighbors, \
+score_by, adjacency, random_state
         As in `GridKnnDetector`.
+
+    Attributes
+    ----------
+    detector_ : GridKnnDetector
+        With `release_` and `guarantee_`.
+    threshold_ : float
+        The score beyond which a row is labeled 1, from the release.
+    reference_scores_ : array of 1999
+        Scores of places where the release shows records to be.
+    decision_scores_, labels_ : arrays of as many as there are rows
+        Private: scores and labels of the rows, for their owner. They are not saved.
     """
 
     _kind = GridKnnDetector
@@ -142,26 +207,41 @@ random_state
         epsilon: Number = 1.0,
         bounds: ArrayLike | None = None,
         bounds_share: Number = 0.25,
+        bounds_zooms: int = 1,
         cells_per_axis: int | None = None,
         expected_records: int = 1000,
         n_neighbors: int = 5,
         score_by: str = "graded",
+        adjacency: str = "add-remove",
         random_state: Any = None,
     ) -> None:
         super().__init__(
-            contamination, epsilon, bounds, bounds_share, expected_records, score_by, random_state
+            contamination,
+            epsilon,
+            bounds,
+            bounds_share,
+            bounds_zooms,
+            expected_records,
+            score_by,
+            adjacency,
+            random_state,
         )
         self.cells_per_axis = cells_per_axis
         self.n_neighbors = n_neighbors
 
-    def _cells_by_share(self, shares: Floats) -> Floats:
+    def _n_released(self) -> int:
+        return int(self.detector_.release_.value.total)
+
+    def _places(self) -> Floats:
+        """Where the threshold, too, takes the reference to be."""
         value = self.detector_.release_.value
-        grid: Grid = value.grid
-        if not len(value.counts):  # every cell was dropped: any one will do
-            return np.asarray(grid.centers_of(np.zeros((1, grid.n_axes), dtype=np.int32)))
-        chosen = _places_by_share(value.counts, shares)
-        cells = grid.cells_at(chosen) if value.cells is None else value.cells[chosen]
-        return np.asarray(grid.centers_of(cells), dtype=np.float64)
+        if value.cells is None:
+            found = places_of_all(value.grid, value.counts, value.noise).points
+        else:
+            found = places_of_kept(
+                value.grid, value.cells, value.counts, value.noise, value.expected_records
+            ).points
+        return found[(_shares() * len(found)).astype(np.int64)]
 
 
 class PrivateHBOS(_PyODFace):
@@ -171,8 +251,16 @@ class PrivateHBOS(_PyODFace):
     ----------
     contamination : float
         About which share of the reference to label 1; the threshold comes from the histograms.
-    epsilon, bounds, bounds_share, bins, expected_records, score_by, random_state
+    epsilon, bounds, bounds_share, bounds_zooms, bins, expected_records, score_by, adjacency, \
+random_state
         As in `MarginalDetector`.
+
+    Attributes
+    ----------
+    detector_ : MarginalDetector
+        With `release_` and `guarantee_`.
+    threshold_, reference_scores_, decision_scores_, labels_
+        As in `PrivateKNN`.
     """
 
     _kind = MarginalDetector
@@ -183,13 +271,23 @@ class PrivateHBOS(_PyODFace):
         epsilon: Number = 1.0,
         bounds: ArrayLike | None = None,
         bounds_share: Number = 0.25,
+        bounds_zooms: int = 1,
         bins: int | None = None,
         expected_records: int = 1000,
         score_by: str = "density",
+        adjacency: str = "add-remove",
         random_state: Any = None,
     ) -> None:
         super().__init__(
-            contamination, epsilon, bounds, bounds_share, expected_records, score_by, random_state
+            contamination,
+            epsilon,
+            bounds,
+            bounds_share,
+            bounds_zooms,
+            expected_records,
+            score_by,
+            adjacency,
+            random_state,
         )
         self.bins = bins
 
@@ -207,19 +305,21 @@ class PrivateHBOS(_PyODFace):
         lows, highs = zip(*((column.low, column.high) for column in value.columns), strict=True)
         return np.linspace(lows, highs, value.counts.shape[1] + 1)
 
-    def _cells_by_share(self, shares: Floats) -> Floats:
+    def _n_released(self) -> int:
+        counts = self.detector_.release_.value.counts
+        return round(float(counts.sum()) / len(counts))
+
+    def _places(self) -> Floats:
         """One column's quantile beside another's, shifted against each other: as if independent."""
         value = self.detector_.release_.value
         geometry = Grid(value.columns, value.counts.shape[1])
-        cells = np.empty((len(shares), len(value.columns)), dtype=np.int32)
-        for column, counts in enumerate(value.counts):
-            order = np.arange(len(shares)) * pow(SHUFFLE, column + 1, STAND_INS) % STAND_INS
-            cells[:, column] = _places_by_share(counts, shares[order])
+        cells = np.empty((STAND_INS, len(value.columns)), dtype=np.int32)
+        weights = expected_counts(value.counts, value.noise) + math.ulp(1.0)  # never nothing
+        for column, upto in enumerate(weights.cumsum(axis=1)):
+            order = np.arange(STAND_INS) * pow(SHUFFLE, column + 1, STAND_INS) % STAND_INS
+            cells[:, column] = np.searchsorted(upto, _shares()[order] * upto[-1])
         return np.asarray(geometry.centers_of(cells), dtype=np.float64)
 
 
-def _places_by_share(counts: Ints, shares: Floats) -> Ints:
-    """Where one stands after these shares of the records, by their blurred counts."""
-    upto = np.maximum(counts, 0).cumsum()
-    places = np.searchsorted(upto, shares * max(int(upto[-1]), 1), side="right")
-    return np.minimum(places, len(counts) - 1)
+def _shares() -> Floats:
+    return (np.arange(STAND_INS) + 0.5) / STAND_INS
