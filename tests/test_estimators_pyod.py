@@ -190,6 +190,8 @@ def test_confidence_is_pyods_for_the_released_scores_and_number_of_records(
     nobody = kind(epsilon=0.001, bounds=(-5, 5), random_state=0).fit(rows[:1])
     assert np.isfinite(nobody.predict_confidence(asked)).all()
     assert len(nobody.compute_rejection_stats()) == 3
+    monkeypatch.setattr(kind, "_n_about", lambda _: 10**7)
+    assert np.isfinite(face.compute_rejection_stats()).all()
     monkeypatch.setattr(kind, "_n_about", lambda _: STAND_INS)
     travelled = copy.copy(face)
     pyods = BaseDetector.predict_confidence(travelled, asked)

@@ -121,11 +121,12 @@ class _PyODFace(BaseDetector):  # type: ignore[misc]
         confidence: Floats = np.where(scores > self.threshold_, outlying, 1 - outlying)
         return confidence
 
-    def compute_rejection_stats(self, *arguments: Any, **named: Any) -> Any:
+    def compute_rejection_stats(self, T: float = 32, **named: Any) -> Any:  # noqa: N803 - PyOD's name
         """Expected and largest rate of rejection and its cost, for the released number of rows."""
         released = self._released()
         released.decision_scores_ = np.broadcast_to(0.0, self._n_about())  # PyOD takes its length
-        return super(_PyODFace, released).compute_rejection_stats(*arguments, **named)
+        # a float, since PyOD's n^3 T outgrows 64 bits at half a million rows
+        return super(_PyODFace, released).compute_rejection_stats(T=float(T), **named)
 
     def _predict_rank(self, X: ArrayLike, normalized: bool = False) -> Floats:  # noqa: N803 - PyOD's name
         """About how many records of the reference score lower than each row, in scores' order.
