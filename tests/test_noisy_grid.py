@@ -116,6 +116,12 @@ def test_a_grid_of_noise_says_that_its_threshold_is_a_guess(
     assert np.isfinite(value.threshold(0.1).graded).all()
 
 
+def test_a_wild_guess_of_the_number_of_records_hides_everything_and_breaks_nothing() -> None:
+    value = grid_of(500, drop_below=3, expected_records=10**400)
+    assert value.hidden_share > 0.99
+    assert np.isfinite(value.threshold(0.1).graded).all()
+
+
 def test_noise_is_rarely_taken_for_records() -> None:
     hidden = [grid_of(0, seed, cells_per_axis=50).hidden_share for seed in range(30)]
     assert np.mean(np.array(hidden) == 1) > 0.85

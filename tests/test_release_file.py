@@ -100,6 +100,12 @@ def test_what_was_saved_is_read_and_known_by_its_kind(tmp_path: Path) -> None:
         NoisyGrid.load(tmp_path / "file.privod")
 
 
+def test_a_zip_of_something_else_is_no_release(tmp_path: Path) -> None:
+    (tmp_path / "other.privod").write_bytes(zipped({"letter.txt": b"hello"}))
+    with pytest.raises(InvalidData, match="holds nothing that privod saved"):
+        kind_of_file(tmp_path / "other.privod")
+
+
 def test_a_file_that_is_not_there_is_missed_as_usual(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         NoisyGrid.load(tmp_path / "absent.privod")

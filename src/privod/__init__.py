@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from privod.queries.lookahead import LookaheadCount
     from privod.queries.marginals import MarginalHistograms
     from privod.queries.noisy_grid import NoisyGrid
+    from privod.queries.noisy_marginals import NoisyMarginals
     from privod.queries.outlier_count import OutlierCount
     from privod.queries.query import Query, Release
     from privod.queries.subspaces import OutlierSubspaces
@@ -49,6 +50,7 @@ _HOMES = {
     "Loss": "privod.privacy",
     "MarginalHistograms": "privod.queries.marginals",
     "NoisyGrid": "privod.queries.noisy_grid",
+    "NoisyMarginals": "privod.queries.noisy_marginals",
     "Numeric": "privod.data",
     "OutlierCount": "privod.queries.outlier_count",
     "OutlierSubspaces": "privod.queries.subspaces",
@@ -85,6 +87,7 @@ __all__ = [
     "Loss",
     "MarginalHistograms",
     "NoisyGrid",
+    "NoisyMarginals",
     "Numeric",
     "OutlierCount",
     "OutlierSubspaces",

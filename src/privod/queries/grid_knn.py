@@ -56,7 +56,8 @@ class GridKnn(CountQuery[NoisyGrid]):
         Into how many equal intervals each column's range is cut, at least 2. None: chosen from
         `expected_records`, `epsilon` and the number of columns [Su 2016].
     expected_records : int
-        A public guess of the number of records, at least 1; steers the two automatic choices.
+        A public guess of the number of records, at least 1; steers the two automatic choices, and
+        tells a threshold how many records are in dropped cells.
     drop_below : int, optional
         Drop the cells whose blurred count stays below this, at least 1. None: drop none, unless
         there are more than ten million cells; then the threshold that about one empty cell per

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from privod.mechanisms import seeded
 from privod.mechanisms.summed import SummedNoise
 from privod.outliers.grid import Grid, WalkScores
+from privod.queries.count_query import MOST_EXPECTED
 from privod.queries.unblurring import expected_counts
 
 __all__ = ["Places", "limits", "limits_of_walks", "places_of_all", "places_of_kept"]
@@ -110,7 +111,7 @@ def places_of_kept(
     truth = np.maximum(0.0, 1 - false / np.maximum(as_large, 1))
     records: Floats = counts.astype(np.float64) * truth
     believed = float(records.sum())
-    total = max(believed, float(expected_records or 0), 1.0)
+    total = max(believed, float(min(expected_records or 0, MOST_EXPECTED)), 1.0)
     size = int(np.clip(MOST_COMPARED // max(1, len(counts)), FEWEST_PLACES, N_PLACES))
     n_seen = round(size * believed / total)
     seen = cells[_systematic(records, n_seen)]
@@ -119,7 +120,10 @@ def places_of_kept(
 
 
 def _dropped(grid: Grid, kept: Cells, records: Floats, size: int) -> Cells:
-    """Cells that were not kept, each column as the kept ones have it and a little wider."""
+    """Cells that were not kept, each column as the kept ones have it and a little wider.
+
+    Cells are compared by a hash of 64 bits; one taken for another by chance does no harm.
+    """
     chosen = np.empty((min(TRIES * size, MOST_TRIES), grid.n_axes), dtype=np.int32)
     for axis in range(grid.n_axes):
         along: Floats = np.bincount(kept[:, axis], records, grid.cells_per_axis).astype(np.float64)
@@ -127,9 +131,10 @@ def _dropped(grid: Grid, kept: Cells, records: Floats, size: int) -> Cells:
         unknown = max(1.0, records.max(initial=0.0)) / grid.cells_per_axis
         drawn = _systematic(wider + unknown, len(chosen))
         chosen[:, axis] = drawn[np.argsort(_uniform(len(drawn), axis))]
-    names = {row.tobytes() for row in kept}
-    free = [place for place, row in enumerate(chosen) if row.tobytes() not in names]
-    return chosen[(free if len(free) >= size else range(len(chosen)))[:size]]
+    factors = seeded(grid.n_axes).words(grid.n_axes) | np.uint64(1)
+    names, taken = ((some.astype(np.uint64) * factors).sum(axis=1) for some in (chosen, kept))
+    free = chosen[~np.isin(names, taken)]
+    return (free if len(free) >= size else chosen)[:size]
 
 
 def limits(scores: WalkScores, weights: Floats, target_fraction: float) -> WalkScores:
