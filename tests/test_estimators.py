@@ -123,9 +123,18 @@ def test_nothing_of_the_rows_stays_in_a_pickle(kind: Any) -> None:
         "release_",
         "bounds_release_",
         "guarantee_",
-        "offset_",
+        "_threshold",
         "n_features_in_",
     }
+
+
+@both
+def test_a_threshold_asked_for_late_is_that_of_the_fit(kind: Any) -> None:
+    early, late = (kind(bounds=(-4, 4), random_state=0).fit(cloud(200)) for _ in range(2))
+    assert np.isfinite(early.offset_)
+    early.set_params(target_fraction=0.4)
+    late.set_params(target_fraction=0.4)
+    assert pickle.loads(pickle.dumps(late)).offset_ == late.offset_ == early.offset_  # noqa: S301
 
 
 def _contains_no_row(content: bytes, rows: Floats) -> None:

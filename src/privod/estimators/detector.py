@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from copy import copy
 from decimal import Decimal
 from fractions import Fraction
+from functools import cached_property
 from numbers import Integral, Real
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
@@ -68,6 +69,22 @@ class Mergeable(Protocol):
 Value = TypeVar("Value", bound=Mergeable)
 
 
+class _Threshold:
+    """The offset of a detector as it is now, whatever becomes of its parameters later.
+
+    Scoring does not need it and finding it may take longer than fitting, so it is put off.
+    """
+
+    def __init__(self, detector: PrivateDetector[Any]) -> None:
+        self._detector = detector
+
+    @cached_property
+    def offset(self) -> float:
+        """Minus the score from which on records are flagged."""
+        slack = TIE_BREAK * self._detector._geometry.n_axes  # a tie-break alone never flags
+        return -(self._detector._limit() + slack)
+
+
 class PrivateDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ignore[misc]
     """Fits by asking one question of the rows, then forgets them."""
 
@@ -87,7 +104,7 @@ class PrivateDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
     release_: Release[Value]
     bounds_release_: Release[tuple[Numeric, ...]] | None
     guarantee_: Guarantee
-    offset_: float
+    _threshold: _Threshold
 
     def __init__(
         self,
@@ -169,6 +186,12 @@ class PrivateDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         """+1 for inliers, -1 for outliers."""
         return np.where(self.decision_function(X) >= 0, 1, -1)
 
+    @property
+    def offset_(self) -> float:
+        """The threshold of `decision_function`, found when it is first asked for."""
+        check_is_fitted(self)
+        return self._threshold.offset
+
     @abstractmethod
     def _query(self, columns: tuple[str, ...], epsilon: Fraction) -> Query[Value]:
         """The question that fitting asks."""
@@ -191,8 +214,8 @@ class PrivateDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         """The score beyond which `target_fraction` of the reference lie, from the release alone."""
 
     def _set_offset(self) -> Self:
-        slack = TIE_BREAK * self._geometry.n_axes  # a tie-break never flags what the score does not
-        self.offset_ = -(self._limit() + slack)
+        self.__dict__.pop("_threshold", None)
+        self._threshold = _Threshold(copy(self))
         return self
 
     def _check(self) -> None:
