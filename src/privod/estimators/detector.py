@@ -307,7 +307,7 @@ def _told_of_epsilon(epsilon: Number) -> Iterator[None]:
     try:
         yield
     except InvalidParameter as problem:
-        if problem.parameter not in ("epsilon", "scale"):
+        if problem.parameter != "epsilon":
             raise
         rule = "must be neither tiny nor huge, nor may the parts that bounds_share makes of it"
         raise InvalidParameter("epsilon", rule, epsilon, "Try 1.") from None
