@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from privod.outliers.cover import DISK, LATTICE, Cover, cover
 from privod.outliers.distance import crowds
+from privod.outliers.kernels.cover_bounds import around_vertices, around_vertices_of_plane
 from privod.outliers.kernels.cover_disk import compare
 from tests.reference.cover import cover as reference_cover
 
@@ -189,3 +190,18 @@ def test_a_random_crowd_in_the_plane_agrees_with_a_fine_search() -> None:
 def test_radius_zero_counts_copies(d: int) -> None:
     points = np.array([[1.0] * d, [1.0] * d, [2.0] * d])
     assert cover(points, 0.0, EXTENT) == 2
+
+
+@pytest.mark.parametrize("d", [2, 3, 4])
+def test_vertices_count_the_points_within_the_radius_of_them(d: int) -> None:
+    rng, spacing, radius, everybody = np.random.default_rng(d), 0.7, 1.0, 10**9
+    steps = np.stack(np.meshgrid(*[np.arange(-9, 10)] * d, indexing="ij"), -1).reshape(-1, d)
+    for _ in range(5):
+        points = np.clip(rng.normal(size=(60, d)) * 2, -5, 5)
+        gaps = ((points[:, None] - steps * spacing) ** 2).sum(axis=2)
+        expected = int((gaps <= radius * radius).sum(axis=0).max())
+        assert around_vertices(points, spacing, radius, everybody) == expected
+        assert around_vertices(points, spacing, radius, 2) == 2
+        if d == 2:
+            found = around_vertices_of_plane(points, spacing, radius, 12, everybody)
+            assert found == expected

@@ -71,42 +71,48 @@ def around_vertices(points: Floats, spacing: float, radius: float, enough: int) 
     used = 0
     keys = np.zeros((size, d), np.int64)
     counts = np.zeros(size, np.int64)
-    low = np.empty(d, np.int64)
-    high = np.empty(d, np.int64)
     at = np.empty(d, np.int64)
+    last = np.empty(d, np.int64)
+    rest = np.empty(d + 1)  # of the square radius, after the coordinates so far
+    rest[0] = radius * radius
     best = 0
-    square = radius * radius
     for i in range(n):
-        for j in range(d):
-            low[j] = np.int64(np.ceil((points[i, j] - radius) / spacing)) - 1
-            high[j] = np.int64(np.floor((points[i, j] + radius) / spacing)) + 1
-            at[j] = low[j]
-        done = False
-        while not done:
-            total = 0.0
-            for j in range(d):
-                gap = points[i, j] - spacing * at[j]
-                total += gap * gap
-            if total <= square:
-                if 2 * used >= size:
-                    keys, counts, size = _doubled(keys, counts)
-                place = _place(keys, counts, at)
-                if counts[place] == 0:
-                    keys[place] = at
-                    used += 1
-                counts[place] += 1
-                best = max(best, counts[place])
-                if best >= enough:
-                    return enough
-            j = 0
-            while j < d:
+        j = _enter(points[i], 0, spacing, rest, at, last)
+        while j >= 0:
+            if at[j] > last[j]:  # all done here: back to the coordinate before
+                j -= 1
+                if j >= 0:
+                    at[j] += 1
+                continue
+            gap = points[i, j] - spacing * at[j]
+            rest[j + 1] = rest[j] - gap * gap
+            if rest[j + 1] < 0.0:
                 at[j] += 1
-                if at[j] <= high[j]:
-                    break
-                at[j] = low[j]
-                j += 1
-            done = j == d
+                continue
+            if j + 1 < d:
+                j = _enter(points[i], j + 1, spacing, rest, at, last)
+                continue
+            if 2 * used >= size:
+                keys, counts, size = _doubled(keys, counts)
+            place = _place(keys, counts, at)
+            if counts[place] == 0:
+                keys[place] = at
+                used += 1
+            counts[place] += 1
+            best = max(best, counts[place])
+            if best >= enough:
+                return enough
+            at[j] += 1
     return best
+
+
+@njit(cache=True, nogil=True)
+def _enter(point: Floats, j: int, spacing: float, rest: Floats, at: Ints, last: Ints) -> int:
+    """Set the range of one coordinate of the vertices within what is left of the square radius."""
+    reach = np.sqrt(rest[j])
+    at[j] = np.int64(np.ceil((point[j] - reach) / spacing)) - 1
+    last[j] = np.int64(np.floor((point[j] + reach) / spacing)) + 1
+    return j
 
 
 @njit(cache=True, nogil=True)
