@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privod.data import Domain, Numeric, Table
+from privod.data.fineness import rounded
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness
 from privod.privacy import AddRemove, Adjacency, Number
@@ -110,10 +111,9 @@ class PrivateBounds(CountQuery[tuple[Numeric, ...]]):
         low, high = self._magnitude(values, declared, randomness)
         for _ in range(self.zooms):
             low, high = self._zoom(values, low, high, randomness)
-        low, high = max(low, declared.low), min(high, declared.high)
-        if not low < high or not math.isfinite(high - low):  # noise alone can lead outside
-            return declared
-        return Numeric(declared.name, low, high)
+            low, high = max(low, declared.low), min(high, declared.high)  # a margin reaches past it
+        low, high = float(rounded(low)), float(rounded(high))
+        return Numeric(declared.name, low, high) if low < high else declared
 
     def _magnitude(
         self, values: Floats, declared: Numeric, randomness: Randomness
