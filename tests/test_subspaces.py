@@ -17,6 +17,7 @@ from privod.errors import InvalidParameter
 from privod.mechanisms import PermuteAndFlip, Top, secure, seeded
 from privod.pictures import draw, draw_for_owner
 from privod.privacy import AddRemove, Loss, Replace
+from privod.progress import listening
 from privod.queries.outlier_count import count_outliers, count_sensitivity
 from privod.queries.subspaces import FoundSubspaces, OutlierSubspaces
 from tests.reference.mechanisms import exponential_law, permute_and_flip_law
@@ -43,6 +44,19 @@ def ask(**changed: Any) -> OutlierSubspaces:
 def test_the_columns_with_planted_outliers_are_found_in_order(choice: Any) -> None:
     found = ask(n_subspaces=2, choice=choice).answer(planted(), secure()).value
     assert found == FoundSubspaces((("a",), ("b",)), 4)
+
+
+def test_progress_is_the_same_for_few_rows_and_for_many() -> None:
+    told = []
+    for n in (0, 10, 20_000):
+        rows = {name: np.linspace(-1, 1, n) for name in "abcd"}
+        steps: list[tuple[str, int, int | None]] = []
+        with listening(lambda *step, steps=steps: steps.append(step)):
+            ask(n_subspaces=2, count_share="0.5").answer(
+                Table(DOMAIN, {**rows, "g": ["x"] * n}), secure()
+            )
+        told.append(steps)
+    assert told[0] == told[1] == told[2] != []
 
 
 def test_find_and_count_is_one_question_with_one_budget() -> None:

@@ -232,8 +232,9 @@ class OutlierSubspaces(Query[FoundSubspaces]):
             radius = self.radius * math.sqrt(len(some))
             return count_outliers(table.numbers(some), radius, self.max_crowd, threads=1)
 
+        # How many rows there are may be private: the same steps are reported on both ways.
         if len(sets) * len(table) < ALONE_BELOW:
-            return [count(some) for some in sets]
+            return list(track(map(count, sets), "column sets", total=len(sets)))
         with ThreadPoolExecutor(available_threads()) as pool:
             return list(track(pool.map(count, sets), "column sets", total=len(sets)))
 
