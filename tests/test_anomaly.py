@@ -173,6 +173,14 @@ def test_sharp_labels_are_right() -> None:
     assert asked.answer(rows, secure()).value == (True, True, False, False)
 
 
+def test_a_record_is_read_as_a_table_would_hold_it() -> None:
+    asked = labels(1e-200, -0.0, 3e-151, 0.1, radius=0, epsilon=1000, max_crowd=9)
+    assert asked.records[0] == asked.records[1] == (0.0,)
+    assert math.copysign(1, asked.records[1][0]) == 1
+    rows = table(1e-200, 3e-151, 0.1)
+    assert asked.answer(rows, secure()).value == (True, True, True, True)
+
+
 def test_many_records_are_labelled_like_few() -> None:
     rows = table(*np.linspace(-99, 99, 500))
     asked = labels(*np.linspace(-99, 99, 100), epsilon=1000, max_crowd=5)
