@@ -167,7 +167,12 @@ class Grid:
         n_words = -(-self.n_axes // (64 // bits))
         words = np.empty((len(points), n_words), dtype=np.uint64)
         pack_rows(points, self._lows, self._scales, self.cells_per_axis, bits, words)
-        order = np.lexsort(words.T[::-1]) if n_words > 1 else np.argsort(words[:, 0])
+        if n_words == 1:  # numbers sort several times as fast as the places they came from
+            keys, counts = np.unique(words[:, 0], return_counts=True)
+            shifts = np.arange(bits * (self.n_axes - 1), -1, -bits).astype(np.uint64)
+            cells = (keys[:, None] >> shifts) & np.uint64(2**bits - 1)
+            return OccupiedCells(cells.astype(np.int32), counts.astype(np.int64))
+        order = np.lexsort(words.T[::-1])
         starts = np.empty(len(points), dtype=np.int64)
         counts = np.empty(len(points), dtype=np.int64)
         n_runs = count_runs(words, order, starts, counts)
