@@ -53,6 +53,9 @@ def test_ten_tenths_are_one() -> None:
         (np.float64(0.3), Fraction(3, 10)),
         (np.int64(2), Fraction(2)),
         (1e-6, Fraction(1, 10**6)),
+        (" +1.5E-3\n", Fraction(3, 2000)),
+        (".5", Fraction(1, 2)),
+        ("5.", Fraction(5)),
     ],
 )
 def test_decimals_are_read_as_written(written: float, meant: Fraction) -> None:
@@ -60,7 +63,13 @@ def test_decimals_are_read_as_written(written: float, meant: Fraction) -> None:
 
 
 @pytest.mark.parametrize(
-    "nonsense", ["", "one", "1/0", "nan", "inf", math.nan, math.inf, None, True, [1], "1e999999999"]
+    "nonsense",
+    [
+        *("", "one", "1/0", "nan", "inf", "1e999999999", "1e9_00000000", "1e-9_00000000"),
+        *("1e900000000\n", "1e²", "1_000", "٣", "1/3e5", "0x10", Decimal("1e900000000")),
+        *(Decimal("nan"), math.nan, math.inf, None, True, [1], 10**400, -(10**5000)),
+    ],
+    ids=lambda value: f"{value!r:.20}" if not isinstance(value, int) else "huge",
 )
 def test_what_is_no_number_is_refused_by_name(nonsense: object) -> None:
     with pytest.raises(InvalidParameter, match="epsilon must"):
@@ -93,6 +102,11 @@ def test_losses_add_up_exactly_and_survive_json(
     assert Loss(a, b) <= total
 
 
+def test_numbers_of_numpy_are_read_as_python_numbers() -> None:
+    assert type(exact(np.int64(2), "epsilon").numerator) is int  # type: ignore[arg-type]
+    assert Loss(np.int64(2)) * 10**30 == Loss(2 * 10**30)  # type: ignore[arg-type]
+
+
 @given(fractions, st.fractions(min_value=Fraction(1, 10**9), max_value=Fraction(1, 100)))
 def test_the_loss_of_a_group_is_never_rounded_down(epsilon: Fraction, delta: Fraction) -> None:
     group = Loss(epsilon, delta).for_groups(2)
@@ -101,6 +115,34 @@ def test_the_loss_of_a_group_is_never_rounded_down(epsilon: Fraction, delta: Fra
         1 + math.exp(float(epsilon))
     ) * (1 - 1e-12)
     assert Loss.from_json(group.to_json()) == group
+
+
+@given(
+    st.fractions(min_value=0, max_value=3, max_denominator=1000),
+    st.fractions(min_value=Fraction(1, 10**9), max_value=Fraction(1, 100)),
+    st.integers(2, 12),
+)
+def test_the_loss_of_a_group_is_the_sum_of_its_steps(
+    epsilon: Fraction, delta: Fraction, size: int
+) -> None:
+    steps = math.fsum(math.exp(float(epsilon) * step) for step in range(size))
+    group = Loss(epsilon, delta).for_groups(size)
+    assert group.epsilon == size * epsilon
+    assert float(group.delta) == pytest.approx(min(1.0, float(delta) * steps), rel=1e-11)
+
+
+@pytest.mark.parametrize("epsilon", [800, 10**7, 10**300])
+def test_a_group_gets_no_promise_long_before_the_exponential_is_too_large(epsilon: int) -> None:
+    assert Loss(epsilon, "1e-9").for_groups(2) == Loss(2 * epsilon, 1)
+    assert Loss("1e-9", "1e-9").for_groups(10**18).delta == 1
+    assert Loss(0, Fraction(1, 10**70)).for_groups(10**60).delta == 1
+
+
+def test_a_large_group_of_a_tiny_loss_is_counted_at_once() -> None:
+    grown = Loss("1e-9", "1e-12").for_groups(10**9).delta
+    assert float(grown) == pytest.approx(1e-3 * math.expm1(1), rel=1e-8)
+    tiny = Loss("0.1", Fraction(1, 10**400)).for_groups(2).delta
+    assert 0 < tiny - (1 + Fraction(math.exp(0.1))) / 10**400 < Fraction(1, 10**410)
 
 
 def test_the_loss_of_a_pure_group_stays_pure() -> None:

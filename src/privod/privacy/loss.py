@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
+import sys
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
+
+import numpy as np
 
 from privod.errors import InvalidParameter
 
@@ -16,37 +20,46 @@ Number = int | float | str | Decimal | Fraction
 
 LONGEST_TEXT = 1000  # sums of many fractions have long denominators; no honest number is longer
 LARGEST_EXPONENT = 60  # '1e999999999' would become an integer of a gigabyte
+LARGEST = Fraction(sys.float_info.max)  # so that every number read is also a float
+WRITTEN = re.compile(
+    r"[+-]?(?:\d+/\d+|(?:\d+\.?\d*|\.\d+)(?:[eE](?P<exponent>[+-]?\d+))?)", re.ASCII
+)
 
 
 def exact(value: Number, name: str) -> Fraction:
     """Read a number as it is written: 0.1 means one tenth, not the nearest binary float."""
     way_out = "Write a number such as 0.5, '0.5' or '1/3'."
+    if isinstance(value, np.generic):
+        value = value.item()  # a NumPy scalar is read as the Python number it prints
     if isinstance(value, bool):
         raise InvalidParameter(name, "must be a number", value, way_out)
     if isinstance(value, float):
         if not math.isfinite(value):
             raise InvalidParameter(name, "must be finite", value, way_out)
         return Fraction(repr(float(value)))  # the shortest text that reads back as this float
-    if isinstance(value, str):
-        _refuse_monsters(value, name)
+    if isinstance(value, str | Decimal):
+        value = _usual_text(str(value).strip(), name, way_out)
     try:
-        return Fraction(value)
+        number = Fraction(value)
     except (ValueError, TypeError, ZeroDivisionError, OverflowError):
-        if hasattr(value, "item"):  # a NumPy scalar is read as the Python number it prints
-            return exact(value.item(), name)
         raise InvalidParameter(name, "must be a number", value, way_out) from None
+    if abs(number) > LARGEST:
+        raise InvalidParameter(name, "must be below 1.8e308", "a larger one", "Try 1.")
+    return number
 
 
-def _refuse_monsters(text: str, name: str) -> None:
+def _usual_text(text: str, name: str, way_out: str) -> str:
     """Keep a short text from becoming a number that fills the memory."""
     if len(text) > LONGEST_TEXT:
         rule = f"must have at most {LONGEST_TEXT} characters"
         raise InvalidParameter(name, rule, text[:20] + "...", "Write a shorter number.")
-    _, _, exponent = text.lower().partition("e")
-    digits = exponent.strip("+-_ ")
-    if digits.isdigit() and (len(digits) > 4 or int(digits) > LARGEST_EXPONENT):
+    written = WRITTEN.fullmatch(text)
+    if written is None:
+        raise InvalidParameter(name, "must be a number", text, way_out)
+    if abs(int(written["exponent"] or 0)) > LARGEST_EXPONENT:
         rule = f"must have an exponent of at most {LARGEST_EXPONENT}"
         raise InvalidParameter(name, rule, text, "Write a more usual number.")
+    return text
 
 
 def positive(value: Number, name: str) -> Fraction:
@@ -99,14 +112,20 @@ class Loss:
         """The loss towards `size` records that change together (group privacy).
 
         A chain of `size` adjacent steps gives size * epsilon and
-        delta * (1 + e^epsilon + ... + e^((size - 1) epsilon)), here rounded up to a fraction.
+        delta * (1 + e^epsilon + ... + e^((size - 1) epsilon)), here rounded up to a fraction. From
+        1 on, where nothing is promised, it is 1.
         """
         if size < 1:
             raise InvalidParameter("size", "must be at least 1", size, "Try 1.")
         if self.delta == 0 or size == 1:
             return Loss(self.epsilon * size, self.delta)
-        growth = sum(_exp_rounded_up(self.epsilon * step) for step in range(size))
-        return Loss(self.epsilon * size, min(_rounded_up(self.delta * growth), Fraction(1)))
+        doublings = math.ceil(1 / self.delta).bit_length()  # 2**doublings is above 1 / delta
+        exponent = self.epsilon * (size - 1)
+        hopeless = size * self.delta >= 1 or exponent >= LN_2_ROUNDED_UP * doublings
+        if hopeless or size >= LARGEST_GROUP:
+            return Loss(self.epsilon * size, 1)  # e**exponent may have too many digits to write out
+        grown = self.delta * _powers_rounded_up(_exp_rounded_up(self.epsilon), size)
+        return Loss(self.epsilon * size, min(_rounded_up(grown), Fraction(1)))
 
     def __str__(self) -> str:
         text = f"epsilon {decimal_text(self.epsilon)}"
@@ -131,15 +150,38 @@ def decimal_text(number: Fraction) -> str:
 
 
 SIGNIFICANT_DIGITS = 12
+LN_2_ROUNDED_UP = Fraction(694, 1000)
+LARGEST_GROUP = 2**64  # of more records than any table holds nothing is promised
 
 
 def _rounded_up(number: Fraction) -> Fraction:
     """The next number above that has few decimal digits, so that books stay readable."""
-    exponent = SIGNIFICANT_DIGITS - math.floor(math.log10(number))
-    return Fraction(math.ceil(number * Fraction(10) ** exponent)) / Fraction(10) ** exponent
+    place = math.floor((number.numerator.bit_length() - number.denominator.bit_length()) * 0.30103)
+    while Fraction(10) ** place > number:
+        place -= 1
+    while Fraction(10) ** (place + 1) <= number:
+        place += 1
+    finest = Fraction(10) ** (place - SIGNIFICANT_DIGITS)
+    return math.ceil(number / finest) * finest
 
 
 EXP_TERMS = 40  # past this many terms of the series the rest is below 2**-100 for exponents up to 1
+BINARY_DIGITS = 2**120  # sums are rounded up to multiples of 2**-120
+
+
+def _powers_rounded_up(factor: Fraction, count: int) -> Fraction:
+    """At least 1 + factor + ... + factor**(count - 1), for factor >= 1, in few steps."""
+    total, power = Fraction(0), Fraction(1)  # of no terms; factor to their number
+    for bit in f"{count:b}":
+        total, power = total * (1 + power), power * power
+        if bit == "1":
+            total, power = total * factor + 1, power * factor
+        total, power = _in_binary_digits(total), _in_binary_digits(power)
+    return total
+
+
+def _in_binary_digits(number: Fraction) -> Fraction:
+    return Fraction(math.ceil(number * BINARY_DIGITS), BINARY_DIGITS)
 
 
 def _exp_rounded_up(exponent: Fraction) -> Fraction:
@@ -152,5 +194,5 @@ def _exp_rounded_up(exponent: Fraction) -> Fraction:
         total += term
     total += 2 * term * small / EXP_TERMS  # the tail is below twice its first term, as small <= 1
     for _ in range(halvings):
-        total = Fraction(math.ceil(total * total * 2**120), 2**120)
+        total = _in_binary_digits(total * total)
     return total
