@@ -24,7 +24,7 @@ from privod.outliers.grid import Grid, WalkScores
 from privod.queries.count_query import MOST_EXPECTED
 from privod.queries.unblurring import expected_counts
 
-__all__ = ["Places", "limits", "limits_of_walks", "places_of_all", "places_of_kept"]
+__all__ = ["Places", "limit", "limits", "limits_of_walks", "places_of_all", "places_of_kept"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -137,14 +137,16 @@ def _dropped(grid: Grid, kept: Cells, records: Floats, size: int) -> Cells:
     return (free if len(free) >= size else chosen)[:size]
 
 
+def limit(scores: Floats, weights: Floats, target_fraction: float) -> Floats:
+    """The score beyond which the share of the weight is nearest to the target, as an array."""
+    ordered, place = np.unique(scores, return_inverse=True)
+    beyond = 1 - np.bincount(place, weights=weights).cumsum() / weights.sum()
+    return ordered[[np.argmin(np.abs(beyond - target_fraction))]]
+
+
 def limits(scores: WalkScores, weights: Floats, target_fraction: float) -> WalkScores:
-    """The scores beyond which the share of the weight is nearest to the target."""
-    found = []
-    for part in scores:
-        ordered, place = np.unique(part, return_inverse=True)
-        beyond = 1 - np.bincount(place, weights=weights).cumsum() / weights.sum()
-        found.append(ordered[np.argmin(np.abs(beyond - target_fraction))])
-    return WalkScores(*(np.array([limit]) for limit in found))
+    """The same for each score of a walk."""
+    return WalkScores(*(limit(part, weights, target_fraction) for part in scores))
 
 
 def limits_of_walks(

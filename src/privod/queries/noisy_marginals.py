@@ -19,6 +19,7 @@ from privod.mechanisms import seeded
 from privod.mechanisms.summed import SummedNoise
 from privod.outliers.grid import Grid
 from privod.privacy import Guarantee
+from privod.queries.grid_threshold import limit
 from privod.queries.noisy_grid import scored_points
 from privod.queries.release_file import (
     ArrayOf,
@@ -115,7 +116,8 @@ class NoisyMarginals:
             drawn = np.searchsorted(upto, places * upto[-1])
             sums += table[:, drawn[np.argsort(shuffling.words(size))]]
         density, tail = sums[0], sums[1:].max(axis=0)
-        limits = [np.quantile(part, [1 - target_fraction]) for part in (density, tail)]
+        alike = np.ones(size)
+        limits = (limit(part, alike, target_fraction) for part in (density, tail))
         return MarginalScores(*limits)
 
     def merge(self, *others: NoisyMarginals) -> NoisyMarginals:
