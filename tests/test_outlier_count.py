@@ -450,6 +450,24 @@ def test_the_size_counts_only_where_replacing_a_row_cannot_change_it(noise: Any)
     assert replacing.guarantee().loss == adding.guarantee().loss
 
 
+def test_a_release_of_few_records_knows_its_error_and_survives_json() -> None:
+    query = OutlierCount(radius=1, max_crowd=500, epsilon=1, adjacency=Replace())
+    few = {"x": np.zeros(4)}
+    release = query.answer(Table(FILLED, few), secure())
+    assert release.value.n_records == 4
+    assert query.value_from_json(query.value_to_json(release.value)) == release.value
+    assert "right to within 12 with 95 % certainty" in release.sentence()
+    private = query.answer(Table(UNFILLED, few), secure())
+    assert private.value.n_records is None
+    assert "right to within 12" not in private.sentence()
+    assert query.chosen_noise(1, 4) == "global"
+    assert query.chosen_noise(1) == "heavy"
+    heavy = OutlierCount(radius=1, max_crowd=500, epsilon=1, adjacency=Replace(), noise="heavy")
+    least = [heavy.least_deviations(1, size)["heavy"] for size in (1, 4, 10**6, None)]
+    assert least == sorted(least)
+    assert least[0] < least[1] < least[2] == least[3]
+
+
 def test_an_epsilon_beyond_the_smallest_noise_is_refused_at_once() -> None:
     for noise in NOISES:
         asked: dict[str, Any] = {"radius": 1, "max_crowd": 1, "delta": "0.01", "noise": noise}

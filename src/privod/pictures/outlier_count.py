@@ -20,8 +20,8 @@ def draw(release: Release[CountedOutliers]) -> Figure:
     assert isinstance(query, OutlierCount)  # noqa: S101 - what a release of such a count answers
     figure, axes = blank("Outlying records, and the noise of each way to count them")
     axes.barh(["the answer"], [value.count], color=ACCENT, height=0.5)
-    deviations = query.least_deviations(value.n_columns)
-    chosen = query.chosen_noise(value.n_columns)
+    deviations = query.least_deviations(value.n_columns, value.n_records)
+    chosen = query.chosen_noise(value.n_columns, value.n_records)
     bar = [deviations[chosen]]
     axes.errorbar([value.count], ["the answer"], xerr=bar, color=INK, capsize=4, fmt="o")
     axes.barh(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, Self
 
@@ -63,10 +63,11 @@ SMALLEST_RADIUS = FINEST  # so is the square of this one; nearer records are equ
 
 @dataclass(frozen=True)
 class CountedOutliers:
-    """A blurred count, and over how many columns: public, and what its noise depends on."""
+    """A blurred count, and what is public and its noise depends on: columns, perhaps records."""
 
     count: int
     n_columns: int
+    n_records: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,9 +150,9 @@ class OutlierCount(Query[CountedOutliers]):
     def answer(self, table: Table, randomness: Randomness) -> Release[CountedOutliers]:
         columns = numeric_columns(table.domain, self.columns)
         points = table.numbers(columns)
-        chosen = self.chosen_noise(len(columns))
-        radius = self.radius * math.sqrt(len(columns))
         size = len(table) if self._size_is_public(table.domain) else None
+        chosen = self.chosen_noise(len(columns), size)
+        radius = self.radius * math.sqrt(len(columns))
         if chosen == "global":
             count = count_outliers(points, radius, self.max_crowd)
             noise = DiscreteLaplace(self._global_scale(len(columns), size))
@@ -169,13 +170,16 @@ class OutlierCount(Query[CountedOutliers]):
             )
             blurred = count + smooth.draw(smooth.staircase.value(rung), randomness)
         shown = max(blurred, 0) if self.at_least_zero else blurred
-        return self.release(CountedOutliers(shown, len(columns)), randomness)
+        return self.release(CountedOutliers(shown, len(columns), size), randomness)
 
-    def chosen_noise(self, dimensions: int) -> str:
-        """The noise that is taken in so many columns; auto goes by public parameters alone."""
+    def chosen_noise(self, dimensions: int, size: int | None = None) -> str:
+        """The noise that is taken in so many columns; auto goes by what is public alone.
+
+        That is the parameters and, where it is public, the number of records.
+        """
         if self.noise != "auto":
             return self.noise
-        deviations = self.least_deviations(dimensions)
+        deviations = self.least_deviations(dimensions, size)
         smooth = {kind: value for kind, value in deviations.items() if kind != "global"}
         if not smooth:
             return "global"
@@ -183,11 +187,11 @@ class OutlierCount(Query[CountedOutliers]):
         worth = PAYS_OFF * smooth[best] < deviations.get("global", math.inf)
         return best if worth else "global"
 
-    def least_deviations(self, dimensions: int) -> dict[str, float]:
+    def least_deviations(self, dimensions: int, size: int | None = None) -> dict[str, float]:
         """The smallest standard deviation that each noise can have on any data set."""
-        sensitivity = count_sensitivity(self.max_crowd, dimensions, self.adjacency)
+        sensitivity = count_sensitivity(self.max_crowd, dimensions, self.adjacency, size)
         found = {}
-        scale = self._global_scale(dimensions)
+        scale = self._global_scale(dimensions, size)
         if scale <= LARGEST_NOISE:
             found["global"] = DiscreteLaplace(scale).deviation
         for kind in self._smooth_kinds():
@@ -206,21 +210,24 @@ class OutlierCount(Query[CountedOutliers]):
             f"About {value.count} records stand apart {where}: at most {self.max_crowd} records, "
         )
         text += f"themselves included, lie within {self.radius:g} of them"
-        chosen = self.chosen_noise(value.n_columns)
+        known = (value.n_columns, value.n_records)
+        chosen = self.chosen_noise(*known)
         if chosen == "global":
-            margin = DiscreteLaplace(self._global_scale(value.n_columns)).quantile(0.95)
+            margin = DiscreteLaplace(self._global_scale(*known)).quantile(0.95)
             return f"{text}; the count is right to within {margin} with 95 % certainty."
-        least = self.least_deviations(value.n_columns)[chosen]
+        least = self.least_deviations(*known)[chosen]
         return (
             f"{text}; how far off the count may be depends on the data and is therefore not told,"
             f" but the noise has a standard deviation of at least {least:.3g}."
         )
 
     def value_to_json(self, value: CountedOutliers) -> Any:
-        return {"count": value.count, "n_columns": value.n_columns}
+        return asdict(value)
 
     def value_from_json(self, data: Any) -> CountedOutliers:
-        return CountedOutliers(int(data["count"]), int(data["n_columns"]))
+        size = data.get("n_records")
+        size = None if size is None else int(size)
+        return CountedOutliers(int(data["count"]), int(data["n_columns"]), size)
 
     @classmethod
     def examples(cls, domain: Domain) -> tuple[Self, ...]:
