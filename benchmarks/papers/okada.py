@@ -5,10 +5,11 @@ Writes out/papers/okada/: `deviations.csv` (noise of every variant against epsil
 Figures 3 and 4), `errors.csv` (mean absolute error on real sets), `subspaces.csv` (precision and
 recall, Figures 5 to 7), `report.md` with all of them, and pictures.
 
-As in the paper: Replace, delta 0.01, k = 3 and the radii of its Tables 1 and 2. Adult 1 and 2 have
-7 columns there; the paper does not say which, here the five numeric ones but fnlwgt, and sex and
-marital-status as codes. Columns are scaled to mean 0 and variance 1 over the chosen rows, as there;
-that step is not private. Selection repeats draw from the same laws in NumPy, for speed.
+As in the paper: Replace with N public, delta 0.01, k = 3 and the radii of its Tables 1 and 2.
+Adult 1 and 2 have 7 columns there; the paper does not say which, here the five numeric ones but
+fnlwgt, and sex and marital-status as codes. Columns are scaled to mean 0 and variance 1 over the
+chosen rows, as there; that step is not private. Selection repeats draw from the same laws in
+NumPy, for speed.
 """
 
 from __future__ import annotations
@@ -77,11 +78,13 @@ def deviations(points: Floats, radius: float, epsilon: str) -> Row:
     """The standard deviation of the noise of every variant on these points."""
     d = points.shape[1]
     scaled = radius * math.sqrt(d)
-    bound = count_sensitivity(K, d, Replace())
+    bound = count_sensitivity(K, d, Replace(), len(points))
     lower = min(len(points), 2 * d * K + 1)
     row: Row = {"epsilon": epsilon, "outliers": count_outliers(points, scaled, K)}
     row["papers global"] = lower * math.sqrt(2 * math.log(2 / 0.01)) / float(epsilon)
-    row["global"] = DiscreteLaplace.for_loss(epsilon, bound).deviation if d <= 24 else math.inf
+    row["global"] = DiscreteLaplace.for_loss(epsilon, bound).deviation
+    unsized = count_sensitivity(K, d, Replace())
+    row["global, any size"] = DiscreteLaplace.for_loss(epsilon, unsized).deviation
     for noise in SMOOTH:
         query = OutlierCount(
             radius=radius,
@@ -92,13 +95,13 @@ def deviations(points: Floats, radius: float, epsilon: str) -> Row:
             adjacency=Replace(),
         )
         smooth = query._smooth(noise)
-        _, rung = count_with_bound(points, scaled, K, smooth, Replace(), EXTENT)
+        _, rung = count_with_bound(points, scaled, K, smooth, Replace(), EXTENT, len(points))
         value = float(smooth.staircase.value(rung))
         row[noise] = smooth.deviation(value)
         row[f"S {noise}"] = value
     row["auto"] = OutlierCount(
         radius=radius, max_crowd=K, epsilon=epsilon, delta=DELTA, adjacency=Replace()
-    ).chosen_noise(d)
+    ).chosen_noise(d, len(points))
     row["floor of the paper's noise"] = 5 * math.sqrt(2 * math.log(2 / 0.01)) / float(epsilon)
     return row
 
@@ -107,7 +110,7 @@ def absolute_error(points: Floats, radius: float, epsilon: str, noise: str, draw
     """The mean absolute error of a noise on these points, by drawing it."""
     d, source = points.shape[1], seeded(1)
     if noise == "global":
-        bound = count_sensitivity(K, d, Replace())
+        bound = count_sensitivity(K, d, Replace(), len(points))
         drawn = DiscreteLaplace.for_loss(epsilon, bound).draw(draws, source)
         return float(np.abs(drawn).mean())
     query = OutlierCount(
@@ -119,7 +122,7 @@ def absolute_error(points: Floats, radius: float, epsilon: str, noise: str, draw
     )
     smooth = query._smooth(noise)
     scaled = radius * math.sqrt(d)
-    _, rung = count_with_bound(points, scaled, K, smooth, Replace(), EXTENT)
+    _, rung = count_with_bound(points, scaled, K, smooth, Replace(), EXTENT, len(points))
     value = smooth.staircase.value(rung)
     return float(np.mean([abs(smooth.draw(value, source)) for _ in range(draws)]))
 
@@ -190,7 +193,13 @@ def draw_deviations(tables: dict[str, list[Row]]) -> Figure:
     figure = Figure(figsize=(5 * len(tables), 4), layout="constrained")
     for place, (name, rows) in enumerate(tables.items()):
         axes = figure.add_subplot(1, len(tables), place + 1)
-        for key in ("papers global", "global", *SMOOTH, "floor of the paper's noise"):
+        for key in (
+            "papers global",
+            "global",
+            "global, any size",
+            *SMOOTH,
+            "floor of the paper's noise",
+        ):
             style = "--" if "paper" in key else "-"
             axes.plot([float(r["epsilon"]) for r in rows], [r[key] for r in rows], style, label=key)
         axes.set_yscale("log")
@@ -269,7 +278,6 @@ def main() -> None:
             **{
                 noise: absolute_error(points, radius, "0.7", noise, 50 if quick else 400)
                 for noise in ("global", *SMOOTH)
-                if noise != "global" or points.shape[1] <= 24
             },
         }
         for name, (points, radius) in counted.items()
