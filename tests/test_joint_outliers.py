@@ -293,6 +293,40 @@ def test_a_rerun_with_fewer_parties_is_refused_because_it_would_reveal_the_missi
         run(["p0", "p1", "p2"])
 
 
+def test_the_same_rows_are_known_again_in_another_order_of_the_columns() -> None:
+    table = rows_apart(all_points())["p0"]
+    assert joint_run._digest(table, ("u", "v")) == joint_run._digest(table, ("v", "u"))
+    assert joint_run._digest(table, ("u", "v")) != joint_run._digest(table, ("u", "w"))
+
+
+@pytest.mark.parametrize("partition", ["horizontal", "vertical"])
+@pytest.mark.parametrize("protocol", ["sealed", "paper"])
+@pytest.mark.parametrize("width", [30.0, 3e4, 1e9, 1e300])
+def test_whether_a_run_is_refused_depends_on_the_declared_ranges_alone(
+    partition: str, protocol: str, width: float
+) -> None:
+    asked = question(partition, protocol=protocol)
+
+    def refused(farthest: float) -> bool:
+        points = all_points()
+        points[0] = farthest
+        tables = rows_apart(points) if partition == "horizontal" else columns_apart(points)
+        wide = {
+            name: Table(
+                Domain(tuple(Numeric(c, -width, width, fill=0.0) for c in table.domain.names)),
+                dict(zip(table.domain.names, table.numbers().T, strict=True)),
+            )
+            for name, table in tables.items()
+        }
+        try:
+            rehearse(asked, wide)
+        except (InvalidParameter, ProtocolAborted):
+            return True
+        return False
+
+    assert refused(0.0) == refused(width)
+
+
 def check_size(n_records: int) -> None:
     assert n_records == N
 

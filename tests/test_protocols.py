@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from privod.errors import InvalidData, InvalidParameter, NotFound, ProtocolAborted
 from privod.parties import session as session_module
-from privod.parties.channel import Channel, Meeting, meet
+from privod.parties.channel import Channel, Meeting, MemoryChannel, meet
 from privod.parties.contributions import Contributions
 from privod.parties.pki import make_identities, write_pki
 from privod.parties.protocols import add_up, contribute, host_union, secure_union
@@ -217,6 +217,34 @@ def test_an_input_enters_one_roster_only(tmp_path: Any) -> None:
     Contributions(record).claim(b"other rows", b"roster of three")
     with pytest.raises(ProtocolAborted, match="already sent to another roster"):
         Contributions(record).claim(b"rows", b"roster of three")
+
+
+def test_two_processes_with_one_record_cannot_send_an_input_twice(tmp_path: Any) -> None:
+    record = tmp_path / "contributions.json"
+    first, second = Contributions(record), Contributions(record)
+    first.claim(b"rows", b"roster of four")
+    with pytest.raises(ProtocolAborted, match="already sent to another roster"):
+        second.claim(b"rows", b"roster of three")
+    second.claim(b"other rows", b"roster of three")
+    with pytest.raises(ProtocolAborted, match="already sent to another roster"):
+        first.claim(b"other rows", b"roster of four")
+
+
+def test_a_record_of_contributions_tells_rows_to_nobody(tmp_path: Any) -> None:
+    record = tmp_path / "contributions.json"
+    Contributions(record).claim(b"guessable rows", b"roster")
+    assert record.stat().st_mode & 0o077 == 0
+    assert b"guessable rows".hex() not in record.read_text()
+    other = tmp_path / "elsewhere.json"
+    Contributions(other).claim(b"guessable rows", b"roster")
+    inputs = [set(json.loads(path.read_text())["inputs"]) for path in (record, other)]
+    assert inputs[0].isdisjoint(inputs[1])
+
+
+def test_what_a_party_says_when_it_leaves_cannot_steer_a_terminal() -> None:
+    meeting = Meeting(["a", "b"])
+    MemoryChannel("a", meeting).close("\x1b[2Jfine\nprivod: The run is complete.")
+    assert meeting.failure == " [2Jfine privod: The run is complete."
 
 
 def test_a_damaged_record_of_contributions_is_not_forgotten(tmp_path: Any) -> None:

@@ -97,6 +97,8 @@ class HashedOutliers:
         seed = b"round %d of %d" % (round_, self.seed)
         origin = points.mean(axis=0) if len(points) else None
         family = draw_family(plan, points.shape[1], seed, origin=origin)
+        if len(points):
+            family.check_reach(points.min(axis=0), points.max(axis=0))
         bins = bin_records(family.keys(points))
         return find_suspects(
             bins, crowd_limit(self.far_fraction, len(points)), plan.min_shared_tables

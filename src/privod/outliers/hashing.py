@@ -94,7 +94,6 @@ class HashFamily:
     def _hash_blocks(
         self, points: NDArray[np.float64], keep: Callable[[slice, NDArray[np.uint32]], None]
     ) -> None:
-        self._check_reach(points)
         n = len(points)
         size = min(n, max(64, BLOCK_VALUES // len(self.directions)))
         workers = _cores()
@@ -116,11 +115,12 @@ class HashFamily:
         with _threads() as pool:
             list(pool.map(hash_part, range(workers if n else 0)))
 
-    def _check_reach(self, points: NDArray[np.float64]) -> None:
-        if len(points) == 0:
-            return
-        above, below = points.max(axis=0) - self.origin, self.origin - points.min(axis=0)
-        farthest = np.maximum(above, below)
+    def check_reach(self, lows: NDArray[np.float64], highs: NDArray[np.float64]) -> None:
+        """Raise unless all records in these ranges can be told apart in single precision.
+
+        Among parties the ranges must be the declared ones: what a run refuses is seen by all.
+        """
+        farthest = np.maximum(highs - self.origin, self.origin - lows)
         reach = float((np.abs(self.directions) @ farthest).max()) + 1
         if not isfinite(reach) or reach >= LARGEST_CODE:
             raise InvalidParameter(

@@ -180,7 +180,9 @@ class Meeting:
             if done:
                 self._done.add(name)
             elif name not in self._done:
-                self._fail(problem or f"{name!r} was lost during {self._label!r}. Run again.")
+                self._fail(
+                    _printable(problem) or f"{name!r} was lost during {self._label!r}. Run again."
+                )
             self._changed.notify_all()
 
     def accept(self, name: str, frames: Iterable[bytes]) -> Iterator[bytes]:
@@ -254,6 +256,11 @@ class MemoryChannel(Channel):
 
     def close(self, problem: str | None = None) -> None:
         self._meeting.leave(self.name, problem, done=problem is None)
+
+
+def _printable(text: str | None) -> str:
+    """A party's words without line breaks and control characters: they end up on terminals."""
+    return "".join(letter if letter.isprintable() else " " for letter in text or "")
 
 
 def reason_of(name: str, problem: BaseException) -> str:

@@ -77,4 +77,4 @@ class Assembly:
         return b"".join(self._pieces)
 
     def _abort(self, what: str) -> None:
-        raise ProtocolAborted(f"{self.sender!r} {what}. Nothing was learned; run again.")
+        raise ProtocolAborted(f"{self.sender!r} {what}. What was published before stays known.")

@@ -40,7 +40,7 @@ def add_up(meeting: Meeting, label: str, length: int, kind: type[Word]) -> NDArr
         if len(message) != size:
             raise ProtocolAborted(
                 f"{name!r} sent {len(message)} bytes for {label!r} where {size} were due."
-                " Nothing was learned; run again."
+                " What was published before stays known."
             )
         total += np.frombuffer(message, np.dtype(kind).newbyteorder("<"))
     return without_ones(total, len(meeting.names))

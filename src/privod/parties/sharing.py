@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from privod.errors import ProtocolAborted
 
 __all__ = [
+    "check_fixed",
     "derive",
     "from_fixed",
     "keyed_tags",
@@ -98,21 +99,22 @@ def without_ones(total: NDArray[Word], n_parties: int) -> NDArray[Word]:
     """Check and remove the constant words of a sum."""
     if not (total[-ONES:] == n_parties).all():
         raise ProtocolAborted(
-            "The masks did not cancel: a party used other keys or another vector. Nothing was"
-            " learned. Run again with the same roster."
+            "The masks did not cancel: a party used other keys or another vector. This sum was"
+            " not opened. Earlier rounds count; run again with the same roster."
         )
     return total[:-ONES]
 
 
-def to_fixed(values: NDArray[np.float64], n_parties: int) -> NDArray[np.uint64]:
-    """Write reals as integers modulo 2**64 with 20 fractional bits; masked floats would not cancel.
-
-    The limit depends on the columns' public ranges, so refusing says nothing about rows.
-    """
-    if not np.all(np.abs(values) * n_parties < 2 * LARGEST_REAL):
+def check_fixed(largest: NDArray[np.float64], n_parties: int) -> None:
+    """Raise unless sums of reals up to `largest`, which must be public, fit in fixed point."""
+    if not np.all(largest * n_parties < 2 * LARGEST_REAL):
         raise ProtocolAborted(
-            "A projection is too large for the sum in fixed point. Rescale the columns."
+            "The columns are too wide for the sum in fixed point. Rescale the columns."
         )
+
+
+def to_fixed(values: NDArray[np.float64]) -> NDArray[np.uint64]:
+    """Write reals as integers modulo 2**64 with 20 fractional bits: masked floats do not cancel."""
     return np.rint(values * 2.0**FIXED_BITS).astype(np.int64).view(np.uint64)
 
 

@@ -25,7 +25,7 @@ from privod.queries.joint_table import (
     slots_of,
 )
 
-__all__ = ["aggregate", "host_size", "joint_size", "origin_of", "take_part"]
+__all__ = ["aggregate", "host_size", "joint_size", "take_part"]
 
 COUNTER = np.uint32
 LARGEST_SIZE = 2**31  # counts and totals fit their words with a sign
@@ -46,11 +46,12 @@ def take_part(
     check_crowd(max_crowd)
     bits = slot_bits(n_records, max_crowd, plan.n_tables, plan.min_shared_tables)
     noise = question.noise(plan.n_tables, 1 << bits, len(session.roster.names))
-    origin = origin_of(domain, question)
+    lows, highs = question.ranges(domain)
     kept = []
     for round_ in track(range(question.n_rounds), "rounds"):
         seed = session.key(f"hashes of round {round_}")
-        family = draw_family(plan, points.shape[1], seed, origin=origin, words=4)
+        family = draw_family(plan, len(lows), seed, origin=(lows + highs) / 2, words=4)
+        family.check_reach(lows, highs)
         mixed = family.mixed_codes(points)
         local = find_suspects(bin_records(local_keys(mixed)), max_crowd, plan.min_shared_tables)
         slots = slots_of(mixed, session.key(f"slots of round {round_}"), bits)
@@ -125,9 +126,3 @@ def _checked_size(n_records: int) -> int:
     if n_records > LARGEST_SIZE:
         raise ProtocolAborted("The number of records is impossibly large. Run again.")
     return n_records
-
-
-def origin_of(domain: Domain, question: JointOutliers) -> NDArray[np.float64]:
-    """Return the middle of the columns' public ranges, alike at every party."""
-    columns = domain.numeric(question.columns)
-    return np.array([(column.low + column.high) / 2 for column in columns])

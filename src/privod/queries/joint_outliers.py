@@ -10,6 +10,9 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from privod.data import Domain
 from privod.errors import InvalidParameter
 from privod.mechanisms.skellam import SkellamShares
@@ -25,7 +28,7 @@ PARTITIONS = ("horizontal", "vertical")
 PROTOCOLS = ("sealed", "paper")
 FEWEST_PARTIES = 3  # of two, each would subtract its own input and hold the other's
 DEPTH = 2  # count-min rows per hash table
-SMALLEST_COUNT = 10  # no published count stands for fewer records than this
+SMALLEST_COUNT = 10  # no published count stands for fewer records of all parties than this
 ROUND_LIMIT = 1000
 
 
@@ -167,6 +170,11 @@ class JointOutliers:
     def own_columns(self, domain: Domain) -> tuple[str, ...]:
         """Return the question's columns that a domain has, in the question's order."""
         return tuple(column for column in self.columns if column in domain.numeric_names)
+
+    def ranges(self, domain: Domain) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the declared lows and highs of a party's own columns."""
+        columns = domain.numeric(self.own_columns(domain))
+        return np.array([one.low for one in columns]), np.array([one.high for one in columns])
 
     def plan(self, n_records: int) -> HashPlan:
         """Choose the parameters of the hashing for this many records."""

@@ -21,9 +21,9 @@ from privod.outliers.kernels.hashing import join_words, mix_codes
 from privod.parties.channel import Channel, Meeting
 from privod.parties.protocols import Union, add_up, contribute, host_union, point_of
 from privod.parties.session import Session
-from privod.parties.sharing import from_fixed, to_fixed
+from privod.parties.sharing import check_fixed, from_fixed, to_fixed
 from privod.progress import track
-from privod.queries.joint_horizontal import host_size, joint_size, origin_of, uncleared
+from privod.queries.joint_horizontal import host_size, joint_size, uncleared
 from privod.queries.joint_outliers import JointOutliers
 from privod.queries.joint_vertical import host_shape, joint_shape, read_rows, write_rows
 
@@ -49,11 +49,13 @@ def take_part_horizontal(
     n_records = joint_size(channel, session, len(points))
     plan = question.plan(n_records)
     max_crowd = crowd_limit(question.far_fraction, n_records)  # p' of line 6
-    origin = origin_of(domain, question)
+    lows, highs = question.ranges(domain)
     kept = []
     for _ in track(range(question.n_rounds), "rounds"):
         seed = _publish_seed(channel, session)  # lines 1 to 4
-        keys = draw_family(plan, points.shape[1], seed, origin=origin).keys(points)  # line 8
+        family = draw_family(plan, len(lows), seed, origin=(lows + highs) / 2)
+        family.check_reach(lows, highs)
+        keys = family.keys(points)  # line 8
         local = find_suspects(bin_records(keys), max_crowd, plan.min_shared_tables)  # line 10
         labels, places, own = bin_labels(keys)  # line 13
         union = Union(channel, session)
@@ -96,11 +98,13 @@ def take_part_vertical(
     n = shape.n_records
     plan = question.plan(n)
     first = session.name == session.roster.names[0]
+    farthest = np.abs(question.ranges(domain)).max(axis=0)
     kept = []
     for _ in track(range(question.n_rounds), "rounds"):
         directions = own_directions(plan, points.shape[1], os.urandom(SEED_BYTES))  # line 5
         share = directions @ points.T  # line 7
-        words = to_fixed(share, len(session.roster.names)).reshape(-1)
+        check_fixed(np.abs(directions) @ farthest, len(session.roster.names))
+        words = to_fixed(share).reshape(-1)
         answer = contribute(channel, session, "projections", words, words.nbytes)  # line 11
         if first:
             total = from_fixed(np.frombuffer(answer, "<u8")).reshape(share.shape)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -101,7 +102,7 @@ def take_part(
     question.check(domain)
     points = table.numbers(question.own_columns(domain))
     session = agree(channel, identity, roster, question.terms(domain))
-    contributions.claim(_digest(points, question.own_columns(domain)), roster.digest())
+    contributions.claim(_digest(table, question.own_columns(domain)), roster.digest())
     if question.partition == "horizontal" and question.protocol == "sealed":
         rows, n = joint_horizontal.take_part(
             question, points, domain, channel, session, randomness or secure()
@@ -167,7 +168,9 @@ def rehearse(
     return Rehearsal(answers, kept[0])
 
 
-def _digest(points: NDArray[np.float64], columns: tuple[str, ...]) -> bytes:
-    digest = hashlib.sha256("|".join(columns).encode())
-    digest.update(points.tobytes())
+def _digest(table: Table, columns: tuple[str, ...]) -> bytes:
+    """Of the rows, in whatever order the question names its columns."""
+    names = tuple(sorted(columns))
+    digest = hashlib.sha256(json.dumps(names).encode())
+    digest.update(table.numbers(names).tobytes())
     return digest.digest()

@@ -13,8 +13,9 @@ _HORIZONTAL_SEALED = (
     (
         EACH,
         "which of its own records are outlying, the number of records in all, and for every slot of"
-        " the keyed table how many records the others have there, unless these are few (then 0) or"
-        " many (then at least the limit); with them it can ask how crowded any place is",
+        " the keyed table how many records all parties have there, unless these are few (then 0) or"
+        " many (then at least the limit); with them it can ask how crowded any place is, and where"
+        " it has enough records itself it reads exactly how many the others have, even one or none",
     ),
     (
         HUB,
@@ -33,8 +34,9 @@ _VERTICAL_SEALED = (
     (EACH, "the row numbers of the outliers, how many columns every party has"),
     (
         HUB,
-        "the row numbers of the outliers and which records share bins, that is roughly who is near"
-        " whom, but no value, no direction and no distance between bins",
+        "the row numbers of the outliers and which records share bins, at all parties or at all but"
+        " one, that is roughly who is near whom, but no value, no direction and no distance between"
+        " bins",
     ),
 )
 _HORIZONTAL_PAPER = (

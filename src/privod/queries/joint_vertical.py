@@ -97,10 +97,12 @@ def take_part(
     """Return the outlying rows, the same for every party, and the number of records."""
     shape = joint_shape(question, points, domain, channel)
     plan = question.plan(shape.n_records)
+    lows, highs = question.ranges(domain)
     for round_ in track(range(question.n_rounds), "rounds"):
         owners = hash_owners(plan, shape, session.key(f"owners of round {round_}"))
         private = os.urandom(32)  # this party's hashes and tags are nobody else's business
-        family = own_family(plan, shape, session.name, owners, private, _middle(domain, question))
+        family = own_family(plan, shape, session.name, owners, private, (lows + highs) / 2)
+        family.check_reach(lows, highs)
         tags = keyed_tags(family.mixed_codes(points), derive(private, session.id, b"tags"))
         sent = np.ascontiguousarray(tags[:, :, 0]).reshape(-1)
         contribute(channel, session, "tags", sent, 0)
@@ -167,11 +169,6 @@ def read_rows(message: bytes) -> NDArray[np.int64]:
     if len(message) % 8:
         raise ProtocolAborted("The list of outliers has a wrong length. Run again.")
     return np.frombuffer(message, "<i8").astype(np.int64)
-
-
-def _middle(domain: Domain, question: JointOutliers) -> NDArray[np.float64]:
-    columns = domain.numeric(question.own_columns(domain))
-    return np.array([(column.low + column.high) / 2 for column in columns])
 
 
 def _read(answer: bytes) -> dict[str, bytes]:
