@@ -13,8 +13,10 @@ from sklearn.covariance import EllipticEnvelope
 from sklearn.ensemble import IsolationForest
 from sklearn.neighbors import LocalOutlierFactor as SklearnLof
 
+from privod.data.domain import Numeric
 from privod.errors import InvalidParameter
 from privod.outliers.detectors import (
+    WIDEST,
     Detector,
     Grubbs,
     Histogram,
@@ -22,6 +24,7 @@ from privod.outliers.detectors import (
     detector,
     from_estimator,
     plug_in,
+    refuse_too_wide,
 )
 from tests.reference import contexts as reference
 
@@ -175,3 +178,39 @@ def test_a_text_makes_the_detector_again() -> None:
 def test_a_bad_text_is_refused_with_a_way_out(text: str, message: str) -> None:
     with pytest.raises(InvalidParameter, match=message):
         detector(text)
+
+
+@pytest.mark.parametrize("rule", [Grubbs(), Grubbs(1e-310), LocalOutlierFactor(), Histogram(0.3)])
+def test_no_values_make_a_detector_fail(rule: Detector) -> None:
+    wide, fine = 1.7e308, 2.0**-500
+    for unit in (wide, wide / 2, WIDEST, 1.0, fine):
+        for n in (0, 1, 2, 3, 30):
+            for others in (np.zeros(n), np.full(n, unit / 2), np.linspace(0, unit, n)):
+                with np.errstate(all="ignore"):
+                    verdicts = [rule.stands_out(others, value) for value in (0.0, unit / 2, unit)]
+                assert {type(verdict) for verdict in verdicts} == {bool}
+
+
+@pytest.mark.parametrize("rule", [Grubbs(0.2), LocalOutlierFactor(5, 1.2), Histogram(0.04)])
+def test_in_the_widest_ranges_verdicts_are_those_in_usual_ones(rule: Detector) -> None:
+    verdicts = []
+    for everyone in populations(3, 400):
+        usual = np.clip(everyone, -16, 16)
+        wide = usual * (WIDEST / 32)  # a power of two
+        for place in range(0, 400, 7):
+            others = np.delete(usual, place)
+            verdicts.append(rule.stands_out(others, float(usual[place])))
+            assert verdicts[-1] == rule.stands_out(np.delete(wide, place), float(wide[place]))
+    assert any(verdicts)
+    assert not all(verdicts)
+
+
+def test_ranges_in_which_sums_could_overflow_are_refused() -> None:
+    refuse_too_wide(Numeric("x", -WIDEST / 2, WIDEST / 2))
+    with pytest.raises(InvalidParameter, match="range of 'x' must be at most"):
+        refuse_too_wide(Numeric("x", -WIDEST / 2, WIDEST))
+
+
+def test_a_threshold_past_all_floats_is_refused() -> None:
+    with pytest.raises(InvalidParameter, match="threshold must lie between"):
+        LocalOutlierFactor(threshold=10**400)

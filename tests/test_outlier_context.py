@@ -406,6 +406,8 @@ def changed(**parameters: Any) -> Callable[[], OutlierContext]:
         (changed(column="job"), "another column"),
         (changed(value=float("nan")), "finite"),
         (changed(value="rich"), "finite"),
+        (changed(value=10**400), "finite"),
+        (changed(value=-(10**400)), "finite"),
         (changed(epsilon=0), "epsilon"),
         (changed(detector="nose"), "detector must be a known one"),
         (changed(utility="beauty"), "utility must be a known one"),
@@ -441,6 +443,27 @@ def test_what_does_not_fit_the_domain_is_refused_before_any_charge(
 ) -> None:
     with pytest.raises(InvalidParameter, match=message):
         make().check(DOMAIN)
+
+
+def test_a_range_in_which_some_rows_would_make_sums_overflow_is_refused_for_all_rows() -> None:
+    wide = Domain((Categorical("job", ("CEO", "Lawyer")), Numeric("salary", 0, 1.7e308)))
+    query = replace(ASK, record=(("job", "CEO"),), value=1.7e308, detector="lof")
+    with pytest.raises(InvalidParameter, match="range of 'salary' must be at most"):
+        query.check(wide)
+    assert OutlierContext.examples(wide) == ()
+    for salaries in ([0.0], [0.0, 0.85e308]):  # nor do they fail, were they asked
+        table = Table(wide, {"job": ["CEO"] * len(salaries), "salary": salaries})
+        with np.errstate(over="ignore"):
+            assert query.answer(table, seeded(0)).value is not None
+
+
+def test_tiny_values_are_those_of_the_table() -> None:
+    """A table holds multiples of 2^-500; the record must still be recognized as one of its rows."""
+    fine = Domain((Categorical("job", ("CEO", "Lawyer")), Numeric("salary", 0, 1)))
+    query = replace(ASK, record=(("job", "CEO"),), value=1e-160)
+    table = Table(fine, {"job": ["CEO"], "salary": [1e-160]})
+    space = ContextSpace.around(fine, dict(query.record))
+    assert matching.look_from(table, space, "salary", query.value, detector("lof")).present
 
 
 def test_too_many_contexts_for_direct_are_refused_and_bfs_is_offered() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import lru_cache
@@ -16,6 +17,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from privod.data.domain import Numeric
 from privod.errors import InvalidParameter
 from privod.outliers.kernels.contexts_decide import (
     GRUBBS,
@@ -36,10 +38,13 @@ __all__ = [
     "detector",
     "from_estimator",
     "plug_in",
+    "refuse_too_wide",
 ]
 
 Floats = NDArray[np.float64]
 MOST_NEIGHBORS = 1000
+WIDEST = 2.0**400  # the square of the sum of all deviations is finite, for any number of records
+LARGEST = sys.float_info.max
 NO_CRITICAL_VALUES = np.zeros(0)
 
 
@@ -120,7 +125,7 @@ class LocalOutlierFactor(BuiltIn):
         if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MOST_NEIGHBORS:
             rule = f"must be a whole number from 1 to {MOST_NEIGHBORS}"
             raise InvalidParameter("n_neighbors", rule, k, "Try 20.")
-        threshold = _between(self.threshold, "threshold", 0.0, math.inf, "Try 1.5.")
+        threshold = _between(self.threshold, "threshold", 0.0, LARGEST, "Try 1.5.")
         object.__setattr__(self, "threshold", threshold)
 
     def rule(self, value: float, n_others: int) -> Rule:
@@ -264,14 +269,24 @@ def detector(text: str) -> Grubbs | LocalOutlierFactor | Histogram | PluggedIn:
     return kind(**parameters)
 
 
+def refuse_too_wide(column: Numeric) -> None:
+    """Refuse a declared range in which sums could leave the floats, whatever the rows."""
+    width = column.high - column.low
+    if width > WIDEST:
+        way_out = "Declare a narrower range, or buy one with PrivateBounds."
+        rule = f"must be at most {WIDEST:.3g} wide for a detector"
+        raise InvalidParameter(f"the range of {column.name!r}", rule, width, way_out)
+
+
 @lru_cache(maxsize=8)
 def squared_critical_values(alpha: float, largest: int) -> Floats:
     """Grubbs' two-sided critical values, squared, by population size from 0 to `largest`."""
     from scipy.special import stdtrit  # takes a while to import, and only this test needs it
 
     sizes = np.arange(3, max(largest, 3) + 1, dtype=np.float64)
-    t_squared = stdtrit(sizes - 2, alpha / (2 * sizes)) ** 2
-    squared = (sizes - 1) ** 2 / sizes * t_squared / (sizes - 2 + t_squared)
+    with np.errstate(over="ignore", invalid="ignore"):  # alphas near 0: nothing stands out
+        t_squared = stdtrit(sizes - 2, alpha / (2 * sizes)) ** 2
+        squared = (sizes - 1) ** 2 / sizes * t_squared / (sizes - 2 + t_squared)
     return np.concatenate((np.full(3, np.inf), squared))
 
 

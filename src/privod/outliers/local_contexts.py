@@ -11,7 +11,7 @@ import numpy as np
 from privod.data.table import Table
 from privod.errors import InvalidParameter
 from privod.outliers.contexts import Context, ContextSpace
-from privod.outliers.detectors import BuiltIn, Detector
+from privod.outliers.detectors import BuiltIn, Detector, refuse_too_wide
 from privod.outliers.matching import look_from
 
 __all__ = ["LocalContexts", "matching_contexts"]
@@ -90,7 +90,8 @@ def matching_contexts(
     n_largest : int
         How many of the largest matching contexts to list.
     """
-    table.domain.numeric((column,))
+    (declared,) = table.domain.numeric((column,))
+    refuse_too_wide(declared)
     space = ContextSpace.around(table.domain, record)
     most = MOST_CONTEXTS if isinstance(detector, BuiltIn) else MOST_CONTEXTS_PLUGGED_IN
     if space.n_contexts > most:

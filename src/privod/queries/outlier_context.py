@@ -6,7 +6,7 @@ private choice among matching contexts; proof in docs/proofs/outlier_context.md.
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Self, get_args
 import numpy as np
 
 from privod.data import Categorical, Domain, Table
+from privod.data.fineness import rounded
 from privod.errors import InvalidParameter
 from privod.mechanisms import ExponentialMechanism, Randomness
 from privod.outliers import detectors
@@ -38,6 +39,7 @@ MOST_CONTEXTS_PLUGGED_IN = 2**16  # where each needs a call of somebody's functi
 MOST_PROBES = 2**14
 MOST_PROBES_PLUGGED_IN = 2**8
 MOST_VISITS = 10_000
+LARGEST = sys.float_info.max
 EXAMPLE_VALUES = 12  # of all attributes of an example, so that it is answered at once
 
 
@@ -143,6 +145,7 @@ class OutlierContext(Query[Context | None]):
         if not column.low <= self.value <= column.high:
             rule = f"must lie in the range of {self.column!r}, {column.low:g} to {column.high:g}"
             raise InvalidParameter("value", rule, self.value, "Give the value as it is declared.")
+        detectors.refuse_too_wide(column)
         space = self._space(domain)
         self._start(space)
         limit = self._most_contexts
@@ -195,9 +198,10 @@ class OutlierContext(Query[Context | None]):
             values = sum(len(other.values) for other in (*attributes, one))
             if len(one.values) <= MOST_VALUES and (not attributes or values <= EXAMPLE_VALUES):
                 attributes.append(one)
-        if not attributes or not domain.numeric_names:
+        columns = [one for one in domain.numeric() if one.high - one.low <= detectors.WIDEST]
+        if not attributes or not columns:
             return ()
-        column = domain.numeric()[0]
+        column = columns[0]
         largest = cls(
             record=tuple((attribute.name, attribute.values[0]) for attribute in attributes),
             column=column.name,
@@ -299,6 +303,7 @@ def _rows(rows: Any) -> tuple[tuple[Any, ...], ...]:
 
 
 def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    """A number as a table would hold it."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST:
         raise InvalidParameter("value", "must be a finite number", value, "Try 1.5.")
-    return float(value) + 0.0  # -0.0 is 0.0, as in a table
+    return float(rounded(value))

@@ -61,7 +61,7 @@ def _members(side: Side, inside: NDArray[np.bool_], reach: int, into: Floats) ->
     return found
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def judge_contexts(
     choices: Ints,
     cells: Cells,

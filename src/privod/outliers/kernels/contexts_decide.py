@@ -2,6 +2,7 @@
 
 Every rule takes sums over the population, or the members nearest to the value, and depends on the
 multiset of values alone: neither on the order of rows nor on the path that led to the population.
+None fails because of values: a division by zero is infinite or no number, and stands out or not.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Rule(NamedTuple):
     """How many members on each side of the value the rule may look at."""
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def grubbs_stands_out(size: int, total: float, squares: float, critical: Floats) -> bool:
     """Grubbs' two-sided test at the value, from sums of deviations from that very value.
 
@@ -60,7 +61,7 @@ def grubbs_stands_out(size: int, total: float, squares: float, critical: Floats)
     return distance * distance * (size - 1) > critical[size] * spread and spread > 0.0
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _first_neighbor(values: Floats, place: int, count: int, k: int, start: int) -> int:
     """Where the k nearest others of a sorted value begin; they and it are k + 1 in a row.
 
@@ -77,7 +78,7 @@ def _first_neighbor(values: Floats, place: int, count: int, k: int, start: int) 
     return start
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def local_outlier_factor(
     values: Floats,
     middle: int,
@@ -123,7 +124,7 @@ def local_outlier_factor(
     return around / k / own
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def histogram_stands_out(
     value: float,
     low: float,
@@ -162,7 +163,7 @@ def histogram_stands_out(
     return held < full
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def members_needed(rule: Rule, size: int) -> int:
     """How many members on each side of the value decide, in a population of this size."""
     if rule.kind == HISTOGRAM:
@@ -170,7 +171,7 @@ def members_needed(rule: Rule, size: int) -> int:
     return rule.reach
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def stands_out(
     rule: Rule,
     size: int,

@@ -154,7 +154,7 @@ def _sum_by_choice(
         _add(counts_of[choice], sums_of[choice], counts[code], sums[code])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def scan_contexts(
     first: int,
     stop: int,
