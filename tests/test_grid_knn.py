@@ -317,7 +317,7 @@ def test_no_rows_make_it_fail(rows: list[tuple[float, float]], drop_below: int |
         ),
         ({"epsilon": "1e-50"}, "epsilon must lie between 9.1e-13 and 1e.09, got 1e-50. Try 1."),
         ({"epsilon": Fraction(1, 7**300)}, "epsilon must lie between .*, got [0-9.]+e-254. Try 1."),
-        ({"epsilon": 7**400}, "epsilon must lie between .*, got inf. Try 1."),
+        ({"epsilon": 7**400}, "epsilon must be below 1.8e308"),
         ({"cells_per_axis": 1}, "cells_per_axis must be at least 2, got 1. Try 10."),
         ({"cells_per_axis": 2.5}, "cells_per_axis must be a whole number"),
         ({"drop_below": 0}, "drop_below must be at least 1"),

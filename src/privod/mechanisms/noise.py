@@ -291,10 +291,7 @@ def _checked_scale(scale: Number) -> Fraction:
 
 def _for_humans(number: Fraction) -> float:
     """A number that may have hundreds of digits, short."""
-    try:
-        return float(f"{float(number):.6g}")
-    except OverflowError:
-        return math.inf
+    return float(f"{float(number):.6g}")
 
 
 def _checked_counts(counts: NDArray[Any]) -> NDArray[np.int64]:
