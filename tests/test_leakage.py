@@ -21,7 +21,7 @@ from privod.parties.sharing import from_fixed, masked
 from privod.queries import joint_horizontal, joint_paper, joint_vertical
 from privod.queries.joint_outliers import DEPTH, JointOutliers
 from privod.queries.joint_run import rehearse
-from privod.queries.joint_table import count_slots, publishable, slots_of
+from privod.queries.joint_table import count_slots, others_in_bins, publishable, slots_of
 
 Views = dict[str, dict[str, list[bytes]]]
 SIDE = 12.0
@@ -33,7 +33,7 @@ def test_next_to_its_own_crowd_a_party_reads_even_one_record_of_another(
     generator = np.random.default_rng(1)
     domain = Domain((Numeric("x", 0, 1000), Numeric("y", 0, 1000)))
     seen: list[NDArray[np.int64]] = []
-    plain = joint_horizontal.others_in_bins
+    plain = others_in_bins
 
     def spied(
         published: NDArray[np.uint32],
