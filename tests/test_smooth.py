@@ -53,6 +53,9 @@ def test_less_noise_is_charged_more_or_refused() -> None:
     gaussian = SmoothGaussian.for_loss(1, "0.01")
     with pytest.raises(InvalidParameter):
         SmoothGaussian(gaussian.spread / 4, gaussian.growth, Fraction(1), gaussian.delta).loss()
+    for epsilon in (100, 177, 800, 10**9):  # past 177, e^-(epsilon / 2) is 0 in 128 binary places
+        with pytest.raises(InvalidParameter, match="epsilon at most 1"):
+            SmoothGaussian.for_loss(epsilon, "1e-6").loss()
 
 
 @pytest.mark.parametrize("noise", NOISES, ids=lambda noise: type(noise).__name__)

@@ -270,9 +270,10 @@ class SmoothGaussian(SmoothNoise):
         far = (self.growth**2 - 1) / self.epsilon  # beyond k^2 > sigma^2 / far, odds pass e^half
         sliding = exp_minus(reach**2 / 2, 128).high * Fraction(2)
         swelling = exp_minus(1 / (2 * far), 128).high * Fraction(2)
-        growth_of_half = 1 / Fraction(exp_minus(half, 128).low, 2**128)
+        shrinking = exp_minus(half, 128).low  # of e^-half; 0 where epsilon is far too large
         small = reach > 0 and self.growth <= 1 + half
-        if not small or (sliding * growth_of_half + swelling) / 2**128 > self.delta:
+        failing = sliding * Fraction(2**128, shrinking) + swelling if small and shrinking else None
+        if failing is None or failing / 2**128 > self.delta:
             way_out = "Build it by for_loss, with epsilon at most 1."
             raise InvalidParameter("spread", "must be larger", float(self.spread), way_out)
         return Loss(self.epsilon, self.delta)
