@@ -90,6 +90,11 @@ def test_infinities_are_clipped_like_any_number_outside() -> None:
     assert table.numbers()[:, 0].tolist() == [1.0, -1.0]
 
 
+def test_integers_beyond_all_floats_are_clipped_too() -> None:
+    table = Table(Domain((Numeric("x", -1, 1),)), {"x": [10**400, -(10**400), 0, None, 0.5]})
+    assert table.numbers()[:, 0].tolist() == [1.0, -1.0, 0.0, 0.5]
+
+
 def test_of_each_person_only_the_first_rows_are_kept() -> None:
     rows = {"age": [1, 2, 3, 4, 5, math.nan, 6], "patient": ["a", "b", "a", "a", "b", "c", None]}
     table = Table(PERSONS, rows)
@@ -157,6 +162,37 @@ def test_a_cell_that_is_no_number_is_missing_and_not_reported(tmp_path: Path) ->
     assert read(tmp_path / "rows.csv", DOMAIN).numbers().tolist() == [[30.0]]
 
 
+def test_categories_may_be_called_like_a_gap(tmp_path: Path) -> None:
+    domain = Domain((Categorical("zone", ("NA", "EU", "null")),))
+    (tmp_path / "rows.csv").write_text('zone\nNA\nEU\nnull\n""\nN/A\n')
+    assert read(tmp_path / "rows.csv", domain).codes()[:, 0].tolist() == [0, 1, 2]
+    assert len(read({"zone": ["NA", math.nan, "nan"]}, domain)) == 1
+
+
+LONG = Domain((Categorical("code", (2**60, 2**60 + 1, 7)),))
+
+
+@pytest.mark.parametrize("gap", [[], [None]], ids=["whole", "with a gap"])
+def test_long_whole_numbers_are_looked_up_as_they_are(tmp_path: Path, gap: list[None]) -> None:
+    codes = [2**60 + 1, 7, 2**60, 2**60 + 2, *gap]
+    frame = pa.table({"code": pa.array(codes, pa.int64())})
+    pa_parquet.write_table(frame, tmp_path / "rows.parquet")
+    lines = ["" if code is None else str(code) for code in codes]
+    (tmp_path / "rows.csv").write_text("\n".join(["code", *lines, "7.0", f"{2**60}.0"]) + "\n")
+    texts = pa.table({"code": lines})
+    decimals = pa.table({"code": frame["code"].cast(pa.decimal128(20, 0))})
+    mapping = {"code": [math.nan if code is None else np.int64(code) for code in codes]}
+    for source in (frame, texts, decimals, mapping, {"code": codes}, tmp_path / "rows.parquet"):
+        assert read(source, LONG).codes()[:, 0].tolist() == [1, 2, 0]
+    assert read(tmp_path / "rows.csv", LONG).codes()[:, 0].tolist() == [1, 2, 0, 2]
+
+
+def test_floats_that_do_not_tell_categories_apart_are_refused_by_type() -> None:
+    for source in (pd.DataFrame({"code": [7, None]}), {"code": np.array([7.0])}):
+        with pytest.raises(InvalidData, match=r"'code' .* float64, the type of its data, does not"):
+            read(source, LONG)
+
+
 def test_ragged_lines_are_skipped_and_not_reported(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text(f"age,sex,ward\n30,f,1\n{PRIVATE}\n1,2,3,4,5\n40,m,2\n")
     assert read(tmp_path / "rows.csv", DOMAIN).numbers().tolist() == [[30.0], [40.0]]
@@ -221,6 +257,10 @@ def test_a_source_of_no_known_kind_is_refused() -> None:
         (lambda: Numeric("x", 1, 1), "must have low < high"),
         (lambda: Numeric("x", math.nan, 1), "low of 'x' must be a finite number"),
         (lambda: Numeric("x", -1e308, 1e308), "is too wide"),
+        (lambda: Numeric("x", 0, 10**400), "high of 'x' must be a finite number"),
+        (lambda: Numeric("x", -(10**5000), 0), "low of 'x' must be a finite number"),
+        (lambda: Numeric("x", 0, 1, fill=10**400), "fill of 'x' must be a finite number"),
+        (lambda: Categorical("x", (1, 2**63)), "values of 'x' must have at most 64 bits"),
         (lambda: Numeric("x", 0, 1, fill=2), "fill of 'x' must lie in"),
         (lambda: Numeric("", 0, 1), "name must be a text"),
         (lambda: Categorical("x", ()), "values of 'x' must be"),

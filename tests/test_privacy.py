@@ -207,7 +207,9 @@ def test_unknown_adjacencies_are_refused(data: dict[str, object]) -> None:
     ("parameters", "message"),
     [
         ({"radius": -1, "columns": ("x",), "crowd": 2}, "radius must be at least 0"),
-        ({"radius": math.nan, "columns": ("x",), "crowd": 2}, "radius must be at least 0"),
+        ({"radius": math.nan, "columns": ("x",), "crowd": 2}, "radius must be finite"),
+        ({"radius": 10**400, "columns": ("x",), "crowd": 2}, "radius must be below"),
+        ({"radius": 10**5000, "columns": ("x",), "crowd": 2}, "got a number of thousands"),
         ({"radius": 1, "columns": (), "crowd": 2}, "columns must name a column"),
         ({"radius": 1, "columns": ("x",), "crowd": 0}, "crowd must be at least 1"),
     ],

@@ -52,10 +52,17 @@ class InvalidParameter(PrivodError, ValueError):
         self.rule = rule
         self.value = value
         self.way_out = way_out
-        super().__init__(f"{parameter} {rule}, got {value!r}. {way_out}")
+        super().__init__(f"{parameter} {rule}, got {_shown(value)}. {way_out}")
 
     def __reduce__(self) -> tuple[type[InvalidParameter], tuple[str, str, object, str]]:
         return type(self), (self.parameter, self.rule, self.value, self.way_out)
+
+
+def _shown(value: object) -> str:
+    try:
+        return repr(value)
+    except ValueError:  # Python does not write out integers of thousands of digits
+        return "a number of thousands of digits"
 
 
 class InvalidData(PrivodError, ValueError):

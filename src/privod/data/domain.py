@@ -73,7 +73,7 @@ class Categorical:
     name : str
         The column's name.
     values : sequence of str or int
-        Every possible value, not only those that occur; all of one type.
+        Every possible value, not only those that occur; all of one type, numbers of 64 bits.
     fill : str or int, optional
         Stands in for a missing value; without it a row that misses the value is dropped.
     """
@@ -92,6 +92,9 @@ class Categorical:
         if not self.values or not (kinds == {str} or kinds == {int}):
             way_out = "List them, such as ('yes', 'no') or (1, 2, 3)."
             raise InvalidParameter(what, "must be texts, or whole numbers", self.values, way_out)
+        if any(isinstance(value, int) and not abs(value) < 2**63 for value in self.values):
+            way_out = "Write longer ones as texts."
+            raise InvalidParameter(what, "must have at most 64 bits", self.values, way_out)
         if len(set(self.values)) != len(self.values):
             raise InvalidParameter(what, "must differ", self.values, "Name each one once.")
         if self.fill is not None and self.fill not in self.values:
@@ -236,6 +239,11 @@ def _check_name(name: object) -> None:
 
 
 def _finite(value: object, what: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise InvalidParameter(what, "must be a finite number", value, "Declare a number.")
-    return float(rounded(value))
+    if not isinstance(value, bool) and isinstance(value, int | float):
+        try:
+            number = float(value)
+        except OverflowError:  # an integer beyond all floats
+            number = math.inf
+        if math.isfinite(number):
+            return float(rounded(number))
+    raise InvalidParameter(what, "must be a finite number", value, "Declare a number.")

@@ -1,7 +1,8 @@
 """Bring rows from files and frames into a table; everything goes through Arrow.
 
 What a reader complains about is the file's form and its columns' types. A cell that does not fit
-(a text among numbers, a foreign category) is a missing value, whoever's it is.
+(a text among numbers, a foreign category) is a missing value, whoever's it is. In a CSV file an
+empty cell is missing; "NA" or "null" is a text like any other, so it may be a category or a person.
 """
 
 from __future__ import annotations
@@ -16,10 +17,13 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 
 from privod.data.domain import Categorical, Domain, Numeric
+from privod.data.persons import first_inexact
 from privod.data.table import Table
 from privod.errors import InvalidData, InvalidParameter
 
 __all__ = ["read", "write_parquet"]
+
+FIRST_INEXACT = first_inexact(np.float64)
 
 
 def read(source: Any, domain: Domain) -> Table:
@@ -91,6 +95,7 @@ def _read_csv(path: Path, domain: Domain) -> pa.Table:
         convert_options=pa_csv.ConvertOptions(
             column_types={name: pa.string() for name in wanted},
             include_columns=wanted,
+            null_values=[""],
             strings_can_be_null=True,
         ),
     )
@@ -110,7 +115,7 @@ def _from_arrow(frame: pa.Table, domain: Domain) -> Table:
         if column.name in names:
             columns[column.name] = _convert(frame.column(column.name), column)
     if domain.person is not None and domain.person in names:
-        columns[domain.person] = _plain(frame.column(domain.person)).to_numpy(zero_copy_only=False)
+        columns[domain.person] = _persons(_plain(frame.column(domain.person)), domain.person)
     return Table(domain, columns)
 
 
@@ -134,27 +139,65 @@ def _convert(column: pa.ChunkedArray, declared: Numeric | Categorical) -> Any:
     )
     text = pa.types.is_string(kind)
     nothing = pa.types.is_null(kind)
-    counts = isinstance(declared, Numeric) or isinstance(declared.values[0], int)
-    if counts and (numeric or nothing):
-        return column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    if counts and text:
-        return _parsed(column)
-    if not counts and (text or nothing):
+    if isinstance(declared, Numeric):
+        if numeric or nothing:
+            return column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        if text:
+            numbers = (_number(cell) for cell in column.to_pylist())
+            return np.fromiter(numbers, np.float64, len(column))
+    elif isinstance(declared.values[0], int):
+        if numeric or nothing:
+            return _one_by_one(column)
+        if text:
+            return [_whole(cell) for cell in column.to_pylist()]
+    elif text or nothing:
         return column.to_numpy(zero_copy_only=False)
-    wanted = "numbers" if counts else "texts"
+    texts = isinstance(declared, Categorical) and isinstance(declared.values[0], str)
     raise InvalidData(
-        f"The column {declared.name!r} is declared to hold {wanted} and is of type {kind}."
-        " Declare it otherwise, or convert it."
+        f"The column {declared.name!r} is declared to hold {'texts' if texts else 'numbers'} and is"
+        f" of type {kind}. Declare it otherwise, or convert it."
     )
 
 
-def _parsed(column: pa.ChunkedArray) -> Any:
-    """Texts as numbers, NaN where a text is none."""
-    return np.fromiter((_number(text) for text in column.to_pylist()), np.float64, len(column))
+def _persons(column: pa.ChunkedArray, name: str) -> Any:
+    kinds = (
+        pa.types.is_integer,
+        pa.types.is_string,
+        pa.types.is_floating,
+        pa.types.is_decimal,
+        pa.types.is_boolean,
+        pa.types.is_binary,
+        pa.types.is_large_binary,
+        pa.types.is_fixed_size_binary,
+        pa.types.is_null,
+    )
+    if not any(is_kind(column.type) for is_kind in kinds):
+        raise InvalidData(
+            f"The person column {name!r} must hold whole numbers or texts and is of type"
+            f" {column.type}. Convert it."
+        )
+    return _one_by_one(column)
+
+
+def _one_by_one(column: pa.ChunkedArray) -> Any:
+    """Every cell as it is: Arrow would make floats of all integers for the sake of one gap."""
+    if column.null_count and not pa.types.is_floating(column.type):
+        return column.to_pylist()
+    return column.to_numpy(zero_copy_only=False)
 
 
 def _number(text: str | None) -> float:
+    """A text as a number, NaN where it is none."""
     try:
         return float("nan" if text is None else text)
     except ValueError:
         return float("nan")
+
+
+def _whole(text: str | None) -> int | float:
+    """A text as a whole number, also if it is written "2.0"; NaN where it is none."""
+    try:
+        return int(text or "nan")
+    except ValueError:
+        number = _number(text)
+        return number if abs(number) < FIRST_INEXACT else float("nan")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from privod.data.domain import Categorical, Domain, Numeric
 from privod.data.fineness import rounded
+from privod.data.persons import first_inexact, numbered, one_by_one, plain_list
 from privod.errors import InvalidData
 
 __all__ = ["Table"]
@@ -29,7 +31,9 @@ class Table:
     columns : mapping of str to array
         One array per column of the domain (and for the person column, if there is one), all of one
         length. Numeric columns hold numbers, NaN where missing; categorical columns hold the
-        declared values, or anything else (None, NaN) where missing.
+        declared values, or anything else (None, NaN) where missing; the person column holds whole
+        numbers or texts, None or NaN where missing. Floats may stand in for whole numbers as long
+        as they are exact: a person column of larger ones is refused, whoever's they are.
     """
 
     __slots__ = ("__weakref__", "_codes", "_length", "_numbers", "_persons", "domain")
@@ -49,7 +53,7 @@ class Table:
         codes = {
             column.name: _codes(columns[column.name], column) for column in domain.categorical()
         }
-        whose = {name: _numbered(np.asarray(columns[name])) for name in persons}
+        whose = {name: numbered(columns[name], name) for name in persons}
         arrays = [*numbers.values(), *codes.values(), *whose.values()]
         if len({len(array) for array in arrays}) != 1:
             raise InvalidData("The columns have different lengths. Give arrays of one length.")
@@ -98,7 +102,7 @@ class Table:
 
 def _numbers(values: Any, column: Numeric) -> NDArray[np.float64]:
     try:
-        array = np.array(values, dtype=np.float64)
+        array = _floats(values)
     except (TypeError, ValueError):
         raise InvalidData(
             f"The column {column.name!r} is declared numeric and its data is of another type."
@@ -111,32 +115,40 @@ def _numbers(values: Any, column: Numeric) -> NDArray[np.float64]:
     return rounded(np.clip(array, column.low, column.high))
 
 
+def _floats(values: Any) -> NDArray[np.float64]:
+    try:
+        return np.array(values, dtype=np.float64)
+    except OverflowError:  # an integer beyond all floats, which lies beyond every range too
+        most = int(np.finfo(np.float64).max)
+        within = [min(max(v, -most), most) if isinstance(v, int) else v for v in values]
+        return np.array(within, dtype=np.float64)
+
+
 def _codes(values: Any, column: Categorical) -> NDArray[np.int64]:
-    array = np.asarray(values)
+    array = one_by_one(values)
     if array.ndim != 1:
         raise InvalidData(f"The column {column.name!r} must be one-dimensional.")
+    if array.dtype.kind == "f" and not _told_apart(column, array.dtype):
+        raise InvalidData(
+            f"The column {column.name!r} is declared to hold whole numbers that {array.dtype}, the"
+            " type of its data, does not tell apart. Give it as integers or texts."
+        )
     fill = -1 if column.fill is None else column.values.index(column.fill)
     positions = {value: position for position, value in enumerate(column.values)}
     # 1.0 and True find 1 in the dictionary; what cannot be looked up is missing.
-    found = (positions.get(value, fill) if _hashable(value) else fill for value in array.tolist())
+    found = (
+        positions.get(value, fill) if _hashable(value) else fill for value in plain_list(array)
+    )
     return np.fromiter(found, dtype=np.int64, count=len(array))
 
 
+def _told_apart(column: Categorical, floats: np.dtype[Any]) -> bool:
+    return all(abs(v) < first_inexact(floats) for v in column.values if isinstance(v, int))
+
+
 def _hashable(value: object) -> bool:
-    return isinstance(value, str | int | float)
-
-
-def _numbered(persons: NDArray[Any]) -> NDArray[np.int64]:
-    """Number persons in the order they first appear; -1 for a row that is nobody's."""
-    numbers: dict[object, int] = {}
-    missing = -1
-    return np.fromiter(
-        (
-            missing if value is None or value != value else numbers.setdefault(value, len(numbers))
-            for value in persons.tolist()
-        ),
-        dtype=np.int64,
-        count=len(persons),
+    return isinstance(value, str | int | float) or (
+        isinstance(value, Decimal) and value.is_finite()
     )
 
 

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
 from privod.errors import InvalidParameter
+from privod.privacy.loss import exact
 
 __all__ = ["AddRemove", "Adjacency", "InCrowd", "Replace", "SameContexts", "adjacency_from_json"]
 
@@ -105,9 +106,10 @@ class InCrowd(Adjacency):
     crowd: int
 
     def __post_init__(self) -> None:
-        if not 0 <= self.radius < float("inf"):
-            raise InvalidParameter("radius", "must be at least 0 and finite", self.radius, "Try 1.")
-        object.__setattr__(self, "radius", float(self.radius))
+        radius = float(exact(self.radius, "radius"))
+        if radius < 0:
+            raise InvalidParameter("radius", "must be at least 0", self.radius, "Try 1.")
+        object.__setattr__(self, "radius", radius)
         object.__setattr__(self, "columns", tuple(sorted(set(self.columns))))
         if not self.columns:
             raise InvalidParameter("columns", "must name a column", (), "Name numeric columns.")

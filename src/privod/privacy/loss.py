@@ -44,7 +44,7 @@ def exact(value: Number, name: str) -> Fraction:
     except (ValueError, TypeError, ZeroDivisionError, OverflowError):
         raise InvalidParameter(name, "must be a number", value, way_out) from None
     if abs(number) > LARGEST:
-        raise InvalidParameter(name, "must be below 1.8e308", "a larger one", "Try 1.")
+        raise InvalidParameter(name, "must be below 1.8e308", value, "Try 1.")
     return number
 
 
