@@ -372,10 +372,10 @@ def test_books_that_do_not_stretch_to_persons_are_refused_for_them(
     curator.register("persons", ROWS, PERSONS)
     with pytest.raises(InvalidParameter, match="does not stretch to a person"):
         curator.open_book("persons", adjacency, Loss(1), confirmed=True)
-    curator.register("rows", ROWS, AGES)
-    curator.open_book("rows", adjacency, Loss(1), confirmed=True)
+    curator.register("once", ROWS, Domain(AGES.columns, person="who"))
+    curator.open_book("once", adjacency, Loss(1), confirmed=True)
     with pytest.raises(InvalidParameter, match="does not stretch to a person"):
-        curator.register("rows-2", ROWS, PERSONS, continues="rows")
+        curator.register("once-2", ROWS, PERSONS, continues="once")
 
 
 def test_what_a_narrow_book_gives_up_must_be_confirmed(curator: Curator) -> None:

@@ -36,9 +36,23 @@ def check_registration(
     if continues not in known:
         raise NotFound(f"There is no data set {continues!r} to continue.")
     root = known[continues].root
+    _check_same_unit(domain, known[root].domain, root)
     for book in ledger.books_of(connection, root):
         check_unit(book.adjacency, domain)
     return root
+
+
+def _check_same_unit(domain: Domain, first: Domain, root: str) -> None:
+    """Refuse a version whose unit of privacy is not that of the books it would share.
+
+    How many rows a person may have is free to change: each question pays for the cap of the version
+    that it is about. Where a person turns into a row, or a row into a person, no price helps.
+    """
+    if domain.person != first.person:
+        unit = "left out" if first.person is None else repr(first.person)
+        rule = f"must be {unit}, as in {root!r}, whose books it shares"
+        way_out = "What a book protects, a row or a person, never changes: declare the same."
+        raise InvalidParameter("person", rule, domain.person, way_out)
 
 
 def open_book(

@@ -85,6 +85,7 @@ class SQLite(Database):
             yield
         finally:
             (self._locks / key).unlink(missing_ok=True)
+            fcntl.flock(handle, fcntl.LOCK_UN)  # closing alone leaves it to a forked child's copy
             os.close(handle)
 
     def _hold(self, path: Path) -> int:

@@ -26,6 +26,8 @@ from privod.queries.query import canonical_json
 
 __all__ = ["Verification", "verify"]
 
+PRICED = frozenset((*QUERIES, ELSEWHERE))  # what this version can price
+
 
 @dataclass(frozen=True)
 class Verification:
@@ -214,7 +216,7 @@ def _check_prices(replay: _Replay) -> None:
         first = entries[0]
         if first.number != ask or first.query is None:
             raise _never_entered(first.number)
-        if first.query.get("name") not in (*QUERIES, ELSEWHERE):
+        if first.query.get("name") not in PRICED:
             continue  # a question that another version of privod knows, and can price
         dataset = replay.datasets[first.dataset]
         cap = dataset.domain.max_rows_per_person
@@ -245,7 +247,7 @@ def _check_carried(replay: _Replay) -> None:
         earlier = (
             entry
             for entry in replay.seen[: number - 1]
-            if entry.dataset in domains and entry.query and entry.query.get("name") in QUERIES
+            if entry.dataset in domains and entry.query and entry.query.get("name") in PRICED
         )
         due = spent_before(earlier, domains, book.adjacency)
         if carried.get(number, Loss(Fraction(0))) != due:

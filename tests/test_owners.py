@@ -1,0 +1,102 @@
+"""What owners do keeps the books honest: versions, late books, what was revealed elsewhere."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from privod.curator import Curator, backup
+from privod.curator.sqlite import SQLite
+from privod.data import Domain, Numeric
+from privod.errors import InvalidParameter
+from privod.privacy import AddRemove, Guarantee, Loss, Replace
+from privod.queries.histogram import Histogram
+
+AGES = (Numeric("age", 0, 120),)
+ROWS = {"age": np.arange(100.0), "who": np.arange(100) // 4, "whose": np.arange(100) // 2}
+
+
+def question(bins: int = 3, epsilon: str = "0.1") -> Histogram:
+    return Histogram(columns=("age",), bins=bins, epsilon=epsilon)
+
+
+def start(directory: Path, *, epsilon: int = 5) -> Curator:
+    curator = Curator.open(directory)
+    curator.register("people", ROWS, Domain(AGES))
+    curator.open_book("people", AddRemove(), Loss(epsilon))
+    return curator
+
+
+def test_a_late_book_carries_what_was_revealed_elsewhere_and_verifies(tmp_path: Path) -> None:
+    curator = start(tmp_path / "at")
+    curator.ask(question(), "people")
+    lost = Guarantee(Loss(1), AddRemove())
+    curator.charge_elsewhere("people", lost, "a paper")
+    late = curator.open_book("people", Replace(), Loss(10), confirmed=True)
+    assert late.spent == Loss("2.2")
+    curator.verify()
+    backup(curator, tmp_path / "copy")
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("who", None), (None, "who"), ("who", "whose")], ids=str
+)
+def test_a_version_with_another_unit_of_privacy_is_refused(
+    tmp_path: Path, first: str | None, second: str | None
+) -> None:
+    curator = Curator.open(tmp_path)
+    curator.register("v1", ROWS, Domain(AGES, person=first))
+    curator.open_book("v1", AddRemove(), Loss(1))
+    with pytest.raises(InvalidParameter, match=r"person must be .*, as in 'v1', whose book"):
+        curator.register("v2", ROWS, Domain(AGES, person=second), continues="v1")
+    assert [dataset.name for dataset in curator.datasets()] == ["v1"]
+
+
+def test_a_version_may_cap_the_rows_of_a_person_otherwise_and_pays_for_it(tmp_path: Path) -> None:
+    curator = Curator.open(tmp_path)
+    curator.register("v1", ROWS, Domain(AGES, person="who"))
+    curator.open_book("v1", AddRemove(), Loss(1))
+    curator.register("v2", ROWS, Domain(AGES, "who", 3), continues="v1")
+    curator.ask(question(), "v1")
+    curator.ask(question(), "v2")
+    assert curator.budget("v2")[0].spent == Loss("0.4")
+    curator.verify()
+
+
+def test_a_lock_ends_with_its_holder_though_a_forked_child_has_a_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = SQLite(tmp_path)
+    copies: list[int] = []
+    hold = SQLite._hold
+
+    def held_and_copied(self: SQLite, path: Path) -> int:
+        handle = hold(self, path)
+        copies.append(os.dup(handle))  # what a child inherits that is forked right now
+        return handle
+
+    def wait() -> None:
+        waiting.set()
+        with database.alone("question"):
+            came.set()
+
+    waiting, came = threading.Event(), threading.Event()
+    other = threading.Thread(target=wait)
+    with monkeypatch.context() as forked:
+        forked.setattr(SQLite, "_hold", held_and_copied)
+        lock = database.alone("question")
+        lock.__enter__()
+    try:
+        other.start()
+        waiting.wait(10)
+        came.wait(0.2)  # let it open the lock file and wait there
+        lock.__exit__(None, None, None)
+        assert came.wait(10)
+    finally:
+        for copy in copies:
+            os.close(copy)
+        other.join(10)
