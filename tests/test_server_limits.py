@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from pathlib import Path
 
 import httpx
 import pytest
 
 from privod.curator import BookState, Curator
-from privod.errors import AnswerFailed, BudgetExceeded, LimitReached, NotFound
-from privod.progress import track
+from privod.errors import LimitReached
 from privod.server import limits as limits_module
-from privod.server.jobs import BEAT_RATIO, FIRST_BEAT, Jobs, next_beat
 from privod.server.limits import Limits, Rate, Rates
 from tests.running_server import running
 
@@ -145,110 +141,3 @@ def test_an_owner_may_send_what_others_may_not(tmp_path: Path) -> None:
             with server.api(server.token(role)) as api:
                 sent = api.post("/datasets", data=form, files={"file": ("rows.csv", rows)})
                 assert sent.status_code == status
-
-
-def test_beats_grow_by_a_fixed_factor() -> None:
-    assert next_beat(0) == next_beat(FIRST_BEAT) == FIRST_BEAT
-    beat = FIRST_BEAT
-    for _ in range(40):
-        assert next_beat(beat) == pytest.approx(beat)
-        beat = next_beat(beat * 1.0001)
-    assert beat == pytest.approx(FIRST_BEAT * BEAT_RATIO**40)
-
-
-def napping(seconds: float) -> Callable[[], int]:
-    """Work that takes so long."""
-
-    def work() -> int:
-        time.sleep(seconds)
-        return 1
-
-    return work
-
-
-def test_two_answers_that_take_differently_long_are_seen_at_the_same_beat() -> None:
-    seen = []
-    jobs: Jobs[int] = Jobs(Limits(workers=2))
-    for nap in (0.001, 0.1):
-        job = jobs.start(napping(nap), asker="a", of="d", question="q")
-        assert job.state() == "waiting"
-        while job.state() != "done":
-            time.sleep(0.002)
-        seen.append(time.monotonic() - job.started)
-        assert job.result() == 1
-    jobs.close()
-    assert all(when >= FIRST_BEAT for when in seen)
-    assert abs(seen[0] - seen[1]) < 0.08  # less than the naps differ
-
-
-def test_progress_is_told_in_tenths_and_only_at_beats() -> None:
-    def work() -> str:
-        for _ in track(range(100), "secret label"):
-            time.sleep(0.012)
-        return "answer"
-
-    jobs: Jobs[str] = Jobs(Limits())
-    job = jobs.start(work, asker="a", of="d", question="q")
-    told: list[tuple[float, int]] = []
-    while job.state() != "done":
-        told.append((time.monotonic() - job.started, job.tenths()))
-        time.sleep(0.005)
-    changes = [when for (_, a), (when, b) in pairwise(told) if a != b]
-    beats = [FIRST_BEAT * BEAT_RATIO**k for k in range(40)]
-    assert changes
-    assert all(min(abs(when - beat) for beat in beats) < 0.05 for when in changes)
-    assert [tenths for _, tenths in told] == sorted(tenths for _, tenths in told)
-    assert job.tenths() == 10
-    jobs.close()
-
-
-def test_what_fails_unexpectedly_says_nothing_of_why() -> None:
-    def work() -> None:
-        raise ValueError("row 7 says canary")
-
-    jobs: Jobs[None] = Jobs(Limits())
-    job = jobs.start(work, asker="a", of="d", question="q")
-    while job.state() != "failed":
-        time.sleep(0.01)
-    with pytest.raises(AnswerFailed) as failed:
-        job.result()
-    assert "canary" not in str(failed.value)
-    assert failed.value.__cause__ is None
-    assert failed.value.__context__ is None
-    jobs.close()
-
-
-def test_an_expected_error_comes_through() -> None:
-    def work() -> None:
-        raise BudgetExceeded("too much")
-
-    jobs: Jobs[None] = Jobs(Limits())
-    job = jobs.start(work, asker="a", of="d", question="q")
-    while job.state() != "failed":
-        time.sleep(0.01)
-    with pytest.raises(BudgetExceeded, match="too much"):
-        job.result()
-    jobs.close()
-
-
-def test_too_many_jobs_are_refused_for_one_token_and_in_all() -> None:
-    limits = Limits(workers=1, waiting_jobs=3, waiting_jobs_per_token=2)
-    jobs: Jobs[None] = Jobs(limits)
-    for asker in ("ada", "ada"):
-        jobs.start(lambda: time.sleep(0.2), asker=asker, of="d", question="q")
-    with pytest.raises(LimitReached, match="A token may have 2"):
-        jobs.start(lambda: None, asker="ada", of="d", question="q")
-    jobs.start(lambda: None, asker="bob", of="d", question="q")
-    with pytest.raises(LimitReached, match="Too many answers"):
-        jobs.start(lambda: None, asker="cyd", of="d", question="q")
-    jobs.close()
-
-
-def test_a_job_is_found_by_its_asker_only() -> None:
-    jobs: Jobs[int] = Jobs(Limits())
-    job = jobs.start(lambda: 1, asker="ada", of="d", question="q")
-    assert jobs.find(job.id, "ada") is job
-    for job_id, asker in [(job.id, "bob"), ("unknown", "ada")]:
-        with pytest.raises(NotFound):
-            jobs.find(job_id, asker)
-    jobs.close()

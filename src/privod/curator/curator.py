@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -72,7 +73,7 @@ class Curator:
     Guarantee
     ---------
     Every answer was charged, durably and before the rows were looked at, to every open book under
-    whose adjacency its promise holds, and no book's charges ever add up to more than its budget,
+    whose adjacency its promise holds, and no question ever brings a book's charges past its budget,
     however many threads, processes and hosts ask, and wherever any of them is killed.
     """
 
@@ -181,7 +182,8 @@ class Curator:
         """Charge what was revealed about a data set without this book, for the reason given.
 
         So after a restore from a backup that lacks the latest charges, or after a publication that
-        did not go through the curator.
+        did not go through the curator. It is charged in full even where less is left: such a book
+        says what was spent, past its budget, and pays for nothing more.
         """
         with self.database.writing() as connection:
             return charge_elsewhere(connection, of, guarantee, reason)
@@ -196,6 +198,13 @@ class Curator:
                 return Price((), affordable=True, already_answered=True)
             return price_of(question.costs(connection))
 
+    def check_budget(self, query: Query[Any], of: str, *, request_id: str | None = None) -> None:
+        """Raise at once if asking would cost more than is left, unless this request was paid."""
+        question = Question.checked(query, self.dataset(of))
+        with self.database.reading() as connection:
+            if not question.paid_before(connection, request_id):
+                ledger.check_left(of, question.costs(connection))
+
     def ask(
         self,
         query: Query[Any],
@@ -203,6 +212,7 @@ class Curator:
         *,
         request_id: str | None = None,
         asked_by: str = "owner",
+        hold: Callable[[], None] | None = None,
     ) -> Answer:
         """Answer a question, at the price that `price` says.
 
@@ -216,6 +226,9 @@ class Curator:
             A name for this request, unique to it. Asking again under it never pays twice.
         asked_by : str
             Who asks, as the book shall say.
+        hold : callable, optional
+            Called when the rows were looked at, before anything of it is stored or shown. A server
+            waits here, so that no moment in the book tells exactly how long that took.
         """
         short_text(asked_by, "asked_by")
         if request_id is not None:
@@ -245,7 +258,11 @@ class Curator:
                 costs = question.costs(connection)
                 charges = ledger.charge(connection, of, costs, question.text, asked_by, request_id)
             # From here on the charge is on disk and stands.
-            release = self._answer(question, folder, seal)
+            try:
+                release = self._answer(question, folder, seal)
+            finally:
+                if hold is not None:
+                    hold()
             return self._publish(question, release, charges, asked_by)
 
     def _answer(self, question: Question, folder: str, seal: str) -> Release[Any]:

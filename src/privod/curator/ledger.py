@@ -30,7 +30,9 @@ __all__ = [
     "append",
     "books_of",
     "charge",
+    "check_left",
     "enter_book",
+    "enter_charges",
     "entry_hash",
     "losses_of",
     "now",
@@ -132,7 +134,8 @@ class BookState:
     adjacency : Adjacency
         Under which it counts.
     budget, spent : Loss
-        The limit, and the sum of all charges.
+        The limit, and the sum of all charges. Questions never bring it past the limit; what was
+        revealed elsewhere may, and then nothing more can be asked.
     losses : tuple of (Loss, int)
         The charges, equal ones counted.
     """
@@ -146,7 +149,9 @@ class BookState:
 
     @property
     def left(self) -> Loss:
-        """What may still be charged, exactly."""
+        """What may still be charged, exactly; nothing once either part is overspent."""
+        if not self.spent <= self.budget:
+            return Loss(0)
         epsilon = self.budget.epsilon - self.spent.epsilon
         return Loss(epsilon, self.budget.delta - self.spent.delta)
 
@@ -283,12 +288,19 @@ def charge(
     request: str | None,
 ) -> tuple[Charge, ...]:
     """Charge a question to all of these books, or, if one would be overspent, to none."""
-    for book, loss in costs:
-        if not book.spent + loss <= book.budget:
-            raise BudgetExceeded(
-                f"The {book.adjacency.name} book of {dataset!r} allows {book.budget}; this question"
-                f" would bring it to {book.spent + loss}. Left is {book.left}. Ask for less."
-            )
+    check_left(dataset, costs)
+    return enter_charges(connection, dataset, costs, query, asked_by, request)
+
+
+def enter_charges(
+    connection: Connection,
+    dataset: str,
+    costs: Sequence[tuple[BookState, Loss]],
+    query: str,
+    asked_by: str,
+    request: str | None,
+) -> tuple[Charge, ...]:
+    """Charge all of these books, whatever is left there."""
     charges: list[Charge] = []
     for book, loss in costs:
         number = append(
@@ -306,6 +318,16 @@ def charge(
         _spend(connection, book.number, book.spent + loss)
         charges.append(Charge(number, book.adjacency, loss))
     return tuple(charges)
+
+
+def check_left(dataset: str, costs: Sequence[tuple[BookState, Loss]]) -> None:
+    """Refuse a question that would overspend one of these books."""
+    for book, loss in costs:
+        if not book.spent + loss <= book.budget:
+            raise BudgetExceeded(
+                f"The {book.adjacency.name} book of {dataset!r} allows {book.budget}; this question"
+                f" would bring it to {book.spent + loss}. Left is {book.left}. Ask for less."
+            )
 
 
 def _spend(connection: Connection, book: int, spent: Loss) -> None:

@@ -84,10 +84,10 @@ async def ask(request: Request) -> Response:
         query = _query(request)
         request_id = text_of(request, "request_id")[:100] or None
         begun = await begin(site_of(request), visitor_of(request), query, of, request_id)
-        if isinstance(begun, Job):
+        if begun is not None:
             if not await begun.wait(QUICK_SECONDS):
                 return redirect(f"/jobs/{begun.id}")
-            begun.result()
+            begun.result()  # raises what went wrong
     except PrivodError as problem:
         typed = _typed(request)
         return await run_in_threadpool(_question_page, request, typed, query, problem)

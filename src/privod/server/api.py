@@ -15,7 +15,7 @@ from privod.privacy import Loss, adjacency_from_json
 from privod.queries.catalog import QUERIES, query_from_json
 from privod.server import auth, uploads
 from privod.server.answers import answer_key, as_csv
-from privod.server.asking import begin
+from privod.server.asking import answer_of, begin
 from privod.server.jobs import Job
 from privod.server.shapes import (
     AnswerShape,
@@ -135,11 +135,11 @@ async def ask(request: Request, response: Response, dataset: Dataset, form: AskF
     if ready is not None:
         return Response(ready, media_type=JSON)
     begun = await begin(site, visitor, query, dataset, form.request_id)
-    if isinstance(begun, Answer):
+    if begun is None:
         written = await run_in_threadpool(site.answers.json, dataset, answer_key(query))
         return Response(written, media_type=JSON)
     if await begun.wait(form.wait):
-        return AnswerShape.of(begun.result(), answer_key(query))
+        return AnswerShape.of(answer_of(begun), answer_key(query))
     response.status_code = 202
     return _shown(begun)
 
@@ -155,7 +155,7 @@ def _shown(job: Job[Answer]) -> JobShape:
     if state == "failed":
         job.result()  # raises what went wrong, in the one error shape
     if state == "done":
-        result = job.result()
+        result = answer_of(job)
         answer = AnswerShape.of(result, answer_key(result.release.query))
     return JobShape(job=job.id, state=state, tenths=job.tenths(), answer=answer)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -107,7 +108,7 @@ def make_app(site: Site) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         yield
-        site.jobs.close()
+        await asyncio.to_thread(site.jobs.close)  # requests are answered meanwhile
 
     app = FastAPI(
         title="privod",

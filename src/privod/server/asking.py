@@ -2,33 +2,44 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 
 from privod.curator import Answer
 from privod.queries.query import Query
+from privod.server.answers import answer_key
 from privod.server.auth import Visitor
-from privod.server.jobs import Job
+from privod.server.jobs import Hold, Job
 from privod.server.site import Site
 
-__all__ = ["begin"]
+__all__ = ["answer_of", "begin"]
 
 
 async def begin(
     site: Site, visitor: Visitor, query: Query[Any], of: str, request_id: str | None
-) -> Answer | Job[Answer]:
-    """Give the stored answer, refuse at once what cannot be paid, or start a job.
+) -> Job[Answer] | None:
+    """Start a job, or join the one that answers this question; None if the answer is stored.
 
-    Only a question that is new and affordable looks at rows, so only it becomes a job, whose
-    duration is hidden.
+    What cannot be paid is refused at once. Only jobs wait for rows or for each other: the threads
+    that everybody's requests share never do.
     """
     named = None if request_id is None else f"{visitor.id[:16]}:{request_id}"
+    key = (of, answer_key(query))
 
-    def ask() -> Answer:
-        return site.curator.ask(query, of, request_id=named, asked_by=visitor.label)
+    def ask(hold: Hold) -> Answer:
+        return site.curator.ask(query, of, request_id=named, asked_by=visitor.label, hold=hold)
 
     price = await run_in_threadpool(site.curator.price, query, of)
-    if price.already_answered or not price.affordable:
-        return await run_in_threadpool(ask)
-    return site.jobs.start(ask, asker=visitor.id, of=of, question=query.name)
+    if price.already_answered:
+        return None
+    if not price.affordable and not site.jobs.has(key):
+        await run_in_threadpool(site.curator.check_budget, query, of, request_id=named)
+    return site.jobs.start(ask, asker=visitor.id, key=key, question=query.name)
+
+
+def answer_of(job: Job[Answer]) -> Answer:
+    """A job's answer; it cost nothing to those who joined in."""
+    answer = job.result()
+    return answer if job.leads else replace(answer, charges=(), stored=True)

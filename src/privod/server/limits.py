@@ -49,6 +49,8 @@ class Limits:
         Answers computed at once.
     waiting_jobs, waiting_jobs_per_token : int
         Answers computed or waiting to be, in all and for one token.
+    stop_seconds : float
+        How long a server that is stopped waits for answers being computed.
     """
 
     body_bytes: int = 128 * 1024
@@ -60,6 +62,7 @@ class Limits:
     workers: int = 2
     waiting_jobs: int = 64
     waiting_jobs_per_token: int = 8
+    stop_seconds: float = 30
 
 
 class Rates:

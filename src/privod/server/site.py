@@ -9,7 +9,7 @@ from starlette.requests import Request
 
 from privod.curator import Answer, Curator
 from privod.server.answers import Answers
-from privod.server.auth import Sessions, Visitor
+from privod.server.auth import Sessions, Visitor, find_visitor
 from privod.server.failures import UnknownToken
 from privod.server.jobs import Jobs
 from privod.server.limits import Limits, Rates
@@ -43,11 +43,14 @@ class Site:
     def __post_init__(self) -> None:
         self.secret = secrets.token_bytes(32)
         self.sessions = Sessions()
-        self.jobs: Jobs[Answer] = Jobs(self.limits)
+        self.jobs: Jobs[Answer] = Jobs(self.limits, self._welcome)
         self.answers = Answers(self.curator)
         self.requests = Rates(self.limits.requests)
         self.strangers = Rates(self.limits.strangers)
         self.failures = Rates(self.limits.failures)
+
+    def _welcome(self, hashed: str) -> bool:
+        return find_visitor(self.curator, hashed) is not None
 
     @property
     def cookie_name(self) -> str:

@@ -1,0 +1,376 @@
+"""Answers as jobs: one for each question, in fair turns, seen at beats only."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from privod.curator import Curator
+from privod.errors import (
+    AnswerFailed,
+    BudgetExceeded,
+    LimitReached,
+    NotAllowed,
+    NotFound,
+    Unavailable,
+)
+from privod.privacy import AddRemove, Loss
+from privod.progress import track
+from privod.queries.histogram import Histogram
+from privod.server.answers import answer_key
+from privod.server.jobs import BEAT_RATIO, FIRST_BEAT, Hold, Job, Jobs, next_beat
+from privod.server.limits import Limits
+from privod.server.turns import Turns
+from tests.running_server import DOMAIN, ROWS, running
+
+
+@contextmanager
+def opened(limits: Limits | None = None, revoked: tuple[str, ...] = ()) -> Iterator[Jobs[Any]]:
+    """Jobs for the length of a test."""
+    jobs: Jobs[Any] = Jobs(limits or Limits(), lambda asker: asker not in revoked)
+    try:
+        yield jobs
+    finally:
+        jobs.close()
+
+
+def started(
+    jobs: Jobs[Any], ask: Callable[[Hold], Any], asker: str = "ada", key: str = "q"
+) -> Job[Any]:
+    return jobs.start(ask, asker=asker, key=("d", key), question="q")
+
+
+def ended(job: Job[Any]) -> Job[Any]:
+    """The job, once it is seen to be over."""
+    deadline = time.monotonic() + 20
+    while job.state() not in ("done", "failed"):
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    return job
+
+
+def test_beats_grow_by_a_fixed_factor() -> None:
+    assert next_beat(0) == next_beat(FIRST_BEAT) == FIRST_BEAT
+    beat = FIRST_BEAT
+    for _ in range(40):
+        assert next_beat(beat) == pytest.approx(beat)
+        beat = next_beat(beat * 1.0001)
+    assert beat == pytest.approx(FIRST_BEAT * BEAT_RATIO**40)
+
+
+def napping(seconds: float) -> Callable[[Hold], int]:
+    """Work that takes so long."""
+
+    def ask(_hold: Hold) -> int:
+        time.sleep(seconds)
+        return 1
+
+    return ask
+
+
+def test_two_answers_that_take_differently_long_are_seen_at_the_same_beat() -> None:
+    seen = []
+    with opened() as jobs:
+        for nap in (0.001, 0.1):
+            start = time.monotonic()
+            job = ended(started(jobs, napping(nap), key=str(nap)))
+            seen.append(time.monotonic() - start)
+            assert job.result() == 1
+    assert all(when >= FIRST_BEAT for when in seen)
+    assert abs(seen[0] - seen[1]) < 0.08  # less than the naps differ
+
+
+def test_a_place_is_given_on_at_a_beat_only() -> None:
+    began: list[float] = []
+
+    def ask(_hold: Hold) -> None:
+        began.append(time.monotonic())
+
+    with opened(Limits(workers=1)) as jobs:
+        for job in [started(jobs, ask, key=str(place)) for place in range(3)]:
+            ended(job)
+    assert all(after - before >= FIRST_BEAT for before, after in pairwise(began))
+
+
+def test_what_is_done_after_the_hold_is_done_at_the_beat_and_held_back_once() -> None:
+    moments: list[float] = []
+
+    def ask(hold: Hold) -> None:
+        for _ in range(2):
+            moments.append(time.monotonic())
+            hold()
+        moments.append(time.monotonic())
+
+    with opened() as jobs:
+        ended(started(jobs, ask))
+    assert moments[1] - moments[0] == pytest.approx(FIRST_BEAT, abs=0.1)
+    assert moments[2] - moments[1] < 0.05
+
+
+def test_progress_is_told_in_tenths_and_only_at_beats() -> None:
+    def ask(_hold: Hold) -> str:
+        for _ in track(range(100), "secret label"):
+            time.sleep(0.012)
+        return "answer"
+
+    with opened() as jobs:
+        start = time.monotonic()
+        job = started(jobs, ask)
+        told: list[tuple[float, int]] = []
+        while job.state() != "done":
+            told.append((time.monotonic() - start, job.tenths()))
+            time.sleep(0.005)
+        assert job.tenths() == 10
+    changes = [when for (_, a), (when, b) in pairwise(told) if a != b]
+    beats = [FIRST_BEAT * BEAT_RATIO**k for k in range(40)]
+    assert changes
+    assert all(min(abs(when - beat) for beat in beats) < 0.05 for when in changes)
+    assert [tenths for _, tenths in told] == sorted(tenths for _, tenths in told)
+
+
+def test_what_fails_unexpectedly_says_nothing_of_why() -> None:
+    def ask(_hold: Hold) -> None:
+        raise ValueError("row 7 says canary")
+
+    with opened() as jobs:
+        job = ended(started(jobs, ask))
+        assert job.state() == "failed"
+        with pytest.raises(AnswerFailed) as failed:
+            job.result()
+    assert "canary" not in str(failed.value)
+    assert failed.value.__cause__ is None
+    assert failed.value.__context__ is None
+
+
+def test_an_expected_error_comes_through_at_a_beat() -> None:
+    def ask(_hold: Hold) -> None:
+        raise BudgetExceeded("too much")
+
+    start = time.monotonic()
+    with opened() as jobs, pytest.raises(BudgetExceeded, match="too much"):
+        ended(started(jobs, ask)).result()
+    assert time.monotonic() - start >= FIRST_BEAT
+
+
+def test_too_many_jobs_are_refused_for_one_token_and_in_all() -> None:
+    limits = Limits(workers=1, waiting_jobs=3, waiting_jobs_per_token=2)
+    with opened(limits) as jobs:
+        for key in ("first", "second"):
+            started(jobs, napping(0.2), key=key)
+        with pytest.raises(LimitReached, match="A token may have 2"):
+            started(jobs, napping(0), key="third")
+        started(jobs, napping(0), "bob", "third")
+        with pytest.raises(LimitReached, match="Too many answers"):
+            started(jobs, napping(0), "cyd", "fourth")
+        assert started(jobs, napping(0), "cyd", "third").asker == "cyd"  # joining in is no burden
+
+
+def test_a_job_is_found_by_its_asker_only() -> None:
+    with opened() as jobs:
+        job = started(jobs, napping(0))
+        assert jobs.find(job.id, "ada") is job
+        for job_id, asker in [(job.id, "bob"), ("unknown", "ada")]:
+            with pytest.raises(NotFound):
+                jobs.find(job_id, asker)
+
+
+def test_one_question_is_one_piece_of_work_however_often_it_is_asked() -> None:
+    asked: list[str] = []
+
+    def ask(_hold: Hold) -> str:
+        asked.append("once")
+        time.sleep(0.1)
+        return "answer"
+
+    with opened() as jobs:
+        own = [started(jobs, ask) for _ in range(20)]
+        other = started(jobs, ask, "bob")
+        assert all(job is own[0] for job in own)
+        assert other.id != own[0].id
+        assert ended(other).result() == ended(own[0]).result() == "answer"
+        assert (own[0].leads, other.leads) == (True, False)
+    assert asked == ["once"]
+
+
+def test_one_token_never_holds_every_worker() -> None:
+    go_on = threading.Event()
+
+    def long(_hold: Hold) -> None:
+        go_on.wait(20)
+
+    with opened(Limits(workers=2)) as jobs:
+        adas = [started(jobs, long, key=str(place)) for place in range(5)]
+        assert ended(started(jobs, napping(0), "bob", "short")).state() == "done"
+        assert [job.state() for job in adas] == ["answering"] + ["waiting"] * 4
+        go_on.set()
+
+
+def test_askers_take_turns_and_an_item_in_two_lines_is_taken_once() -> None:
+    turns: Turns[str] = Turns(2)
+    for item in ("a1", "a2", "a3"):
+        turns.add("ada", item)
+    turns.add("bob", "a3")
+    turns.add("bob", "b1")
+    taken: list[tuple[str, str]] = []
+    while (one := turns.take(lambda item: item not in [known for _, known in taken])) is not None:
+        taken.append(one)
+    assert taken == [("ada", "a1"), ("bob", "a3"), ("ada", "a2"), ("bob", "b1")]
+    turns.leave("ada")
+    assert turns.take(lambda item: item != "a3") is None
+
+
+def test_a_revoked_token_loses_its_turn_and_whoever_joined_in_takes_it() -> None:
+    with opened(revoked=("ada",)) as jobs:
+        alone = started(jobs, napping(0), key="alone")
+        with pytest.raises(NotAllowed, match="Nothing was charged"):
+            ended(alone).result()
+    with opened(Limits(workers=1), revoked=("ada",)) as jobs:
+        started(jobs, napping(0.1), "bob", "before")
+        adas = started(jobs, lambda _hold: "in ada's name", key="both")
+        bobs = started(jobs, lambda _hold: "in bob's name", "bob", "both")
+        assert ended(bobs).result() == "in bob's name"
+        assert (adas.leads, bobs.leads) == (False, True)
+
+
+def test_stopping_drops_what_waits_and_does_not_wait_for_what_takes_too_long() -> None:
+    go_on = threading.Event()
+
+    def long(_hold: Hold) -> None:
+        go_on.wait(20)
+
+    jobs: Jobs[Any] = Jobs(Limits(workers=1, stop_seconds=0.3), lambda _asker: True)
+    running_one = started(jobs, long, key="running")
+    while running_one.state() == "waiting":
+        time.sleep(0.01)
+    waiting = started(jobs, napping(0), key="waiting")
+    start = time.monotonic()
+    jobs.close()
+    assert time.monotonic() - start < 5
+    with pytest.raises(Unavailable, match="Nothing was charged"):
+        ended(waiting).result()
+    with pytest.raises(Unavailable, match="stopping"):
+        started(jobs, napping(0), key="late")
+    go_on.set()
+
+
+@contextmanager
+def long_answers(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Histograms that wait, once they are charged, until they are told to go on."""
+    answer = Histogram.answer
+    go_on = threading.Event()
+
+    def slow(self: Histogram, *given: Any) -> Any:
+        go_on.wait(30)
+        return answer(self, *given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Histogram, "answer", slow)
+        try:
+            yield go_on
+        finally:
+            go_on.set()
+
+
+def charged(curator: Curator, of: str) -> int:
+    return sum(entry.kind == "charge" for entry in curator.history(of))
+
+
+def test_asking_again_what_took_all_of_the_budget_holds_nobody_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = {"name": "histogram-1", "columns": ["age"], "epsilon": "1"}
+    with running(tmp_path) as server, long_answers(monkeypatch) as go_on:
+        server.curator.register("small", ROWS, DOMAIN)
+        server.curator.open_book("small", AddRemove(), Loss("1"))
+        token = server.token("analyst")
+        with server.api(token) as api:
+            form = {"query": query, "wait": 0}
+            first = api.post("/datasets/small/ask", json=form).json()["job"]
+            deadline = time.monotonic() + 10
+            while not charged(server.curator, "small") and time.monotonic() < deadline:
+                time.sleep(0.02)
+            again = [api.post("/datasets/small/ask", json=form) for _ in range(45)]
+            assert {response.status_code for response in again} == {202}
+            assert {response.json()["job"] for response in again} == {first}
+            assert api.get("/health").status_code == 200
+            refused = api.post(
+                "/datasets/small/ask", json={"query": {**query, "epsilon": "0.5"}, "wait": 0}
+            )
+            assert refused.json()["error"]["kind"] == "budget-exceeded"
+            go_on.set()
+            done = api.post("/datasets/small/ask", json={"query": query})
+            assert done.status_code == 200
+            assert charged(server.curator, "small") == 1
+
+
+def test_whoever_joins_in_pays_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    query = {"name": "histogram-1", "columns": ["age"], "epsilon": "1"}
+    with running(tmp_path) as server, long_answers(monkeypatch) as go_on:
+        tokens = [server.token("analyst") for _ in range(2)]
+        with server.api(tokens[0]) as ada, server.api(tokens[1]) as bob:
+            form = {"query": query, "wait": 0}
+            jobs = [api.post("/datasets/patients/ask", json=form).json() for api in (ada, bob)]
+            go_on.set()
+            answers: list[Any] = [None, None]
+            deadline = time.monotonic() + 20
+            while None in answers and time.monotonic() < deadline:
+                answers = [
+                    api.get(f"/jobs/{job['job']}").json()["answer"]
+                    for api, job in zip((ada, bob), jobs, strict=True)
+                ]
+                time.sleep(0.05)
+        assert [answer["stored"] for answer in answers] == [False, True]
+        assert [len(answer["charges"]) for answer in answers] == [1, 0]
+        assert answers[0]["release"] == answers[1]["release"]
+        assert charged(server.curator, "patients") == 1
+
+
+def test_a_token_revoked_while_its_question_waits_is_not_charged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(tmp_path) as server, long_answers(monkeypatch) as go_on:
+        owner, analyst = server.token("owner"), server.token("analyst")
+        with server.api(owner) as api, server.api(analyst) as asking:
+            for epsilon in ("0.1", "0.2", "0.3"):
+                query = {"name": "histogram-1", "columns": ["age"], "epsilon": epsilon}
+                asking.post("/datasets/patients/ask", json={"query": query, "wait": 0})
+            deadline = time.monotonic() + 20
+            while not charged(server.curator, "patients") and time.monotonic() < deadline:
+                time.sleep(0.02)
+            for token in api.get("/tokens").json():
+                if token["label"] == "test analyst":
+                    api.delete(f"/tokens/{token['id']}")
+            go_on.set()
+            while server.site.jobs._works and time.monotonic() < deadline:
+                time.sleep(0.05)
+        assert charged(server.curator, "patients") == 1
+
+
+def test_an_answer_stands_in_the_book_at_the_beat_and_not_before(tmp_path: Path) -> None:
+    query = Histogram(columns=("age",), epsilon="1")
+    key = answer_key(query)
+    with running(tmp_path) as server, server.api(server.token("analyst")) as api:
+        form = {"query": query.to_json(), "wait": 0}
+        api.post("/datasets/patients/ask", json=form)
+        start = time.monotonic()
+        looks = 0
+        while api.get(f"/datasets/patients/answers/{key}").status_code != 200:
+            priced = api.post("/datasets/patients/price", json={"query": query.to_json()}).json()
+            looks += not priced["already_answered"]
+            assert time.monotonic() < start + 20
+        assert looks
+        entries = server.curator.history("patients")
+        charge, release = (
+            next(datetime.fromisoformat(entry.time) for entry in entries if entry.kind == kind)
+            for kind in ("charge", "release")
+        )
+    # The answer was there within milliseconds; counted from its turn, a little before the charge.
+    assert (release - charge).total_seconds() >= 0.75 * FIRST_BEAT
