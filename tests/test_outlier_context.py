@@ -26,7 +26,14 @@ from privod.pictures import svg
 from privod.pictures.outlier_context import draw, draw_for_owner
 from privod.privacy import AddRemove, Guarantee, Loss, SameContexts
 from privod.progress import listening
-from privod.queries.context_search import Sampler, choose_by_number, public_order
+from privod.queries.context_search import (
+    Frontier,
+    Landscape,
+    Sampler,
+    breadth_first,
+    choose_by_number,
+    public_order,
+)
 from privod.queries.context_utility import context_utility, plug_in_utility
 from privod.queries.outlier_context import OutlierContext
 from tests.reference import context_search as exact
@@ -464,6 +471,94 @@ def test_tiny_values_are_those_of_the_table() -> None:
     table = Table(fine, {"job": ["CEO"], "salary": [1e-160]})
     space = ContextSpace.around(fine, dict(query.record))
     assert matching.look_from(table, space, "salary", query.value, detector("lof")).present
+
+
+def tagged(*n_values: int) -> Domain:
+    columns = [Categorical(f"tag{place}", tuple(range(n))) for place, n in enumerate(n_values)]
+    return Domain((*columns, Numeric("salary", 0, 100)))
+
+
+def about_tags(domain: Domain, **parameters: Any) -> OutlierContext:
+    return replace(ASK, record=tuple((n, 0) for n in domain.categorical_names), **parameters)
+
+
+def test_direct_is_refused_where_many_neighbors_would_take_hours() -> None:
+    large, few = tagged(27), tagged(15)  # 2^26 and 2^14 contexts
+    about_tags(large, sampler="direct", detector="lof(n_neighbors=20)").check(large)
+    about_tags(few, sampler="direct", detector="lof(n_neighbors=1000)").check(few)
+    for k, most in ((40, 2**35 // 1600), (1000, 2**35 // 10**6)):
+        query = about_tags(large, sampler="direct", detector=f"lof(n_neighbors={k})")
+        with pytest.raises(InvalidParameter, match=f"at most {most} groups"):
+            query.check(large)
+    slow = about_tags(large, detector="lof(n_neighbors=1000)")
+    slow.check(large)  # by bfs
+    assert slow._sampler_in(ContextSpace.around(large, dict(slow.record))) == "bfs"
+
+
+def test_a_search_is_refused_where_it_would_look_at_too_many_contexts() -> None:
+    domain = tagged(60, 60, 60, 60, 60, 60)  # 354 contexts are connected to each
+    plug_in("slow-search-test", lambda everyone, value: value > everyone.mean())
+    limits = {"grubbs": 2**18, "lof(n_neighbors=1000)": 2**35 // 10**6, "slow-search-test": 2**16}
+    for sampler in ("bfs", "dfs", "random-walk", "auto"):
+        for rule, judged in limits.items():
+            most = judged // 354
+            about_tags(domain, sampler=sampler, detector=rule, max_visits=most).check(domain)
+            query = about_tags(domain, sampler=sampler, detector=rule, max_visits=most + 1)
+            with pytest.raises(InvalidParameter, match=f"max_visits must be at most {most} with"):
+                query.check(domain)
+    about_tags(domain, sampler="uniform", max_visits=10_000).check(domain)
+    one = tagged(1)
+    about_tags(one, sampler="bfs", max_visits=10_000).check(one)
+
+
+def test_a_wide_search_takes_time_in_proportion_to_its_visits() -> None:
+    """Each of its choices is among tens of thousands of contexts, which share a few worths."""
+    domain = tagged(60, 60, 60, 60, 60, 60)
+    n = 100
+    tags: dict[str, Any] = {name: np.zeros(n, np.int64) for name in domain.categorical_names}
+    table = Table(domain, {**tags, "salary": 50 + np.arange(n) / 100})
+    query = about_tags(domain, sampler="bfs", value=100, detector="grubbs", max_visits=300)
+    choices: list[int] = []
+
+    class Counting(ExponentialMechanism):
+        def choose_group(self, utilities: Any, multiplicities: Any, randomness: Any) -> int:
+            choices.append(len(utilities))
+            return super().choose_group(utilities, multiplicities, randomness)
+
+    space = ContextSpace.around(domain, dict(query.record))
+    view = matching.look_from(table, space, "salary", 100, detector("grubbs"))
+    landscape, choice = Landscape(view), Counting(Fraction(300))
+    assert landscape.matching([space.everyone])
+    found = breadth_first(landscape, space.everyone, 300, choice, seeded(0))
+    assert len(set(found)) == 300
+    assert choices == [1] * 300
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_frontier_is_drawn_from_by_the_law_of_a_choice_among_all(seed: int) -> None:
+    """Two draws one after the other, against the chance of every pair."""
+    rng = np.random.default_rng(seed)
+    worth: dict[Choices, int] = {(place,): int(rng.integers(-2, 2)) for place in range(6)}
+    choice = ExponentialMechanism(Fraction(3, 2))
+    runs, source = 6000, seeded(seed)
+    counts: Counter[tuple[Choices, Choices]] = Counter()
+    for _ in range(runs):
+        frontier = Frontier()
+        late, *early = worth
+        for one in early:
+            frontier.add(one, worth[one])
+        first = frontier.take(choice, source)
+        frontier.add(late, worth[late])
+        counts[first, frontier.take(choice, source)] += 1
+    surprise, pairs = 0.0, 0
+    for first, chance in exact.exponential(early, worth, 1.5).items():
+        rest = [one for one in worth if one != first]
+        for second, then in exact.exponential(rest, worth, 1.5).items():
+            expected = runs * chance * then
+            surprise += (counts[first, second] - expected) ** 2 / expected
+            pairs += 1
+    assert pairs == 25
+    assert surprise < pairs + 5 * math.sqrt(2 * pairs)
 
 
 def test_too_many_contexts_for_direct_are_refused_and_bfs_is_offered() -> None:

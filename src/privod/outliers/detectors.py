@@ -65,6 +65,11 @@ class BuiltIn:
         listed = ((field.name, getattr(self, field.name)) for field in fields(self))  # type: ignore[arg-type]
         return f"{self.name}({', '.join(f'{key}={value!r}' for key, value in listed)})"
 
+    @property
+    def steps(self) -> int:
+        """How many steps one population takes at most, as far as that is public."""
+        return 1
+
     def rule(self, value: float, n_others: int) -> Rule:
         """The detector for one value among at most `n_others` others."""
         raise NotImplementedError
@@ -127,6 +132,10 @@ class LocalOutlierFactor(BuiltIn):
             raise InvalidParameter("n_neighbors", rule, k, "Try 20.")
         threshold = _between(self.threshold, "threshold", 0.0, LARGEST, "Try 1.5.")
         object.__setattr__(self, "threshold", threshold)
+
+    @property
+    def steps(self) -> int:
+        return self.n_neighbors**2  # the neighbors of each neighbor
 
     def rule(self, value: float, n_others: int) -> Rule:
         reach = 3 * min(self.n_neighbors, max(n_others, 1))  # neighbors' neighbors' neighbors

@@ -20,7 +20,7 @@ from privod.mechanisms import ExponentialMechanism, Randomness
 from privod.outliers.contexts import Choices, ContextSpace
 from privod.outliers.matching import Vantage
 
-__all__ = ["Landscape", "Sampler", "candidates", "choose_by_number"]
+__all__ = ["Frontier", "Landscape", "Sampler", "candidates", "choose_by_number"]
 
 Sampler = Literal["auto", "direct", "uniform", "random-walk", "dfs", "bfs"]
 
@@ -62,11 +62,44 @@ class Landscape:
         self, candidates: Sequence[Choices], choice: ExponentialMechanism, randomness: Randomness
     ) -> Choices:
         """Make one private choice among contexts that match."""
-        if self.worth is None:
-            utilities = [self._known[context][1] for context in candidates]
-        else:
-            utilities = [self.worth(context) for context in candidates]
+        utilities = [self.worth_of(context) for context in candidates]
         return candidates[choice.choose(np.array(utilities, np.int64), randomness)]
+
+    def worth_of(self, context: Choices) -> int:
+        """The utility of a context that was looked up."""
+        return self._known[context][1] if self.worth is None else self.worth(context)
+
+
+@dataclass
+class Frontier:
+    """Contexts to choose among one after another, kept by what they are worth.
+
+    A worth is chosen by how many share it, then one of these evenly: that is the law of a choice
+    among all [docs/proofs/selection.md], in as many steps as there are worths.
+    """
+
+    _shared_by: dict[int, list[Choices]] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self._shared_by)
+
+    def add(self, context: Choices, worth: int) -> None:
+        """Let a context be chosen too; it must not be there yet."""
+        self._shared_by.setdefault(worth, []).append(context)
+
+    def take(self, choice: ExponentialMechanism, randomness: Randomness) -> Choices:
+        """Make one private choice, and take the chosen context out."""
+        size = len(self._shared_by)
+        worths = np.fromiter(self._shared_by, np.int64, size)
+        sharing = np.fromiter(map(len, self._shared_by.values()), np.int64, size)
+        chosen = int(worths[choice.choose_group(worths, sharing, randomness)])
+        contexts = self._shared_by[chosen]
+        place = randomness.below(len(contexts))
+        contexts[place], contexts[-1] = contexts[-1], contexts[place]
+        taken = contexts.pop()
+        if not contexts:
+            del self._shared_by[chosen]
+        return taken
 
 
 def choose_by_number(
@@ -207,12 +240,15 @@ def breadth_first(
     randomness: Randomness,
 ) -> list[Choices]:
     """Visit one of all matches seen so far, by private choice, and see its own [Algorithm 5]."""
-    visited: dict[Choices, None] = {}
-    seen = {start: None}
-    while len(visited) < n and seen:
-        here = landscape.choose(list(seen), choice, randomness)
-        del seen[here]
-        visited[here] = None
-        children = landscape.matching(landscape.view.space.connected(here))
-        seen.update((child, None) for child in children if child not in visited)
-    return list(visited)
+    visited: list[Choices] = []
+    seen = {start}
+    frontier = Frontier()
+    frontier.add(start, landscape.worth_of(start))
+    while len(visited) < n and frontier:
+        here = frontier.take(choice, randomness)
+        visited.append(here)
+        for child in landscape.matching(landscape.view.space.connected(here)):
+            if child not in seen:
+                seen.add(child)
+                frontier.add(child, landscape.worth_of(child))
+    return visited

@@ -39,6 +39,9 @@ MOST_CONTEXTS_PLUGGED_IN = 2**16  # where each needs a call of somebody's functi
 MOST_PROBES = 2**14
 MOST_PROBES_PLUGGED_IN = 2**8
 MOST_VISITS = 10_000
+MOST_JUDGED = 2**18  # contexts that a search looks at: each is held, and summed from all cells
+MOST_JUDGED_PLUGGED_IN = 2**16
+MOST_STEPS = 2**35  # of a detector in all contexts that are looked at: some minutes
 LARGEST = sys.float_info.max
 EXAMPLE_VALUES = 12  # of all attributes of an example, so that it is answered at once
 
@@ -74,12 +77,14 @@ class OutlierContext(Query[Context | None]):
     sampler : str
         Among which groups the answer is chosen: direct (all that match), uniform (some drawn at
         random), random-walk, dfs or bfs (some found by a search from `start`). auto is direct while
-        there are at most 2**26 groups, else bfs.
+        there are at most 2**26 groups (fewer with more than 22 neighbors or with plugged-in
+        functions), else bfs.
     start : tuple of (str, str or int, ...)
         Where a search begins and what an overlap is with: rows of a column and the values chosen
         in it. A column that is not named keeps all values. The person must belong to it.
     max_visits : int
-        How many groups a search visits, at least 1; direct needs none.
+        How many groups a search visits, from 1 to 10000; direct needs none. Times the number of
+        values of all attributes it is at most 2**18.
     tells_none : bool
         Whether the answer may be that the person stands out nowhere. The owner must have opened a
         book that allows it. Otherwise some group is answered even then.
@@ -148,18 +153,23 @@ class OutlierContext(Query[Context | None]):
         detectors.refuse_too_wide(column)
         space = self._space(domain)
         self._start(space)
-        limit = self._most_contexts
-        if self.sampler == "direct" and space.n_contexts > limit:
-            rule = f"direct weighs at most {limit} groups"
+        sampler = self._sampler_in(space)
+        if sampler == "direct" and space.n_contexts > self._most_contexts:
+            rule = f"direct weighs at most {self._most_contexts} groups with this detector"
             way_out = "Use sampler='bfs', fewer attributes, or coarser ones."
             raise InvalidParameter("sampler", rule, space.n_contexts, way_out)
+        if sampler in ("random-walk", "dfs", "bfs"):
+            connected = max(1, sum(space.free_bits))  # groups that are looked at, for each visited
+            most = self._most_judged // connected
+            if self.max_visits > most:
+                rule = f"must be at most {most} with {connected} groups to look at from each"
+                way_out = "Visit fewer, use sampler='uniform', or fewer attributes."
+                raise InvalidParameter("max_visits", rule, self.max_visits, way_out)
 
     def answer(self, table: Table, randomness: Randomness) -> Release[Context | None]:
         space = self._space(table.domain)
         start = self._start(space)
-        sampler = self.sampler
-        if sampler == "auto":
-            sampler = "direct" if space.n_contexts <= self._most_contexts else "bfs"
+        sampler = self._sampler_in(space)
         view = look_from(
             table,
             space,
@@ -226,7 +236,26 @@ class OutlierContext(Query[Context | None]):
 
     @property
     def _most_contexts(self) -> int:
-        return MOST_CONTEXTS_PLUGGED_IN if self._plugged_in else MOST_CONTEXTS
+        """How many groups a direct choice may weigh."""
+        most = MOST_CONTEXTS_PLUGGED_IN if self._plugged_in else MOST_CONTEXTS
+        return min(most, MOST_STEPS // self._steps)
+
+    @property
+    def _most_judged(self) -> int:
+        """How many groups a search may look at."""
+        most = MOST_JUDGED_PLUGGED_IN if self._plugged_in else MOST_JUDGED
+        return min(most, MOST_STEPS // self._steps)
+
+    @property
+    def _steps(self) -> int:
+        known = detectors.detector(self.detector)
+        return known.steps if isinstance(known, BuiltIn) else 1
+
+    def _sampler_in(self, space: ContextSpace) -> Sampler:
+        """What auto comes to mean, by public numbers alone."""
+        if self.sampler != "auto":
+            return self.sampler
+        return "direct" if space.n_contexts <= self._most_contexts else "bfs"
 
     def _space(self, domain: Domain) -> ContextSpace:
         return ContextSpace.around(domain, dict(self.record))
