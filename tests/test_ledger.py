@@ -64,10 +64,11 @@ def test_deltas_add_up_and_are_limited_too(tmp_path: Path) -> None:
     curator = start(tmp_path, Loss(10, "1e-6"))
     lost = Guarantee(Loss("0.1", "6e-7"), AddRemove())
     curator.charge_elsewhere("people", lost, "published by hand")
-    with pytest.raises(BudgetExceeded, match="delta"):
-        curator.charge_elsewhere("people", lost, "and once more")
+    curator.charge_elsewhere("people", lost, "and once more")
     (state,) = curator.budget("people")
-    assert state.spent == Loss("0.1", "6e-7")
+    assert state.spent == Loss("0.2", "12e-7")
+    with pytest.raises(BudgetExceeded, match="delta"):
+        curator.ask(question(3), "people")
 
 
 def test_a_wide_loss_is_charged_to_every_narrower_book_at_its_price_there(tmp_path: Path) -> None:
@@ -112,13 +113,9 @@ def test_whatever_is_asked_the_sum_is_right_and_within_the_budget(
             cost = loss_towards(AddRemove(), lost, 1)
             assert cost is not None
             assert lost.loss <= cost
-            fits = expected + cost <= budget
-            try:
+            if expected + cost <= budget:
                 curator.charge_elsewhere("people", lost, "tried")
-                assert fits
                 expected += cost
-            except BudgetExceeded:
-                assert not fits
             (state,) = curator.budget("people")
             assert state.spent == expected
             assert state.spent <= budget
@@ -372,7 +369,7 @@ def altering(number: int, **fields: Any) -> Callable[[dict[str, Any]], None]:
         (altering(3, epsilon="1/100"), "Entry 3 does not charge what its question costs"),
         (altering(3, epsilon="4"), "Entry 3 overspends"),
         (altering(3, adjacency='{"name":"replace"}'), "Entry 3 was changed"),
-        (altering(3, query="[]"), "was not charged|was changed"),
+        (altering(3, query="[]"), "Entry 3 was changed"),
         (altering(3, adjacency="nonsense"), "Entry 3 was changed"),
         (altering(4, ask=5), "release of entry 4 was not charged"),
         (altering(8, epsilon="1/10"), "does not begin with what was spent"),

@@ -12,7 +12,7 @@ import pytest
 from privod.curator import Curator, backup
 from privod.curator.sqlite import SQLite
 from privod.data import Domain, Numeric
-from privod.errors import InvalidParameter
+from privod.errors import BudgetExceeded, InvalidParameter
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
 from privod.queries.histogram import Histogram
 
@@ -40,6 +40,46 @@ def test_a_late_book_carries_what_was_revealed_elsewhere_and_verifies(tmp_path: 
     assert late.spent == Loss("2.2")
     curator.verify()
     backup(curator, tmp_path / "copy")
+
+
+def test_more_revealed_elsewhere_than_is_left_exhausts_the_book(tmp_path: Path) -> None:
+    curator = start(tmp_path / "at")
+    curator.open_book("people", Replace(), Loss(100), confirmed=True)
+    answer = curator.ask(question(epsilon="1"), "people")
+    leak = Guarantee(Loss(9), AddRemove())
+    charges = curator.charge_elsewhere("people", leak, "a stolen laptop")
+    assert [charge.loss for charge in charges] == [Loss(9), Loss(18)]
+    spent, other = curator.budget("people")
+    assert (spent.spent, spent.left, other.left) == (Loss(10), Loss(0), Loss(80))
+    assert spent.to_json()["left"] == {"epsilon": "0", "delta": "0"}
+    assert not curator.price(question(4), "people").affordable
+    with pytest.raises(BudgetExceeded, match=r"bring it to epsilon 10\.1\. Left is epsilon 0\."):
+        curator.ask(question(4), "people")
+    assert curator.ask(question(epsilon="1"), "people").release == answer.release
+    curator.charge_elsewhere("people", leak, "and another")
+    assert curator.budget("people")[0].spent == Loss(19)
+    curator.verify()
+    backup(curator, tmp_path / "copy")
+
+
+def test_a_delta_revealed_elsewhere_exhausts_a_book_that_allows_none(tmp_path: Path) -> None:
+    curator = start(tmp_path)
+    lost = Guarantee(Loss("0.1", "1e-6"), AddRemove())
+    curator.charge_elsewhere("people", lost, "a noisy mean, by hand")
+    (state,) = curator.budget("people")
+    assert (state.spent, state.left) == (Loss("0.1", "1e-6"), Loss(0))
+    with pytest.raises(BudgetExceeded):
+        curator.ask(question(), "people")
+    curator.verify()
+
+
+def test_a_late_book_must_cover_what_was_revealed_elsewhere(tmp_path: Path) -> None:
+    curator = start(tmp_path)
+    curator.charge_elsewhere("people", Guarantee(Loss(9), AddRemove()), "a stolen laptop")
+    with pytest.raises(InvalidParameter, match="must cover the epsilon 18"):
+        curator.open_book("people", Replace(), Loss(10), confirmed=True)
+    curator.open_book("people", Replace(), Loss(20), confirmed=True)
+    curator.verify()
 
 
 @pytest.mark.parametrize(

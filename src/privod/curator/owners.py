@@ -85,7 +85,10 @@ def open_book(
 def charge_elsewhere(
     connection: Connection, of: str, guarantee: Guarantee, reason: str
 ) -> tuple[Charge, ...]:
-    """Charge a loss that no question of this book made."""
+    """Charge a loss that no question of this book made, in full, also if less than that is left.
+
+    What was revealed was revealed: to refuse the entry would leave what is left to be spent on top.
+    """
     text = canonical_json(
         {
             "name": ELSEWHERE,
@@ -96,4 +99,4 @@ def charge_elsewhere(
     dataset = store.find_dataset(connection, of)
     books = ledger.books_of(connection, dataset.root)
     costs = costs_of(guarantee, books, dataset.domain, ELSEWHERE, of)
-    return ledger.charge(connection, of, costs, text, "owner", None)
+    return ledger.enter_charges(connection, of, costs, text, "owner", None)
