@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -67,7 +69,8 @@ def test_stopping_at_a_cap_is_counting_and_cutting(
 ) -> None:
     points = _points(kind, n, d, n + d)
     others = _points(kind, 200, d, 7)
-    monkeypatch.setattr("privod.outliers.distance.LARGE_CAP", 0)  # no cap is too large to stop at
+    for limit in ("LARGE_CAP", "LARGE_CAP_ELSEWHERE"):  # no cap is too large to stop at
+        monkeypatch.setattr(f"privod.outliers.distance.{limit}", 0)
     for share in (0.001, 0.05, 0.7):
         radius = _radius(points, share)
         truth = reference.crowds(points, radius)
@@ -133,13 +136,24 @@ def test_three_threads_count_like_one(n: int) -> None:
     np.testing.assert_array_equal(one.crowds(radius, cap=9), three.crowds(radius, cap=9))
 
 
-def test_coordinates_at_the_end_of_the_floats_are_decided_exactly() -> None:
+@pytest.mark.parametrize("d", [1, 3])
+def test_coordinates_at_the_end_of_the_floats_are_decided_exactly(d: int) -> None:
     rng = np.random.default_rng(4)
-    ends = rng.choice([-1.7e308, -1e200, 0.0, 1.0, 1e200, 1.7e308], (600, 3))
+    ends = rng.choice([-1.7e308, -1e200, 1e39, 0.0, 1.0, 1e60, 1e200, 1.7e308], (600, d))
     with np.errstate(over="ignore"):
         truth = reference.crowds(ends, 2.0)
     np.testing.assert_array_equal(crowds(ends, 2.0), truth)
     np.testing.assert_array_equal(crowds(ends, 2.0, cap=4), np.minimum(truth, 4))
+
+
+def test_threads_with_other_radii_do_not_disturb_each_other() -> None:
+    points = _points("uniform", 3000, 3, 5)
+    index = CrowdIndex(points, threads=1)
+    radii = [0.05, 0.1, 0.2, 0.3] * 10
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(index.crowds, radii))
+    for radius, counts in zip(radii, found, strict=True):
+        np.testing.assert_array_equal(counts, crowds(points, radius))
 
 
 def test_any_columns_may_be_chosen() -> None:

@@ -39,7 +39,8 @@ LEAF_SIZE = 128  # measured best from 4 to 200 dimensions
 FLAT_LEAF_SIZE = 64  # measured best up to 3 dimensions
 FRAME_REACH = 16.0  # radii from a frame's middle beyond which float32 would leave pairs open
 ASKED_AT_ONCE = 64  # query points that walk the tree together
-LARGE_CAP = 256  # a cap past one in so many points saves too little: count in full and cut
+LARGE_CAP = 256  # a cap past one in so many points saves too little: count in full and cut ...
+LARGE_CAP_ELSEWHERE = 16  # and where other points are asked for, each pair is looked at anyway
 ALONE_BELOW = 2_000_000  # pairs below which a second thread costs more than it brings ...
 ALONE_BELOW_POINTS = 20_000  # and points
 TINY, HUGE = 1e-140, 1e140  # radii outside are decided in float64 alone: their squares round away
@@ -121,7 +122,10 @@ class CrowdIndex:
         workers = self.threads if len(asked) * self.size >= ALONE_BELOW else 1
         order, queries, block = self._in_blocks(asked, at is None)
         task: Any = partial(walk, queries, block, at is None)
-        if cap is not None and cap * LARGE_CAP <= self.size:
+        if (
+            cap is not None
+            and cap * (LARGE_CAP if at is None else LARGE_CAP_ELSEWHERE) <= self.size
+        ):
             task = partial(walk_to_cap, queries, block, cap)
         tiles = self._laid_for(float(radius))
         parts = _in_threads(workers, lambda w: task(self._tree, tiles, w, workers))
@@ -140,13 +144,14 @@ class CrowdIndex:
 
     def _laid_for(self, radius: float) -> Tiles:
         """The points as the walks need them for a radius; the last radius is kept."""
-        if self._tiles is None or self._tiles.radius != radius:
+        tiles = self._tiles  # another thread may bring in those of another radius at any time
+        if tiles is None or tiles.radius != radius:
             usable = TINY < radius < HUGE
             scale = 2.0 ** -math.floor(math.log2(radius)) if usable else 0.0
             frame = frames(self._tree, FRAME_REACH * radius)
             laid = lay_tiles(self._tree, frame, scale)
-            self._tiles = Tiles(frame, *laid, radius, radius * radius, scale)
-        return self._tiles
+            tiles = self._tiles = Tiles(frame, *laid, radius, radius * radius, scale)
+        return tiles
 
 
 def crowds(

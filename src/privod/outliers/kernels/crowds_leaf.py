@@ -49,12 +49,12 @@ def thresholds(norm: float, longest: float, radius: float, depth: int) -> tuple[
     so the true distance and the distance of the rounded vectors differ by at most `stray`;
     h + <q, x> is computed within (depth + 2) u (longest^2 / 2 + longest norm). Both are
     taken 2 % larger than needed, which also covers float64 rounding and the predicate's own.
-    Where float32 is of no use, every pair is left open.
+    Where float32 is of no use, both are no numbers, which leaves every pair open.
     """
     stray = 1.02 * _UNIT * (norm + longest) + 1e-30
     slack = 1.02 * (depth + 3) * _UNIT * (0.5 * longest * longest + longest * norm) + 1e-30
     if not stray <= 0.25 * radius:
-        return np.inf, -np.inf
+        return np.nan, np.nan
     inner = radius * (1.0 - (depth + 8) * _UNIT64) - stray
     outer = radius * (1.0 + (depth + 8) * _UNIT64) + stray
     sure = 0.5 * (norm * norm - inner * inner) + slack
@@ -165,7 +165,7 @@ def meet_leaf(
                     desk.group[j, lane] = desk.moved[q, j]
                 desk.group_sure[lane], desk.group_maybe[lane] = desk.sure[q], desk.maybe[q]
             else:
-                desk.group_sure[lane], desk.group_maybe[lane] = np.inf, np.inf
+                desk.group_sure[lane], desk.group_maybe[lane] = np.nan, np.inf  # nobody is near
         near[:] = 0
         far[:] = 0
         for tile in range(first, last):
