@@ -100,9 +100,10 @@ def test_bad_parameters_are_told_by_name(parameters: dict[str, Any], message: st
         (Histogram(columns=("z",), epsilon=1), "columns must be columns of the data, got 'z'"),
         (
             Histogram(columns=("x", "y"), epsilon=1, bins=10_000),
-            "columns must give at most 10000000 cells",
+            "columns must give at most 1000000 cells",
         ),
         (Histogram(columns=("x",), epsilon=1, bins=10**15), "columns must give at most"),
+        (Histogram(columns=("x",), epsilon=1, bins=10**6 + 1), "columns must give at most"),
     ],
 )
 def test_what_does_not_fit_the_domain_is_told_before_anything(

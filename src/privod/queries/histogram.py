@@ -23,7 +23,7 @@ from privod.queries.query import Release, whole_number
 
 __all__ = ["Axis", "BlurredCounts", "Histogram"]
 
-MOST_CELLS = 10_000_000
+MOST_CELLS = 1_000_000  # each is named and written out: some seconds, 300 MB
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,8 @@ class Histogram(CountQuery[BlurredCounts]):
     Parameters
     ----------
     columns : tuple of str
-        The columns whose cells are counted; several columns give every combination of their cells.
+        The columns whose cells are counted; several columns give every combination of their cells,
+        a million in all at most.
     epsilon : number
         The privacy loss of the whole histogram, greater than 0.
     bins : int
