@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -9,8 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from privod.data import Categorical, Domain, Numeric
+from privod.errors import PrivodError
 from privod.privacy import AddRemove, Adjacency, Number
-from privod.queries.catalog import QUERIES
+from privod.queries.catalog import QUERIES, query_from_json
 from privod.queries.histogram import Histogram
 from privod.queries.parameters import Parameter, parameters_of, promise_of
 from privod.queries.query import Query
@@ -151,3 +155,38 @@ def test_every_default_in_the_catalog_is_read_back_from_what_is_written(
 def test_no_text_makes_reading_fail(typed: str) -> None:
     for parameter in by_name(Everything).values():
         parameter.read(typed)
+
+
+WILD = [
+    10**400,
+    -(10**400),
+    10**5000,
+    [10**400],
+    [[10**400]],
+    {"name": "in-crowd", "radius": 10**400, "columns": ["age"], "crowd": 1},
+    math.nan,
+    math.inf,
+    1e308,
+    5e-324,
+    10**18,
+    "1e400",
+    "1e\u00b2",
+    "\u0661",
+    None,
+    True,
+    [],
+    {},
+]
+
+
+@pytest.mark.parametrize("kind", QUERIES.values(), ids=lambda kind: kind.name)
+def test_a_wild_value_is_accepted_or_refused_in_words(kind: type[Query[Any]]) -> None:
+    domain = Domain((Categorical("g", ("u", "v", "w")), Numeric("s", 0, 100), Numeric("t", 0, 1)))
+    for example in kind.examples(domain):
+        plain = example.to_json()
+        for parameter in plain.keys() - {"name"}:
+            for wild in WILD:
+                with suppress(PrivodError):
+                    query = query_from_json({**plain, parameter: wild})
+                    query.check(domain)
+                    query.guarantee().sentence()
