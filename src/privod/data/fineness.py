@@ -20,6 +20,9 @@ UNTOUCHED = 2.0**-448  # from here on every float64 is a multiple of 2^-500
 
 def rounded(values: Any) -> NDArray[np.float64]:
     """The nearest multiples of 2^-500; a number never changes its side of another, nor is -0.0."""
-    array = np.asarray(values, dtype=np.float64)
+    array = np.array(values, dtype=np.float64)
+    array += 0.0
     small = np.abs(array) < UNTOUCHED
-    return np.where(small, np.rint(np.where(small, array, 0.0) / FINEST) * FINEST, array) + 0.0
+    if small.any():
+        array[small] = np.rint(array[small] / FINEST) * FINEST + 0.0
+    return array

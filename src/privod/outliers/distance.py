@@ -122,10 +122,8 @@ class CrowdIndex:
         workers = self.threads if len(asked) * self.size >= ALONE_BELOW else 1
         order, queries, block = self._in_blocks(asked, at is None)
         task: Any = partial(walk, queries, block, at is None)
-        if (
-            cap is not None
-            and cap * (LARGE_CAP if at is None else LARGE_CAP_ELSEWHERE) <= self.size
-        ):
+        share = LARGE_CAP if at is None else LARGE_CAP_ELSEWHERE
+        if cap is not None and cap * share <= self.size:
             task = partial(walk_to_cap, queries, block, cap)
         tiles = self._laid_for(float(radius))
         parts = _in_threads(workers, lambda w: task(self._tree, tiles, w, workers))
