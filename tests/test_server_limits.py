@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
@@ -12,9 +15,10 @@ import pytest
 
 from privod.curator import BookState, Curator
 from privod.errors import LimitReached
+from privod.server import gate
 from privod.server import limits as limits_module
-from privod.server.limits import Limits, Rate, Rates
-from tests.running_server import running
+from privod.server.limits import Limits, Places, Rate, Rates
+from tests.running_server import Running, running
 
 
 class Clock:
@@ -97,6 +101,69 @@ def test_too_many_requests_at_once_are_refused_in_the_one_shape(
         assert api.get("/me").status_code == 200
 
 
+def begun(server: Running, path: str, *headers: str) -> socket.socket:
+    """A connection that says it sends 100 bytes and sends none."""
+    _, _, address = server.url.partition("//")
+    host, _, port = address.rpartition(":")
+    connection = socket.create_connection((host, int(port)), timeout=20)
+    lines = [f"POST {path} HTTP/1.1", f"host: {address}", "content-length: 100", *headers, "", ""]
+    connection.sendall("\r\n".join(lines).encode())
+    return connection
+
+
+def settled(places: Places, count: int) -> None:
+    """Wait until so many places are taken."""
+    deadline = time.monotonic() + 20
+    while places._taken.total() != count:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_body_that_does_not_arrive_is_not_waited_for(tmp_path: Path) -> None:
+    with running(tmp_path, Limits(body_seconds=0.2)) as server:
+        for path, header in [
+            ("/api/v1/verify", f"authorization: Bearer {server.token('owner')}"),
+            ("/api/v1/verify", "accept: */*"),
+            ("/sign-in", "accept: */*"),
+        ]:
+            with begun(server, path, header) as connection:
+                connection.sendall(b"x")
+                assert connection.recv(12) == b"HTTP/1.1 408"
+
+
+def test_strangers_who_send_slowly_keep_out_strangers_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: list[Places] = []
+
+    def keep(most: int, most_each: int) -> Places:
+        kept.append(Places(most, most_each))
+        return kept[-1]
+
+    monkeypatch.setattr(gate, "Places", keep)
+    limits = Limits(at_once=3, strangers_at_once=4, strangers_at_once_each=2)
+    with running(tmp_path, limits) as server, ExitStack() as stack:
+        api = stack.enter_context(server.api(server.token("owner")))
+        for _ in range(6):
+            stack.enter_context(begun(server, "/sign-in"))
+        settled(kept[1], 2)
+        assert httpx.get(f"{server.url}/sign-in").status_code == 429
+        assert api.get("/me").status_code == 200
+
+
+def test_places_are_counted_for_each_and_in_all() -> None:
+    places = Places(3, 2)
+    with ExitStack() as stack:
+        for who in ("ada", "ada", "bob"):
+            stack.enter_context(places.taken(who))
+        for who in ("ada", "cyd"):
+            with pytest.raises(LimitReached), places.taken(who):
+                pass
+    with places.taken("ada"), places.taken("ada"), pytest.raises(LimitReached):
+        stack.enter_context(places.taken("ada"))
+    assert not places._taken
+
+
 def chunks(size: int) -> Iterator[bytes]:
     """A body that does not say how long it is."""
     for _ in range(size // 1000):
@@ -129,6 +196,17 @@ def test_an_upload_that_is_too_large_is_refused(tmp_path: Path, streamed: bool) 
         assert response.status_code == 413
         assert response.json()["error"]["kind"] == "too-large"
         assert len(server.curator.datasets()) == 1
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("path", ["/verify", "/tokens", "/datasets/patients/books", "/nowhere"])
+def test_an_owner_may_send_much_only_where_files_are_sent(
+    tmp_path: Path, path: str, streamed: bool
+) -> None:
+    limits = Limits(body_bytes=20_000, upload_bytes=100_000)
+    with running(tmp_path, limits) as server, server.api(server.token("owner")) as api:
+        body = chunks(30_000) if streamed else b"x" * 30_000
+        assert api.post(path, content=body).status_code == 413
 
 
 def test_an_owner_may_send_what_others_may_not(tmp_path: Path) -> None:

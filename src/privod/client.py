@@ -59,7 +59,7 @@ PATIENCE = 60.0  # seconds for one request; a long answer is a job that is asked
 TRIES = 3  # of a request that never reached the server, or whose response never reached us
 WAIT = 10.0  # seconds that the server may hold an answer back before it makes it a job
 FIRST_PAUSE, PAUSE_RATIO, LONGEST_PAUSE = 0.2, 1.25, 5.0  # between looks at a job, in seconds
-SPECIAL = {"unknown-token": NotAllowed, "too-large": LimitReached}
+SPECIAL = {"unknown-token": NotAllowed, "too-large": LimitReached, "too-slow": LimitReached}
 
 
 def connect(url: str, token: str, *, authority: str | Path | None = None) -> Client:

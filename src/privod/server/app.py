@@ -44,7 +44,7 @@ API = (
     Door("GET", f"{V1}/me", api.me, ANYONE),
     Door("GET", f"{V1}/questions", api.questions, ANYONE),
     Door("GET", f"{V1}/datasets", api.datasets, ANYONE),
-    Door("POST", f"{V1}/datasets", api.register, SERVER_OWNER),
+    Door("POST", f"{V1}/datasets", api.register, SERVER_OWNER, upload=True),
     Door("GET", f"{V1}/datasets/{{dataset}}", api.dataset, ANYONE),
     Door("POST", f"{V1}/datasets/{{dataset}}/books", api.open_book, OWNER),
     Door("GET", f"{V1}/datasets/{{dataset}}/budget", api.budget, ANYONE),
@@ -70,7 +70,7 @@ CONSOLE = (
     Door("POST", "/sign-out", console.sign_out, OPEN),
     Door("GET", "/", console.data_sets, ANYONE),
     Door("GET", "/data/new", owner.register_form, SERVER_OWNER),
-    Door("POST", "/data/new", owner.register, SERVER_OWNER),
+    Door("POST", "/data/new", owner.register, SERVER_OWNER, upload=True),
     Door("POST", "/data/new/preview", owner.preview, SERVER_OWNER),
     Door("POST", "/data/new/edit", owner.edit_columns, SERVER_OWNER),
     Door("GET", "/data/{dataset}", console.data_set, ANYONE),
@@ -128,7 +128,8 @@ def make_app(site: Site) -> FastAPI:
     app.add_exception_handler(HTTPException, _http_error)
     document = app.openapi()
     document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-    app.add_middleware(Gate, site=site, failure=_failure(app))
+    uploads = frozenset(door.path for door in (*API, *CONSOLE) if door.upload)
+    app.add_middleware(Gate, site=site, failure=_failure(app), uploads=uploads)
     return app
 
 

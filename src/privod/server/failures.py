@@ -12,7 +12,7 @@ from typing import Any
 
 from privod import errors
 from privod.errors import InvalidParameter, NotAllowed, PrivodError
-from privod.server.limits import TooLarge
+from privod.server.limits import TooLarge, TooSlow
 
 __all__ = ["STATUS", "UnknownToken", "described", "kind_of", "status_of"]
 
@@ -34,6 +34,7 @@ STATUS: dict[type[PrivodError], int] = {
     UnknownToken: 401,
     errors.LimitReached: 429,
     TooLarge: 413,
+    TooSlow: 408,
     errors.AnswerFailed: 500,
     errors.BookDamaged: 409,
     errors.Unavailable: 503,

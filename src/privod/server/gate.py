@@ -1,12 +1,15 @@
 """What every request passes first: is it for us, who sends it, is it too much; and what goes out.
 
 Nothing here looks at paths but to tell the JSON interface, where a token comes in a header, from
-the console, where a session comes in a cookie. What is logged is the method, the route's pattern,
-the status and the token's label: no addresses of pages, no parameters, no messages of exceptions.
+the console, where a session comes in a cookie, and to know where files are sent. Whoever shows no
+token that is known has few places of their own, so that strangers keep nobody else out. What is
+logged is the method, the route's pattern, the status and the token's label: no addresses of pages,
+no parameters, no messages of exceptions.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import traceback
 from collections.abc import Callable
@@ -18,10 +21,10 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from privod.errors import AnswerFailed, LimitReached, NotAllowed, PrivodError
+from privod.errors import AnswerFailed, NotAllowed, PrivodError
 from privod.server.auth import Visitor, find_visitor, token_hash
 from privod.server.failures import UnknownToken
-from privod.server.limits import TooLarge
+from privod.server.limits import Places, TooLarge, TooSlow
 from privod.server.site import Site
 
 __all__ = ["API_PREFIX", "Gate", "address_of"]
@@ -59,17 +62,22 @@ class Gate:
         The server's state.
     failure : callable
         Makes the answer to a request that ends in an error.
+    uploads : set of str
+        The paths to which an owner of the server may send a file.
     """
 
-    def __init__(self, app: ASGIApp, site: Site, failure: Failure) -> None:
+    def __init__(self, app: ASGIApp, site: Site, failure: Failure, uploads: frozenset[str]) -> None:
         self._app = app
         self._site = site
         self._failure = failure
+        self._uploads = uploads
         headers = {**HEADERS, **(TLS_ONLY if site.secure else {})}
         self._headers = [(name.encode(), value.encode()) for name, value in headers.items()]
         # A token is found in an SQLite file sooner than a thread is found to look for it.
         self._looks_here = site.curator.database.engine == "sqlite"
-        self._active = 0
+        limits = site.limits
+        self._known = Places(limits.at_once, limits.at_once_each)
+        self._strangers = Places(limits.strangers_at_once, limits.strangers_at_once_each)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -79,18 +87,14 @@ class Gate:
             return
         scope["visitor"] = None
         sender = _Sender(send, self._headers)
-        self._active += 1
         try:
-            self._check_load()
             headers = Headers(scope=scope)
             self._check_host(headers)
             scope["visitor"] = visitor = await self._identify(scope, headers)
             self._check_rate(scope, visitor)
-            body = _Body(receive, self._limit(visitor), sender)
-            await body.prepare(headers, whole=self._limit(visitor) == self._site.limits.body_bytes)
-            await self._app(scope, body.receive, sender.send)
-            if body.overflown and not sender.started:
-                raise TooLarge(body.message)
+            places = self._strangers if visitor is None else self._known
+            with places.taken(address_of(scope) if visitor is None else visitor.id):
+                await self._pass(scope, headers, receive, sender)
         except PrivodError as problem:
             await self._fail(scope, receive, sender, problem)
         except Exception as problem:
@@ -98,14 +102,19 @@ class Gate:
             await self._fail(
                 scope, receive, sender, AnswerFailed("The server failed. Tell its operator when.")
             )
-        finally:
-            self._active -= 1
         label = scope["visitor"].label if scope["visitor"] else "-"
         LOG.info("%s %s %s %s", scope["method"], scope.get("pattern", "-"), sender.status, label)
 
-    def _check_load(self) -> None:
-        if self._active > self._site.limits.at_once:
-            raise LimitReached("Too many requests are being answered. Try again in a few seconds.")
+    async def _pass(
+        self, scope: Scope, headers: Headers, receive: Receive, sender: _Sender
+    ) -> None:
+        limits = self._site.limits
+        upload = self._is_upload(scope)
+        body = _Body(receive, limits.upload_bytes if upload else limits.body_bytes, sender)
+        await body.prepare(headers, None if upload else limits.body_seconds)
+        await self._app(scope, body.receive, sender.send)
+        if body.overflown and not sender.started:
+            raise TooLarge(body.message)
 
     def _check_host(self, headers: Headers) -> None:
         host = headers.get("host", "")
@@ -144,10 +153,11 @@ class Gate:
         else:
             self._site.strangers.take(address_of(scope))
 
-    def _limit(self, visitor: Visitor | None) -> int:
-        limits = self._site.limits
+    def _is_upload(self, scope: Scope) -> bool:
+        """Whether an owner of the server sends a file."""
+        visitor: Visitor | None = scope["visitor"]
         owner = visitor is not None and visitor.role == "owner" and visitor.of is None
-        return limits.upload_bytes if owner else limits.body_bytes
+        return owner and scope["method"] == "POST" and scope["path"] in self._uploads
 
     async def _fail(
         self, scope: Scope, receive: Receive, sender: _Sender, problem: PrivodError
@@ -191,13 +201,22 @@ class _Body:
         self.overflown = False
         self.message = f"The request is larger than {limit} bytes. Send less."
 
-    async def prepare(self, headers: Headers, *, whole: bool) -> None:
-        """Refuse a body that says it is too large; read a small one whole."""
+    async def prepare(self, headers: Headers, seconds: float | None) -> None:
+        """Refuse a body that says it is too large; read it whole if it must be here in time."""
         length = headers.get("content-length", "")
         if length.isdigit() and int(length) > self._limit:
             raise TooLarge(self.message)
-        if not whole or not (length.isdigit() or "transfer-encoding" in headers):
+        if seconds is None or not (length.isdigit() or "transfer-encoding" in headers):
             return
+        try:
+            async with asyncio.timeout(seconds):
+                await self._read()
+        except TimeoutError:
+            raise TooSlow(
+                f"The request took longer than {seconds:g} seconds to arrive. Send it again."
+            ) from None
+
+    async def _read(self) -> None:
         chunks = bytearray()
         more = True
         while more:

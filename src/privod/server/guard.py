@@ -62,6 +62,8 @@ class Door:
     path: str
     view: Callable[..., Any]
     access: Access
+    upload: bool = False
+    """Whether a file comes in here, which may be large."""
 
     def check(self, request: Request) -> None:
         """Let the request in or raise."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from privod.errors import LimitReached
 
-__all__ = ["Limits", "Rate", "Rates", "TooLarge"]
+__all__ = ["Limits", "Places", "Rate", "Rates", "TooLarge", "TooSlow"]
 
 TOO_OFTEN = "Too many requests. Wait a few seconds, then come back more slowly."
 MOST_BUCKETS = 20_000  # visitors remembered; past this the longest unseen are forgotten
@@ -17,6 +19,10 @@ MOST_BUCKETS = 20_000  # visitors remembered; past this the longest unseen are f
 
 class TooLarge(LimitReached):
     """A body or a file is larger than the server accepts."""
+
+
+class TooSlow(LimitReached):
+    """A body took longer to arrive than the server waits."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,8 @@ class Limits:
     ----------
     body_bytes : int
         The largest body of any request, but for an owner's upload.
+    body_seconds : float
+        How long such a body may take to arrive.
     upload_bytes : int
         The largest file that an owner may register.
     requests : Rate
@@ -43,8 +51,10 @@ class Limits:
         For each address that shows no token.
     failures : Rate
         Unknown tokens, for each address.
-    at_once : int
-        Requests served at once.
+    at_once, at_once_each : int
+        Requests served at once to those who show a token, in all and for each token.
+    strangers_at_once, strangers_at_once_each : int
+        Requests served at once to those who show none, in all and for each address.
     workers : int
         Answers computed at once.
     waiting_jobs, waiting_jobs_per_token : int
@@ -54,15 +64,47 @@ class Limits:
     """
 
     body_bytes: int = 128 * 1024
+    body_seconds: float = 10
     upload_bytes: int = 512 * 1024 * 1024
     requests: Rate = Rate(100, 300)
     strangers: Rate = Rate(20, 100)
     failures: Rate = Rate(1 / 6, 20)
     at_once: int = 200
+    at_once_each: int = 100
+    strangers_at_once: int = 60
+    strangers_at_once_each: int = 20
     workers: int = 2
     waiting_jobs: int = 64
     waiting_jobs_per_token: int = 8
     stop_seconds: float = 30
+
+
+class Places:
+    """Requests being served: so many in all, and so many for each one who asks.
+
+    Parameters
+    ----------
+    most, most_each : int
+        How many.
+    """
+
+    def __init__(self, most: int, most_each: int) -> None:
+        self._most = most
+        self._most_each = most_each
+        self._taken: Counter[str] = Counter()
+
+    @contextmanager
+    def taken(self, who: str) -> Iterator[None]:
+        """Take a place, or raise if there is none."""
+        if self._taken.total() >= self._most or self._taken[who] >= self._most_each:
+            raise LimitReached("Too many requests are being answered. Try again in a few seconds.")
+        self._taken[who] += 1
+        try:
+            yield
+        finally:
+            self._taken[who] -= 1
+            if not self._taken[who]:
+                del self._taken[who]
 
 
 class Rates:

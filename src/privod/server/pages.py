@@ -32,6 +32,7 @@ HEADINGS = {
     403: "Not allowed",
     404: "Not found",
     405: "Not possible",
+    408: "Too slow",
     409: "Not possible",
     413: "Too large",
     422: "That does not fit",

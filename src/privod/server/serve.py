@@ -101,7 +101,7 @@ def configured(curator: Curator, listening: Listening, limits: Limits) -> uvicor
         ssl_keyfile=listening.key,
         proxy_headers=listening.proxy is not None,
         forwarded_allow_ips=listening.proxy or "",
-        limit_concurrency=IDLE_CONNECTIONS + limits.at_once,
+        limit_concurrency=IDLE_CONNECTIONS + limits.at_once + limits.strangers_at_once,
         timeout_keep_alive=15,
         timeout_graceful_shutdown=GRACE_SECONDS,
         access_log=False,  # it would log addresses of pages; the gate logs what is harmless
