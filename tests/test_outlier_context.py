@@ -482,12 +482,17 @@ def about_tags(domain: Domain, **parameters: Any) -> OutlierContext:
     return replace(ASK, record=tuple((n, 0) for n in domain.categorical_names), **parameters)
 
 
-def test_direct_is_refused_where_many_neighbors_would_take_hours() -> None:
+def test_direct_is_refused_where_many_neighbors_or_full_bins_would_take_hours() -> None:
     large, few = tagged(27), tagged(15)  # 2^26 and 2^14 contexts
     about_tags(large, sampler="direct", detector="lof(n_neighbors=20)").check(large)
     about_tags(few, sampler="direct", detector="lof(n_neighbors=1000)").check(few)
-    for k, most in ((40, 2**35 // 1600), (1000, 2**35 // 10**6)):
-        query = about_tags(large, sampler="direct", detector=f"lof(n_neighbors={k})")
+    about_tags(large, sampler="direct", detector="histogram").check(large)
+    for rule, most in (
+        ("lof(n_neighbors=40)", 2**35 // 1600),
+        ("lof(n_neighbors=1000)", 2**35 // 10**6),
+        ("histogram(share=0.5)", 2**35 // 50_000),
+    ):
+        query = about_tags(large, sampler="direct", detector=rule)
         with pytest.raises(InvalidParameter, match=f"at most {most} groups"):
             query.check(large)
     slow = about_tags(large, detector="lof(n_neighbors=1000)")

@@ -43,6 +43,7 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 MOST_NEIGHBORS = 1000
+USUAL_RECORDS = 100_000  # how many there are is not public: the number that limits are made for
 WIDEST = 2.0**400  # the square of the sum of all deviations is finite, for any number of records
 LARGEST = sys.float_info.max
 NO_CRITICAL_VALUES = np.zeros(0)
@@ -67,7 +68,7 @@ class BuiltIn:
 
     @property
     def steps(self) -> int:
-        """How many steps one population takes at most, as far as that is public."""
+        """How many steps one population takes about, by public numbers alone."""
         return 1
 
     def rule(self, value: float, n_others: int) -> Rule:
@@ -177,6 +178,10 @@ class Histogram(BuiltIn):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "share", _between(self.share, "share", 0.0, 1.0, "Try 0.0025."))
+
+    @property
+    def steps(self) -> int:
+        return math.ceil(self.share * USUAL_RECORDS)  # until a bin is full
 
     def rule(self, value: float, n_others: int) -> Rule:
         reach = math.ceil(self.share * (n_others + 1)) + 1

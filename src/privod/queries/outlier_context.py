@@ -77,8 +77,8 @@ class OutlierContext(Query[Context | None]):
     sampler : str
         Among which groups the answer is chosen: direct (all that match), uniform (some drawn at
         random), random-walk, dfs or bfs (some found by a search from `start`). auto is direct while
-        there are at most 2**26 groups (fewer with more than 22 neighbors or with plugged-in
-        functions), else bfs.
+        there are at most 2**26 groups (fewer where a detector takes long: more than 22
+        neighbors, a share above 0.005, a plugged-in function), else bfs.
     start : tuple of (str, str or int, ...)
         Where a search begins and what an overlap is with: rows of a column and the values chosen
         in it. A column that is not named keeps all values. The person must belong to it.
