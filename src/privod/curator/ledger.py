@@ -69,7 +69,8 @@ class Entry:
 
     `kind` is "register" (a data set), "open" (a book; `loss` is its budget), "carry" (what earlier
     questions already cost under a book opened later), "charge" (a question, once per book it is
-    charged to), "release" (its answer, by digest) or "moved" (the book moved to another database).
+    charged to), "release" (its answer, by digest, under the time of its charge) or "moved" (the
+    book moved to another database).
     """
 
     number: int

@@ -151,9 +151,13 @@ def refuse_seeded(release: Release[Any]) -> None:
 def enter_release(
     connection: Connection, dataset: str, query: str, release: str, ask: int, asked_by: str
 ) -> None:
-    """Enter an answer; there is never a second one to the same question about the same data."""
+    """Enter an answer; there is never a second one to the same question about the same data.
+
+    It carries the time of its charge: how long it took may depend on the rows.
+    """
     number = append(
         connection,
+        time=connection.execute("SELECT time FROM entries WHERE number = ?", ask)[0][0],
         kind="release",
         dataset=dataset,
         query=query,
