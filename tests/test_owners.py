@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from privod.curator import Curator, backup
+from privod.curator import Curator, backup, verification
+from privod.curator.prices import ELSEWHERE
 from privod.curator.sqlite import SQLite
 from privod.data import Domain, Numeric
 from privod.errors import BudgetExceeded, InvalidParameter
@@ -40,6 +41,16 @@ def test_a_late_book_carries_what_was_revealed_elsewhere_and_verifies(tmp_path: 
     assert late.spent == Loss("2.2")
     curator.verify()
     backup(curator, tmp_path / "copy")
+
+
+def test_a_late_book_may_carry_questions_of_another_version_of_privod(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    curator = start(tmp_path)
+    curator.ask(question(), "people")
+    curator.open_book("people", Replace(), Loss(10), confirmed=True)
+    monkeypatch.setattr(verification, "PRICED", {ELSEWHERE})
+    curator.verify()
 
 
 def test_more_revealed_elsewhere_than_is_left_exhausts_the_book(tmp_path: Path) -> None:

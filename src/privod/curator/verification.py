@@ -248,13 +248,16 @@ def _check_carried(replay: _Replay) -> None:
             for name, dataset in replay.datasets.items()
             if dataset.root == book.dataset
         }
-        earlier = (
+        earlier = [
             entry
             for entry in replay.seen[: number - 1]
-            if entry.dataset in domains and entry.query and entry.query.get("name") in PRICED
-        )
-        due = spent_before(earlier, domains, book.adjacency)
-        if carried.get(number, Loss(Fraction(0))) != due:
+            if entry.kind == "charge" and entry.dataset in domains and entry.query
+        ]
+        priced = [entry for entry in earlier if entry.query and entry.query.get("name") in PRICED]
+        due = spent_before(priced, domains, book.adjacency)
+        begun = carried.get(number) or Loss(Fraction(0))
+        # Another version of privod may have carried more, for questions that only it can price.
+        if begun != due and not (len(priced) < len(earlier) and due <= begun):
             raise BookDamaged(f"The book of entry {number} does not begin with what was spent.")
 
 

@@ -32,7 +32,10 @@ def one_by_one(values: Any) -> NDArray[Any]:
 
 def plain_list(array: NDArray[Any]) -> list[Any]:
     """The values as Python's own, also where objects of NumPy's stand among them."""
-    return [value.item() if isinstance(value, np.generic) else value for value in array.tolist()]
+    values: list[Any] = array.tolist()
+    if array.dtype.kind != "O":
+        return values
+    return [value.item() if isinstance(value, np.generic) else value for value in values]
 
 
 def first_inexact(floats: Any) -> int:
