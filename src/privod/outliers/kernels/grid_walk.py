@@ -218,7 +218,8 @@ def _walk(
     For the steps, `NO_ROOM_FOR_TAILS` or `NO_ROOM_FOR_CELLS` if the walk must be repeated.
     """
     restart(place, own, padding, bound, state)
-    least, most = bound[0, LEAST], bound[0, MOST]
+    least = bound[0, LEAST]
+    most = min(bound[0, MOST], max_steps + least + SLACK)  # no cell within depth is farther
     seen, total, walked, last_steps = 0, 0, 0, 0
     inner = -1.0
     width = min(0.5, 3.0 / (own.size - padding))
