@@ -22,6 +22,7 @@ from privod.curator.owners import (
     versions_of,
 )
 from privod.curator.prices import Price, price_of
+from privod.curator.private import private_directory
 from privod.curator.questions import Question
 from privod.curator.rows import RowStore
 from privod.curator.schema import bring_up_to_date
@@ -100,7 +101,7 @@ class Curator:
         """
         directory = Path(location)
         try:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            private_directory(directory)
         except OSError as problem:
             raise Unavailable(
                 f"The directory {str(directory)!r} cannot be used ({problem.strerror})."

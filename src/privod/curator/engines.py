@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from privod.curator.database import Database
+from privod.curator.private import close_to_others, private_file
 
 __all__ = ["open_database"]
 
@@ -12,8 +13,11 @@ __all__ = ["open_database"]
 def open_database(directory: Path, url: str | None) -> Database:
     """The database at a URL, or the SQLite file inside the directory."""
     if url is None:
-        from privod.curator.sqlite import SQLite
+        from privod.curator.sqlite import BOOK_FILE, SQLite
 
+        private_file(directory / BOOK_FILE)  # as SQLite then makes those it puts beside it
+        for beside in directory.glob(f"{BOOK_FILE}-*"):
+            close_to_others(beside)
         return SQLite(directory)
     from privod.curator.postgresql import PostgreSQL
 

@@ -10,6 +10,7 @@ from typing import Any
 from privod.curator import ledger
 from privod.curator.curator import Curator
 from privod.curator.database import Connection
+from privod.curator.private import private_directory, private_file
 from privod.curator.schema import TABLES
 from privod.curator.sqlite import BOOK_FILE, SQLite
 from privod.curator.verification import Verification
@@ -33,7 +34,8 @@ def backup(curator: Curator, destination: str | Path) -> Verification:
     if target.exists() and any(target.iterdir()):
         raise AlreadyExists(f"The directory {str(target)!r} is not empty. Name a new one.")
     try:
-        target.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_directory(target)
+        private_file(target / BOOK_FILE)
         curator.database.copy_to(target / BOOK_FILE)
         with Curator.open(target) as copy:
             # Rows never change and are there before their entry, so the later copy is complete.
@@ -105,6 +107,7 @@ def _rows(connection: Connection, table: str) -> Iterator[tuple[Any, ...]]:
 
 
 def _copy_rows(folders: list[str], source: Curator, target: Curator) -> None:
+    private_directory(target.directory / "rows")
     for folder in folders:
         there = target.directory / "rows" / folder
         shutil.copytree(source.directory / "rows" / folder, there, dirs_exist_ok=True)

@@ -8,6 +8,7 @@ import secrets
 import shutil
 from pathlib import Path
 
+from privod.curator.private import close_to_others, private_directory
 from privod.data import Domain, Table
 from privod.data.sources import read, write_parquet
 from privod.errors import InvalidData, Unavailable
@@ -32,10 +33,13 @@ class RowStore:
         name = secrets.token_hex(16)
         folder = self.directory / name
         try:
-            folder.mkdir(mode=0o700, parents=True)
+            private_directory(self.directory)
+            folder.mkdir(mode=0o700)
             (folder / "salt").write_bytes(secrets.token_bytes(SALT_BYTES))
             write_parquet(table, folder / "rows.parquet")
             seal = self.seal(name)
+            for path in (folder / "salt", folder / "rows.parquet"):
+                close_to_others(path)
             for path in (folder / "salt", folder / "rows.parquet", folder, self.directory):
                 _sync(path)
         except OSError as problem:
