@@ -8,6 +8,7 @@ import json
 import os
 import re
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from privod.cli import app
 from privod.client import connect
 from privod.curator import Curator
 from privod.errors import InvalidParameter, NotAllowed, NotFound, Unavailable
+from privod.privacy import Loss
 from privod.server.auth import create_token, token_hash
 from privod.server.limits import Limits
 from privod.server.sample import DATASET, sample
@@ -186,6 +188,56 @@ def test_the_sample_server_prints_its_tokens_serves_and_stops_when_interrupted()
             assert not any(token in errors for token in tokens.values())
         finally:
             process.kill()
+
+
+ENDLESS = """
+import os, signal, sys, threading, time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+import httpx
+from privod.queries.histogram import Histogram
+from privod.server import serve
+from privod.server.limits import Limits
+from privod.server.sample import sample
+
+made = sample(Path(sys.argv[1]))
+
+def endless(self, table, randomness):
+    ask.set()
+    ThreadPoolExecutor(1).submit(time.sleep, 300).result()
+
+def visit():
+    query = Histogram(columns=("radius",), epsilon="0.5").to_json()
+    headers = {"authorization": f"Bearer {made.analyst}"}
+    address = f"http://127.0.0.1:{sys.argv[2]}/api/v1/datasets/breast-cancer/ask"
+    while not ask.is_set():
+        try:
+            httpx.post(address, json={"query": query, "wait": 0}, headers=headers)
+        except httpx.HTTPError:
+            pass
+        time.sleep(0.1)
+    os.kill(os.getpid(), signal.SIGINT)
+
+ask = threading.Event()
+Histogram.answer = endless
+threading.Thread(target=visit, daemon=True).start()
+serve.serve(made.curator, serve.Listening(port=int(sys.argv[2])), Limits(stop_seconds=0.2))
+"""
+
+
+def test_an_answer_that_does_not_end_keeps_no_server_up_and_its_charge_stands(
+    tmp_path: Path,
+) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-c", ENDLESS, str(tmp_path), str(port)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+    assert ended.returncode == 130
+    assert "its charge stands" in ended.stderr
+    with Curator.open(tmp_path) as curator:
+        assert curator.verify().questions == 1
+        assert curator.budget(DATASET)[0].spent == Loss("0.5")
 
 
 def _lines(stream: Any, count: int) -> list[str]:

@@ -191,6 +191,11 @@ class Jobs(Generic[Result]):
         with self._changed:
             return key in self._works
 
+    def running(self) -> bool:
+        """Whether an answer is being computed."""
+        with self._changed:
+            return any(work.began is not None for work in self._works.values())
+
     def find(self, job_id: str, asker: str) -> Job[Result]:
         """One's own job."""
         with self._changed:
