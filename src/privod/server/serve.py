@@ -17,6 +17,7 @@ from privod.errors import InvalidParameter, NotAllowed
 from privod.server.app import make_app
 from privod.server.limits import Limits
 from privod.server.site import LOOPBACK_HOSTS, Site
+from privod.server.wire import PromptProtocol
 
 __all__ = ["Listening", "configured", "is_loopback", "serve"]
 
@@ -111,7 +112,7 @@ def configured(curator: Curator, listening: Listening, limits: Limits) -> uvicor
         access_log=False,  # it would log addresses of pages; the gate logs what is harmless
         log_config=None,
         server_header=False,
-        h11_max_incomplete_event_size=32 * 1024,
+        http=PromptProtocol,
         ws="none",
     )
 
