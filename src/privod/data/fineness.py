@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FINEST", "UNTOUCHED", "rounded"]
+__all__ = ["FINEST", "UNTOUCHED", "round_in_place", "rounded"]
 
 FINEST = 2.0**-500
 UNTOUCHED = 2.0**-448  # from here on every float64 is a multiple of 2^-500
@@ -21,8 +21,13 @@ UNTOUCHED = 2.0**-448  # from here on every float64 is a multiple of 2^-500
 def rounded(values: Any) -> NDArray[np.float64]:
     """The nearest multiples of 2^-500; a number never changes its side of another, nor is -0.0."""
     array = np.array(values, dtype=np.float64)
+    round_in_place(array)
+    return array
+
+
+def round_in_place(array: NDArray[np.float64]) -> None:
+    """Replace numbers by the nearest multiples of 2^-500."""
     array += 0.0
     small = np.abs(array) < UNTOUCHED
     if small.any():
         array[small] = np.rint(array[small] / FINEST) * FINEST + 0.0
-    return array
