@@ -305,9 +305,13 @@ def test_the_python_of_the_analysts_page_runs(
     assert "The most records" in capsys.readouterr().out
 
 
-def test_the_shell_of_the_analysts_page_runs(sampled: str) -> None:
-    (lines,) = blocks("shell")
-    for line in lines.splitlines():
+def test_the_shell_of_the_analysts_page_runs(
+    sampled: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pieces = blocks("shell")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "new.csv").write_text("radius,texture\n14.1,19.3\n27.0,33.0\n")
+    for line in "".join(pieces).splitlines():
         result = CliRunner().invoke(app, shlex.split(line)[1:])
         assert result.exception is None, line
         assert result.stdout
