@@ -218,7 +218,7 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="*", default=[10**4, 10**5, 10**6])
     parser.add_argument("--dimensions", type=int, nargs="*", default=[2, 3, 6, 32])
     parser.add_argument("--kinds", nargs="*", default=["uniform", "clustered", "heavy"])
-    parser.add_argument("--patience", type=float, default=4.0, help="seconds a peer may take")
+    parser.add_argument("--patience", type=float, default=2.0, help="seconds a peer may take")
     options = parser.parse_args()
     if options.quick:
         options.sizes, options.patience = [10**4], 0.5
