@@ -38,7 +38,7 @@ def best_disk(
     for i in range(some.size):
         for j in range(i + 1, some.size):
             u, v = some[i], some[j]
-            a, b = np.int64(x[v] - x[u]), np.int64(y[v] - y[u])
+            a, b = int(x[v] - x[u]), int(y[v] - y[u])
             apart = a * a + b * b
             open_ = 4 * radius * radius - apart
             if open_ < 0:
@@ -74,7 +74,7 @@ def best_disk(
                             and k != j
                             and square > (radius - MARGIN) ** 2
                             and square <= (radius + MARGIN) ** 2
-                            and in_disk(x[w] - x[u], y[w] - y[u], a, b, np.int64(turn), radius)
+                            and in_disk(x[w] - x[u], y[w] - y[u], a, b, int(turn), radius)
                         ):
                             held += weight[w]
                 best = max(best, held)
@@ -88,7 +88,7 @@ def in_disk(x: float, y: float, a: int, b: int, turn: int, radius: int) -> bool:
     The center is (a, b) / 2 + turn sqrt(lean) (-b, a) with lean = r^2 / (a^2 + b^2) - 1/4, so the
     question is whether straight + turned sqrt(lean) <= 0.
     """
-    px, py = np.int64(x), np.int64(y)
+    px, py = int(x), int(y)
     straight = px * px + py * py - (px * a + py * b)
     turned = -2 * turn * (py * a - px * b)
     if straight <= 0 and turned <= 0:

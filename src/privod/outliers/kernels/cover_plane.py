@@ -149,12 +149,12 @@ def _densest_in(
                 if _square(dx, dy) <= maybe:
                     promises[child] += weight[i]
         _by_promise(promises, turns)
-        for child in turns:
-            if promises[child] > best:
-                stack[top, 0] = center_x - half * (child & 1)
-                stack[top, 1] = center_y - half * (child >> 1)
+        for corner in turns:
+            if promises[corner] > best:
+                stack[top, 0] = center_x - half * (corner & 1)
+                stack[top, 1] = center_y - half * (corner >> 1)
                 stack[top, 2] = half
-                held[top, 0], held[top, 1] = promises[child], base
+                held[top, 0], held[top, 1] = promises[corner], base
                 held[top, 2], held[top, 3] = stop, finish
                 top += 1
     return best
