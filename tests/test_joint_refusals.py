@@ -1,0 +1,161 @@
+"""Which joint runs are refused, by what is public alone."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from privod.data import Domain, Numeric, Table
+from privod.errors import InvalidParameter, ProtocolAborted
+from privod.parties.channel import meet
+from privod.parties.contributions import Contributions
+from privod.parties.pki import make_identities
+from privod.queries import joint_run
+from privod.queries.joint_run import aggregate, rehearse, take_part
+from tests.test_joint_outliers import (
+    COLUMNS,
+    N,
+    all_points,
+    columns_apart,
+    domain,
+    question,
+    rows_apart,
+)
+
+
+def test_two_parties_need_noise_and_a_flag() -> None:
+    tables = rows_apart(all_points(), 2)
+    with pytest.raises(InvalidParameter, match="at least 3 parties"):
+        rehearse(question("horizontal"), tables)
+    with pytest.raises(InvalidParameter, match="at least 3 parties"):
+        rehearse(question("horizontal", epsilon=1, delta="1e-6"), tables)
+    with pytest.raises(InvalidParameter, match="two_parties"):
+        question("horizontal", two_parties=True)
+    asked = question(
+        "horizontal", epsilon=8, delta="1e-6", two_parties=True, n_tables=4, min_shared_tables=2
+    )
+    assert set(rehearse(asked, tables).answers) == {"p0", "p1"}
+
+
+def test_a_rerun_with_fewer_parties_is_refused_because_it_would_reveal_the_missing_one() -> None:
+    tables = rows_apart(all_points(), 4)
+    records = {name: Contributions() for name in tables}
+
+    def run(names: list[str]) -> dict[str, joint_run.JointAnswer]:
+        roster, identities = make_identities(names, "hub", "memory:0")
+        asked = question("horizontal")
+        return meet(
+            {
+                name: lambda channel: take_part(
+                    asked,
+                    tables[channel.name],
+                    channel,
+                    identities[channel.name],
+                    roster,
+                    records[channel.name],
+                )
+                for name in names
+            },
+            lambda meeting: check_size(
+                aggregate(asked, meeting, identities["hub"], roster, domain())
+            ),
+        )
+
+    assert len(run(["p0", "p1", "p2", "p3"])) == 4
+    with pytest.raises(ProtocolAborted, match="already sent to another roster"):
+        run(["p0", "p1", "p2"])
+
+
+def test_the_same_rows_are_known_again_in_another_order_of_the_columns() -> None:
+    table = rows_apart(all_points())["p0"]
+    assert joint_run._digest(table, ("u", "v")) == joint_run._digest(table, ("v", "u"))
+    assert joint_run._digest(table, ("u", "v")) != joint_run._digest(table, ("u", "w"))
+
+
+@pytest.mark.parametrize("partition", ["horizontal", "vertical"])
+@pytest.mark.parametrize("protocol", ["sealed", "paper"])
+@pytest.mark.parametrize("width", [30.0, 3e4, 1e9, 1e300])
+def test_whether_a_run_is_refused_depends_on_the_declared_ranges_alone(
+    partition: str, protocol: str, width: float
+) -> None:
+    asked = question(partition, protocol=protocol)
+
+    def refused(farthest: float) -> bool:
+        points = all_points()
+        points[0] = farthest
+        tables = rows_apart(points) if partition == "horizontal" else columns_apart(points)
+        wide = {
+            name: Table(
+                Domain(tuple(Numeric(c, -width, width, fill=0.0) for c in table.domain.names)),
+                dict(zip(table.domain.names, table.numbers().T, strict=True)),
+            )
+            for name, table in tables.items()
+        }
+        try:
+            rehearse(asked, wide)
+        except (InvalidParameter, ProtocolAborted):
+            return True
+        return False
+
+    assert refused(0.0) == refused(width)
+
+
+def check_size(n_records: int) -> None:
+    assert n_records == N
+
+
+def test_a_party_with_fewer_records_ends_a_vertical_run() -> None:
+    tables = columns_apart(all_points())
+    short = Table(domain(("w",)), {"w": np.zeros(N - 1)})
+    with pytest.raises(ProtocolAborted, match="different numbers of records"):
+        rehearse(question("vertical"), {**tables, "p1": short})
+
+
+def test_columns_must_be_each_at_one_party() -> None:
+    tables = columns_apart(all_points())
+    again = Table(domain(("v",)), {"v": np.zeros(N)})
+    with pytest.raises(ProtocolAborted, match="each at one party"):
+        rehearse(question("vertical"), {**tables, "p1": again})
+
+
+def test_rows_of_a_vertical_run_must_all_be_kept() -> None:
+    loose = Domain((Numeric("u", 0, 1),))
+    with pytest.raises(InvalidParameter, match="keep every row"):
+        question("vertical").check(loose)
+    with pytest.raises(InvalidParameter, match="column of the question"):
+        question("vertical").check(domain(("other",)))
+
+
+def test_other_ranges_are_other_parameters() -> None:
+    tables = rows_apart(all_points())
+    wider = Domain(tuple(Numeric(name, -31, 30, fill=0.0) for name in COLUMNS))
+    odd = Table(wider, dict(zip(COLUMNS, all_points()[::3].T, strict=True)))
+    with pytest.raises(ProtocolAborted, match="other parameters or column ranges"):
+        rehearse(question("horizontal"), {**tables, "p2": odd})
+
+
+@pytest.mark.parametrize(
+    ("changed", "parameter"),
+    [
+        ({"partition": "diagonal"}, "partition"),
+        ({"protocol": "loud"}, "protocol"),
+        ({"radius": -1.0}, "radius"),
+        ({"far_fraction": 0.0}, "far_fraction"),
+        ({"columns": ()}, "columns"),
+        ({"n_rounds": 0}, "n_rounds"),
+        ({"n_rounds": 10**6}, "n_rounds"),
+        ({"colluders": 0}, "colluders"),
+        ({"epsilon": 1}, "delta"),
+        ({"epsilon": 1, "delta": "1e-6", "partition": "vertical"}, "epsilon"),
+        ({"epsilon": 1, "delta": "1e-6", "protocol": "paper"}, "epsilon"),
+    ],
+)
+def test_a_wrong_parameter_is_named(changed: dict[str, Any], parameter: str) -> None:
+    with pytest.raises(InvalidParameter, match=parameter):
+        question(**{"partition": "horizontal", **changed})
+
+
+def test_everybody_cannot_collude() -> None:
+    asked = question("horizontal", epsilon=1, delta="1e-6", colluders=3)
+    with pytest.raises(InvalidParameter, match="colluders"):
+        asked.check_parties(3)

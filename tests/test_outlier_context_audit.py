@@ -1,0 +1,55 @@
+"""Outlier contexts that pay too little are caught by the audit, and exactly."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+from privod.audit.game import play
+from privod.audit.outlier_context import games
+from privod.mechanisms import ExponentialMechanism, seeded
+from privod.privacy import Guarantee
+from privod.queries.outlier_context import OutlierContext
+from tests.test_outlier_context import ASK, Small, adjacent_pairs, largest_ratio
+
+
+def test_a_search_that_pays_once_is_caught() -> None:
+    worst = 0.0
+    for sampler in ("dfs", "bfs"):
+        query = replace(ASK, sampler=sampler, max_visits=4)
+        for here, there in adjacent_pairs(query):
+            paid_once = float(1 / Fraction(query.epsilon))
+            ratio = largest_ratio(here.law(query, paid_once), there.law(query, paid_once))
+            worst = max(worst, ratio)
+    assert worst > float(ASK.guarantee().loss.epsilon)
+
+
+class ThirdPaid(OutlierContext):
+    """A planted bug: every choice is three times as sharp as it is paid for."""
+
+    def _choice(self, sampler: Any) -> ExponentialMechanism:
+        right = super()._choice(sampler)
+        return ExponentialMechanism(right.scale / 3, right.monotone)
+
+    def guarantee(self) -> Guarantee:
+        honest = OutlierContext(**{name: getattr(self, name) for name in self.parameters()})
+        return honest.guarantee()
+
+
+def test_a_choice_that_pays_a_third_is_caught_by_the_game_and_exactly() -> None:
+    direct = games(ThirdPaid)[0]
+    assert not play(direct, 2000, seeded(3)).holds
+    assert play(games()[0], 2000, seeded(3)).holds
+    assert isinstance(direct.query, OutlierContext)
+    query = replace(direct.query, sampler="direct")
+    left, right = (Small.of(query, table).law(query) for table in (direct.left, direct.right))
+    assert largest_ratio(left, right) > 1
+
+
+def test_the_audits_tables_have_the_same_matching_contexts() -> None:
+    for game in games():
+        assert isinstance(game.query, OutlierContext)
+        left, right = (Small.of(game.query, table) for table in (game.left, game.right))
+        assert left.matching == right.matching
+        assert len(left.matching) == 2
