@@ -16,16 +16,15 @@ radius is the one that gives its share of anomalies; the table says so.
 from __future__ import annotations
 
 import argparse
-import csv
 import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import _asif_pictures as pictures
 import numpy as np
 from _asif_pictures import Curves, Floats, Row
+from _tables import write_table
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
@@ -301,22 +300,6 @@ def label_times(one: Set) -> Row:
     }
 
 
-def write(name: str, rows: list[Row]) -> str:
-    """Write a CSV file and return the same as a Markdown table."""
-    keys = list(rows[0])
-    with (OUT / f"{name}.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, keys)
-        writer.writeheader()
-        writer.writerows(rows)
-    lines = [" | ".join(keys), " | ".join("---" for _ in keys)]
-    lines += [" | ".join(_shown(row[key]) for key in keys) for row in rows]
-    return "\n".join(f"| {line} |" for line in lines)
-
-
-def _shown(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="the small mixture only")
@@ -339,7 +322,7 @@ def main() -> None:
         study(one, tables, boxes, ranks)
     parts = ["# Asif et al. 2020, repeated"]
     for name, title in titles.items():
-        parts += [f"## {title}", write(name, tables[name])]
+        parts += [f"## {title}", write_table(OUT, name, tables[name])]
     (OUT / "report.md").write_text("\n\n".join(parts) + "\n")
     drawn = {
         "errors": pictures.draw_boxes(boxes),

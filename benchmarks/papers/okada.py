@@ -15,12 +15,12 @@ NumPy, for speed.
 from __future__ import annotations
 
 import argparse
-import csv
 import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _tables import write_table
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
@@ -172,22 +172,6 @@ def subspace_rows(
     return rows, np.array([(final == j).any(axis=1).mean() for j in range(len(counts))])
 
 
-def write(name: str, rows: list[Row]) -> str:
-    """Write a CSV file and return the same as a Markdown table."""
-    keys = list(rows[0])
-    with (OUT / f"{name}.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, keys)
-        writer.writeheader()
-        writer.writerows(rows)
-    lines = [" | ".join(keys), " | ".join("---" for _ in keys)]
-    lines += [" | ".join(_shown(row[key]) for key in keys) for row in rows]
-    return "\n".join(f"| {line} |" for line in lines)
-
-
-def _shown(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
 def draw_deviations(tables: dict[str, list[Row]]) -> Figure:
     """The paper's Figures 3 and 4, with every variant."""
     figure = Figure(figsize=(5 * len(tables), 4), layout="constrained")
@@ -266,7 +250,9 @@ def main() -> None:
     parts = [
         "# Okada et al. 2015, repeated",
         "## Standard deviation of the noise, Replace, delta 0.01",
-        write("deviations", [{"data": n, **r} for n, rows in tables.items() for r in rows]),
+        write_table(
+            OUT, "deviations", [{"data": n, **r} for n, rows in tables.items() for r in rows]
+        ),
     ]
     (OUT / "deviations.png").write_bytes(png(draw_deviations(tables)))
     errors = [
@@ -283,7 +269,7 @@ def main() -> None:
         for name, (points, radius) in counted.items()
     ]
     errors = [{key: row.get(key, "") for key in errors[0]} for row in errors]
-    parts += ["## Mean absolute error at epsilon 0.7", write("errors", errors)]
+    parts += ["## Mean absolute error at epsilon 0.7", write_table(OUT, "errors", errors)]
     (OUT / "errors.png").write_bytes(png(draw_errors(errors)))
     rows: list[Row] = []
     for name, (points, radius) in searched.items():
@@ -294,7 +280,10 @@ def main() -> None:
         title = f"{name}: h = 2, epsilon 3.2 (the two true sets in color)"
         chart = draw_chances(names, chances, {names[j] for j in true_sets}, title)
         (OUT / f"chances_{name.replace(' ', '_').lower()}.png").write_bytes(png(chart))
-    parts += ["## Subspaces of one column: precision and recall", write("subspaces", rows)]
+    parts += [
+        "## Subspaces of one column: precision and recall",
+        write_table(OUT, "subspaces", rows),
+    ]
     (OUT / "subspaces.png").write_bytes(png(draw_recall(rows, list(searched))))
     (OUT / "report.md").write_text("\n\n".join(parts) + "\n")
     print("\n\n".join(parts[:5]))
