@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -36,6 +37,19 @@ def test_importing_loads_nothing_heavy(statement: str) -> None:
     code = f"import sys; {statement}; print([name for name in {HEAVY} if name in sys.modules])"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() in ("[]", "['rich']")
+
+
+def test_prices_are_known_before_anything_is_compiled(tmp_path: Path) -> None:
+    """A price list is waited for; on a fresh machine compiling takes longer than people wait."""
+    code = (
+        "from privod.data.examples import BREAST_CANCER as domain\n"
+        "from privod.queries.catalog import QUERIES\n"
+        "for kind in QUERIES.values():\n"
+        "    assert [example.guarantee() for example in kind.examples(domain)]"
+    )
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 def test_no_module_imports_the_package_root() -> None:

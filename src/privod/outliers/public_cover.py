@@ -10,6 +10,7 @@ on them.
 from __future__ import annotations
 
 import heapq
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -22,6 +23,7 @@ __all__ = ["most_in_one_ball"]
 
 SLACK = 2.0**-20  # balls are taken this much larger, far beyond any rounding
 TINY_RADIUS = 1e-150  # below, squares of differences vanish, and points count as near by that
+FEW = 64  # points that are counted sooner than kernels for many are loaded, or even compiled
 MOST_PAIRS = 2e9  # numbers compared at most to count crowds in full
 LARGE_CROWD = 256  # where that is too many, crowds are counted up to here
 MOST_LOOKS = 3e7  # numbers compared at most while boxes are halved ...
@@ -38,14 +40,20 @@ def most_in_one_ball(points: NDArray[Any], radius: float) -> int:
         return n
     reach = max(radius, TINY_RADIUS) * (1 + SLACK)
     cap = n if n * n * d <= MOST_PAIRS else LARGE_CROWD
-    index = CrowdIndex(array)
-    around = index.crowds(2 * reach, cap=cap)  # all of a ball lie within a diameter of each other
+    crowds = partial(_crowds_of_few, array) if n <= FEW else CrowdIndex(array).crowds
+    around = crowds(2 * reach, cap=cap)  # all of a ball lie within a diameter of each other
     bound = int(around.max()) if int(around.max()) < cap else n
-    found = int(index.crowds(reach, cap=cap).max())  # a ball around one of them
+    found = int(crowds(reach, cap=cap).max())  # a ball around one of them
     if found >= bound:
         return bound
     could_hold_more = around >= min(found + 1, cap)
     return min(bound, _by_halving(array[could_hold_more], reach, found))
+
+
+def _crowds_of_few(points: Floats, radius: float, *, cap: int) -> NDArray[np.int64]:
+    """How many points lie within the radius of each; the slack covers how this sum rounds."""
+    near = [np.count_nonzero(_gaps(points, point, point) <= radius * radius) for point in points]
+    return np.minimum(near, cap)
 
 
 def _by_halving(points: Floats, reach: float, found: int) -> int:
