@@ -7,7 +7,8 @@ A row is: fit on 80 % of the records, score the other 20 %. Everyone gets one co
 and what is measured is processor time, so that other work on the machine counts little: best of
 some repeats. A peer that would take long scores a sample and its time is scaled up, as printed.
 Ours blurs with exact noise from the operating system; ranges are declared. The detector also finds
-a threshold while fitting; "privod grid alone" is the released grid and its scores, without one.
+a threshold, but only when asked for one; "privod grid alone" is the released grid and its scores,
+without scikit-learn around it, and "all cells" is the grid that drops none, where it can be held.
 "All peers" include HBOS, which adds up histograms; "neighbor peers" look at records together, as
 the grid does. PyOD's k-NN also scores its training records while fitting, which is its way.
 scikit-learn-intelex takes part where it can be imported; there is none for ARM.
@@ -40,7 +41,7 @@ from privod.data import Domain, Numeric, Table
 from privod.estimators import GridKnnDetector, MarginalDetector
 from privod.mechanisms import DiscreteLaplace, secure
 from privod.outliers.grid import Grid
-from privod.queries.grid_knn import GridKnn
+from privod.queries.grid_knn import MOST_HELD_CELLS, GridKnn
 from privod.queries.noisy_grid import NoisyGrid
 
 Floats = NDArray[np.float64]
@@ -87,6 +88,16 @@ def _intelex() -> list[Racer]:
     return [Racer("sklearnex", lambda x: Patched(n_neighbors=N_NEIGHBORS).fit(x), _nearest)]
 
 
+def _all_cells(n_columns: int, expected: dict[str, Any]) -> list[Racer]:
+    """The detector that drops no cell, where there are at most so many as can be held."""
+    names = tuple(f"x{axis}" for axis in range(n_columns))
+    asked = GridKnn(columns=names, epsilon=1, expected_records=expected["expected_records"])
+    if asked.n_cells > MOST_HELD_CELLS:
+        return []
+    fit: Any = partial(GridKnnDetector, n_neighbors=N_NEIGHBORS, drop_below=None, **expected)
+    return [Racer("privod grid all cells", lambda x: fit().fit(x), lambda m, x: m.score_samples(x))]
+
+
 def _released(points: Floats, expected_records: int) -> NoisyGrid:
     columns = tuple(Numeric(f"x{axis}", -REACH, REACH) for axis in range(points.shape[1]))
     values = {column.name: points[:, axis] for axis, column in enumerate(columns)}
@@ -109,6 +120,7 @@ def racers(n_columns: int, n: int) -> list[Racer]:
             lambda x: _released(x, n),
             lambda grid, x: grid.scores(x, N_NEIGHBORS),
         ),
+        *_all_cells(n_columns, expected),
         Racer(
             "privod marginals",
             lambda x: MarginalDetector(**expected).fit(x),

@@ -149,9 +149,10 @@ PLAIN = st.recursive(
     ),
     max_leaves=8,
 )
+TOTAL = {"count": 5, "noise": [["50", 1]]}
 FIELDS = [
-    "format", "version", "columns", "cells_per_axis", "drop_below", "expected_records",
-    "guarantee", "noise", "seeded",
+    "format", "version", "columns", "cells_per_axis", "drop_below", "records", "guarantee",
+    "noise", "seeded",
 ]  # fmt: skip
 
 
@@ -230,7 +231,7 @@ COLUMN = {"name": "x", "low": 0, "high": 4}
         "the same column twice": lambda: with_header("dense", columns=[COLUMN, COLUMN]),
         "no columns": lambda: with_header("dense", columns=[]),
         "a seed of no": lambda: with_header("dense", seeded="no"),
-        "a broken guess": lambda: with_header("dense", expected_records=-5),
+        "a total beside all cells": lambda: with_header("dense", records=TOTAL),
         "a million cells per axis": lambda: with_header("dense", cells_per_axis=10**6),
         "true cells per axis": lambda: with_header("dense", cells_per_axis=True),
     }.items(),
@@ -238,6 +239,25 @@ COLUMN = {"name": "x", "low": 0, "high": 4}
 )  # fmt: skip
 def test_crafted_files_are_refused(make: tuple[str, Callable[[], bytes]], tmp_path: Path) -> None:
     assert read(make[1](), ALL["dense"], tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        None,
+        {},
+        {"count": 5},
+        {**TOTAL, "count": 5.5},
+        {**TOTAL, "count": True},
+        {**TOTAL, "count": 2**63},
+        {**TOTAL, "noise": [["49", 1]]},
+    ],
+)
+def test_a_grid_that_dropped_cells_needs_a_total_whose_noise_keeps_the_promise(
+    records: Any, tmp_path: Path
+) -> None:
+    assert read(with_header("sparse", records=TOTAL), ALL["sparse"], tmp_path) is not None
+    assert read(with_header("sparse", records=records), ALL["sparse"], tmp_path) is None
 
 
 @pytest.mark.parametrize("counts", [[1.5] * 25, [2**70] * 25, [2**62] * 25, ["1"] * 25, None, 5])

@@ -19,7 +19,7 @@ import argparse
 import csv
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -152,6 +152,7 @@ def private_scores(
         epsilon=epsilon,
         cells_per_axis=cells,
         expected_records=n,
+        drop_below=None,
     )
     if query.grid(split.reference.domain).n_cells <= MOST_HELD_CELLS:
         grid = query.answer(split.reference, seeded(seed)).value
@@ -266,8 +267,7 @@ def beyond(split: Split, cells: int, repeats: int) -> Rows:
             sparse = GridKnn(
                 columns=names, epsilon=epsilon, cells_per_axis=cells, expected_records=n
             )
-            limit = sparse.automatic_threshold(sparse.grid(split.reference.domain))
-            kept = GridKnn(columns=names, epsilon=epsilon, cells_per_axis=cells, drop_below=limit)
+            kept = replace(sparse, drop_below=sparse.automatic_threshold)
             thin = kept.answer(split.reference, seeded(seed)).value
             walked = thin.scores(split.test, N_NEIGHBORS)
             _note(found, "sparse grid, paper's b", quality(split.labels, walked.basic))

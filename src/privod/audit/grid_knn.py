@@ -31,6 +31,11 @@ READINGS = (
         "left cell full and right cell empty",
         lambda value: min(_count(value, 0), 1 - _count(value, 1)),
     ),
+    Reading("records in all", lambda value: float(value.total)),
+    Reading(
+        "records in the left cell and as many in all",
+        lambda value: min(_count(value, 0), value.total),
+    ),
     Reading("binary places", lambda value: fineness(value.counts.sum())),
 )
 

@@ -7,8 +7,6 @@ scikit-learn's signs hold here: `score_samples` and `decision_function` are high
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
 from copy import copy
 from decimal import Decimal
 from fractions import Fraction
@@ -30,6 +28,7 @@ from privod.mechanisms.summed import SummedNoise
 from privod.outliers.grid import Grid
 from privod.privacy import Guarantee, Loss, Number, exact, positive
 from privod.queries.bounds import PrivateBounds
+from privod.queries.count_query import told_of_epsilon
 from privod.queries.query import Query, Release
 
 __all__ = ["PrivateDetector"]
@@ -43,6 +42,8 @@ MOST_ZOOMS = 50  # as the question allows
 
 EXACT: list[Any] = [Fraction, Decimal, str]
 """Numbers that scikit-learn's intervals cannot compare; the questions read and check them."""
+
+PARTS = "the parts that bounds_share makes of it"
 
 TIE_BREAK = 1e-6  # of the distance to the middle of one's cell: orders records that score alike
 
@@ -235,7 +236,7 @@ class PrivateDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         if not 0 < share < 1:
             rule = "must lie between 0 and 1"
             raise InvalidParameter("bounds_share", rule, self.bounds_share, "Try 0.25.")
-        with _told_of_epsilon(self.epsilon):
+        with told_of_epsilon(self.epsilon, PARTS):
             buying = self._buying(names, epsilon * share) if self.bounds is None else None
             query = self._query(names, epsilon if buying is None else epsilon * (1 - share))
         domain = Domain(_widest(names) if buying else _declared(self.bounds, names))
@@ -255,7 +256,7 @@ class PrivateDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         rows = self._rows(X)
         known = self.release_.value
         epsilon = positive(self.epsilon, "epsilon")
-        with _told_of_epsilon(self.epsilon):
+        with told_of_epsilon(self.epsilon, PARTS):
             query = self._query_like(self.release_, epsilon)
         domain = Domain(self._geometry.columns)
         query.check(domain)
@@ -299,18 +300,6 @@ class PrivateDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
             zooms=int(self.bounds_zooms),
             adjacency=self.adjacency,  # type: ignore[arg-type]  # read by name
         )
-
-
-@contextmanager
-def _told_of_epsilon(epsilon: Number) -> Iterator[None]:
-    """Name the parameter that was given, where its parts make a noise that cannot be drawn."""
-    try:
-        yield
-    except InvalidParameter as problem:
-        if problem.parameter != "epsilon":
-            raise
-        rule = "must be neither tiny nor huge, nor may the parts that bounds_share makes of it"
-        raise InvalidParameter("epsilon", rule, epsilon, "Try 1.") from None
 
 
 def _table(domain: Domain, rows: Floats) -> Table:

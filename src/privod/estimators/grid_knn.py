@@ -44,8 +44,9 @@ class GridKnnDetector(PrivateDetector[NoisyGrid]):
         Into how many intervals each range is cut; None: chosen from public guesses.
     expected_records : int
         A public guess of the number of rows, for the automatic choices.
-    drop_below : int, optional
-        Keep only cells whose blurred count reaches this; None: all, if they can be held.
+    drop_below : int or "auto", optional
+        Keep only cells whose blurred count reaches this; None: all. "auto": chosen from public
+        guesses, and only where there are many more cells than records.
     n_neighbors : int
         Which neighbor's distance is the score.
     max_depth : float, optional
@@ -76,7 +77,7 @@ class GridKnnDetector(PrivateDetector[NoisyGrid]):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **PrivateDetector._parameter_constraints,
         "cells_per_axis": [Interval(Integral, 2, None, closed="left"), None],
-        "drop_below": [Interval(Integral, 1, None, closed="left"), None],
+        "drop_below": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "max_depth": [*EXACT, Interval(Real, 0, None, closed="left"), None],
         "score_by": [StrOptions({"graded", "basic", "weighted"})],
@@ -93,7 +94,7 @@ class GridKnnDetector(PrivateDetector[NoisyGrid]):
         bounds_zooms: int = 1,
         cells_per_axis: int | None = None,
         expected_records: int = 1000,
-        drop_below: int | None = None,
+        drop_below: int | Literal["auto"] | None = "auto",
         n_neighbors: int = 5,
         max_depth: Number | None = None,
         score_by: Literal["graded", "basic", "weighted"] = "graded",
@@ -127,7 +128,9 @@ class GridKnnDetector(PrivateDetector[NoisyGrid]):
             epsilon=epsilon,
             cells_per_axis=None if self.cells_per_axis is None else int(self.cells_per_axis),
             expected_records=int(self.expected_records),
-            drop_below=None if self.drop_below is None else int(self.drop_below),
+            drop_below=self.drop_below
+            if self.drop_below in ("auto", None)
+            else int(self.drop_below),
             adjacency=self.adjacency,  # type: ignore[arg-type]  # read by name
         )
 

@@ -25,7 +25,6 @@ from privod.estimators.grid_knn import GridKnnDetector
 from privod.estimators.marginals import MarginalDetector
 from privod.outliers.grid import Grid
 from privod.privacy import Number
-from privod.queries.grid_threshold import places_of_all, places_of_kept
 from privod.queries.unblurring import expected_counts
 
 try:
@@ -235,13 +234,7 @@ score_by, adjacency, random_state
 
     def _places(self) -> Floats:
         """Where the threshold, too, takes the reference to be."""
-        value = self.detector_.release_.value
-        if value.cells is None:
-            found = places_of_all(value.grid, value.counts, value.noise).points
-        else:
-            found = places_of_kept(
-                value.grid, value.cells, value.counts, value.noise, value.expected_records
-            ).points
+        found: Floats = self.detector_.release_.value.places.points
         return found[(_shares() * len(found)).astype(np.int64)]
 
 

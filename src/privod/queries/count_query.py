@@ -8,14 +8,17 @@ counts in each of them.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from typing import TypeVar
 
+from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace
 from privod.privacy import AddRemove, Adjacency, Guarantee, Number, Replace, positive
 from privod.queries.query import Query, column_names, dp_adjacency
 
-__all__ = ["COUNTS_CHANGED", "MOST_EXPECTED", "CountQuery", "uniform_cells"]
+__all__ = ["COUNTS_CHANGED", "MOST_EXPECTED", "CountQuery", "told_of_epsilon", "uniform_cells"]
 
 Value = TypeVar("Value")
 
@@ -61,3 +64,15 @@ def uniform_cells(expected_records: int, epsilon: float, n_axes: int) -> float:
     power: float = 2 / (n_axes + 2)
     cells: float = (min(expected_records, MOST_EXPECTED) * epsilon / 10) ** power
     return cells
+
+
+@contextmanager
+def told_of_epsilon(epsilon: Number, parts: str) -> Iterator[None]:
+    """Name the parameter that was given, where parts of it make a noise that cannot be drawn."""
+    try:
+        yield
+    except InvalidParameter as problem:
+        if problem.parameter != "epsilon":
+            raise
+        rule = f"must be neither tiny nor huge, nor may {parts}"
+        raise InvalidParameter("epsilon", rule, epsilon, "Try 1.") from None

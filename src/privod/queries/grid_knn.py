@@ -4,28 +4,36 @@ The reference records are counted in the cells of a uniform grid and every count
 too, is blurred once. All else is post-processing (`NoisyGrid`). The paper claims its scale
 1 / epsilon under replacement, which changes two cells; here that takes 2 / epsilon. It also scales
 by constants read off the private records; here ranges are public, or bought (`PrivateBounds`).
+
+A grid of many cells keeps only those whose blurred count reaches a public threshold. Where the
+other records are it does not show, but how many there are is bought with a fiftieth of epsilon.
 Proof in docs/proofs/grid_knn.md.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from privod.data import Domain, Table
 from privod.errors import InvalidParameter
-from privod.mechanisms import Randomness
+from privod.mechanisms import DiscreteLaplace, Randomness
 from privod.mechanisms.rare import count_reaching, distinct
 from privod.mechanisms.summed import SummedNoise
 from privod.outliers.grid import MOST_CELLS_PER_AXIS, Grid, OccupiedCells
-from privod.privacy import AddRemove, Adjacency, Number
-from privod.queries.count_query import MOST_EXPECTED, CountQuery, uniform_cells
+from privod.privacy import AddRemove, Adjacency, Guarantee, Number
+from privod.queries.count_query import (
+    MOST_EXPECTED,
+    CountQuery,
+    told_of_epsilon,
+    uniform_cells,
+)
 from privod.queries.lazy_grid import LazyGrid
-from privod.queries.noisy_grid import NoisyGrid
+from privod.queries.noisy_grid import BlurredTotal, NoisyGrid
 from privod.queries.query import LARGEST_COUNT, Release, whole_number
 
 __all__ = ["GridKnn"]
@@ -35,6 +43,9 @@ MOST_FALSE_CELLS = 1_000_000
 LEAST_SAID = 0.02  # of the records hidden in noise that a sentence mentions
 ROUNDING = 1e-9  # of logarithms, so that a choice at the limit is not refused
 FALSE_CELLS_PER_RECORD = 0.01  # empty cells that may pass the automatic threshold
+TOTAL_SHARE = Fraction(1, 50)  # of epsilon, for the number of records where cells are dropped
+MANY_CELLS = 4  # to an expected record, past which they are dropped automatically ...
+MANY_RECORDS = 1000  # ... if this many times the threshold are expected: then crowds pass it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +55,8 @@ class GridKnn(CountQuery[NoisyGrid]):
     Guarantee
     ---------
     Protected is every record (AddRemove), or what every record says (Replace). Each count, empty
-    cells included, is blurred once by exact discrete Laplace noise; scoring costs nothing more.
+    cells included, is blurred once by exact discrete Laplace noise; scoring costs nothing more. If
+    cells are dropped, a fiftieth of epsilon buys the number of records.
 
     Parameters
     ----------
@@ -56,12 +68,12 @@ class GridKnn(CountQuery[NoisyGrid]):
         Into how many equal intervals each column's range is cut, at least 2. None: chosen from
         `expected_records`, `epsilon` and the number of columns [Su 2016].
     expected_records : int
-        A public guess of the number of records, at least 1; steers the two automatic choices, and
-        tells a threshold how many records are in dropped cells.
-    drop_below : int, optional
-        Drop the cells whose blurred count stays below this, at least 1. None: drop none, unless
-        there are more than ten million cells; then the threshold that about one empty cell per
-        hundred expected records passes.
+        A public guess of the number of records, at least 1; steers the two automatic choices.
+    drop_below : int or "auto", optional
+        Drop the cells whose blurred count stays below this, at least 1. None: drop none. "auto":
+        the threshold that about one empty cell per hundred expected records passes, if there are
+        more than four cells to an expected record and a thousand times as many of these as the
+        threshold, or more than ten million cells; otherwise drop none.
     adjacency : AddRemove or Replace
         Which two data sets must look alike.
     """
@@ -73,7 +85,7 @@ class GridKnn(CountQuery[NoisyGrid]):
     epsilon: Number
     cells_per_axis: int | None = None
     expected_records: int = 1000
-    drop_below: int | None = None
+    drop_below: int | Literal["auto"] | None = "auto"
     adjacency: Adjacency = AddRemove()
 
     def __post_init__(self) -> None:
@@ -81,40 +93,84 @@ class GridKnn(CountQuery[NoisyGrid]):
         whole_number(self.expected_records, "expected_records", at_least=1)
         if self.cells_per_axis is not None:
             whole_number(self.cells_per_axis, "cells_per_axis", at_least=2)
-        if self.drop_below is not None:
+        if self.drop_below is not None and self.drop_below != "auto":
             whole_number(self.drop_below, "drop_below", at_least=1, at_most=LARGEST_COUNT)
-        self.guarantee()  # an epsilon too small or too large for the noise is refused here
+        # An epsilon too small or too large for the noise, or for its part of it, is refused here.
+        DiscreteLaplace.for_loss(Fraction(self.epsilon), self._counts_changed)
+        with told_of_epsilon(self.epsilon, "the fiftieth of it that counts all records"):
+            self.guarantee()
 
     @property
     def n_histograms(self) -> int:
         return 1
 
+    @property
+    def n_cells(self) -> int:
+        """How many cells there are, kept or dropped."""
+        return int(self._cells_per_axis ** len(self.columns))
+
+    @property
+    def threshold(self) -> int | None:
+        """The blurred count that a cell must reach to be kept; None: all are kept."""
+        if self.drop_below != "auto":
+            return self.drop_below
+        least, n_cells, guess = self.automatic_threshold, self.n_cells, self.expected_records
+        worth_it = n_cells > MANY_CELLS * guess and guess >= MANY_RECORDS * least
+        return least if worth_it or n_cells > MOST_HELD_CELLS else None
+
+    @property
+    def automatic_threshold(self) -> int:
+        """The threshold that about one empty cell per hundred expected records passes."""
+        guess = min(self.expected_records, MOST_EXPECTED)
+        allowed = min(max(1.0, guess * FALSE_CELLS_PER_RECORD), MOST_FALSE_CELLS)
+        scale = float(self._noise_of_kept.scale)
+        excess = math.log(self.n_cells) - math.log(allowed) + _log_reaching(0, scale)
+        return max(1, math.ceil(excess * scale))
+
+    @property
+    def noise(self) -> DiscreteLaplace:
+        return super().noise if self.threshold is None else self._noise_of_kept
+
+    @property
+    def noise_of_total(self) -> DiscreteLaplace:
+        """What blurs the number of records where cells are dropped; a record changes it by one."""
+        return DiscreteLaplace.for_loss(Fraction(self.epsilon) * TOTAL_SHARE, 1)
+
+    def guarantee(self) -> Guarantee:
+        if self.threshold is None:
+            return super().guarantee()
+        return super().guarantee() + Guarantee(self.noise_of_total.loss(1), self.adjacency)
+
     def check(self, domain: Domain) -> None:
-        grid = self.grid(domain)
-        threshold = self._threshold(grid)
+        self.grid(domain)
+        threshold, most = self.threshold, MOST_HELD_CELLS
         if threshold is None:
+            if self.n_cells > most:
+                rule = f"must drop some of more than {most} cells"
+                raise InvalidParameter("drop_below", rule, None, 'Try "auto", or fewer cells.')
             return
-        passing = math.log(grid.n_cells) + self._log_reaching(threshold)
+        passing = math.log(self.n_cells) + _log_reaching(threshold, float(self.noise.scale))
         if passing > math.log(MOST_FALSE_CELLS) + ROUNDING:
             rule = f"must let about {MOST_FALSE_CELLS} empty cells pass at most"
-            way_out = f"Try {self.automatic_threshold(grid)}, or None."
+            way_out = f'Try {self.automatic_threshold}, or "auto".'
             raise InvalidParameter("drop_below", rule, self.drop_below, way_out)
 
     def grid(self, domain: Domain) -> Grid:
         """The cells, from public knowledge alone."""
-        columns = domain.numeric(self.columns)
-        return Grid(columns, self.cells_per_axis or self._automatic_cells())
+        return Grid(domain.numeric(self.columns), self._cells_per_axis)
 
     def answer(self, table: Table, randomness: Randomness) -> Release[NoisyGrid]:
         grid = self.grid(table.domain)
         points = table.numbers(self.columns)
-        threshold = self._threshold(grid)
+        threshold = self.threshold
+        kept, records = None, None
         if threshold is None:
             counts = self.noise.blur(grid.all_counts(points), randomness)
-            kept = None
         else:
             occupied = grid.occupied_counts(points)
             kept, counts = self._reaching(occupied, grid, threshold, randomness)
+            blurred = self.noise_of_total.blur(np.array([len(table)]), randomness)
+            records = BlurredTotal(int(blurred[0]), SummedNoise.of(self.noise_of_total))
         value = NoisyGrid(
             grid,
             counts,
@@ -123,7 +179,7 @@ class GridKnn(CountQuery[NoisyGrid]):
             self.guarantee(),
             randomness.seeded,
             SummedNoise.of(self.noise),
-            self.expected_records,
+            records,
         )
         return self.release(value, randomness)
 
@@ -134,7 +190,8 @@ class GridKnn(CountQuery[NoisyGrid]):
         """
         grid = self.grid(table.domain)
         occupied = grid.occupied_counts(table.numbers(self.columns))
-        return LazyGrid(grid, occupied, self.noise, randomness, self.guarantee())
+        whole = replace(self, drop_below=None)
+        return LazyGrid(grid, occupied, whole.noise, randomness, whole.guarantee())
 
     def sentence(self, value: NoisyGrid) -> str:
         grid = value.grid
@@ -171,27 +228,18 @@ class GridKnn(CountQuery[NoisyGrid]):
             return ()
         return (cls(columns=columns[:2], epsilon="0.5"),)
 
-    def _automatic_cells(self) -> int:
+    @property
+    def _cells_per_axis(self) -> int:
+        if self.cells_per_axis is not None:
+            return self.cells_per_axis
         epsilon, n_axes = float(Fraction(self.epsilon)), len(self.columns)
         per_axis = uniform_cells(self.expected_records, epsilon, n_axes)
         return min(MOST_CELLS_PER_AXIS, max(2, round(per_axis)))
 
-    def _threshold(self, grid: Grid) -> int | None:
-        if self.drop_below is None and grid.n_cells > MOST_HELD_CELLS:
-            return self.automatic_threshold(grid)
-        return self.drop_below
-
-    def automatic_threshold(self, grid: Grid) -> int:
-        """The threshold that about one empty cell per hundred expected records passes."""
-        guess = min(self.expected_records, MOST_EXPECTED)
-        allowed = min(max(1.0, guess * FALSE_CELLS_PER_RECORD), MOST_FALSE_CELLS)
-        excess = math.log(grid.n_cells) - math.log(allowed) + self._log_reaching(0)
-        return max(1, math.ceil(excess * float(self.noise.scale)))
-
-    def _log_reaching(self, threshold: int) -> float:
-        """ln P(noise >= threshold) = -threshold / scale - ln(1 + e^(-1/scale)), threshold >= 0."""
-        rate = 1 / float(self.noise.scale)
-        return -threshold * rate - math.log1p(math.exp(-rate))
+    @property
+    def _noise_of_kept(self) -> DiscreteLaplace:
+        share = Fraction(self.epsilon) * (1 - TOTAL_SHARE)
+        return DiscreteLaplace.for_loss(share, self._counts_changed)
 
     def _reaching(
         self, occupied: OccupiedCells, grid: Grid, threshold: int, randomness: Randomness
@@ -212,6 +260,11 @@ class GridKnn(CountQuery[NoisyGrid]):
         counts = np.concatenate([blurred[stay], values])
         order = np.lexsort(cells.T[::-1])
         return OccupiedCells(cells[order], counts[order])
+
+
+def _log_reaching(threshold: int, scale: float) -> float:
+    """ln P(noise >= threshold) = -threshold / scale - ln(1 + e^(-1/scale)), threshold >= 0."""
+    return -threshold / scale - math.log1p(math.exp(-1 / scale))
 
 
 def _rounded(count: int) -> str:

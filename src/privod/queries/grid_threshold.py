@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from privod.mechanisms import seeded
 from privod.mechanisms.summed import SummedNoise
 from privod.outliers.grid import Grid, WalkScores
-from privod.queries.count_query import MOST_EXPECTED
 from privod.queries.unblurring import expected_counts
 
 __all__ = ["Places", "limit", "limits", "limits_of_walks", "places_of_all", "places_of_kept"]
@@ -44,6 +43,7 @@ MOST_LONG_WALKS = 100
 WHOLE = 1 - 1e-9  # of the last cell was needed, or the walk was cut
 TRIES = 20  # cells drawn for one that was not kept
 MOST_TRIES = 20_000
+MOSTLY_SEEN = 0.5  # of the records in kept cells, from which on the others lie beside these
 FALSE_SHARE = 0.01  # of what is seen, from which on a single count is believed
 
 
@@ -92,13 +92,15 @@ def places_of_kept(
     cells: Cells,
     counts: Ints,
     noise: SummedNoise,
-    expected_records: int | None,
+    total: int,
+    deviation: float,
 ) -> Places:
     """Places of the records of a grid that dropped the cells below a threshold.
 
     A kept count is believed less the share of false ones among those as large. Where fewer records
-    are kept than are expected, the others are in dropped cells, nobody knows which: they are placed
-    as if the columns were independent, each as the kept cells have it.
+    are kept than there are by the blurred `total`, beyond what its `deviation` explains, the others
+    are in dropped cells, nobody knows which: they are placed beside the kept ones, or, if most are
+    not kept, anywhere.
     """
     alike = np.sort(counts)
     as_large = len(counts) - np.searchsorted(alike, counts)
@@ -111,27 +113,48 @@ def places_of_kept(
     truth = np.maximum(0.0, 1 - false / np.maximum(as_large, 1))
     records: Floats = counts.astype(np.float64) * truth
     believed = float(records.sum())
-    total = max(believed, float(min(expected_records or 0, MOST_EXPECTED)), 1.0)
+    share = believed / (believed + _beyond_noise(total - believed, deviation)) if believed else 0.0
     size = int(np.clip(MOST_COMPARED // max(1, len(counts)), FEWEST_PLACES, N_PLACES))
-    n_seen = round(size * believed / total)
+    n_seen = round(size * share)
     seen = cells[_systematic(records, n_seen)]
-    unseen = _dropped(grid, cells, records, size - n_seen)
-    return Places(_spread(grid, np.concatenate([seen, unseen])), 1 - believed / total)
+    n_unseen = size - n_seen
+    place = _beside if share >= MOSTLY_SEEN else _apart
+    tried = place(grid, cells, records, min(TRIES * n_unseen, MOST_TRIES))
+    unseen = _not_kept(tried, cells, n_unseen)
+    return Places(_spread(grid, np.concatenate([seen, unseen])), 1 - share)
 
 
-def _dropped(grid: Grid, kept: Cells, records: Floats, size: int) -> Cells:
-    """Cells that were not kept, each column as the kept ones have it and a little wider.
+def _beside(grid: Grid, kept: Cells, records: Floats, size: int) -> Cells:
+    """Cells a step or so from one that holds records, any of those alike.
 
-    Cells are compared by a hash of 64 bits; one taken for another by chance does no harm.
+    Each axis is moved by one with probability one in as many as there are axes.
     """
-    chosen = np.empty((min(TRIES * size, MOST_TRIES), grid.n_axes), dtype=np.int32)
+    luck = _uniform(size * grid.n_axes, grid.n_axes).reshape(size, grid.n_axes)
+    moves = (luck < 0.5 / grid.n_axes).astype(np.int32) - (luck > 1 - 0.5 / grid.n_axes)
+    chosen = kept[_systematic((records > 0).astype(np.float64), size)] + moves
+    mixed: Cells = chosen[np.argsort(_uniform(size, 0))].astype(np.int32)
+    return np.clip(mixed, 0, grid.cells_per_axis - 1)
+
+
+def _apart(grid: Grid, kept: Cells, records: Floats, size: int) -> Cells:
+    """Cells as if the columns were independent, each as the kept ones have it, a little wider."""
+    chosen = np.empty((size, grid.n_axes), dtype=np.int32)
     for axis in range(grid.n_axes):
         along: Floats = np.bincount(kept[:, axis], records, grid.cells_per_axis).astype(np.float64)
         wider = np.convolve(along, [SPREAD, 1.0, SPREAD], mode="same")
         unknown = max(1.0, records.max(initial=0.0)) / grid.cells_per_axis
-        drawn = _systematic(wider + unknown, len(chosen))
-        chosen[:, axis] = drawn[np.argsort(_uniform(len(drawn), axis))]
-    factors = seeded(grid.n_axes).words(grid.n_axes) | np.uint64(1)
+        drawn = _systematic(wider + unknown, size)
+        chosen[:, axis] = drawn[np.argsort(_uniform(size, axis))]
+    return chosen
+
+
+def _not_kept(chosen: Cells, kept: Cells, size: int) -> Cells:
+    """The first of some cells that were not kept; if these are too few, the first of all.
+
+    Cells are compared by a hash of 64 bits; one taken for another by chance does no harm.
+    """
+    n_axes = chosen.shape[1]
+    factors = seeded(n_axes).words(n_axes) | np.uint64(1)
     names, taken = ((some.astype(np.uint64) * factors).sum(axis=1) for some in (chosen, kept))
     free = chosen[~np.isin(names, taken)]
     return (free if len(free) >= size else chosen)[:size]

@@ -39,13 +39,35 @@ from privod.queries.release_file import (
     write_file,
 )
 
-__all__ = ["NoisyGrid", "scored_points", "walk_depth"]
+__all__ = ["BlurredTotal", "NoisyGrid", "scored_points", "walk_depth"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Cells = NDArray[np.int32]
 
 KIND = "grid"
+
+
+@dataclass(frozen=True)
+class BlurredTotal:
+    """How many records there are, blurred by noise of its own."""
+
+    count: int
+    noise: SummedNoise
+
+    def __add__(self, other: BlurredTotal) -> BlurredTotal:
+        return BlurredTotal(self.count + other.count, self.noise + other.noise)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {"count": self.count, "noise": self.noise.to_json()}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> BlurredTotal:
+        """Read back what `to_json` wrote."""
+        least, most = -LARGEST_COUNT, LARGEST_COUNT
+        count = whole_number(data["count"], "count", at_least=least, at_most=most)
+        return cls(count, SummedNoise.from_json(data["noise"]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,8 +95,8 @@ class NoisyGrid:
         Whether the noise came from a test seed; such a grid protects nobody.
     noise : SummedNoise
         What blurs each count: one draw, or in a merged grid one for every part.
-    expected_records : int, optional
-        The public guess of the number of records that the question was asked with.
+    records : BlurredTotal, optional
+        How many records there are, where cells are dropped; all counts together say it otherwise.
     """
 
     grid: Grid
@@ -84,7 +106,7 @@ class NoisyGrid:
     guarantee: Guarantee
     seeded: bool
     noise: SummedNoise
-    expected_records: int | None = None
+    records: BlurredTotal | None = None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, NoisyGrid):
@@ -107,8 +129,8 @@ class NoisyGrid:
 
     @property
     def total(self) -> int:
-        """About how many records the grid stands for; less those in dropped cells."""
-        return int(self.counts.sum())
+        """About how many records the grid stands for, those in dropped cells included."""
+        return int(self.counts.sum()) if self.records is None else self.records.count
 
     def scores(
         self, points: ArrayLike, n_neighbors: int = 5, max_depth: Number | None = None
@@ -150,22 +172,22 @@ class NoisyGrid:
             return self.scores(points, n_neighbors, depth)
 
         if self.cells is not None:
-            scores = walked(self._places.points, depth)
+            scores = walked(self.places.points, depth)
             return limits(scores, np.ones(len(scores.basic)), target_fraction)
-        return limits_of_walks(self.grid, self._places.points, walked, depth, target_fraction)
+        return limits_of_walks(self.grid, self.places.points, walked, depth, target_fraction)
 
     @property
     def hidden_share(self) -> float:
         """About which share of the records lies in cells that cannot be told from noise."""
-        return self._places.hidden_share
+        return self.places.hidden_share
 
     @cached_property
-    def _places(self) -> Places:
+    def places(self) -> Places:
         """Where the reference records lie, as far as the counts show it."""
-        if self.cells is None:
+        if self.cells is None or self.records is None:
             return places_of_all(self.grid, self.counts, self.noise)
-        expected = self.expected_records
-        return places_of_kept(self.grid, self.cells, self.counts, self.noise, expected)
+        total, deviation = self.records.count, self.records.noise.deviation
+        return places_of_kept(self.grid, self.cells, self.counts, self.noise, total, deviation)
 
     def merge(self, *others: NoisyGrid) -> NoisyGrid:
         """Add up the grids of several holders, or of several batches: free post-processing.
@@ -183,16 +205,17 @@ class NoisyGrid:
                 )
         losses = [Guarantee(part.guarantee.loss, AddRemove()) for part in parts]
         promise = Guarantee(in_parallel(losses).loss, self.guarantee.adjacency)
-        noise = self.noise
+        noise, records = self.noise, self.records
         for part in others:
             noise = noise + part.noise
-        guesses = [part.expected_records for part in parts if part.expected_records is not None]
+            if records is not None and part.records is not None:
+                records = records + part.records
         merged = replace(
             self,
             guarantee=promise,
             seeded=any(part.seeded for part in parts),
             noise=noise,
-            expected_records=sum(guesses) if len(guesses) == len(parts) else None,
+            records=records,
         )
         if self.cells is None:
             counts = np.stack([part.counts for part in parts]).sum(axis=0, dtype=np.int64)
@@ -232,7 +255,7 @@ class NoisyGrid:
             "columns": [column.to_json() for column in self.grid.columns],
             "cells_per_axis": self.grid.cells_per_axis,
             "drop_below": self.drop_below,
-            "expected_records": self.expected_records,
+            "records": None if self.records is None else self.records.to_json(),
             "guarantee": self.guarantee.to_json(),
             "noise": self.noise.to_json(),
             "seeded": self.seeded,
@@ -242,16 +265,10 @@ class NoisyGrid:
     def _built(cls, header: dict[str, Any], array: ArrayOf) -> NoisyGrid:
         """Build a grid of parts that came from outside."""
         grid = Grid(checked_columns(header["columns"]), header["cells_per_axis"])
-        promise, noise = checked_promise(header, 1)
-        threshold, guess = header["drop_below"], header.get("expected_records")
-        if guess is not None:
-            whole_number(guess, "expected_records", at_least=1)
-        cells = None
+        threshold, cells, records = header["drop_below"], None, None
         if threshold is None:
-            if "cells" in header:
-                raise InvalidData(
-                    "The grid is damaged: all its cells are kept, and some are named."
-                )
+            if "cells" in header or header.get("records") is not None:
+                raise InvalidData("All cells are kept, and some are named, or counted apart.")
             counts = array("counts", "<i8", (grid.n_cells,))
         else:
             whole_number(threshold, "drop_below", at_least=1)
@@ -260,9 +277,11 @@ class NoisyGrid:
             outside = cells.size and (cells.min() < 0 or cells.max() >= grid.cells_per_axis)
             if outside or (counts < threshold).any() or not _ascending(cells):
                 raise InvalidData("The counts do not fit the cells that are declared.")
+            records = BlurredTotal.from_json(header["records"])
         check_counts(counts)
+        promise, noise = checked_promise(header, 1, None if records is None else records.noise)
         seeded = checked_truth(header["seeded"])
-        return cls(grid, counts, cells, threshold, promise, seeded, noise, guess)
+        return cls(grid, counts, cells, threshold, promise, seeded, noise, records)
 
 
 def scored_points(points: ArrayLike, n_axes: int) -> Floats:

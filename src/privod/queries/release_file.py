@@ -138,19 +138,25 @@ def checked_columns(data: Any) -> tuple[Numeric, ...]:
     return columns
 
 
-def checked_promise(header: dict[str, Any], counts_changed: int) -> tuple[Guarantee, SummedNoise]:
+def checked_promise(
+    header: dict[str, Any], counts_changed: int, noise_of_total: SummedNoise | None = None
+) -> tuple[Guarantee, SummedNoise]:
     """Read the promise and the noise, of which the promise must follow.
 
-    `counts_changed` is what one record more or less changes. Files from before merges kept the
-    noise of their parts have none; theirs follows from the promise.
+    `counts_changed` is what one record more or less changes; a total that was blurred apart changes
+    by one. Files from before merges kept the noise of their parts have none; theirs follows from
+    the promise.
     """
     promise = Guarantee.from_json(header["guarantee"])
     changed = counts_changed * COUNTS_CHANGED[promise.adjacency]
     epsilon = positive(promise.loss.epsilon, "epsilon")
-    if "noise" not in header:
+    if "noise" not in header and noise_of_total is None:
         return promise, SummedNoise.of(DiscreteLaplace(changed / epsilon))
     noise = SummedNoise.from_json(header["noise"])
-    if changed / noise.least_scale != epsilon or promise.loss.delta:
+    lost = changed / noise.least_scale
+    if noise_of_total is not None:
+        lost += 1 / noise_of_total.least_scale
+    if lost != epsilon or promise.loss.delta:
         raise InvalidData("The promise is not the one that the noise keeps.")
     return promise, noise
 
