@@ -17,6 +17,7 @@ from privod.outliers.cover import Cover
 from privod.outliers.distance import crowds
 from privod.pictures import draw
 from privod.privacy import AddRemove, Adjacency, Loss, Replace
+from privod.queries import outlier_count
 from privod.queries.outlier_count import (
     NOISES,
     CountedOutliers,
@@ -261,6 +262,25 @@ def test_a_tiny_epsilon_leaves_the_global_noise_or_is_refused_at_once() -> None:
     wide = Domain(tuple(Numeric(f"x{j}", 0, 1) for j in range(90)))
     with pytest.raises(InvalidParameter):
         OutlierCount(**tiny).check(wide)
+
+
+@pytest.mark.parametrize(
+    ("noise", "epsilon"), [("laplace", "0.000278"), ("gaussian", "0.0011"), ("heavy", "0.0008")]
+)
+def test_the_smallest_epsilon_is_answered_however_many_records_one_ball_holds(
+    noise: Any, epsilon: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = OutlierCount(
+        radius=1, max_crowd=2**40, epsilon=epsilon, delta=0.5 * (noise != "heavy"), noise=noise
+    )
+    query.check(DOMAIN)
+
+    def crowded(*given: Any) -> tuple[int, int]:  # as if 10^9 records stood at the line
+        return 10**9, given[3].staircase.reaching(10**9)
+
+    monkeypatch.setattr(outlier_count, "count_with_bound", crowded)
+    release = query.answer(table(np.zeros((1, 2))), seeded(1))
+    assert query.value_from_json(query.value_to_json(release.value)) == release.value
 
 
 def test_a_huge_radius_is_refused_and_a_large_one_holds_everybody() -> None:

@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privod.errors import InvalidParameter
-from privod.mechanisms import seeded
+from privod.mechanisms import DiscreteLaplace, seeded, smooth
+from privod.mechanisms.noise import LARGEST_SCALE
 from privod.mechanisms.smooth import (
     SMALLEST_GROWTH,
     SmoothGaussian,
@@ -25,6 +26,7 @@ from privod.mechanisms.smooth import (
     SmoothNoise,
     Staircase,
     discrete_gaussian,
+    discrete_laplace,
     log_of_inverse,
 )
 from privod.privacy import Loss
@@ -140,6 +142,28 @@ def test_discrete_gaussian_noise_follows_its_law() -> None:
     weights = {k: math.exp(-k * k / 12.5) for k in range(-40, 41)}
     law = {k: w / sum(weights.values()) for k, w in weights.items() if abs(k) <= 7}
     assert chi_square(counts, law, total) < len(law) + 6 * math.sqrt(2 * len(law))
+
+
+@pytest.mark.parametrize("largest", [1, 3, 7])
+def test_noise_past_the_largest_scale_of_a_table_follows_the_same_law(
+    largest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(smooth, "LARGEST_SCALE", Fraction(largest))  # 2^40 would hide the digits
+    scale, source, total = Fraction(15, 2), seeded(13), 6000
+    counts = Counter(discrete_laplace(scale, source) for _ in range(total))
+    exact = {k: DiscreteLaplace(scale).probability(k) for k in range(-20, 21)}
+    law = {k: p.low / 2**p.precision for k, p in exact.items()}
+    assert chi_square(counts, law, total) < len(law) + 6 * math.sqrt(2 * len(law))
+
+
+def test_noise_is_drawn_at_every_scale_that_rows_can_ask_for() -> None:
+    for power in (40, 41, 47, 48, 62, 100):
+        scale = Fraction(2**power + 1)
+        assert scale > LARGEST_SCALE
+        sizes = [abs(discrete_laplace(scale, seeded(seed))) / scale for seed in range(400)]
+        assert 0.7 < sum(sizes) / len(sizes) < 1.3
+    for noise in NOISES:
+        assert noise.draw(Fraction(2**100), seeded(14)) != noise.draw(Fraction(2**100), seeded(15))
 
 
 def heavy(scale: float, reach: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

@@ -16,8 +16,8 @@ from fractions import Fraction
 from itertools import islice, takewhile
 
 from privod.errors import InvalidParameter
-from privod.mechanisms.coin import bernoulli, bernoulli_exp
-from privod.mechanisms.noise import DiscreteLaplace
+from privod.mechanisms.coin import bernoulli, bernoulli_exp, logistic
+from privod.mechanisms.noise import LARGEST_SCALE, DiscreteLaplace, Geometric
 from privod.mechanisms.randomness import Randomness
 from privod.mechanisms.reals import exp_minus, rational
 from privod.privacy import Loss, Number, positive
@@ -177,7 +177,7 @@ class SmoothLaplace(SmoothNoise):
         return Loss(1 / self.spread + (self.growth - 1) * needed, self.delta)
 
     def draw(self, bound: Fraction, randomness: Randomness) -> int:
-        return int(DiscreteLaplace(self.spread * bound).draw(1, randomness)[0])
+        return discrete_laplace(self.spread * bound, randomness)
 
     def deviation(self, bound: float) -> float:
         return math.sqrt(2) * float(self.spread) * bound
@@ -288,12 +288,26 @@ class SmoothGaussian(SmoothNoise):
         return 1.96 * float(self.spread) * bound
 
 
+def discrete_laplace(scale: Fraction, randomness: Randomness) -> int:
+    """k with probability proportional to e^(-|k| / scale), at any scale: none may fail for rows.
+
+    Past the largest scale of `DiscreteLaplace`, split off a low digit [discrete_laplace.md].
+    """
+    if scale <= LARGEST_SCALE:
+        return int(DiscreteLaplace(scale).draw(1, randomness)[0])
+    unit = 1 << math.floor(scale / LARGEST_SCALE).bit_length()
+    low = randomness.below(unit)
+    while not bernoulli_exp(low / scale, randomness):
+        low = randomness.below(unit)
+    size = low + unit * int(Geometric(scale / unit).draw(1, randomness)[0])
+    return ~size if logistic(1 / scale, randomness) else size
+
+
 def discrete_gaussian(variance: Fraction, randomness: Randomness) -> int:
     """k with probability proportional to e^(-k^2 / (2 variance)) [Canonne et al. 2020]."""
     scale = math.isqrt(math.floor(variance)) + 1
-    laplace = DiscreteLaplace(Fraction(scale))
     while True:
-        drawn = int(laplace.draw(1, randomness)[0])
+        drawn = discrete_laplace(Fraction(scale), randomness)
         gap = abs(drawn) - variance / scale
         if bernoulli_exp(gap * gap / (2 * variance), randomness):
             return drawn
