@@ -23,9 +23,10 @@ from privod.queries.context_search import (
     Landscape,
     breadth_first,
 )
+from privod.queries.context_utility import plug_in_utility
 from privod.queries.outlier_context import OutlierContext
 from tests.reference import context_search as exact
-from tests.test_outlier_context import ASK, DOMAIN
+from tests.test_outlier_context import ASK, DOMAIN, ROWS, SAMPLERS, table_of
 
 
 def changed(**parameters: Any) -> Callable[[], OutlierContext]:
@@ -208,3 +209,19 @@ def test_too_many_contexts_for_direct_are_refused_and_bfs_is_offered() -> None:
         answer = searched.answer(table, seeded(4)).value
         assert answer is not None
         assert answer.contains({"tag": 3})
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_a_utility_too_large_to_weigh_is_the_largest_that_can_be(sampler: Any) -> None:
+    answers = []
+    for number, size in enumerate((2**61, 2**61 + 1, 2**63, 10**400, math.inf)):
+
+        def signed(_: Any, values: Any, size: Any = size) -> Any:
+            return size if len(values) % 2 else -size
+
+        name = f"too-large-{number}-{sampler}"
+        plug_in_utility(name, signed, sensitivity=1)
+        query = replace(ASK, utility=name, sampler=sampler, max_visits=30)
+        answers.append(query.answer(table_of(ROWS), seeded(2)).value)
+    assert answers[0] is not None
+    assert answers == 5 * answers[:1]

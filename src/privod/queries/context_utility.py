@@ -31,7 +31,8 @@ class ContextUtility:
         Whether it is proved that no context loses when a record comes.
     function : callable, optional
         Takes the context and the numeric column's values in its population, sorted, the record's
-        own included, and returns a whole number. None for the two that are counted as they are.
+        own included, and returns a whole number; past 2^61 it counts as 2^61, below -2^61 as that.
+        None for the two that are counted as they are.
     """
 
     name: str

@@ -19,6 +19,7 @@ from privod.data import Categorical, Domain, Table
 from privod.data.fineness import rounded
 from privod.errors import InvalidParameter
 from privod.mechanisms import ExponentialMechanism, Randomness
+from privod.mechanisms.selection import LARGEST_UTILITY
 from privod.outliers import detectors
 from privod.outliers.contexts import MOST_VALUES, Choices, Context, ContextSpace
 from privod.outliers.detectors import BuiltIn
@@ -265,10 +266,11 @@ class OutlierContext(Query[Context | None]):
         return space.choices(Context.of(space.attributes, chosen))
 
     def _worth(self, view: Vantage, context: Choices) -> int:
-        """A plugged-in utility of a context."""
+        """A plugged-in utility of a context, kept where a choice can weigh it whatever the rows."""
         assert self._utility.function is not None  # noqa: S101 - asked of plugged-in ones only
         values = np.sort(np.append(view.values[view.members(context)], view.value))
-        return int(self._utility.function(view.space.context(context), values))
+        worth = self._utility.function(view.space.context(context), values)
+        return int(max(-LARGEST_UTILITY, min(LARGEST_UTILITY, worth)))
 
     def _directly(
         self, view: Vantage, choice: ExponentialMechanism, randomness: Randomness
