@@ -12,6 +12,7 @@ import pytest
 from privod.curator import Curator
 from privod.data import Categorical, Domain, Numeric
 from privod.errors import InvalidParameter
+from privod.privacy import AddRemove, Guarantee, Loss
 from privod.queries.catalog import QUERIES
 from privod.server.auth import create_token
 from privod.server.forms import domain_from_lines
@@ -273,6 +274,19 @@ def test_a_damaged_book_is_told(owner: Browser, monkeypatch: pytest.MonkeyPatch)
     assert "The book is damaged" in checked(owner.post("/verify", head="1:" + "0" * 64))
     monkeypatch.setattr(Curator, "verify", damaged)
     assert "Entry 3 was changed." in checked(owner.post("/verify"))
+
+
+def test_a_delta_lost_elsewhere_is_shown_where_the_budget_has_none(
+    server: Running, owner: Browser
+) -> None:
+    server.curator.register("leaked", {"x": [1.0]}, Domain((Numeric("x", 0, 1),)))
+    server.curator.open_book("leaked", AddRemove(), Loss(1))
+    assert "delta spent" not in checked(owner.get("/data/leaked"))
+    lost = Guarantee(Loss("0.1", "0.001"), AddRemove())
+    server.curator.charge_elsewhere("leaked", lost, "a noisy mean, by hand")
+    text = checked(owner.get("/data/leaked"))
+    assert "0.1 of 1 epsilon spent</span><span>0 left" in text
+    assert "0.001 of 0 delta spent</span><span>0 left" in text
 
 
 def test_lines_become_columns() -> None:
