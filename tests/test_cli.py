@@ -103,6 +103,25 @@ def test_a_narrow_book_must_be_confirmed(patients: Path) -> None:
     )
 
 
+def test_a_charge_for_what_was_lost_elsewhere_says_what_it_leaves_and_must_be_confirmed(
+    patients: Path,
+) -> None:
+    arguments = ("charge", "patients", "--epsilon", "0.7", "--reason", "a talk")
+    warning = "This would charge 'patients', for good: epsilon 0.7 to add-remove, which leaves"
+    assert f"{warning} epsilon 0.3." in run(*arguments, "--json", fails_with=NeedsConfirmation)
+    for silence in ("n\n", ""):
+        refused = RUNNER.invoke(app, list(arguments), input=silence)
+        assert refused.exit_code != 0
+        assert f"{warning} epsilon 0.3." in refused.output
+    assert as_json("budget", "patients")[0]["spent"]["epsilon"] == "0"
+    assert "Charged: epsilon 0.7" in RUNNER.invoke(app, list(arguments), input="y\n").output
+    assert f"{warning} nothing, and it would answer nothing new." in run(
+        *arguments, "--json", fails_with=NeedsConfirmation
+    )
+    assert as_json(*arguments, "--yes")[0]["loss"]["epsilon"] == "7/10"
+    assert as_json("budget", "patients")[0]["spent"]["epsilon"] == "7/5"
+
+
 @pytest.mark.parametrize(
     ("arguments", "kind", "message"),
     [

@@ -270,7 +270,7 @@ def test_the_command_line_copies_and_charges(curator: Curator, tmp_path: Path) -
         return json.loads(done.output)
 
     assert run("backup", str(tmp_path / "copy"))["head"] == curator.head()
-    (charged,) = run("charge", "people", "--epsilon", "0.1", "--reason", "a talk in May")
+    (charged,) = run("charge", "people", "--epsilon", "0.1", "--reason", "a talk in May", "--yes")
     assert charged["loss"] == {"epsilon": "1/5", "delta": "0"}  # two rows a person
     assert curator.budget("people")[0].spent == Loss("0.2")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,10 @@ from privod.cli.app import DEFAULT_LOCATION, AsJson, app
 from privod.cli.output import emit, progress_bars, words
 from privod.cli.owner import read_adjacency
 from privod.cli.serving import DatabaseUrl, Directory
+from privod.errors import NeedsConfirmation
+
+if TYPE_CHECKING:
+    from privod.curator import Price
 
 __all__ = ["backup", "charge", "migrate"]
 
@@ -60,6 +64,7 @@ def charge(
     adjacency: Annotated[
         str, typer.Option(help="add-remove, replace, or JSON with a name and parameters.")
     ] = "add-remove",
+    yes: Annotated[bool, typer.Option("--yes", help="Confirm that this is for good.")] = False,
     at: Directory = DEFAULT_LOCATION,
     database: DatabaseUrl = None,
     as_json: AsJson = False,
@@ -69,6 +74,20 @@ def charge(
     from privod.privacy import Guarantee, Loss
 
     lost = Guarantee(Loss(epsilon, delta), read_adjacency(adjacency))
-    charges = Curator.open(at, database=database).charge_elsewhere(name, lost, reason)
+    curator = Curator.open(at, database=database)
+    if not yes:
+        warning = _for_good(name, curator.price_elsewhere(name, lost))
+        if as_json or not typer.confirm(f"{warning}\nCharge it?"):
+            raise NeedsConfirmation(f"{warning} Confirm it to charge.")
+    charges = curator.charge_elsewhere(name, lost, reason)
     text = "; ".join(f"{each.loss} to {each.adjacency.name}" for each in charges)
     emit([each.to_json() for each in charges], as_json, words(f"Charged: {text}."))
+
+
+def _for_good(name: str, price: Price) -> str:
+    """What a charge takes from each book, and what it leaves there."""
+    lines = []
+    for charge in price.charges:
+        left = "nothing, and it would answer nothing new" if charge.left is None else charge.left
+        lines.append(f"{charge.loss} to {charge.adjacency.name}, which leaves {left}")
+    return f"This would charge {name!r}, for good: {'; '.join(lines)}."

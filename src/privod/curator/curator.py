@@ -18,6 +18,7 @@ from privod.curator.ledger import BookState, Charge, Entry
 from privod.curator.owners import (
     charge_elsewhere,
     check_registration,
+    costs_elsewhere,
     open_book,
     versions_of,
 )
@@ -178,6 +179,11 @@ class Curator:
         """
         with self.database.writing() as connection:
             return open_book(connection, of, adjacency, budget, confirmed)
+
+    def price_elsewhere(self, of: str, guarantee: Guarantee) -> Price:
+        """Say what `charge_elsewhere` would charge and leave, without charging."""
+        with self.database.reading() as connection:
+            return price_of(costs_elsewhere(connection, of, guarantee))
 
     def charge_elsewhere(self, of: str, guarantee: Guarantee, reason: str) -> tuple[Charge, ...]:
         """Charge what was revealed about a data set without this book, for the reason given.

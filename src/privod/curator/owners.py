@@ -5,14 +5,20 @@ from __future__ import annotations
 from privod.curator import ledger, store
 from privod.curator.database import Connection
 from privod.curator.ledger import BookState, Charge
-from privod.curator.prices import ELSEWHERE, check_unit, costs_of, gives_up, spent_before
+from privod.curator.prices import ELSEWHERE, Cost, check_unit, costs_of, gives_up, spent_before
 from privod.curator.store import short_text
 from privod.data import Domain
 from privod.errors import AlreadyExists, InvalidParameter, NeedsConfirmation, NotFound
 from privod.privacy import Adjacency, Guarantee, Loss
 from privod.queries.query import canonical_json
 
-__all__ = ["charge_elsewhere", "check_registration", "open_book", "versions_of"]
+__all__ = [
+    "charge_elsewhere",
+    "check_registration",
+    "costs_elsewhere",
+    "open_book",
+    "versions_of",
+]
 
 
 def versions_of(connection: Connection, root: str) -> dict[str, Domain]:
@@ -82,6 +88,13 @@ def open_book(
     return BookState(number, root, adjacency, budget, carry)
 
 
+def costs_elsewhere(connection: Connection, of: str, guarantee: Guarantee) -> list[Cost]:
+    """Which books pay for a loss that no question of this book made, and how much each."""
+    dataset = store.find_dataset(connection, of)
+    books = ledger.books_of(connection, dataset.root)
+    return costs_of(guarantee, books, dataset.domain, ELSEWHERE, of)
+
+
 def charge_elsewhere(
     connection: Connection, of: str, guarantee: Guarantee, reason: str
 ) -> tuple[Charge, ...]:
@@ -96,7 +109,5 @@ def charge_elsewhere(
             "reason": short_text(reason, "reason"),
         }
     )
-    dataset = store.find_dataset(connection, of)
-    books = ledger.books_of(connection, dataset.root)
-    costs = costs_of(guarantee, books, dataset.domain, ELSEWHERE, of)
+    costs = costs_elsewhere(connection, of, guarantee)
     return ledger.enter_charges(connection, of, costs, text, "owner", None)
