@@ -39,6 +39,8 @@ class Limits:
 
     Parameters
     ----------
+    connections_each : int
+        Connections open at once from one address, but for the proxy's: 50 browsers hold six each.
     body_bytes : int
         The largest body of any request, but for an owner's upload.
     body_seconds : float
@@ -63,6 +65,7 @@ class Limits:
         How long a server that is stopped waits for answers being computed.
     """
 
+    connections_each: int = 300
     body_bytes: int = 128 * 1024
     body_seconds: float = 10
     upload_bytes: int = 512 * 1024 * 1024

@@ -7,17 +7,19 @@ import logging
 import os
 import ssl
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import uvicorn
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from privod.curator import Curator
 from privod.errors import InvalidParameter, NotAllowed
 from privod.server.app import make_app
 from privod.server.limits import Limits
 from privod.server.site import LOOPBACK_HOSTS, Site
-from privod.server.wire import PromptProtocol
+from privod.server.wire import Connections, PromptProtocol
 
 __all__ = ["Listening", "configured", "is_loopback", "serve"]
 
@@ -98,8 +100,11 @@ def configured(curator: Curator, listening: Listening, limits: Limits) -> uvicor
             " Make one with: privod token add owner --label NAME"
         )
     site = Site(curator, limits, listening.hosts, listening.secure)
+    app: Any = make_app(site)
+    proxy: Any = ProxyHeadersMiddleware(app, listening.proxy or "").trusted_hosts
+    protocol: Any = partial(PromptProtocol, counted=Connections(limits.connections_each, proxy))
     return uvicorn.Config(
-        make_app(site),
+        app,
         host=listening.host,
         port=listening.port,
         ssl_certfile=listening.certificate,
@@ -112,7 +117,7 @@ def configured(curator: Curator, listening: Listening, limits: Limits) -> uvicor
         access_log=False,  # it would log addresses of pages; the gate logs what is harmless
         log_config=None,
         server_header=False,
-        http=PromptProtocol,
+        http=protocol,
         ws="none",
     )
 

@@ -1,33 +1,85 @@
-"""What comes before a request is known: its head must be there soon, and be small.
+"""What comes before a request is known: few connections each, a head that is soon there and small.
 
 The parser waits for a head as long as it takes and keeps as much of it as comes, so that strangers
-could hold connections by sending nothing, and memory by sending on.
+could hold connections by sending nothing, and memory by sending on. Whoever sends heads in time
+could still hold all connections that there are.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from collections.abc import Container
+from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-__all__ = ["PromptProtocol"]
+__all__ = ["Connections", "PromptProtocol"]
 
 HEAD_SECONDS = 10.0
 HEAD_BYTES = 32 * 1024
 
 
-class PromptProtocol(HttpToolsProtocol):
-    """A connection that is closed when a head takes too long or is too long."""
+class Connections:
+    """The connections that are open, counted for each address.
 
+    Parameters
+    ----------
+    most_each : int
+        How many one address may hold.
+    shared : container of str
+        Addresses that many visitors share, as a proxy's: these may hold any number.
+    """
+
+    def __init__(self, most_each: int, shared: Container[str]) -> None:
+        self._most_each = most_each
+        self._shared = shared
+        self._held: Counter[str] = Counter()
+
+    def admit(self, address: str) -> bool:
+        """Count one more, unless it is one too many."""
+        if self._held[address] >= self._most_each and address not in self._shared:
+            return False
+        self._held[address] += 1
+        return True
+
+    def dismiss(self, address: str) -> None:
+        """Count one less of those admitted."""
+        self._held[address] -= 1
+        if not self._held[address]:
+            del self._held[address]
+
+
+class PromptProtocol(HttpToolsProtocol):
+    """A connection that is closed if it is one too many, or its head takes too long or is too long.
+
+    Parameters
+    ----------
+    counted : Connections
+        All of the server.
+    """
+
+    _admitted: str | None = None  # the address it is counted under
     _patience: asyncio.TimerHandle | None = None
     _in_head = False
     _head_bytes = 0
 
+    def __init__(self, *given: Any, counted: Connections, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._counted = counted
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        address = self.client[0] if self.client else ""
+        if not self._counted.admit(address):
+            transport.abort()  # a parting over TLS could be drawn out
+            return
+        self._admitted = address
         self._patience = self.loop.call_later(HEAD_SECONDS, transport.close)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._admitted is not None:
+            self._counted.dismiss(self._admitted)
         self._hurry_no_more()
         super().connection_lost(exc)
 
