@@ -1,6 +1,7 @@
 """Joint outliers: what the parties find is what one algorithm over all rows would find."""
 
 import json
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ from numpy.typing import NDArray
 
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
-from privod.outliers.hashed import crowd_limit, intersect_rounds
+from privod.outliers.hash_plan import HashSettings
+from privod.outliers.hashed import HashedOutliers, crowd_limit, intersect_rounds
 from privod.outliers.hashing import HashFamily, bin_records, find_suspects
 from privod.pictures.canvas import svg
 from privod.pictures.joint_outliers import draw_run
@@ -66,6 +68,15 @@ def question(partition: str, **changed: Any) -> JointOutliers:
         "min_shared_tables": 4,
     }
     return JointOutliers(**{**parameters, **changed})
+
+
+def test_a_joint_run_and_its_yardstick_plan_their_hashes_in_one_place() -> None:
+    assert JointOutliers.plan is HashedOutliers.plan
+    settings: dict[str, Any] = {each.name: each.default for each in fields(HashSettings)}
+    settings["radius"] = 4.0
+    joint = question("vertical", **settings)
+    alone = HashedOutliers(far_fraction=0.95, **settings)
+    assert joint.plan(1000) == alone.plan(1000)
 
 
 def remember(monkeypatch: pytest.MonkeyPatch, module: Any, function: str) -> list[Any]:

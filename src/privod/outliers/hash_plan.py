@@ -9,7 +9,13 @@ from scipy.special import bdtrc, ndtr
 
 from privod.errors import InvalidParameter
 
-__all__ = ["HashPlan", "PaperBounds", "collision_probability", "smallest_bin_threshold"]
+__all__ = [
+    "HashPlan",
+    "HashSettings",
+    "PaperBounds",
+    "collision_probability",
+    "smallest_bin_threshold",
+]
 
 WIDTH_IN_NEAR_DISTANCES = 4.0  # bucket width over R; rho is nearly flat around it [Datar 2004]
 MOST_TABLES = 60_000  # the pruning loop counts shared tables in 16 bits
@@ -180,6 +186,50 @@ class HashPlan:
         return PaperBounds(
             min(1.0, false_positive) ** n_rounds,  # Eq 7
             1 - (1 - min(1.0, false_negative)) ** n_rounds,  # Eq 8
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class HashSettings:
+    """What a question says about its hashing, before the number of records is known.
+
+    Parameters
+    ----------
+    radius : float
+        How far a neighbor may be, over all columns.
+    approximation : float
+        Records beyond `radius` are told from records within radius / (1 + approximation).
+    hashes_per_table : int, optional
+        4 unless told; None for the paper's log n / log(1 / p2), which misses many neighbors.
+    n_tables : int, optional
+        50 unless told; None for the paper's n ** rho.
+    bucket_width : float, optional
+        Width of a bucket; 4 radius / (1 + approximation) unless told.
+    min_shared_tables : int, optional
+        Shared tables that make a neighbor; by default the exact binomial tail decides.
+    false_negative_rate : float
+        How often a record beyond `radius` may be taken for a neighbor.
+    """
+
+    radius: float
+    approximation: float = 2.0
+    hashes_per_table: int | None = 4
+    n_tables: int | None = 50
+    bucket_width: float | None = None
+    min_shared_tables: int | None = None
+    false_negative_rate: float = 1e-6
+
+    def plan(self, n_records: int) -> HashPlan:
+        """Choose the parameters of the hashing for this many records."""
+        return HashPlan.choose(
+            n_records,
+            self.radius,
+            approximation=self.approximation,
+            bucket_width=self.bucket_width,
+            hashes_per_table=self.hashes_per_table,
+            n_tables=self.n_tables,
+            min_shared_tables=self.min_shared_tables,
+            false_negative_rate=self.false_negative_rate,
         )
 
 

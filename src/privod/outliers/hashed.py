@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from privod.errors import InvalidParameter
 from privod.outliers.distance import crowds
-from privod.outliers.hash_plan import HashPlan
+from privod.outliers.hash_plan import HashSettings
 from privod.outliers.hashing import Suspects, bin_records, draw_family, find_suspects
 from privod.progress import track
 
@@ -31,13 +31,14 @@ def crowd_limit(far_fraction: float, n_records: int) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HashedOutliers:
+class HashedOutliers(HashSettings):
     """Find the records with at most a fraction 1 - `far_fraction` of all within `radius`.
 
     Parameters
     ----------
-    radius : float
-        How far a neighbor may be.
+    radius, approximation, hashes_per_table, n_tables, bucket_width, min_shared_tables,
+    false_negative_rate
+        As in `privod.outliers.hash_plan.HashSettings`.
     far_fraction : float
         The share of records that must lie farther than `radius` from an outlier.
     n_rounds : int
@@ -46,50 +47,18 @@ class HashedOutliers:
         Whether the survivors are checked exactly, so that no inlier is left among them.
     seed : int
         Decides the hashes.
-    approximation : float
-        Records beyond `radius` are told from records within radius / (1 + approximation).
-    hashes_per_table : int, optional
-        4 unless told; None for the paper's log n / log(1 / p2), which misses many neighbors.
-    n_tables : int, optional
-        50 unless told; None for the paper's n ** rho.
-    bucket_width : float, optional
-        4 / 3 of the radius unless told (for an approximation of 2).
-    min_shared_tables : int, optional
-        Shared tables that make a neighbor; by default the exact binomial tail decides.
-    false_negative_rate : float
-        How often a record beyond `radius` may be taken for a neighbor.
     """
 
-    radius: float
     far_fraction: float
     n_rounds: int = 1
     verify: bool = False
     seed: int = 0
-    approximation: float = 2.0
-    hashes_per_table: int | None = 4
-    n_tables: int | None = 50
-    bucket_width: float | None = None
-    min_shared_tables: int | None = None
-    false_negative_rate: float = 1e-6
 
     def __post_init__(self) -> None:
         if self.n_rounds < 1:
             raise InvalidParameter("n_rounds", "must be at least 1", self.n_rounds, "Try 3.")
         crowd_limit(self.far_fraction, 1)
         self.plan(2)
-
-    def plan(self, n_records: int) -> HashPlan:
-        """Choose the parameters of the hashing for this many records."""
-        return HashPlan.choose(
-            n_records,
-            self.radius,
-            approximation=self.approximation,
-            bucket_width=self.bucket_width,
-            hashes_per_table=self.hashes_per_table,
-            n_tables=self.n_tables,
-            min_shared_tables=self.min_shared_tables,
-            false_negative_rate=self.false_negative_rate,
-        )
 
     def one_round(self, points: NDArray[np.float64], round_: int) -> Suspects:
         """Return the suspects of one round, before rounds are intersected and verified."""

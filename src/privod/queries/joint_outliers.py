@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from privod.data import Domain
 from privod.errors import InvalidParameter
 from privod.mechanisms.skellam import SkellamShares
-from privod.outliers.hash_plan import HashPlan
+from privod.outliers.hash_plan import HashSettings
 from privod.outliers.hashed import crowd_limit
 from privod.privacy import Guarantee, Loss, Number, Replace, Secrecy, positive
 from privod.queries.joint_secrecy import secrecy_of
@@ -38,7 +38,7 @@ def suppression_floor(max_crowd: int) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class JointOutliers:
+class JointOutliers(HashSettings):
     """Each party learns which of its records are outlying in the union of all.
 
     Guarantee
@@ -52,8 +52,9 @@ class JointOutliers:
     partition : str
         "horizontal": same columns, different records; "vertical": same records in the same order,
         different columns.
-    radius : float
-        How far a neighbor may be, over all columns.
+    radius, approximation, hashes_per_table, n_tables, bucket_width, min_shared_tables,
+    false_negative_rate
+        As in `privod.outliers.hash_plan.HashSettings`.
     far_fraction : float
         The share of all records that must lie farther than `radius` from an outlier.
     columns : tuple of str
@@ -63,18 +64,6 @@ class JointOutliers:
         study only.
     n_rounds : int
         Rounds with fresh hashes; what is flagged every time is kept.
-    approximation : float
-        Records beyond `radius` are told from records within radius / (1 + approximation).
-    hashes_per_table : int, optional
-        None for the paper's log n / log(1 / p2).
-    n_tables : int, optional
-        None for the paper's n ** rho.
-    bucket_width : float, optional
-        Width of a bucket; 4 radius / (1 + approximation) unless told.
-    min_shared_tables : int, optional
-        Shared tables that make a neighbor; by default the exact binomial tail decides.
-    false_negative_rate : float
-        How often a record beyond `radius` may be taken for a neighbor.
     epsilon : number, optional
         Horizontal and sealed only: add noise to the published table so that replacing one record
         changes it by no more than this.
@@ -92,17 +81,10 @@ class JointOutliers:
     )
 
     partition: str
-    radius: float
     far_fraction: float
     columns: tuple[str, ...]
     protocol: str = "sealed"
     n_rounds: int = 1
-    approximation: float = 2.0
-    hashes_per_table: int | None = 4
-    n_tables: int | None = 50
-    bucket_width: float | None = None
-    min_shared_tables: int | None = None
-    false_negative_rate: float = 1e-6
     epsilon: Number | None = None
     delta: Number | None = None
     colluders: int = 1
@@ -175,19 +157,6 @@ class JointOutliers:
         """Return the declared lows and highs of a party's own columns."""
         columns = domain.numeric(self.own_columns(domain))
         return np.array([one.low for one in columns]), np.array([one.high for one in columns])
-
-    def plan(self, n_records: int) -> HashPlan:
-        """Choose the parameters of the hashing for this many records."""
-        return HashPlan.choose(
-            n_records,
-            self.radius,
-            approximation=self.approximation,
-            bucket_width=self.bucket_width,
-            hashes_per_table=self.hashes_per_table,
-            n_tables=self.n_tables,
-            min_shared_tables=self.min_shared_tables,
-            false_negative_rate=self.false_negative_rate,
-        )
 
     def noise(self, n_tables: int, table_size: int, n_parties: int) -> SkellamShares | None:
         """Return the noise of a run, whose shares its parties draw; None if there is none."""
