@@ -92,7 +92,11 @@ class GridKnn(CountQuery[NoisyGrid]):
         super().__post_init__()
         whole_number(self.expected_records, "expected_records", at_least=1)
         if self.cells_per_axis is not None:
-            whole_number(self.cells_per_axis, "cells_per_axis", at_least=2)
+            most = MOST_CELLS_PER_AXIS  # before powers are taken of it
+            whole_number(self.cells_per_axis, "cells_per_axis", at_least=2, at_most=most)
+        if isinstance(self.drop_below, str) and self.drop_below != "auto":
+            rule, way_out = 'must be a whole number, "auto" or None', 'Try "auto".'
+            raise InvalidParameter("drop_below", rule, self.drop_below, way_out)
         if self.drop_below is not None and self.drop_below != "auto":
             whole_number(self.drop_below, "drop_below", at_least=1, at_most=LARGEST_COUNT)
         # An epsilon too small or too large for the noise, or for its part of it, is refused here.
