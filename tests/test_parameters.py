@@ -55,6 +55,7 @@ class Everything(Query[int]):  # never asked, so what it would answer is left ou
     points: tuple[tuple[float, ...], ...] = ()
     exactly: Number = "1/3"
     whole: int | None = 3
+    limit: int | Literal["auto"] | None = "auto"
     truth: bool = False
     adjacency: Adjacency = AddRemove()
     anything: Any = None
@@ -93,6 +94,7 @@ def test_every_kind_of_field_has_its_kind() -> None:
         "points": "records",
         "exactly": "number",
         "whole": "whole",
+        "limit": "whole",
         "truth": "truth",
         "adjacency": "adjacency",
         "anything": "json",
@@ -104,6 +106,7 @@ def test_documentation_is_found_for_names_given_together_and_over_paragraphs() -
     assert found["radius"].doc == found["margin"].doc == "Two at once."
     assert found["mode"].doc == "First line. Second paragraph."
     assert found["mode"].choices == ("fast", "slow")
+    assert found["limit"].choices == ("auto",)
     assert found["label"].doc == ""
     everything: Any = Everything  # abstract to the type checker
     assert promise_of(everything) == "None at all."
@@ -117,6 +120,11 @@ def test_documentation_is_found_for_names_given_together_and_over_paragraphs() -
         ("margin", "", None),
         ("whole", " 7 ", 7),
         ("whole", "7.5", "7.5"),
+        ("limit", "auto", "auto"),
+        ("limit", "7", 7),
+        ("limit", "", None),
+        ("limit", "None", None),
+        ("label", "none", "none"),
         ("truth", "on", True),
         ("truth", "no", False),
         ("truth", "perhaps", "perhaps"),

@@ -8,14 +8,16 @@ from pathlib import Path
 
 import httpx
 import pytest
+from starlette.datastructures import FormData
 
 from privod.curator import Curator
 from privod.data import Categorical, Domain, Numeric
 from privod.errors import InvalidParameter
 from privod.privacy import AddRemove, Guarantee, Loss
 from privod.queries.catalog import QUERIES
+from privod.queries.grid_knn import GridKnn
 from privod.server.auth import create_token
-from privod.server.forms import domain_from_lines
+from privod.server.forms import boxes_of, domain_from_lines, query_from_form
 from tests.running_server import Browser, Running, running
 
 SCRIPTED = re.compile(r"<script(?![^>]* src=)|\son\w+=|\sstyle=|<style|javascript:", re.IGNORECASE)
@@ -287,6 +289,22 @@ def test_a_delta_lost_elsewhere_is_shown_where_the_budget_has_none(
     text = checked(owner.get("/data/leaked"))
     assert "0.1 of 1 epsilon spent</span><span>0 left" in text
     assert "0.001 of 0 delta spent</span><span>0 left" in text
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("auto", "auto"), ("7", 7), ("", None), ("none", None)]
+)
+def test_a_number_that_may_also_be_a_word_is_typed_in_one_line(
+    typed: str, meant: int | str | None
+) -> None:
+    form = FormData([("columns", "age"), ("epsilon", "1"), ("drop_below", typed)])
+    asked = query_from_form(GridKnn, form)
+    assert isinstance(asked, GridKnn)
+    assert asked.drop_below == meant
+    boxes = {box.name: box for box in boxes_of(GridKnn, Domain((Numeric("age", 0, 1),)), [], {})}
+    limit, cells = boxes["drop_below"], boxes["cells_per_axis"]
+    assert (limit.widget, limit.inputmode, limit.text, limit.hint) == ("line", "text", "auto", "")
+    assert (cells.widget, cells.inputmode) == ("line", "numeric")
 
 
 def test_lines_become_columns() -> None:

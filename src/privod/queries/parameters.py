@@ -38,6 +38,7 @@ Kind = Literal[
 
 YES = frozenset({"1", "true", "yes", "on"})
 NO = frozenset({"0", "false", "no", "off"})
+NUMERIC = ("whole", "number", "float")
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,9 @@ class Parameter:
     required: bool
     doc: str
     optional: bool = False
-    """Whether it may be None, which an empty text stands for."""
+    """Whether it may be None, which an empty text stands for, and "none" where numbers do."""
     choices: tuple[str, ...] = ()
+    """Which texts it may be: one of these, or where numbers do, one of these or a number."""
 
     def read(self, typed: str | Sequence[str]) -> Any:
         """What was typed as a plain JSON value; what does not fit is left for the query to refuse.
@@ -65,7 +67,8 @@ class Parameter:
             found = [entry for entry in found if entry]
             return None if self.optional and not found else found
         text = (typed if isinstance(typed, str) else "\n".join(typed)).strip()
-        if self.optional and not text:
+        nothing = not text or (self.kind in NUMERIC and text.lower() == "none")
+        if self.optional and nothing:
             return None
         if self.kind == "records":
             return [_values(line) for line in text.splitlines() if line.strip()]
@@ -126,13 +129,16 @@ def _kind(name: str, hint: Any) -> tuple[Kind, tuple[str, ...], bool]:
     members = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     optional = type(None) in members
     members = tuple(member for member in members if member is not type(None))
-    if all(get_origin(member) is Literal for member in members):
-        return "choice", tuple(str(value) for m in members for value in get_args(m)), optional
+    words = [member for member in members if get_origin(member) is Literal]
+    choices = tuple(str(value) for member in words for value in get_args(member))
+    members = tuple(member for member in members if member not in words)
+    if not members:
+        return "choice", choices, optional
     if Fraction in members:
-        return "number", (), optional
-    if len(members) != 1:
-        return ("float" if set(members) == {int, float} else "json"), (), optional
-    return _plain_kind(name, members[0]), (), optional
+        return "number", choices, optional
+    if len(members) == 1:
+        return _plain_kind(name, members[0]), choices, optional
+    return ("float" if set(members) == {int, float} else "json"), choices, optional
 
 
 def _plain_kind(name: str, hint: Any) -> Kind:

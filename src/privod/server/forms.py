@@ -112,7 +112,8 @@ def _box(
     if kind in ("records", "json", "columns"):
         return Box(**box, widget="lines", hint=HINTS[kind])
     modes = {"whole": "numeric", "number": "decimal", "float": "decimal"}
-    return Box(**box, widget="line", hint=HINTS.get(kind, ""), inputmode=modes.get(kind, "text"))
+    mode = "text" if parameter.choices else modes.get(kind, "text")
+    return Box(**box, widget="line", hint=HINTS.get(kind, ""), inputmode=mode)
 
 
 def _text(parameter: Parameter, value: Any) -> str:
