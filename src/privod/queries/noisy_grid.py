@@ -96,7 +96,8 @@ class NoisyGrid:
     noise : SummedNoise
         What blurs each count: one draw, or in a merged grid one for every part.
     records : BlurredTotal, optional
-        How many records there are, where cells are dropped; all counts together say it otherwise.
+        How many records there are, where cells are dropped. All counts together say it otherwise,
+        and have to in releases from before it was bought.
     """
 
     grid: Grid
@@ -129,7 +130,7 @@ class NoisyGrid:
 
     @property
     def total(self) -> int:
-        """About how many records the grid stands for, those in dropped cells included."""
+        """About how many records the grid stands for; in dropped cells too, where it was bought."""
         return int(self.counts.sum()) if self.records is None else self.records.count
 
     def scores(
@@ -184,10 +185,10 @@ class NoisyGrid:
     @cached_property
     def places(self) -> Places:
         """Where the reference records lie, as far as the counts show it."""
-        if self.cells is None or self.records is None:
+        if self.cells is None:
             return places_of_all(self.grid, self.counts, self.noise)
-        total, deviation = self.records.count, self.records.noise.deviation
-        return places_of_kept(self.grid, self.cells, self.counts, self.noise, total, deviation)
+        deviation = 0.0 if self.records is None else self.records.noise.deviation
+        return places_of_kept(self.grid, self.cells, self.counts, self.noise, self.total, deviation)
 
     def merge(self, *others: NoisyGrid) -> NoisyGrid:
         """Add up the grids of several holders, or of several batches: free post-processing.
@@ -200,8 +201,9 @@ class NoisyGrid:
         for part in others:
             if not isinstance(part, NoisyGrid) or part._shape != self._shape:
                 raise InvalidData(
-                    "Grids add up only with the same columns, ranges, cells per axis, drop_below"
-                    " and adjacency. Ask for them alike."
+                    "Grids add up only with the same columns, ranges, cells per axis, drop_below,"
+                    " adjacency and share of epsilon for the number of records. Ask for them"
+                    " alike."
                 )
         losses = [Guarantee(part.guarantee.loss, AddRemove()) for part in parts]
         promise = Guarantee(in_parallel(losses).loss, self.guarantee.adjacency)
@@ -228,8 +230,9 @@ class NoisyGrid:
 
     @property
     def _shape(self) -> tuple[object, ...]:
-        """What grids must have in common to add up."""
-        return self.grid, self.drop_below, self.guarantee.adjacency
+        """What grids must have in common to add up, and the promise to follow of the sum's noise."""
+        split = self.records and self.records.noise.least_scale / self.noise.least_scale
+        return self.grid, self.drop_below, self.guarantee.adjacency, split
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as plain values."""
@@ -277,7 +280,8 @@ class NoisyGrid:
             outside = cells.size and (cells.min() < 0 or cells.max() >= grid.cells_per_axis)
             if outside or (counts < threshold).any() or not _ascending(cells):
                 raise InvalidData("The counts do not fit the cells that are declared.")
-            records = BlurredTotal.from_json(header["records"])
+            if header.get("records") is not None:
+                records = BlurredTotal.from_json(header["records"])
         check_counts(counts)
         promise, noise = checked_promise(header, 1, None if records is None else records.noise)
         seeded = checked_truth(header["seeded"])
