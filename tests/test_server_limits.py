@@ -17,7 +17,8 @@ from privod.curator import BookState, Curator
 from privod.errors import LimitReached
 from privod.server import gate
 from privod.server import limits as limits_module
-from privod.server.limits import Limits, Places, Rate, Rates
+from privod.server.limits import Limits, Places, Rate, Rates, household
+from privod.server.wire import Connections
 from tests.running_server import Running, running
 
 
@@ -26,6 +27,27 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("192.0.2.1", "192.0.2.2", False),
+        ("2001:db8::1", "2001:db8::ffff:1", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("fe80::1%eth0", "fe80::2%eth0", True),
+        ("::ffff:192.0.2.1", "192.0.2.1", True),  # as a socket for both kinds tells it
+        ("::ffff:192.0.2.1", "::ffff:192.0.2.2", False),
+        ("no:address", "no:other", False),
+    ],
+)
+def test_an_ipv6_network_counts_as_one_address(one: str, other: str, same: bool) -> None:
+    assert (household(one) == household(other)) == same
+    counted = Connections(1, shared=())
+    assert counted.admit(one)
+    assert counted.admit(other) != same
+    counted.dismiss(one)
+    assert counted.admit(one)
 
 
 def test_a_bucket_empties_and_fills_again() -> None:

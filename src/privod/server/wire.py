@@ -14,6 +14,8 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from privod.server.limits import household
+
 __all__ = ["Connections", "PromptProtocol"]
 
 HEAD_SECONDS = 10.0
@@ -38,16 +40,18 @@ class Connections:
 
     def admit(self, address: str) -> bool:
         """Count one more, unless it is one too many."""
-        if self._held[address] >= self._most_each and address not in self._shared:
+        whose = household(address)
+        if self._held[whose] >= self._most_each and address not in self._shared:
             return False
-        self._held[address] += 1
+        self._held[whose] += 1
         return True
 
     def dismiss(self, address: str) -> None:
         """Count one less of those admitted."""
-        self._held[address] -= 1
-        if not self._held[address]:
-            del self._held[address]
+        whose = household(address)
+        self._held[whose] -= 1
+        if not self._held[whose]:
+            del self._held[whose]
 
 
 class PromptProtocol(HttpToolsProtocol):
