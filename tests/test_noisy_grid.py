@@ -100,7 +100,7 @@ def test_records_in_dropped_cells_count_towards_the_share_however_many_were_expe
         assert share / 2.5 < flagged < share * 2.5, (share, flagged)
     assert 0.02 < value.hidden_share < 0.5
     assert "cannot be told from noise: to flag a smaller share" in query.sentence(value)
-    assert f"about {value.total} records in all" in query.sentence(value)
+    assert f"about {value.total} records in all (to within 150)" in query.sentence(value)
 
 
 @pytest.mark.parametrize(

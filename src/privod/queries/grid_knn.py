@@ -207,6 +207,9 @@ class GridKnn(CountQuery[NoisyGrid]):
             kept = f"the {len(value.counts)} of {_rounded(grid.n_cells)} cells {least}"
         merged = value.noise.n_draws > 1 and value.drop_below is not None
         short = ", but for what parts of the merge have dropped," if merged else ""
+        total = f"about {value.total} records in all"
+        if value.records is not None:
+            total += f" (to within {value.records.noise.quantile(0.95)})"
         hidden = ""
         if value.hidden_share >= LEAST_SAID:
             hidden = (
@@ -214,9 +217,9 @@ class GridKnn(CountQuery[NoisyGrid]):
                 " a smaller share than that is guesswork."
             )
         return (
-            f"A grid over {names} holds {kept}, about {value.total} records in all, each count"
-            f"{short} right to within {value.noise.quantile(0.95)} with 95 % certainty. New records"
-            f" can now be scored against it without further loss.{hidden}"
+            f"A grid over {names} holds {kept}, {total}, each count{short} right to within"
+            f" {value.noise.quantile(0.95)} with 95 % certainty. New records can now be scored"
+            f" against it without further loss.{hidden}"
         )
 
     def value_to_json(self, value: NoisyGrid) -> Any:

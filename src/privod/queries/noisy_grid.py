@@ -230,7 +230,7 @@ class NoisyGrid:
 
     @property
     def _shape(self) -> tuple[object, ...]:
-        """What grids must have in common to add up, and the promise to follow of the sum's noise."""
+        """What grids must have in common to add up, so that the sum's noise says its promise."""
         split = self.records and self.records.noise.least_scale / self.noise.least_scale
         return self.grid, self.drop_below, self.guarantee.adjacency, split
 
