@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from privod.estimators import GridKnnDetector
 from privod.privacy import Loss
 from privod.queries.catalog import release_from_json
 from tests.test_estimators import both, cloud
@@ -70,3 +71,24 @@ def test_seeded_batches_have_other_noise_each(kind: Any) -> None:
     for _ in range(3):
         again.partial_fit(rows)
     assert again.release_.value == detector.release_.value
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
+@pytest.mark.parametrize("epsilons", [(5, 2, 8), (8, 2, 5), (2, 8, 5)])
+def test_batches_of_a_grid_that_drops_cells_count_their_records_and_keep_the_promise(
+    adjacency: Any, epsilons: tuple[int, ...]
+) -> None:
+    detector = GridKnnDetector(
+        bounds=(-5, 5), cells_per_axis=9, expected_records=20_000, adjacency=adjacency
+    )
+    for place, epsilon in enumerate(epsilons):
+        rows = cloud(1000 * (place + 1), 6, seed=place)
+        value = detector.set_params(epsilon=epsilon).partial_fit(rows).release_.value
+        least, most = Fraction(1, max(epsilons[: place + 1])), Loss(max(epsilons[: place + 1]))
+        assert detector.guarantee_.loss == detector.release_.guarantee.loss == most
+        assert value.guarantee.loss == most
+        assert value.records.noise.least_scale == 50 * least
+        again = release_from_json(json.loads(json.dumps(detector.release_.to_json())))
+        assert again.value == value
+    assert abs(value.total - 6000) < 40 * value.records.noise.deviation
+    assert value.noise.n_draws == value.records.noise.n_draws == 3

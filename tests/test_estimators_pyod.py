@@ -70,6 +70,19 @@ def test_what_fitting_leaves_is_there(fitted: Fitted) -> None:
     np.testing.assert_allclose(face.decision_function(rows), face.decision_scores_)
 
 
+@pytest.mark.parametrize("drop_below", ["auto", None, 3])
+def test_cells_may_be_dropped_or_kept(drop_below: int | str | None) -> None:
+    rows = np.random.default_rng(0).normal(size=(2000, 6))
+    named: dict[str, Any] = {"expected_records": 2000, "bounds": (-5, 5), "random_state": 1}
+    named |= {"epsilon": 100, "cells_per_axis": 8, "drop_below": drop_below}
+    face = clone(PrivateKNN(**named)).fit(rows)
+    released = face.detector_.release_
+    assert released.query.drop_below == drop_below
+    assert (released.value.cells is None) == (drop_below is None)
+    assert np.isfinite(face.predict_confidence(rows[:5])).all()
+    assert 0 < face.labels_.mean() < 0.6
+
+
 def test_outliers_score_higher_and_labels_follow_the_threshold(fitted: Fitted) -> None:
     face, _, asked, asked_labels = fitted
     scores = face.decision_function(asked)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from copy import copy
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -183,8 +183,8 @@ class PrivateKNN(_PyODFace):
     ----------
     contamination : float
         About which share of the reference to label 1; the threshold comes from the released grid.
-    epsilon, bounds, bounds_share, bounds_zooms, cells_per_axis, expected_records, n_neighbors, \
-score_by, adjacency, random_state
+    epsilon, bounds, bounds_share, bounds_zooms, cells_per_axis, expected_records, drop_below, \
+n_neighbors, score_by, adjacency, random_state
         As in `GridKnnDetector`.
 
     Attributes
@@ -210,6 +210,7 @@ score_by, adjacency, random_state
         bounds_zooms: int = 1,
         cells_per_axis: int | None = None,
         expected_records: int = 1000,
+        drop_below: int | Literal["auto"] | None = "auto",
         n_neighbors: int = 5,
         score_by: str = "graded",
         adjacency: str = "add-remove",
@@ -227,6 +228,7 @@ score_by, adjacency, random_state
             random_state,
         )
         self.cells_per_axis = cells_per_axis
+        self.drop_below = drop_below
         self.n_neighbors = n_neighbors
 
     def _n_released(self) -> int:
