@@ -13,17 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from privod.audit.game import play
-from privod.audit.grid_knn import games
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidData, InvalidParameter
-from privod.mechanisms import DiscreteLaplace, Randomness, secure, seeded
+from privod.mechanisms import DiscreteLaplace, secure, seeded
 from privod.mechanisms.noise import _run_thresholds
 from privod.mechanisms.rare import _cumulative
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
 from privod.queries.grid_knn import GridKnn
-from privod.queries.noisy_grid import NoisyGrid
-from privod.queries.query import Release
 
 PLANE = Domain((Numeric("x", 0, 4), Numeric("y", 0, 4)))
 
@@ -294,6 +290,16 @@ def test_what_does_not_fit_the_domain_is_refused_before_any_data() -> None:
         GridKnn(columns=wide.names, epsilon=1, drop_below=None).check(wide)
 
 
+def test_noise_that_adds_up_past_64_bits_is_refused_since_nobody_could_read_the_release() -> None:
+    dense = GridKnn(columns=("x", "y"), epsilon="1e-12", cells_per_axis=3000, drop_below=None)
+    wide = Domain(tuple(Numeric(f"x{axis}", 0, 1) for axis in range(200)))
+    sparse = GridKnn(columns=wide.names, epsilon="5e-11", expected_records=10**9)
+    for query, domain in ((dense, PLANE), (sparse, wide)):
+        with pytest.raises(InvalidParameter, match="epsilon must be larger for so many cells"):
+            query.check(domain)
+        replace(query, epsilon="1e-9").check(domain)
+
+
 @pytest.mark.parametrize(
     ("points", "message"),
     [
@@ -326,78 +332,3 @@ def test_scoring_parameters_are_refused_with_their_rule() -> None:
         value.scores([[1.0, 1.0]], max_depth=-1)
     with pytest.raises(InvalidParameter, match="target_fraction must lie between 0 and 1"):
         value.threshold(1.5)
-
-
-class _EmptyCellsUnblurred(GridKnn):
-    """A planted bug: what is empty is released as an exact zero."""
-
-    def answer(self, table: Table, randomness: Randomness) -> Release[NoisyGrid]:
-        release = super().answer(table, randomness)
-        empty = self.grid(table.domain).all_counts(table.numbers(self.columns)) == 0
-        value = replace(release.value, counts=np.where(empty, 0, release.value.counts))
-        return replace(release, value=value)
-
-
-class _NoiseDrawnTwice(GridKnn):
-    """A planted bug: cells are blurred anew when asked for again; one asks twice."""
-
-    def answer(self, table: Table, randomness: Randomness) -> Release[NoisyGrid]:
-        first = super().answer(table, randomness)
-        second = super().answer(table, randomness)
-        counts = np.minimum(first.value.counts, second.value.counts)
-        return replace(first, value=replace(first.value, counts=counts))
-
-
-class _ScaleOfThePaper(GridKnn):
-    """A planted bug: scale 1 / epsilon under Replace, as the paper has it."""
-
-    @property
-    def noise(self) -> DiscreteLaplace:
-        return DiscreteLaplace(1 / Fraction(self.epsilon))
-
-    def guarantee(self) -> Guarantee:
-        return Guarantee(Loss(Fraction(self.epsilon)), self.adjacency)
-
-
-class _TotalInTheClear(GridKnn):
-    """A planted bug: the number of records is released as it is."""
-
-    def answer(self, table: Table, randomness: Randomness) -> Release[NoisyGrid]:
-        release = super().answer(table, randomness)
-        records = release.value.records
-        assert records is not None
-        exactly = replace(release.value, records=replace(records, count=len(table)))
-        return replace(release, value=exactly)
-
-
-class _TotalForFree(GridKnn):
-    """A planted bug: the number of records has the noise of a count, and nobody pays for it."""
-
-    @property
-    def noise_of_total(self) -> DiscreteLaplace:
-        return self.noise
-
-    def guarantee(self) -> Guarantee:
-        return Guarantee(Loss(Fraction(self.epsilon)), self.adjacency)
-
-
-@pytest.mark.parametrize(
-    ("bug", "place"),
-    [
-        (_EmptyCellsUnblurred, 0),
-        (_NoiseDrawnTwice, 0),
-        (_ScaleOfThePaper, 1),
-        (_TotalInTheClear, 2),
-        (_TotalForFree, 2),
-    ],
-)
-def test_the_audit_catches_planted_bugs(bug: type[GridKnn], place: int) -> None:
-    verdict = play(games(bug)[place], 2500, seeded(11))
-    assert not verdict.holds, verdict.sentence()
-
-
-@pytest.mark.parametrize("place", range(3))
-def test_the_audit_does_not_catch_the_honest_grid(place: int) -> None:
-    verdict = play(games()[place], 2500, seeded(12))
-    assert verdict.holds, verdict.sentence()
-    assert verdict.caught > 0.3  # and it does look where it hurts

@@ -35,6 +35,7 @@ from privod.queries.count_query import (
 from privod.queries.lazy_grid import LazyGrid
 from privod.queries.noisy_grid import BlurredTotal, NoisyGrid
 from privod.queries.query import LARGEST_COUNT, Release, whole_number
+from privod.queries.release_file import LARGEST_SUM
 
 __all__ = ["GridKnn"]
 
@@ -147,17 +148,21 @@ class GridKnn(CountQuery[NoisyGrid]):
 
     def check(self, domain: Domain) -> None:
         self.grid(domain)
-        threshold, most = self.threshold, MOST_HELD_CELLS
+        threshold, scale = self.threshold, float(self.noise.scale)
+        kept = math.log(self.n_cells)
         if threshold is None:
-            if self.n_cells > most:
-                rule = f"must drop some of more than {most} cells"
+            if self.n_cells > MOST_HELD_CELLS:
+                rule = f"must drop some of more than {MOST_HELD_CELLS} cells"
                 raise InvalidParameter("drop_below", rule, None, 'Try "auto", or fewer cells.')
-            return
-        passing = math.log(self.n_cells) + _log_reaching(threshold, float(self.noise.scale))
-        if passing > math.log(MOST_FALSE_CELLS) + ROUNDING:
-            rule = f"must let about {MOST_FALSE_CELLS} empty cells pass at most"
-            way_out = f'Try {self.automatic_threshold}, or "auto".'
-            raise InvalidParameter("drop_below", rule, self.drop_below, way_out)
+        else:
+            kept += _log_reaching(threshold, scale)
+            if kept > math.log(MOST_FALSE_CELLS) + ROUNDING:
+                rule = f"must let about {MOST_FALSE_CELLS} empty cells pass at most"
+                way_out = f'Try {self.automatic_threshold}, or "auto".'
+                raise InvalidParameter("drop_below", rule, self.drop_below, way_out)
+        if kept + math.log((threshold or 0) + scale) > math.log(LARGEST_SUM) - 1:
+            rule = "must be larger for so many cells, or their noise adds up past 64 bits"
+            raise InvalidParameter("epsilon", rule, self.epsilon, "Try 1.")
 
     def grid(self, domain: Domain) -> Grid:
         """The cells, from public knowledge alone."""

@@ -27,6 +27,7 @@ from privod.queries.count_query import COUNTS_CHANGED
 
 __all__ = [
     "KINDS",
+    "LARGEST_SUM",
     "Array",
     "ArrayOf",
     "build_from_file",

@@ -1,0 +1,93 @@
+"""The audit of GridKnn: it catches planted bugs and leaves the honest grid alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from privod.audit.game import play
+from privod.audit.grid_knn import games
+from privod.data import Table
+from privod.mechanisms import DiscreteLaplace, Randomness, seeded
+from privod.privacy import Guarantee, Loss
+from privod.queries.grid_knn import GridKnn
+from privod.queries.noisy_grid import NoisyGrid
+from privod.queries.query import Release
+
+
+class _EmptyCellsUnblurred(GridKnn):
+    """A planted bug: what is empty is released as an exact zero."""
+
+    def answer(self, table: Table, randomness: Randomness) -> Release[NoisyGrid]:
+        release = super().answer(table, randomness)
+        empty = self.grid(table.domain).all_counts(table.numbers(self.columns)) == 0
+        value = replace(release.value, counts=np.where(empty, 0, release.value.counts))
+        return replace(release, value=value)
+
+
+class _NoiseDrawnTwice(GridKnn):
+    """A planted bug: cells are blurred anew when asked for again; one asks twice."""
+
+    def answer(self, table: Table, randomness: Randomness) -> Release[NoisyGrid]:
+        first = super().answer(table, randomness)
+        second = super().answer(table, randomness)
+        counts = np.minimum(first.value.counts, second.value.counts)
+        return replace(first, value=replace(first.value, counts=counts))
+
+
+class _ScaleOfThePaper(GridKnn):
+    """A planted bug: scale 1 / epsilon under Replace, as the paper has it."""
+
+    @property
+    def noise(self) -> DiscreteLaplace:
+        return DiscreteLaplace(1 / Fraction(self.epsilon))
+
+    def guarantee(self) -> Guarantee:
+        return Guarantee(Loss(Fraction(self.epsilon)), self.adjacency)
+
+
+class _TotalInTheClear(GridKnn):
+    """A planted bug: the number of records is released as it is."""
+
+    def answer(self, table: Table, randomness: Randomness) -> Release[NoisyGrid]:
+        release = super().answer(table, randomness)
+        records = release.value.records
+        assert records is not None
+        exactly = replace(release.value, records=replace(records, count=len(table)))
+        return replace(release, value=exactly)
+
+
+class _TotalForFree(GridKnn):
+    """A planted bug: the number of records has the noise of a count, and nobody pays for it."""
+
+    @property
+    def noise_of_total(self) -> DiscreteLaplace:
+        return self.noise
+
+    def guarantee(self) -> Guarantee:
+        return Guarantee(Loss(Fraction(self.epsilon)), self.adjacency)
+
+
+@pytest.mark.parametrize(
+    ("bug", "place"),
+    [
+        (_EmptyCellsUnblurred, 0),
+        (_NoiseDrawnTwice, 0),
+        (_ScaleOfThePaper, 1),
+        (_TotalInTheClear, 2),
+        (_TotalForFree, 2),
+    ],
+)
+def test_the_audit_catches_planted_bugs(bug: type[GridKnn], place: int) -> None:
+    verdict = play(games(bug)[place], 2500, seeded(11))
+    assert not verdict.holds, verdict.sentence()
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_the_audit_does_not_catch_the_honest_grid(place: int) -> None:
+    verdict = play(games()[place], 2500, seeded(12))
+    assert verdict.holds, verdict.sentence()
+    assert verdict.caught > 0.3  # and it does look where it hurts
