@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from privod.errors import InvalidParameter
 from privod.estimators import GridKnnDetector
 from privod.privacy import Loss
 from privod.queries.catalog import release_from_json
@@ -92,3 +93,12 @@ def test_batches_of_a_grid_that_drops_cells_count_their_records_and_keep_the_pro
         assert again.value == value
     assert abs(value.total - 6000) < 40 * value.records.noise.deviation
     assert value.noise.n_draws == value.records.noise.n_draws == 3
+
+
+def test_a_batch_too_noisy_for_the_cells_that_are_kept_is_told_to_take_more_epsilon() -> None:
+    detector = GridKnnDetector(epsilon=1, bounds=(-5, 5), cells_per_axis=5, expected_records=10**6)
+    detector.partial_fit(cloud(100, 10))
+    before = detector.release_
+    with pytest.raises(InvalidParameter, match=r'drop_below .* "auto", or more epsilon'):
+        detector.set_params(epsilon=0.01).partial_fit(cloud(100, 10))
+    assert detector.release_ is before

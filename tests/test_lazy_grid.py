@@ -9,13 +9,16 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
-from privod.mechanisms import Randomness, secure, seeded
+from privod.mechanisms import DiscreteLaplace, Randomness, secure, seeded
+from privod.privacy import AddRemove, Guarantee, Replace
 from privod.queries.grid_knn import GridKnn
 from privod.queries.lazy_grid import LazyGrid
 from tests.test_grid_knn import plane
@@ -42,6 +45,18 @@ def test_a_lazy_grid_scores_like_a_dense_one_and_never_draws_twice() -> None:
         GridKnn(columns=domain.names, epsilon=1, cells_per_axis=100).lazy(table, secure()).scores(
             asked, 6, 3
         )
+
+
+@pytest.mark.parametrize(("adjacency", "changed"), [(AddRemove(), 1), (Replace(), 2)])
+@pytest.mark.parametrize("drop_below", ["auto", None, 5])
+def test_a_lazy_grid_drops_nothing_so_its_counts_get_all_of_epsilon(
+    drop_below: Any, adjacency: AddRemove | Replace, changed: int
+) -> None:
+    domain = Domain(tuple(Numeric(f"x{axis}", 0, 1) for axis in range(30)))
+    query = GridKnn(columns=domain.names, epsilon="0.1", drop_below=drop_below, adjacency=adjacency)
+    lazy = query.lazy(Table(domain, {name: [0.5] for name in domain.names}), secure())
+    assert lazy._noise == DiscreteLaplace(Fraction(10 * changed))
+    assert lazy.guarantee == Guarantee(lazy._noise.loss(changed), adjacency) == query.guarantee()
 
 
 def lazy_plane(randomness: Randomness) -> LazyGrid:

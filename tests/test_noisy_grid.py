@@ -128,6 +128,8 @@ def test_a_total_far_off_breaks_nothing(count: int) -> None:
     assert value.records is not None
     other = replace(value, records=replace(value.records, count=count))
     assert (other.hidden_share > 0.99) == (count == 10**15)
+    sentence = GridKnn(columns=("x", "y"), epsilon=1).sentence(other)
+    assert f"about {max(count, 0)} records in all (to within 150)" in sentence
     assert np.isfinite(other.threshold(0.1).graded).all()
 
 

@@ -158,7 +158,7 @@ class GridKnn(CountQuery[NoisyGrid]):
             kept += _log_reaching(threshold, scale)
             if kept > math.log(MOST_FALSE_CELLS) + ROUNDING:
                 rule = f"must let about {MOST_FALSE_CELLS} empty cells pass at most"
-                way_out = f'Try {self.automatic_threshold}, or "auto".'
+                way_out = f'Try {self.automatic_threshold}, "auto", or more epsilon.'
                 raise InvalidParameter("drop_below", rule, self.drop_below, way_out)
         if kept + math.log((threshold or 0) + scale) > math.log(LARGEST_SUM) - 1:
             rule = "must be larger for so many cells, or their noise adds up past 64 bits"
@@ -212,7 +212,7 @@ class GridKnn(CountQuery[NoisyGrid]):
             kept = f"the {len(value.counts)} of {_rounded(grid.n_cells)} cells {least}"
         merged = value.noise.n_draws > 1 and value.drop_below is not None
         short = ", but for what parts of the merge have dropped," if merged else ""
-        total = f"about {value.total} records in all"
+        total = f"about {max(value.total, 0)} records in all"
         if value.records is not None:
             total += f" (to within {value.records.noise.quantile(0.95)})"
         hidden = ""
