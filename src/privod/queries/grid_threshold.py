@@ -43,6 +43,7 @@ MOST_LONG_WALKS = 100
 WHOLE = 1 - 1e-9  # of the last cell was needed, or the walk was cut
 TRIES = 20  # cells drawn for one that was not kept
 MOST_TRIES = 20_000
+MOVES = 1.5  # axes along which a record in a dropped cell lies off a kept one
 MOSTLY_SEEN = 0.5  # of the records in kept cells, from which on the others lie beside these
 FALSE_SHARE = 0.01  # of what is seen, from which on a single count is believed
 
@@ -125,14 +126,19 @@ def places_of_kept(
 
 
 def _beside(grid: Grid, kept: Cells, records: Floats, size: int) -> Cells:
-    """Cells a step or so from one that holds records, any of those alike.
+    """Cells a step or two from one that holds records, any of those alike.
 
-    Each axis is moved by one with probability one in as many as there are axes.
+    A kept cell that touches no other is left out if others do: most of those are false. Each axis
+    is moved by one with a probability that makes `MOVES` of them in all.
     """
-    luck = _uniform(size * grid.n_axes, grid.n_axes).reshape(size, grid.n_axes)
-    moves = (luck < 0.5 / grid.n_axes).astype(np.int32) - (luck > 1 - 0.5 / grid.n_axes)
-    chosen = kept[_systematic((records > 0).astype(np.float64), size)] + moves
-    mixed: Cells = chosen[np.argsort(_uniform(size, 0))].astype(np.int32)
+    bases = kept[_systematic((records > 0).astype(np.float64), size)]
+    ones = np.eye(grid.n_axes, dtype=np.int32)
+    touching = np.any([_among(bases + one, kept) | _among(bases - one, kept) for one in ones], 0)
+    bases = bases[touching] if touching.any() else bases
+    luck = _uniform(bases.size, grid.n_axes).reshape(bases.shape)
+    part = 0.5 * min(1.0, MOVES / grid.n_axes)
+    moved = bases + (luck < part) - (luck > 1 - part)
+    mixed: Cells = moved[np.argsort(_uniform(len(moved), 0))].astype(np.int32)
     return np.clip(mixed, 0, grid.cells_per_axis - 1)
 
 
@@ -149,15 +155,20 @@ def _apart(grid: Grid, kept: Cells, records: Floats, size: int) -> Cells:
 
 
 def _not_kept(chosen: Cells, kept: Cells, size: int) -> Cells:
-    """The first of some cells that were not kept; if these are too few, the first of all.
+    """So many of some cells that were not kept; if all of them were kept, of those."""
+    free = chosen[~_among(chosen, kept)]
+    source = free if len(free) else chosen
+    return source[np.arange(size) % max(1, len(source))]
 
-    Cells are compared by a hash of 64 bits; one taken for another by chance does no harm.
+
+def _among(some: Cells, cells: Cells) -> NDArray[np.bool_]:
+    """Which of some cells are among others.
+
+    Told by a hash of 64 bits; one taken for another by chance does no harm.
     """
-    n_axes = chosen.shape[1]
-    factors = seeded(n_axes).words(n_axes) | np.uint64(1)
-    names, taken = ((some.astype(np.uint64) * factors).sum(axis=1) for some in (chosen, kept))
-    free = chosen[~np.isin(names, taken)]
-    return (free if len(free) >= size else chosen)[:size]
+    factors = seeded(cells.shape[1]).words(cells.shape[1]) | np.uint64(1)
+    asked, known = ((those.astype(np.uint64) * factors).sum(axis=1) for those in (some, cells))
+    return np.isin(asked, known)
 
 
 def limit(scores: Floats, weights: Floats, target_fraction: float) -> Floats:
