@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import privod
+from privod.outliers.kernels import COMPILING
 
 ROOT = Path(__file__).parent.parent
 HEAVY = ("numpy", "scipy", "numba", "pyarrow", "matplotlib", "sklearn", "fastapi", "grpc", "rich")
@@ -50,6 +51,24 @@ def test_prices_are_known_before_anything_is_compiled(tmp_path: Path) -> None:
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
     subprocess.run([sys.executable, "-c", code], env=environment, check=True)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_whoever_listens_is_told_that_loops_are_compiled_and_only_then(tmp_path: Path) -> None:
+    code = (
+        "import numpy as np\n"
+        "from privod.outliers.kernels.grid_counts import table_sums\n"
+        "from privod.progress import listening\n"
+        "with listening(lambda *heard: print(*heard, sep=', ')):\n"
+        "    table_sums(np.ones((1, 1, 1)), np.zeros((1, 1), np.int32), np.zeros((1, 1)))"
+    )
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", code]
+    first, second = (
+        subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+        for _ in range(2)
+    )
+    assert first.splitlines() == [f"{COMPILING}, 0, 1", f"{COMPILING}, 1, 1"]
+    assert second == ""
 
 
 def test_no_module_imports_the_package_root() -> None:
