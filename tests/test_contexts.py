@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 
 import numpy as np
 import pandas as pd
@@ -205,7 +206,7 @@ def test_words_sql_and_row_filter_pick_the_same_rows() -> None:
     )
     kept = frame[context.row_filter(frame)]
     assert 0 < len(kept) < 40
-    with sqlite3.connect(":memory:") as book:
+    with closing(sqlite3.connect(":memory:")) as book:
         frame.to_sql("t", book, index=False)
         rows = book.execute(f"SELECT count(*) FROM t WHERE {context.as_sql()}").fetchall()  # noqa: S608
     assert rows == [(len(kept),)]
