@@ -71,17 +71,34 @@ def normals(n: int, n_axes: int, seed: int = 0) -> Table:
     return Table(domain, {name: rng.normal(size=n) for name in domain.names})
 
 
+@pytest.mark.parametrize("drop_below", [None, "auto"])
 @pytest.mark.parametrize("n_axes", [2, 4, 6, 8])
-def test_the_share_is_met_in_more_dimensions_if_all_cells_are_kept(n_axes: int) -> None:
+def test_the_share_is_met_in_more_dimensions_with_the_automatic_number_of_cells(
+    n_axes: int, drop_below: Any
+) -> None:
     table = normals(50_000, n_axes)
-    query = GridKnn(columns=table.domain.names, epsilon=1, expected_records=50_000, drop_below=None)
+    query = GridKnn(
+        columns=table.domain.names, epsilon=1, expected_records=50_000, drop_below=drop_below
+    )
     value = query.answer(table, seeded(0)).value
     fresh = value.scores(normals(20_000, n_axes, seed=1).numbers()).graded
     for share in (0.02, 0.1):
         flagged = (fresh > value.threshold(share).graded).mean()
         assert share / 2 < flagged < share * 1.6, (share, flagged)
-    assert value.hidden_share < 0.02
-    assert "guesswork" not in query.sentence(value)
+    if value.drop_below is None:
+        assert value.hidden_share < 0.02
+        assert "guesswork" not in query.sentence(value)
+
+
+@pytest.mark.parametrize("n_axes", [4, 6])
+def test_records_in_dropped_cells_count_towards_the_share(n_axes: int) -> None:
+    table = normals(50_000, n_axes)
+    query = GridKnn(columns=table.domain.names, epsilon=1, expected_records=50_000, drop_below=8)
+    value = query.answer(table, seeded(0)).value
+    fresh = value.scores(normals(20_000, n_axes, seed=1).numbers()).graded
+    assert 0.05 < (fresh > value.threshold(0.1).graded).mean() < 0.16
+    assert 0.1 < value.hidden_share < 0.2
+    assert "cannot be told from noise: to flag a smaller share" in query.sentence(value)
 
 
 @pytest.mark.parametrize("guess", [20_000, 50_000, 120_000])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from privod.data import Categorical, Domain, Numeric
 from privod.errors import PrivodError
 from privod.privacy import AddRemove, Adjacency, Number
-from privod.queries.catalog import QUERIES, query_from_json
+from privod.queries.catalog import JOINT_QUESTIONS, QUERIES, query_from_json
 from privod.queries.histogram import Histogram
 from privod.queries.parameters import Parameter, parameters_of, promise_of
 from privod.queries.query import Query
@@ -198,3 +198,10 @@ def test_a_wild_value_is_accepted_or_refused_in_words(kind: type[Query[Any]]) ->
                     query = query_from_json({**plain, parameter: wild})
                     query.check(domain)
                     query.guarantee().sentence()
+
+
+@pytest.mark.parametrize("name", [*QUERIES, *JOINT_QUESTIONS])
+def test_every_parameter_of_every_question_is_explained(name: str) -> None:
+    kind: Any = {**QUERIES, **JOINT_QUESTIONS}[name]
+    for parameter in parameters_of(kind):
+        assert len(parameter.doc) > 10, parameter.name

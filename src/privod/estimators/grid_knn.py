@@ -123,14 +123,13 @@ class GridKnnDetector(PrivateDetector[NoisyGrid]):
         walk_depth(int(self.n_neighbors), self.max_depth)
 
     def _query(self, columns: tuple[str, ...], epsilon: Fraction) -> GridKnn:
+        limit = self.drop_below
         return GridKnn(
             columns=columns,
             epsilon=epsilon,
             cells_per_axis=None if self.cells_per_axis is None else int(self.cells_per_axis),
             expected_records=int(self.expected_records),
-            drop_below=self.drop_below
-            if self.drop_below in ("auto", None)
-            else int(self.drop_below),
+            drop_below=int(limit) if isinstance(limit, Integral) else limit,
             adjacency=self.adjacency,  # type: ignore[arg-type]  # read by name
         )
 

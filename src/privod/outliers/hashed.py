@@ -34,11 +34,10 @@ def crowd_limit(far_fraction: float, n_records: int) -> int:
 class HashedOutliers(HashSettings):
     """Find the records with at most a fraction 1 - `far_fraction` of all within `radius`.
 
+    How it is hashed is said with the parameters of `HashSettings`, which it has as well.
+
     Parameters
     ----------
-    radius, approximation, hashes_per_table, n_tables, bucket_width, min_shared_tables,
-    false_negative_rate
-        As in `privod.outliers.hash_plan.HashSettings`.
     far_fraction : float
         The share of records that must lie farther than `radius` from an outlier.
     n_rounds : int

@@ -95,12 +95,13 @@ class GridKnn(CountQuery[NoisyGrid]):
         if self.cells_per_axis is not None:
             most = MOST_CELLS_PER_AXIS  # before powers are taken of it
             whole_number(self.cells_per_axis, "cells_per_axis", at_least=2, at_most=most)
-        if isinstance(self.drop_below, str) and self.drop_below != "auto":
-            rule, way_out = 'must be a whole number, "auto" or None', 'Try "auto".'
-            raise InvalidParameter("drop_below", rule, self.drop_below, way_out)
-        if self.drop_below is not None and self.drop_below != "auto":
+        if isinstance(self.drop_below, str):
+            if self.drop_below != "auto":
+                rule = 'must be a whole number, "auto" or None'
+                raise InvalidParameter("drop_below", rule, self.drop_below, 'Try "auto".')
+        elif self.drop_below is not None:
             whole_number(self.drop_below, "drop_below", at_least=1, at_most=LARGEST_COUNT)
-        # An epsilon too small or too large for the noise, or for its part of it, is refused here.
+        # An epsilon too small or too large for the noise, or for a part of it, is refused here.
         DiscreteLaplace.for_loss(Fraction(self.epsilon), self._counts_changed)
         with told_of_epsilon(self.epsilon, "the fiftieth of it that counts all records"):
             self.guarantee()
@@ -195,7 +196,8 @@ class GridKnn(CountQuery[NoisyGrid]):
     def lazy(self, table: Table, randomness: Randomness) -> LazyGrid:
         """The paper's server: holds the records and blurs a cell when it is first asked for.
 
-        Same promise, same scores; what it holds is private and stays with the curator.
+        Same promise, same scores; what it holds is private and stays with the curator. No cell is
+        dropped, so the counts have all of epsilon.
         """
         grid = self.grid(table.domain)
         occupied = grid.occupied_counts(table.numbers(self.columns))

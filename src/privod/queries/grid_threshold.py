@@ -132,8 +132,9 @@ def _beside(grid: Grid, kept: Cells, records: Floats, size: int) -> Cells:
     is moved by one with a probability that makes `MOVES` of them in all.
     """
     bases = kept[_systematic((records > 0).astype(np.float64), size)]
-    ones = np.eye(grid.n_axes, dtype=np.int32)
-    touching = np.any([_among(bases + one, kept) | _among(bases - one, kept) for one in ones], 0)
+    names, steps = _hashed(bases)[:, None], _factors(grid.n_axes)  # a step adds its factor
+    around = np.concatenate([names + steps, names - steps], axis=1)
+    touching = np.isin(around, _hashed(kept)).any(axis=1)
     bases = bases[touching] if touching.any() else bases
     luck = _uniform(bases.size, grid.n_axes).reshape(bases.shape)
     part = 0.5 * min(1.0, MOVES / grid.n_axes)
@@ -156,19 +157,18 @@ def _apart(grid: Grid, kept: Cells, records: Floats, size: int) -> Cells:
 
 def _not_kept(chosen: Cells, kept: Cells, size: int) -> Cells:
     """So many of some cells that were not kept; if all of them were kept, of those."""
-    free = chosen[~_among(chosen, kept)]
+    free = chosen[~np.isin(_hashed(chosen), _hashed(kept))]
     source = free if len(free) else chosen
     return source[np.arange(size) % max(1, len(source))]
 
 
-def _among(some: Cells, cells: Cells) -> NDArray[np.bool_]:
-    """Which of some cells are among others.
+def _hashed(cells: Cells) -> NDArray[np.uint64]:
+    """A number of 64 bits for each cell; one cell taken for another by chance does no harm."""
+    return np.asarray((cells.astype(np.uint64) * _factors(cells.shape[1])).sum(axis=1))
 
-    Told by a hash of 64 bits; one taken for another by chance does no harm.
-    """
-    factors = seeded(cells.shape[1]).words(cells.shape[1]) | np.uint64(1)
-    asked, known = ((those.astype(np.uint64) * factors).sum(axis=1) for those in (some, cells))
-    return np.isin(asked, known)
+
+def _factors(n_axes: int) -> NDArray[np.uint64]:
+    return seeded(n_axes).words(n_axes) | np.uint64(1)
 
 
 def limit(scores: Floats, weights: Floats, target_fraction: float) -> Floats:

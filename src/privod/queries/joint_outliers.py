@@ -41,6 +41,8 @@ def suppression_floor(max_crowd: int) -> int:
 class JointOutliers(HashSettings):
     """Each party learns which of its records are outlying in the union of all.
 
+    How it is hashed is said with the parameters of `HashSettings`, which it has as well.
+
     Guarantee
     ---------
     The answer is exact up to the hashing, not blurred; what is hidden is the computation, from
@@ -52,9 +54,6 @@ class JointOutliers(HashSettings):
     partition : str
         "horizontal": same columns, different records; "vertical": same records in the same order,
         different columns.
-    radius, approximation, hashes_per_table, n_tables, bucket_width, min_shared_tables,
-    false_negative_rate
-        As in `privod.outliers.hash_plan.HashSettings`.
     far_fraction : float
         The share of all records that must lie farther than `radius` from an outlier.
     columns : tuple of str

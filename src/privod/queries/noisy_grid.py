@@ -76,8 +76,8 @@ class NoisyGrid:
 
     Guarantee
     ---------
-    What `guarantee` says holds for the counts, and so for every score, threshold, merge or file
-    made of them.
+    What `guarantee` says holds for the counts and `records` together, and so for every score,
+    threshold, merge or file made of them.
 
     Parameters
     ----------

@@ -102,7 +102,9 @@ class Parameter:
 def parameters_of(query_class: type[Query[Any]]) -> tuple[Parameter, ...]:
     """The parameters of a question, in the order of its fields."""
     hints = get_type_hints(query_class)
-    docs = _documented(_section(query_class.__doc__, "Parameters"))
+    docs: dict[str, str] = {}
+    for each in reversed(query_class.__mro__):  # what a field means is said where it is declared
+        docs |= _documented(_section(each.__doc__, "Parameters"))
     return tuple(
         _parameter(field, hints[field.name], docs.get(field.name, ""))
         for field in fields(query_class)  # type: ignore[arg-type]  # every query is a dataclass
