@@ -153,7 +153,7 @@ def _check(place: Place, notes: Path, shown: dict[str, str]) -> None:
             continue  # the kill tore it: this answer was not shown to the end
         query, release = json.loads(line)
         if shown.setdefault(query, release) != release:
-            raise BookDamaged("A stored release was blurred a second time.")
+            raise BookDamaged("A stored release is noisy a second time.")
     with place.open() as curator:
         curator.verify()  # also: no release without its charge, no overspending
         stored = {

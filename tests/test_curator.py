@@ -299,7 +299,7 @@ def test_threads_never_overspend(curator: Curator) -> None:
 def test_two_who_were_both_charged_get_the_first_answer(
     curator: Curator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Should a lock be lost, the second pays for nothing but never blurs a second time."""
+    """Should a lock be lost, the second pays for nothing but never adds noise to a second time."""
     answer = Histogram.answer
     others: list[Answer] = []
 

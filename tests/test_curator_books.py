@@ -100,7 +100,8 @@ def test_an_owner_confirms_who_is_protected_with_the_numbers_in_it(curator: Cura
     with pytest.raises(NeedsConfirmation) as needed:
         curator.open_book("people", InCrowd(2.5, ("age",), 7), Loss(1))
     assert str(needed.value).startswith(
-        "Protected is everyone who stands in a crowd of at least 7 records within 2.5 over age."
+        "Every record with at least 7 records within 2.5 of it over age, itself included,"
+        " is protected."
         " A record with fewer than 7 records within 2.5 of it over age, itself included, gets less"
     )
 

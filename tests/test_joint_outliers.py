@@ -275,7 +275,7 @@ def test_a_question_survives_json() -> None:
 def test_secrecy_says_who_learns_what(partition: str, protocol: str) -> None:
     sentence = question(partition, protocol=protocol).secrecy().sentence()
     assert "the aggregator learns" in sentence
-    assert "not blurred" in sentence
+    assert "not noisy" in sentence
 
 
 def test_a_run_is_drawn_with_what_everybody_sent_and_learned() -> None:

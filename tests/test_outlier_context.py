@@ -269,8 +269,8 @@ def test_saying_none_needs_a_book_that_allows_it() -> None:
     with pytest.raises(NoPromise):
         telling.under(silent.adjacency)
     assert "stands out anywhere is told" in telling.adjacency.gives_up
-    blurred = Guarantee(Loss(1), AddRemove())
-    assert blurred.under(silent.adjacency).loss == Loss(1)
+    noisy = Guarantee(Loss(1), AddRemove())
+    assert noisy.under(silent.adjacency).loss == Loss(1)
     with pytest.raises(NoPromise):
         silent.under(AddRemove())
 

@@ -18,7 +18,7 @@ from privod.errors import LimitReached
 from privod.server import limits as limits_module
 from privod.server.http import middleware as gate
 from privod.server.http.connections import Connections
-from privod.server.limits import Limits, Places, Rate, Rates, household
+from privod.server.limits import Limits, Places, Rate, Rates, network_of
 from tests.running_server import Running, running
 
 
@@ -42,7 +42,7 @@ class Clock:
     ],
 )
 def test_an_ipv6_network_counts_as_one_address(one: str, other: str, same: bool) -> None:
-    assert (household(one) == household(other)) == same
+    assert (network_of(one) == network_of(other)) == same
     counted = Connections(1, shared=())
     assert counted.admit(one)
     assert counted.admit(other) != same

@@ -107,8 +107,8 @@ from privod.queries.grid_knn.release import (
     NoisyGrid as NoisyGrid,
 )
 from privod.queries.histogram import (
-    BlurredCounts as BlurredCounts,
     Histogram as Histogram,
+    NoisyCounts as NoisyCounts,
 )
 from privod.queries.lookahead import (
     LookaheadCount as LookaheadCount,

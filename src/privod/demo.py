@@ -180,7 +180,7 @@ PAGE = """<!doctype html>
 <body>
 <h1>Outliers in private data: {count} questions and their promises</h1>
 <p>The records are the breast-cancer data that scikit-learn ships, treated as private. Every answer
-below was charged to a book before the data was touched, and blurred by noise of the promised size.
+below was charged to a book before the data was touched, and got noise of the promised size.
 </p>
 {steps}
 {books}

@@ -45,7 +45,7 @@ class JointOutliers(HashSettings):
 
     Guarantee
     ---------
-    The answer is exact up to the hashing, not blurred; what is hidden is the computation, from
+    The answer is as right as the hashing, and gets no noise; what is hidden is the computation, from
     honest-but-curious participants, as `secrecy()` says in words. With `epsilon` the table that
     parties learn from each other is differentially private as well.
 

@@ -162,4 +162,4 @@ def gives_up(adjacency: Adjacency, books: Sequence[BookState]) -> str:
         )
     if not sentences:
         return ""
-    return " ".join([f"Protected is {adjacency.protected}.", *sentences])
+    return " ".join([f"{adjacency.protected}.", *sentences])

@@ -1,4 +1,4 @@
-"""Blurred histograms of single columns, side by side."""
+"""Noisy histograms of single columns, side by side."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def draw(release: Release[NoisyMarginals]) -> Figure:
     """One row of bars a column; a bar's height is its share of the column's fullest bin."""
     value = release.value
     columns = value.columns[:MOST_COLUMNS]
-    title = f"Blurred histograms of {len(value.columns)} columns"
+    title = f"Noisy histograms of {len(value.columns)} columns"
     figure, axes = blank(title, height=1.2 + 0.4 * len(columns))
     bins = value.counts.shape[1]
     for place, column in enumerate(columns):

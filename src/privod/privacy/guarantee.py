@@ -60,7 +60,7 @@ class Guarantee:
         if self.loss.delta:
             slack = f", but for a probability of {decimal_text(self.loss.delta)}"
         return (
-            f"Protected is {self.adjacency.protected}: no outcome becomes more likely or less"
+            f"{self.adjacency.protected}: no outcome becomes more likely or less"
             f" likely by more than a factor exp({decimal_text(epsilon)}){odds}{slack}."
         )
 
@@ -107,7 +107,7 @@ class Secrecy:
     ---------
     An honest-but-curious participant learns what `learns` says of it and nothing else, as long as
     no more than `colluders` participants put their views together. This is not differential
-    privacy: the output itself is not blurred.
+    privacy: the output itself gets no noise.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ class Secrecy:
         """The promise in words."""
         views = "; ".join(f"{who} learns {what}" for who, what in self.learns)
         return (
-            f"The answer is exact and not blurred; only the computation is hidden ({self.protocol},"
+            f"The answer gets no noise; only the computation is hidden ({self.protocol},"
             f" honest-but-curious, up to {self.colluders} colluding): {views}."
         )
 

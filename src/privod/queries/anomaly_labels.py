@@ -59,7 +59,7 @@ class AnomalyLabels(Query[tuple[bool, ...]]):
 
     Guarantee
     ---------
-    With an `edit_margin`, protected is everyone who stands in a crowd of at least max_crowd + 1 -
+    With an `edit_margin`, everyone is protected who stands in a crowd of at least max_crowd + 1 -
     edit_margin records within the radius; a record that stays anomalous gets less, the farther out
     the less. Without one, every record is protected. "No" covers absent and normal alike.
 

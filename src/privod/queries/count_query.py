@@ -1,4 +1,4 @@
-"""Questions that are answered by counts, each blurred once: one noise, one promise.
+"""Questions that are answered by counts, each with noise once: one noise, one guarantee.
 
 A record lies in one cell of a histogram, so adding or removing it changes one count by one, and
 replacing it changes two. Whoever counts several histograms of the same records changes as many
@@ -27,7 +27,7 @@ MOST_EXPECTED = 10**15  # records; a larger guess chooses nothing else
 
 
 class CountQuery(Query[Value]):
-    """A question whose answer is histograms of columns, blurred by exact discrete Laplace noise."""
+    """A question whose answer is histograms of columns, with exact discrete Laplace noise."""
 
     columns: tuple[str, ...]
     epsilon: Number
@@ -45,7 +45,7 @@ class CountQuery(Query[Value]):
 
     @property
     def noise(self) -> DiscreteLaplace:
-        """What blurs each count."""
+        """The noise of each count."""
         return DiscreteLaplace.for_loss(Fraction(self.epsilon), self._counts_changed)
 
     def guarantee(self) -> Guarantee:

@@ -63,7 +63,7 @@ SMALLEST_RADIUS = FINEST  # so is the square of this one; nearer records are equ
 
 @dataclass(frozen=True)
 class CountedOutliers:
-    """A blurred count, and what is public and its noise depends on: columns, perhaps records."""
+    """A noisy count, and what is public and its noise depends on: columns, perhaps records."""
 
     count: int
     n_columns: int
@@ -76,7 +76,7 @@ class OutlierCount(Query[CountedOutliers]):
 
     Guarantee
     ---------
-    Protected is every record (AddRemove), or what every record says (Replace). The count is blurred
+    Every record is protected (AddRemove), or what every record says (Replace). The count is noisy
     once, by noise for the worst data set or by noise that follows a smooth bound of the local
     sensitivity; how large the second noise was is not told, because that depends on the rows.
 
@@ -97,7 +97,7 @@ class OutlierCount(Query[CountedOutliers]):
     adjacency : AddRemove or Replace
         Which two data sets must look alike.
     at_least_zero : bool
-        Whether a negative blurred count is shown as 0.
+        Whether a negative noisy count is shown as 0.
     """
 
     name: ClassVar[str] = "outlier-count-1"
@@ -156,7 +156,7 @@ class OutlierCount(Query[CountedOutliers]):
         if chosen == "global":
             count = count_outliers(points, radius, self.max_crowd)
             noise = DiscreteLaplace(self._global_scale(len(columns), size))
-            blurred = int(noise.blur(np.array([count]), randomness)[0])
+            noisy = int(noise.add_to(np.array([count]), randomness)[0])
         else:
             smooth = self._smooth(chosen)
             count, rung = count_with_bound(
@@ -168,8 +168,8 @@ class OutlierCount(Query[CountedOutliers]):
                 extent(table.domain, columns),
                 size,
             )
-            blurred = count + smooth.draw(smooth.staircase.value(rung), randomness)
-        shown = max(blurred, 0) if self.at_least_zero else blurred
+            noisy = count + smooth.draw(smooth.staircase.value(rung), randomness)
+        shown = max(noisy, 0) if self.at_least_zero else noisy
         return self.release(CountedOutliers(shown, len(columns), size), randomness)
 
     def chosen_noise(self, dimensions: int, size: int | None = None) -> str:
@@ -236,10 +236,10 @@ class OutlierCount(Query[CountedOutliers]):
             return ()
         radius = typical_radius(domain, columns)
         first = cls(radius=radius, max_crowd=3, epsilon=1, columns=columns)
-        blurred = cls(
+        noisy = cls(
             radius=radius, max_crowd=3, epsilon=1, delta="1e-6", columns=columns, noise="laplace"
         )
-        return (first, blurred)
+        return (first, noisy)
 
     def _global_scale(self, dimensions: int, size: int | None = None) -> Fraction:
         sensitivity = count_sensitivity(self.max_crowd, dimensions, self.adjacency, size)

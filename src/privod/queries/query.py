@@ -57,7 +57,7 @@ class Query(ABC, Generic[Value]):
 
     @abstractmethod
     def answer(self, table: Table, randomness: Randomness) -> Release[Value]:
-        """Look at the rows, once, and release the blurred answer; never fails because of rows."""
+        """Look at the rows, once, and release the noisy answer; never fails because of rows."""
 
     @abstractmethod
     def sentence(self, value: Value) -> str:

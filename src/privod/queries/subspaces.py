@@ -56,7 +56,7 @@ ALONE_BELOW = 20_000  # records times sets below which threads cost more than th
 
 @dataclass(frozen=True)
 class FoundSubspaces:
-    """The chosen column sets, the likeliest fullest first, and their blurred counts if bought.
+    """The chosen column sets, the likeliest fullest first, and their noisy counts if bought.
 
     Of how many sets they were chosen is public; it says how sure the choice is.
     """
@@ -72,8 +72,8 @@ class OutlierSubspaces(Query[FoundSubspaces]):
 
     Guarantee
     ---------
-    Protected is every record (AddRemove), or what every record says (Replace). The sets are chosen
-    one after the other by an exact random choice; counts in them, if asked for, are blurred as in
+    Every record is protected (AddRemove), or what every record says (Replace). The sets are chosen
+    one after the other by an exact random choice; counts in them, if asked for, are noisy as in
     the outlier count. Both together cost epsilon, however many sets compete.
 
     Parameters

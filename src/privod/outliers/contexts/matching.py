@@ -30,7 +30,7 @@ from privod.outliers.contexts.kernels.judge import (
 from privod.outliers.contexts.kernels.scan import NO_MATCH, scan_contexts
 from privod.progress import track
 
-__all__ = ["NO_MATCH", "Judged", "Vantage", "look_from"]
+__all__ = ["NO_MATCH", "Judged", "RecordView", "look_from"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -49,7 +49,7 @@ class Judged(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class Vantage:
+class RecordView:
     """The rows of a table as one record sees them: by cell, and by distance from its value."""
 
     space: ContextSpace
@@ -115,7 +115,7 @@ class Vantage:
     def _everything(self) -> Rule:
         return Rule(EVERYTHING, self.value, 1, 0.0, np.zeros(0), 0)
 
-    def where_everything_matches(self) -> Vantage:
+    def where_everything_matches(self) -> RecordView:
         """The same view for a detector to which everything stands out."""
         return replace(self, rule=self._everything)
 
@@ -134,7 +134,7 @@ def look_from(
     value: float,
     detector: Detector,
     overlap_with: Context | None = None,
-) -> Vantage:
+) -> RecordView:
     """See the table from a record; one row equal to it is taken as the record, if there is one.
 
     The utility of a context is its population, the record included; with `overlap_with`, how many
@@ -154,7 +154,7 @@ def look_from(
     rule = detector.rule(value, len(values)) if isinstance(detector, BuiltIn) else None
     reach = 0 if rule is None else rule.reach
     split = int(np.searchsorted(values, value, side="right"))
-    return Vantage(
+    return RecordView(
         space,
         detector,
         value,

@@ -3,7 +3,7 @@
 Every column is mapped linearly onto [0, 1] and cut into `cells_per_axis` equal intervals. A point's
 score is read off a walk over the cells in ascending L1 distance from the point to their centers,
 ties by cell index, that ends as soon as the counts add up to `n_neighbors`. No noise here: the
-counts may be exact or blurred.
+counts may be exact or noisy.
 """
 
 from __future__ import annotations

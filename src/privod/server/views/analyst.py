@@ -201,7 +201,7 @@ def job_progress(request: Request) -> Response:
 def _words(job: Job[Answer]) -> str:
     words = {
         "waiting": "Waiting for its turn.",
-        "answering": "Looking at the data and blurring the answer.",
+        "answering": "Looking at the data and adding noise to the answer.",
         "done": "Done.",
         "failed": "It ended without an answer.",
     }
