@@ -23,11 +23,13 @@ from sklearn.utils.validation import _get_feature_names, check_is_fitted, valida
 
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
+from privod.estimators.spending import enter, warn_of_callers
 from privod.mechanisms import Randomness, secure, seeded
 from privod.mechanisms.merged import MergedNoise
 from privod.outliers.grid.grid import Grid
 from privod.privacy import Guarantee, Loss, Number, exact, positive
 from privod.queries.bounds import PrivateBounds
+from privod.queries.checks import dp_adjacency
 from privod.queries.count_query import told_of_epsilon
 from privod.queries.query import Query, Release
 
@@ -44,8 +46,6 @@ EXACT: list[Any] = [Fraction, Decimal, str]
 """Numbers that scikit-learn's intervals cannot compare; the questions read and check them."""
 
 PARTS = "the parts that bounds_share makes of it"
-
-TIE_BREAK = 1e-6  # of the distance to the middle of one's cell: orders records that score alike
 
 
 class Mergeable(Protocol):
@@ -82,8 +82,7 @@ class _Threshold:
     @cached_property
     def offset(self) -> float:
         """Minus the score from which on records are flagged."""
-        slack = TIE_BREAK * self._detector._geometry.n_axes  # a tie-break alone never flags
-        return -(self._detector._limit() + slack)
+        return -self._detector._limit()
 
 
 class PrivateDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ignore[misc]
@@ -146,9 +145,15 @@ class PrivateDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:  # noqa: ARG002, N803 - scikit-learn's names
         """Ask the question of the rows, keep its release, forget the rows."""
+        warn_of_callers(self)
         fitted = copy(self)
         fitted._fit_anew(X)
+        enter(fitted.guarantee_)
         return self._become(fitted)
+
+    def promised(self) -> Guarantee:
+        """What one `fit` promises with these parameters, bought ranges included; needs no rows."""
+        return Guarantee(Loss(positive(self.epsilon, "epsilon")), dp_adjacency(self.adjacency))
 
     def partial_fit(self, X: ArrayLike, y: object = None) -> Self:  # noqa: N803 - scikit-learn's name
         """Add a batch of new records, none of which was in an earlier batch, at its own epsilon.
@@ -158,7 +163,7 @@ class PrivateDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         if not hasattr(self, "release_"):
             return self.fit(X, y)
         grown = copy(self)
-        grown._add_batch(X)
+        enter(grown._add_batch(X))
         return self._become(grown)
 
     def retarget(self, target_fraction: float) -> Self:
@@ -172,12 +177,13 @@ class PrivateDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
     def score_samples(self, X: ArrayLike) -> Floats:  # noqa: N803 - scikit-learn's name
         """Minus the outlier score of each row: the higher, the more ordinary.
 
-        A row outside the ranges is scored at their border, plus how far outside it lies.
+        A row outside the ranges is scored at their border, plus how far outside it lies, in whole
+        cells: a score tells in which cells a row lies and sees neighbors, and not where in a cell.
         """
         check_is_fitted(self)
-        rows = self._rows(X)
-        where = self._geometry.placement(rows)
-        return -(self._scores(rows) + where.overshoot + TIE_BREAK * where.off_center)
+        rows, cells = self._rows(X), self._geometry.cells_per_axis
+        outside = np.ceil(self._geometry.overshoot(rows) * cells) / cells
+        return -(self._scores(rows) + outside)
 
     def decision_function(self, X: ArrayLike) -> Floats:  # noqa: N803 - scikit-learn's name
         """The score less the threshold: negative for outliers."""
@@ -251,7 +257,8 @@ class PrivateDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         self.guarantee_ = promise if bought is None else promise + bought.guarantee
         self._set_offset()
 
-    def _add_batch(self, X: ArrayLike) -> None:  # noqa: N803 - scikit-learn's name
+    def _add_batch(self, X: ArrayLike) -> Guarantee:  # noqa: N803 - scikit-learn's name
+        """Merge the release of a batch into ours, and say what the batch has lost."""
         self._check()
         rows = self._rows(X)
         known = self.release_.value
@@ -269,6 +276,7 @@ class PrivateDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
             Loss(largest), batch.guarantee.adjacency
         )  # batches are disjoint
         self._set_offset()
+        return batch.guarantee
 
     def _become(self, other: Self) -> Self:
         """Take over what a copy has come to, all at once: what fails leaves no trace."""
