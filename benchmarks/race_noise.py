@@ -39,7 +39,7 @@ def medians(actions: list[Action], repeats: int) -> list[float]:
 
 
 def race_noise(n_counts: int, n_theirs: int) -> None:
-    """Add noise to counts at several scales; OpenDP may draw fewer, its cost per draw is constant."""
+    """Add noise at several scales; OpenDP may draw fewer, its cost per draw is constant."""
     space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
     ratios = []
     for scale in (Fraction(1), Fraction(3), Fraction(10), Fraction(1, 7), Fraction(10**9)):

@@ -155,7 +155,7 @@ LARGEST_GROUP = 2**64  # of more records than any table holds nothing is promise
 
 
 def _rounded_up(number: Fraction) -> Fraction:
-    """The next number above that has few decimal digits, so that books stay readable."""
+    """The next number above that has few decimal digits, so that budgets stay readable."""
     place = math.floor((number.numerator.bit_length() - number.denominator.bit_length()) * 0.30103)
     while Fraction(10) ** place > number:
         place -= 1

@@ -1,4 +1,4 @@
-"""The paper's own server: a cell's noise is drawn when it is first asked for, and never again [Rauch].
+"""The paper's own server: a cell's noise is drawn when first asked for, and never again [Rauch].
 
 It holds exact counts and stays with the curator. It is for reproducing the paper in 13 and 30
 dimensions, where a grid cannot be held and a sparse one forgets most cells.

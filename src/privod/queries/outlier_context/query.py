@@ -88,7 +88,7 @@ class OutlierContext(Query[Context | None]):
         values of all attributes it is at most 2**18.
     tells_none : bool
         Whether the answer may be that the person stands out nowhere. The owner must have opened a
-        book that allows it. Otherwise some group is answered even then.
+        budget that allows it. Otherwise some group is answered even then.
     """
 
     name: ClassVar[str] = "outlier-context-1"
