@@ -46,7 +46,7 @@ def test_a_curator_and_its_backup_are_closed_in_directories_that_were_open(tmp_p
             inside = list(home.rglob("*"))
             assert {path.name for path in inside} >= {"book.sqlite3", "rows", "rows.parquet"}
             assert [path for path in inside if others(path)] == []
-        assert (homes[0] / "budget.sqlite3-wal").exists()
+        assert (homes[0] / "book.sqlite3-wal").exists()
 
 
 def test_a_directory_that_is_made_is_closed(tmp_path: Path) -> None:

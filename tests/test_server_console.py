@@ -148,7 +148,7 @@ def test_an_owner_registers_opens_a_budget_and_hands_out_a_token(
     }
     preview = checked(owner.post("/data/new/preview", **fields))
     assert "0 to 120" in preview
-    assert "each person" in preview
+    assert "Each person" in preview
     edited = checked(owner.post("/data/new/edit", **fields))
     assert "grade: 1, 2, 3" in edited
     rows = b"id,age,sex,grade,weight\n7,40,female,2,60\n8,41,male,1,\n"
