@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo serve test check system audit papers race soak clean
+.PHONY: demo serve test check system audit papers race soak stub clean
 
 demo: $(VENV)/ready-demo  ## set up and ask every question of the catalog on sample data
 	$(BIN)/privod demo
@@ -53,6 +53,9 @@ $(VENV)/ready-%: pyproject.toml
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[$*]'
 	touch $@
+
+stub: $(VENV)/ready-test  ## tell type checkers of the public names, after adding one
+	$(BIN)/python scripts/write_root_stub.py
 
 clean:  ## remove the environment and everything made
 	rm -rf $(VENV) out build dist src/*.egg-info

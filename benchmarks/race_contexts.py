@@ -28,11 +28,11 @@ from privod.data import Categorical, Domain, Numeric, Table
 from privod.data.examples import data_folder, data_frame
 from privod.data.sources import read
 from privod.mechanisms import secure
-from privod.outliers.contexts import Choices, ContextSpace, population
-from privod.outliers.detectors import Grubbs, Histogram, LocalOutlierFactor
-from privod.outliers.matching import Vantage, look_from
-from privod.queries.context_search import choose_by_number
-from privod.queries.outlier_context import OutlierContext
+from privod.outliers.contexts.contexts import Choices, ContextSpace, population
+from privod.outliers.contexts.detectors import Grubbs, Histogram, LocalOutlierFactor
+from privod.outliers.contexts.matching import Vantage, look_from
+from privod.queries.outlier_context.query import OutlierContext
+from privod.queries.outlier_context.search import choose_by_number
 
 PAPER_DIRECT = 3 * 24 * 3600.0
 PAPER_BFS = 37 * 60.0

@@ -30,7 +30,7 @@ from scipy.spatial import cKDTree
 from sklearn.neighbors import BallTree, KDTree
 from threadpoolctl import threadpool_limits
 
-from privod.outliers.distance import CrowdIndex
+from privod.outliers.crowds.distance import CrowdIndex
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]

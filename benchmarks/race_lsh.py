@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 from sklearn.neighbors import BallTree, KDTree
 
 from privod.data import Domain, Numeric, Table
-from privod.outliers.distance import crowds
-from privod.outliers.hashed import HashedOutliers, crowd_limit
-from privod.outliers.hashing import _threads, bin_records, draw_family, find_suspects
-from privod.queries.joint_outliers import JointOutliers
-from privod.queries.joint_run import rehearse
+from privod.joint.question import JointOutliers
+from privod.joint.run import rehearse
+from privod.outliers.crowds.distance import crowds
+from privod.outliers.hashing.outliers import HashedOutliers, crowd_limit
+from privod.outliers.hashing.tables import _threads, bin_records, draw_family, find_suspects
 
 Floats = NDArray[np.float64]
 FAR_FRACTION = 0.9988  # the paper's p_t

@@ -19,7 +19,7 @@ import opendp.prelude as dp
 from numpy.typing import NDArray
 
 from privod.mechanisms import DiscreteLaplace, ExponentialMechanism, PermuteAndFlip, Top, secure
-from privod.mechanisms.rare import count_reaching
+from privod.mechanisms.sparse import count_reaching
 
 Action = Callable[[], object]
 

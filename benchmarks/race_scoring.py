@@ -40,9 +40,9 @@ from threadpoolctl import threadpool_limits
 from privod.data import Domain, Numeric, Table
 from privod.estimators import GridKnnDetector, MarginalDetector
 from privod.mechanisms import DiscreteLaplace, secure
-from privod.outliers.grid import Grid
-from privod.queries.grid_knn import MOST_HELD_CELLS, GridKnn
-from privod.queries.noisy_grid import NoisyGrid
+from privod.outliers.grid.grid import Grid
+from privod.queries.grid_knn.query import MOST_HELD_CELLS, GridKnn
+from privod.queries.grid_knn.release import NoisyGrid
 
 Floats = NDArray[np.float64]
 

@@ -17,7 +17,7 @@ import uvicorn
 from privod.curator import Curator
 from privod.data import Categorical, Domain, Numeric
 from privod.privacy import AddRemove, Loss
-from privod.server.auth import create_token
+from privod.server.authentication import create_token
 from privod.server.limits import Limits, Rate
 from privod.server.serve import Listening, configured
 from privod.server.site import Site

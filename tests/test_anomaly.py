@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from privod.audit import play
-from privod.audit.anomaly import games
+from privod.audit.anomaly_labels import games
 from privod.curator import Curator
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter, NoPromise, NotFound
 from privod.mechanisms import secure, seeded
-from privod.outliers.anomalies import (
+from privod.outliers.crowds.anomalies import (
     Counts,
     edits_by_search,
     edits_to_flip,
@@ -30,9 +30,9 @@ from privod.outliers.anomalies import (
     sensitive_edits_to_flip,
 )
 from privod.pictures import draw_for_owner
-from privod.pictures.anomaly import privacy_of_records
+from privod.pictures.anomaly_labels import privacy_of_records
 from privod.privacy import AddRemove, InCrowd, Loss
-from privod.queries.anomaly import AnomalyLabels, answer_by_edits
+from privod.queries.anomaly_labels import AnomalyLabels, answer_by_edits
 from privod.queries.histogram import Histogram
 
 VALUES = 3  # the possible records 0, 1, 2 on a line, radius 1

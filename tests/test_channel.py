@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privod.errors import InvalidParameter, ProtocolAborted
-from privod.parties.channel import Channel, Meeting, MemoryChannel, Patience, meet
-from privod.parties.frames import CHUNK, HEADER, Assembly, split
+from privod.joint.transport.channel import Channel, Meeting, Patience
+from privod.joint.transport.frames import CHUNK, HEADER, Assembly, split
+from privod.joint.transport.memory import MemoryChannel, meet
 
 SESSION = b"s" * 16
 SOON = Patience(coming=0.3, step=0.3)

@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 from privod.errors import InvalidParameter
-from privod.mechanisms import reals
-from privod.mechanisms.coin import bernoulli, bernoulli_exp, damped_logistic, logistic
+from privod.mechanisms import exact as reals
+from privod.mechanisms.coins import bernoulli, bernoulli_exp, damped_logistic, logistic
 from privod.mechanisms.randomness import Randomness, secure, seeded
 from tests.reference.mechanisms import Tape, exp, walk
 

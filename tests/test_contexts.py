@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 from privod.data.domain import Categorical, Domain, Numeric
 from privod.data.table import Table
 from privod.errors import InvalidParameter
-from privod.outliers import matching
-from privod.outliers.contexts import Context, ContextSpace, population
-from privod.outliers.detectors import (
+from privod.outliers.contexts import matching
+from privod.outliers.contexts.contexts import Context, ContextSpace, population
+from privod.outliers.contexts.detectors import (
     Detector,
     Grubbs,
     Histogram,
     LocalOutlierFactor,
     PluggedIn,
 )
-from privod.outliers.kernels.contexts_scan import NO_MATCH
+from privod.outliers.contexts.kernels.scan import NO_MATCH
 from tests.reference import contexts as reference
 
 JOBS = ("job", ("CEO", "Doctor", "Lawyer"))

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from privod.outliers.cover import DISK, LATTICE, Cover, cover
-from privod.outliers.distance import crowds
-from privod.outliers.kernels.cover_bounds import around_vertices, around_vertices_of_plane
-from privod.outliers.kernels.cover_disk import compare
+from privod.outliers.crowds.cover import DISK, LATTICE, Cover, cover
+from privod.outliers.crowds.distance import crowds
+from privod.outliers.crowds.kernels.cover_bounds import around_vertices, around_vertices_of_plane
+from privod.outliers.crowds.kernels.cover_disk import compare
 from tests.reference.cover import cover as reference_cover
 
 Floats = NDArray[np.float64]

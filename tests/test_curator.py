@@ -211,7 +211,7 @@ def test_missing_rows_are_noticed_before_any_charge(curator: Curator) -> None:
 def test_a_full_disk_after_the_charge_gives_no_answer(
     curator: Curator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from privod.curator import store
+    from privod.ledger import store
 
     def full(*_: object) -> None:
         raise Unavailable("the disk is full")

@@ -15,7 +15,7 @@ from sklearn.neighbors import LocalOutlierFactor as SklearnLof
 
 from privod.data.domain import Numeric
 from privod.errors import InvalidParameter
-from privod.outliers.detectors import (
+from privod.outliers.contexts.detectors import (
     WIDEST,
     Detector,
     Grubbs,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from privod.errors import InvalidData, InvalidParameter
-from privod.outliers.distance import ALONE_BELOW_POINTS, CrowdIndex, DistanceOutliers, crowds
+from privod.outliers.crowds.distance import ALONE_BELOW_POINTS, CrowdIndex, DistanceOutliers, crowds
 from tests.reference import crowds as reference
 
 Floats = NDArray[np.float64]
@@ -70,7 +70,7 @@ def test_stopping_at_a_cap_is_counting_and_cutting(
     points = _points(kind, n, d, n + d)
     others = _points(kind, 200, d, 7)
     for limit in ("LARGE_CAP", "LARGE_CAP_ELSEWHERE"):  # no cap is too large to stop at
-        monkeypatch.setattr(f"privod.outliers.distance.{limit}", 0)
+        monkeypatch.setattr(f"privod.outliers.crowds.distance.{limit}", 0)
     for share in (0.001, 0.05, 0.7):
         radius = _radius(points, share)
         truth = reference.crowds(points, radius)

@@ -32,9 +32,9 @@ from privod.estimators import GridKnnDetector, MarginalDetector
 from privod.mechanisms import seeded
 from privod.privacy import Loss
 from privod.queries.bounds import PrivateBounds
-from privod.queries.grid_knn import GridKnn
-from privod.queries.marginals import MarginalHistograms
-from privod.queries.noisy_grid import NoisyGrid
+from privod.queries.grid_knn.query import GridKnn
+from privod.queries.grid_knn.release import NoisyGrid
+from privod.queries.marginals.query import MarginalHistograms
 
 Floats = NDArray[np.float64]
 

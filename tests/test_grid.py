@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from privod.data import Numeric
 from privod.errors import InvalidParameter
-from privod.outliers.grid import Grid, OccupiedCells, neighbor_scores
+from privod.outliers.grid.grid import Grid, OccupiedCells, neighbor_scores
 from tests.reference import grid as slow
 
 Floats = NDArray[np.float64]

@@ -17,9 +17,9 @@ from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms import DiscreteLaplace, secure, seeded
 from privod.mechanisms.noise import _run_thresholds
-from privod.mechanisms.rare import _cumulative
+from privod.mechanisms.sparse import _cumulative
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
-from privod.queries.grid_knn import GridKnn
+from privod.queries.grid_knn.query import GridKnn
 
 PLANE = Domain((Numeric("x", 0, 4), Numeric("y", 0, 4)))
 

@@ -13,8 +13,8 @@ from privod.audit.grid_knn import games
 from privod.data import Table
 from privod.mechanisms import DiscreteLaplace, Randomness, seeded
 from privod.privacy import Guarantee, Loss
-from privod.queries.grid_knn import GridKnn
-from privod.queries.noisy_grid import NoisyGrid
+from privod.queries.grid_knn.query import GridKnn
+from privod.queries.grid_knn.release import NoisyGrid
 from privod.queries.query import Release
 
 

@@ -12,14 +12,14 @@ import pytest
 from numpy.typing import NDArray
 
 from privod.errors import ProtocolAborted
-from privod.parties import network
-from privod.parties.channel import Patience, attend, host
-from privod.parties.frames import CHUNK, split
-from privod.parties.network import OPTIONS, TRADE, GrpcAggregator, GrpcChannel
-from privod.parties.pki import make_identities
-from privod.parties.protocols import add_up, contribute
-from privod.parties.roster import Identity, Roster
-from privod.parties.session import agree, host_agreement
+from privod.joint.pki import make_identities
+from privod.joint.roster import Identity, Roster
+from privod.joint.secure_sum import add_up, contribute
+from privod.joint.session import agree, host_agreement
+from privod.joint.transport import grpc as network
+from privod.joint.transport.channel import Patience, attend, host
+from privod.joint.transport.frames import CHUNK, split
+from privod.joint.transport.grpc import OPTIONS, TRADE, GrpcAggregator, GrpcChannel
 
 NAMES = ["a", "b", "c"]
 ROSTER, IDENTITIES = make_identities(NAMES, "hub", "127.0.0.1:0")

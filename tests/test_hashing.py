@@ -9,9 +9,9 @@ from scipy.stats import binom
 
 from privod.errors import InvalidParameter
 from privod.estimators import HashedDetector
-from privod.outliers.hash_plan import HashPlan, collision_probability, smallest_bin_threshold
-from privod.outliers.hashed import HashedOutliers, crowd_limit
-from privod.outliers.hashing import bin_records, draw_family, find_suspects
+from privod.outliers.hashing.outliers import HashedOutliers, crowd_limit
+from privod.outliers.hashing.plan import HashPlan, collision_probability, smallest_bin_threshold
+from privod.outliers.hashing.tables import bin_records, draw_family, find_suspects
 from tests.reference import hashing as reference
 
 

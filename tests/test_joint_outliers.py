@@ -11,16 +11,18 @@ from numpy.typing import NDArray
 
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
-from privod.outliers.hash_plan import HashSettings
-from privod.outliers.hashed import HashedOutliers, crowd_limit, intersect_rounds
-from privod.outliers.hashing import HashFamily, bin_records, find_suspects
+from privod.joint import horizontal as joint_horizontal
+from privod.joint import vertical as joint_vertical
+from privod.joint.counters import slot_bits
+from privod.joint.published import protocols as joint_paper
+from privod.joint.question import DEPTH, JointOutliers, suppression_floor
+from privod.joint.run import rehearse
+from privod.outliers.hashing.outliers import HashedOutliers, crowd_limit, intersect_rounds
+from privod.outliers.hashing.plan import HashSettings
+from privod.outliers.hashing.tables import HashFamily, bin_records, find_suspects
 from privod.pictures.canvas import svg
 from privod.pictures.joint_outliers import draw_run
 from privod.privacy import Replace
-from privod.queries import joint_horizontal, joint_paper, joint_vertical
-from privod.queries.joint_outliers import DEPTH, JointOutliers, suppression_floor
-from privod.queries.joint_run import rehearse
-from privod.queries.joint_table import slot_bits
 from tests.reference import hashing as reference
 
 COLUMNS = ("u", "v", "w", "x", "y")

@@ -7,11 +7,11 @@ import pytest
 
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter, ProtocolAborted
-from privod.parties.channel import meet
-from privod.parties.contributions import Contributions
-from privod.parties.pki import make_identities
-from privod.queries import joint_run
-from privod.queries.joint_run import aggregate, rehearse, take_part
+from privod.joint import run as joint_run
+from privod.joint.contributions import Contributions
+from privod.joint.pki import make_identities
+from privod.joint.run import aggregate, rehearse, take_part
+from privod.joint.transport.memory import meet
 from tests.test_joint_outliers import (
     COLUMNS,
     N,

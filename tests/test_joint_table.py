@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from privod.errors import InvalidParameter
-from privod.queries.joint_table import check_crowd, publishable, slot_bits
+from privod.joint.counters import check_crowd, publishable, slot_bits
 
 
 def test_published_counts_are_neither_small_nor_large() -> None:

@@ -19,8 +19,8 @@ from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, Randomness, secure, seeded
 from privod.privacy import AddRemove, Guarantee, Replace
-from privod.queries.grid_knn import GridKnn
-from privod.queries.lazy_grid import LazyGrid
+from privod.queries.grid_knn.interactive import LazyGrid
+from privod.queries.grid_knn.query import GridKnn
 from tests.test_grid_knn import plane
 
 

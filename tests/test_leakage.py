@@ -13,15 +13,17 @@ from numpy.typing import NDArray
 from sklearn.decomposition import FastICA
 
 from privod.data import Domain, Numeric, Table
-from privod.outliers.hashed import crowd_limit
-from privod.outliers.hashing import HashFamily, draw_family
-from privod.parties.channel import Channel
-from privod.parties.protocols import point_of
-from privod.parties.sharing import from_fixed, masked
-from privod.queries import joint_horizontal, joint_paper, joint_vertical
-from privod.queries.joint_outliers import DEPTH, JointOutliers
-from privod.queries.joint_run import rehearse
-from privod.queries.joint_table import count_slots, others_in_bins, publishable, slots_of
+from privod.joint import horizontal as joint_horizontal
+from privod.joint import vertical as joint_vertical
+from privod.joint.counters import count_slots, others_in_bins, publishable, slots_of
+from privod.joint.published import protocols as joint_paper
+from privod.joint.published.union import point_of
+from privod.joint.question import DEPTH, JointOutliers
+from privod.joint.run import rehearse
+from privod.joint.sharing import from_fixed, masked
+from privod.joint.transport.channel import Channel
+from privod.outliers.hashing.outliers import crowd_limit
+from privod.outliers.hashing.tables import HashFamily, draw_family
 
 Views = dict[str, dict[str, list[bytes]]]
 SIDE = 12.0

@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from privod.curator import Curator
-from privod.curator.accounting import tightest
-from privod.curator.prices import GRID, loss_towards
 from privod.data import Domain, Numeric
 from privod.errors import BudgetExceeded
+from privod.ledger.accounting import tightest
+from privod.ledger.prices import GRID, loss_towards
 from privod.privacy import AddRemove, Guarantee, InCrowd, Loss, Replace
 from privod.queries.histogram import Histogram
 

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from privod.curator import Curator
-from privod.curator import ledger as book
-from privod.curator.ledger import FIELDS, entry_hash
-from privod.curator.sqlite import BOOK_FILE
 from privod.errors import BookDamaged, InvalidParameter
+from privod.ledger import chain as book
+from privod.ledger.chain import FIELDS, entry_hash
+from privod.ledger.sqlite import BOOK_FILE
 from privod.privacy import Loss, Replace
 from tests.test_ledger import DOMAIN, question, start
 

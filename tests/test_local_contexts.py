@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 from privod.cli import app
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.errors import InvalidParameter
-from privod.outliers.contexts import ContextSpace, population
-from privod.outliers.detectors import Grubbs, LocalOutlierFactor, PluggedIn
-from privod.outliers.local_contexts import matching_contexts
+from privod.outliers.contexts.contexts import ContextSpace, population
+from privod.outliers.contexts.detectors import Grubbs, LocalOutlierFactor, PluggedIn
+from privod.outliers.contexts.for_owner import matching_contexts
 from tests.reference import contexts as reference
 
 DOMAIN = Domain(

@@ -12,7 +12,7 @@ from privod.audit.lookahead import games
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import secure, seeded
-from privod.outliers.anomalies import protected_crowd
+from privod.outliers.crowds.anomalies import protected_crowd
 from privod.pictures import draw
 from privod.privacy import AddRemove, InCrowd
 from privod.queries.lookahead import CopyCount, LookaheadCount

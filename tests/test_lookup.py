@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from privod.data import Domain, Numeric, Table
 from privod.mechanisms import secure
-from privod.outliers import lookup
-from privod.outliers.lookup import CrowdLookup, lookup_for
-from privod.queries.anomaly import AnomalyLabels
+from privod.outliers.crowds import lookup
+from privod.outliers.crowds.lookup import CrowdLookup, lookup_for
+from privod.queries.anomaly_labels import AnomalyLabels
 
 DOMAIN = Domain((Numeric("x", -100, 100), Numeric("y", -100, 100)))
 COLUMNS = ("x", "y")

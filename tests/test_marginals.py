@@ -16,9 +16,9 @@ from privod.audit.marginals import games
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms import DiscreteLaplace, secure, seeded
-from privod.outliers.grid import Grid
+from privod.outliers.grid.grid import Grid
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
-from privod.queries.marginals import MarginalHistograms, NoisyMarginals
+from privod.queries.marginals.query import MarginalHistograms, NoisyMarginals
 
 
 def normal_table(n: int, n_columns: int, seed: int = 0) -> Table:

@@ -18,10 +18,10 @@ from scipy import stats
 
 from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms import noise as noise_module
+from privod.mechanisms.exact import Enclosure
 from privod.mechanisms.inversion import InversionTable
 from privod.mechanisms.noise import DiscreteLaplace, Geometric
 from privod.mechanisms.randomness import Randomness, secure, seeded
-from privod.mechanisms.reals import Enclosure
 from privod.privacy import Loss
 from tests.reference.mechanisms import Tape, discrete_laplace, exp, walk
 

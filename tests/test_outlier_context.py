@@ -16,20 +16,20 @@ from privod.curator import Curator
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.errors import NeedsConfirmation, NoPromise
 from privod.mechanisms import ExponentialMechanism, seeded
-from privod.outliers import matching
-from privod.outliers.contexts import Choices, Context, ContextSpace, population
-from privod.outliers.detectors import detector, plug_in
+from privod.outliers.contexts import matching
+from privod.outliers.contexts.contexts import Choices, Context, ContextSpace, population
+from privod.outliers.contexts.detectors import detector, plug_in
 from privod.pictures import svg
 from privod.pictures.outlier_context import draw, draw_for_owner
 from privod.privacy import AddRemove, Guarantee, Loss, SameContexts
 from privod.progress import listening
-from privod.queries.context_search import (
+from privod.queries.outlier_context.query import OutlierContext
+from privod.queries.outlier_context.search import (
     Sampler,
     choose_by_number,
     public_order,
 )
-from privod.queries.context_utility import context_utility, plug_in_utility
-from privod.queries.outlier_context import OutlierContext
+from privod.queries.outlier_context.utility import context_utility, plug_in_utility
 from tests.reference import context_search as exact
 
 DOMAIN = Domain(

@@ -10,7 +10,7 @@ from privod.audit.game import play
 from privod.audit.outlier_context import games
 from privod.mechanisms import ExponentialMechanism, seeded
 from privod.privacy import Guarantee
-from privod.queries.outlier_context import OutlierContext
+from privod.queries.outlier_context.query import OutlierContext
 from tests.test_outlier_context import ASK, Small, adjacent_pairs, largest_ratio
 
 

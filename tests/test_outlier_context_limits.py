@@ -15,16 +15,16 @@ import pytest
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import ExponentialMechanism, seeded
-from privod.outliers import matching
-from privod.outliers.contexts import Choices, ContextSpace
-from privod.outliers.detectors import detector, plug_in
-from privod.queries.context_search import (
+from privod.outliers.contexts import matching
+from privod.outliers.contexts.contexts import Choices, ContextSpace
+from privod.outliers.contexts.detectors import detector, plug_in
+from privod.queries.outlier_context.query import OutlierContext
+from privod.queries.outlier_context.search import (
     Frontier,
     Landscape,
     breadth_first,
 )
-from privod.queries.context_utility import plug_in_utility
-from privod.queries.outlier_context import OutlierContext
+from privod.queries.outlier_context.utility import plug_in_utility
 from tests.reference import context_search as exact
 from tests.test_outlier_context import ASK, DOMAIN, ROWS, SAMPLERS, table_of
 

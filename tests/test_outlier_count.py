@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import secure, seeded
-from privod.outliers.cover import Cover
-from privod.outliers.distance import crowds
+from privod.outliers.crowds.cover import Cover
+from privod.outliers.crowds.distance import crowds
 from privod.pictures import draw
 from privod.privacy import AddRemove, Adjacency, Loss, Replace
 from privod.queries import outlier_count

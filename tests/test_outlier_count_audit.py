@@ -12,8 +12,8 @@ from privod.audit import play
 from privod.audit.outlier_count import games
 from privod.data import Table
 from privod.mechanisms import seeded
-from privod.outliers.cover import Cover
-from privod.outliers.distance import crowds
+from privod.outliers.crowds.cover import Cover
+from privod.outliers.crowds.distance import crowds
 from privod.queries.outlier_count import (
     CountedOutliers,
     OutlierCount,

@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from privod.curator import Curator, backup, verification
-from privod.curator.prices import ELSEWHERE
-from privod.curator.sqlite import SQLite
+from privod.curator import Curator, backup
 from privod.data import Domain, Numeric
 from privod.errors import BudgetExceeded, InvalidParameter
+from privod.ledger import verification
+from privod.ledger.prices import ELSEWHERE
+from privod.ledger.sqlite import SQLite
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
 from privod.queries.histogram import Histogram
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from privod.outliers.kernels.crowds_leaf import within
-from privod.outliers.packing import (
+from privod.outliers.crowds.kernels.leaf import within
+from privod.outliers.crowds.packing import (
     WIDEST_COSINE,
     gegenbauer,
     packing_number,

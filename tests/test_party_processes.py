@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privod.parties.pki import write_pki
+from privod.joint.pki import write_pki
 
 NAMES = ["ahus", "bern", "cork"]
 PRIVOD = [sys.executable, "-c", "from privod.cli import main; main()"]

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from privod.curator import Curator
-from privod.curator.moving import backup
-from privod.curator.private import private_directory, private_file
+from privod.curator.migration import backup
 from privod.data import Domain, Numeric
+from privod.ledger.private_files import private_directory, private_file
 
 
 @pytest.fixture(autouse=True)

@@ -9,13 +9,15 @@ import pytest
 from numpy.typing import NDArray
 
 from privod.errors import InvalidData, InvalidParameter, NotFound, ProtocolAborted
-from privod.parties import session as session_module
-from privod.parties.channel import Channel, Meeting, MemoryChannel, meet
-from privod.parties.contributions import Contributions
-from privod.parties.pki import make_identities, write_pki
-from privod.parties.protocols import add_up, contribute, host_union, secure_union
-from privod.parties.roster import Identity, Member, Roster
-from privod.parties.session import Session, agree, host_agreement
+from privod.joint import session as session_module
+from privod.joint.contributions import Contributions
+from privod.joint.pki import make_identities, write_pki
+from privod.joint.published.union import host_union, secure_union
+from privod.joint.roster import Identity, Member, Roster
+from privod.joint.secure_sum import add_up, contribute
+from privod.joint.session import Session, agree, host_agreement
+from privod.joint.transport.channel import Channel, Meeting
+from privod.joint.transport.memory import MemoryChannel, meet
 
 NAMES = ["ahus", "bern", "cork"]
 ROSTER, IDENTITIES = make_identities(NAMES, "hub", "127.0.0.1:0")

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privod.outliers import public_cover
-from privod.outliers.cover import cover
-from privod.outliers.public_cover import MOST_BOXES, MOST_LOOKS, SLACK, most_in_one_ball
+from privod.outliers.crowds import public_cover
+from privod.outliers.crowds.cover import cover
+from privod.outliers.crowds.public_cover import MOST_BOXES, MOST_LOOKS, SLACK, most_in_one_ball
 
 lattice = st.tuples(st.integers(0, 5), st.integers(0, 5))
 anywhere = st.tuples(st.floats(0, 5), st.floats(0, 5))

@@ -10,10 +10,10 @@ import pytest
 from scipy import stats
 
 from privod.errors import InvalidParameter
-from privod.mechanisms import rare
+from privod.mechanisms import sparse as rare
 from privod.mechanisms.noise import DiscreteLaplace
 from privod.mechanisms.randomness import secure, seeded
-from privod.mechanisms.rare import count_reaching, distinct
+from privod.mechanisms.sparse import count_reaching, distinct
 from tests.reference.mechanisms import exp, walk
 
 

@@ -8,8 +8,8 @@ from functools import partial
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from privod.mechanisms.exact import Enclosure, Uniform, exp_minus, powers, rational
 from privod.mechanisms.randomness import seeded
-from privod.mechanisms.reals import Enclosure, Uniform, exp_minus, powers, rational
 from tests.reference.mechanisms import exp
 
 nonnegative = st.fractions(min_value=0, max_value=200, max_denominator=10**12)

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidData
 from privod.mechanisms import seeded
-from privod.queries.grid_knn import GridKnn
-from privod.queries.marginals import MarginalHistograms, NoisyMarginals
-from privod.queries.noisy_grid import NoisyGrid
+from privod.queries.grid_knn.query import GridKnn
+from privod.queries.grid_knn.release import NoisyGrid
+from privod.queries.marginals.query import MarginalHistograms, NoisyMarginals
 from privod.queries.release_file import kind_of_file
 
 Saved = NoisyGrid | NoisyMarginals

@@ -15,7 +15,7 @@ from privod.cli import app
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidData, InvalidParameter, PrivodError
 from privod.mechanisms import seeded
-from privod.queries.grid_knn import GridKnn
+from privod.queries.grid_knn.query import GridKnn
 
 RUNNER = CliRunner()
 DOMAIN = {

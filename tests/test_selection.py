@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from privod.errors import InvalidData, InvalidParameter
-from privod.mechanisms import reals, selection
-from privod.mechanisms.ladder import LAST_STEP, REMOVED, Ladder
+from privod.mechanisms import exact as reals
+from privod.mechanisms import selection
 from privod.mechanisms.randomness import Randomness, secure, seeded
 from privod.mechanisms.selection import ExponentialMechanism, PermuteAndFlip, Top, Utilities
+from privod.mechanisms.weighted_choice import LAST_STEP, REMOVED, Ladder
 from privod.privacy import Loss
 from tests.reference.mechanisms import (
     exp,

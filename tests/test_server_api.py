@@ -22,9 +22,9 @@ from privod.privacy import AddRemove, Loss
 from privod.progress import report
 from privod.queries.catalog import QUERIES, release_from_json
 from privod.queries.histogram import Histogram
-from privod.server.answers import as_csv, safe_cell
-from privod.server.auth import token_hash
-from privod.server.gate import HEADERS
+from privod.server.authentication import token_hash
+from privod.server.http.middleware import HEADERS
+from privod.server.jobs.answers import as_csv, safe_cell
 from tests.postgres_cluster import find_server, running_server
 from tests.running_server import CANARY, Running, running
 

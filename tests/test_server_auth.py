@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from privod.errors import InvalidParameter, NotAllowed, NotFound
-from privod.server.auth import (
+from privod.server.authentication import (
     IDLE_SECONDS,
     LONGEST_SESSION,
     MOST_SESSIONS,

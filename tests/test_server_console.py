@@ -15,9 +15,9 @@ from privod.data import Categorical, Domain, Numeric
 from privod.errors import InvalidParameter
 from privod.privacy import AddRemove, Guarantee, Loss
 from privod.queries.catalog import QUERIES
-from privod.queries.grid_knn import GridKnn
-from privod.server.auth import create_token
-from privod.server.forms import boxes_of, domain_from_lines, query_from_form
+from privod.queries.grid_knn.query import GridKnn
+from privod.server.authentication import create_token
+from privod.server.views.forms import boxes_of, domain_from_lines, query_from_form
 from tests.running_server import Browser, Running, running
 
 SCRIPTED = re.compile(r"<script(?![^>]* src=)|\son\w+=|\sstyle=|<style|javascript:", re.IGNORECASE)

@@ -22,7 +22,7 @@ from schemathesis.specs.openapi.checks import (
 from privod.queries.catalog import QUERIES
 from privod.queries.parameters import parameters_of
 from privod.server.app import API, V1
-from privod.server.guard import Door
+from privod.server.http.authorization import Door
 from tests.running_server import DOMAIN, Running, running
 
 EXAMPLES = int(os.environ.get("PRIVOD_FUZZ_EXAMPLES", "8"))  # of each kind; `make soak` tries more

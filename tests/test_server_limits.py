@@ -15,10 +15,10 @@ import pytest
 
 from privod.curator import BookState, Curator
 from privod.errors import LimitReached
-from privod.server import gate
 from privod.server import limits as limits_module
+from privod.server.http import middleware as gate
+from privod.server.http.connections import Connections
 from privod.server.limits import Limits, Places, Rate, Rates, household
-from privod.server.wire import Connections
 from tests.running_server import Running, running
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from privod.curator import ROLES
 from privod.server.app import API, CONSOLE
-from privod.server.guard import Door
+from privod.server.http.authorization import Door
 from tests.running_server import DOMAIN, ROWS, Browser, Running, running
 
 GUARDED = [door for door in (*API, *CONSOLE) if door.access.roles]

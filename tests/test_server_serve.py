@@ -28,7 +28,7 @@ from privod.client import connect
 from privod.curator import Curator
 from privod.errors import InvalidParameter, NotAllowed, NotFound, Unavailable
 from privod.privacy import Loss
-from privod.server.auth import create_token, token_hash
+from privod.server.authentication import create_token, token_hash
 from privod.server.limits import Limits
 from privod.server.sample import DATASET, sample
 from privod.server.serve import Listening, configured, is_loopback

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from privod.server import wire
+from privod.server.http import connections as wire
 from privod.server.serve import Listening
 from tests.running_server import GENEROUS, Running, running
 

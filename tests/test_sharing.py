@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privod.errors import ProtocolAborted
-from privod.parties.sharing import (
+from privod.joint.sharing import (
     check_fixed,
     derive,
     from_fixed,

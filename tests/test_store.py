@@ -13,10 +13,7 @@ from typer.testing import CliRunner
 
 from privod.cli import app
 from privod.curator import Curator, backup, migrate
-from privod.curator import schema as tables
 from privod.curator.rows import RowStore
-from privod.curator.schema import FIRST, bring_up_to_date
-from privod.curator.sqlite import BOOK_FILE, SQLite
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.errors import (
     AlreadyExists,
@@ -26,6 +23,9 @@ from privod.errors import (
     NotFound,
     Unavailable,
 )
+from privod.ledger import schema as tables
+from privod.ledger.schema import FIRST, bring_up_to_date
+from privod.ledger.sqlite import BOOK_FILE, SQLite
 from privod.privacy import AddRemove, Guarantee, Loss
 from privod.queries.histogram import Histogram
 
@@ -314,7 +314,7 @@ def test_a_book_that_moved_takes_no_more_entries_where_it_was(
 def test_a_move_that_was_interrupted_can_be_finished(
     curator: Curator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from privod.curator import moving
+    from privod.curator import migration as moving
 
     def interrupted(*_: object) -> None:
         raise sqlite3.OperationalError

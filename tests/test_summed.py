@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms import DiscreteLaplace, seeded
-from privod.mechanisms.summed import SummedNoise
+from privod.mechanisms.merged import SummedNoise
 
 
 def summed(*scales: object) -> SummedNoise:

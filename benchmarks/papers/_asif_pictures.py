@@ -13,9 +13,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from privod.outliers.anomalies import record_privacy
-from privod.outliers.distance import CrowdIndex
-from privod.queries.anomaly import AnomalyLabels
+from privod.outliers.crowds.anomalies import record_privacy
+from privod.outliers.crowds.distance import CrowdIndex
+from privod.queries.anomaly_labels import AnomalyLabels
 
 Floats = NDArray[np.float64]
 Row = dict[str, Any]

@@ -34,9 +34,9 @@ from sklearn.neighbors import BallTree, KDTree
 from privod.data import Domain, Numeric, Table
 from privod.data.examples import data_frame, gaussian_mixture
 from privod.mechanisms import secure
-from privod.outliers.distance import CrowdIndex
+from privod.outliers.crowds.distance import CrowdIndex
 from privod.pictures import png
-from privod.queries.anomaly import AnomalyLabels
+from privod.queries.anomaly_labels import AnomalyLabels
 
 Ints = NDArray[np.int64]
 OUT = Path("out/papers/asif")

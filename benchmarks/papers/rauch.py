@@ -32,12 +32,12 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from privod.data import Domain, Numeric, Table
 from privod.data.examples import data_frame
 from privod.mechanisms import seeded
-from privod.outliers.grid import Grid, neighbor_scores
+from privod.outliers.grid.grid import Grid, neighbor_scores
 from privod.pictures import png
 from privod.pictures.grid_knn import draw_quality
 from privod.queries.bounds import PrivateBounds
-from privod.queries.grid_knn import MOST_HELD_CELLS, GridKnn
-from privod.queries.marginals import MarginalHistograms
+from privod.queries.grid_knn.query import MOST_HELD_CELLS, GridKnn
+from privod.queries.marginals.query import MarginalHistograms
 
 Floats = NDArray[np.float64]
 

@@ -25,7 +25,7 @@ from sklearn.metrics import roc_auc_score
 from privod.data import Domain, Numeric, Table
 from privod.data.examples import data_frame
 from privod.mechanisms import secure
-from privod.queries.grid_knn import MOST_HELD_CELLS, GridKnn
+from privod.queries.grid_knn.query import MOST_HELD_CELLS, GridKnn
 
 Floats = NDArray[np.float64]
 

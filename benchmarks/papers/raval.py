@@ -32,12 +32,12 @@ from scipy.spatial.distance import cdist
 from privod.data import Domain, Numeric, Table
 from privod.data.examples import data_frame
 from privod.errors import PrivodError
-from privod.outliers.distance import crowds
-from privod.outliers.hashed import HashedOutliers, crowd_limit, intersect_rounds
-from privod.outliers.hashing import bin_records, draw_family, find_suspects
-from privod.queries.joint_outliers import JointOutliers
-from privod.queries.joint_run import rehearse
-from privod.queries.joint_table import slot_bits
+from privod.joint.counters import slot_bits
+from privod.joint.question import JointOutliers
+from privod.joint.run import rehearse
+from privod.outliers.crowds.distance import crowds
+from privod.outliers.hashing.outliers import HashedOutliers, crowd_limit, intersect_rounds
+from privod.outliers.hashing.tables import bin_records, draw_family, find_suspects
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]

@@ -30,11 +30,11 @@ from privod.data import Categorical, Domain, Numeric, Table
 from privod.data.examples import data_frame
 from privod.data.sources import read
 from privod.mechanisms import secure
-from privod.outliers import detectors
-from privod.outliers.contexts import Choices, ContextSpace
-from privod.outliers.matching import Vantage, look_from
-from privod.queries.context_search import Landscape, Sampler, choose_by_number, first_match
-from privod.queries.outlier_context import OutlierContext
+from privod.outliers.contexts import detectors
+from privod.outliers.contexts.contexts import Choices, ContextSpace
+from privod.outliers.contexts.matching import Vantage, look_from
+from privod.queries.outlier_context.query import OutlierContext
+from privod.queries.outlier_context.search import Landscape, Sampler, choose_by_number, first_match
 
 OUT = Path("out/papers/shafieinejad")
 LOF = "lof(n_neighbors=20, threshold=1.5)"

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import product
 
-from privod.outliers.contexts import Choices, ContextSpace
+from privod.outliers.contexts.contexts import Choices, ContextSpace
 
 Distribution = dict[Choices, float]
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privod.data.table import Table
-from privod.outliers.contexts import Context, population
+from privod.outliers.contexts.contexts import Context, population
 
 Floats = NDArray[np.float64]
 

@@ -6,7 +6,7 @@ from math import floor
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.outliers.hashing import HashFamily
+from privod.outliers.hashing.tables import HashFamily
 
 
 def codes(points: NDArray[np.float64], family: HashFamily) -> list[list[tuple[int, ...]]]:

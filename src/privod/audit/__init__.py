@@ -2,32 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from privod.audit import (
-    anomaly,
-    bounds,
-    grid_knn,
-    histogram,
-    lookahead,
-    marginals,
-    outlier_context,
-    outlier_count,
-    subspaces,
-)
 from privod.audit.game import Game, Reading, Verdict, fineness, play
+from privod.questions import load, question
 
-__all__ = ["GAMES", "Game", "Reading", "Verdict", "fineness", "play"]
+__all__ = ["Game", "Reading", "Verdict", "fineness", "games_of", "play"]
 
-GAMES: dict[str, Callable[[], tuple[Game, ...]]] = {
-    "anomaly-labels-1": anomaly.games,
-    "grid-knn-1": grid_knn.games,
-    "histogram-1": histogram.games,
-    "lookahead-count-1": lookahead.games,
-    "marginals-1": marginals.games,
-    "private-bounds-1": bounds.games,
-    "outlier-context-1": outlier_context.games,
-    "outlier-count-1": outlier_count.games,
-    "outlier-subspaces-1": subspaces.games,
-}
-"""The name of a query to its games: the worst pairs of adjacent tables we know."""
+
+def games_of(name: str) -> tuple[Game, ...]:
+    """The games of a question: the worst pairs of adjacent tables we know."""
+    return load(question(name).games)()  # type: ignore[no-any-return]

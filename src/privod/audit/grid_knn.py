@@ -5,8 +5,8 @@ from __future__ import annotations
 from privod.audit.game import Game, Reading, fineness
 from privod.data import Domain, Numeric, Table
 from privod.privacy import AddRemove, Replace
-from privod.queries.grid_knn import GridKnn
-from privod.queries.noisy_grid import NoisyGrid
+from privod.queries.grid_knn.query import GridKnn
+from privod.queries.grid_knn.release import NoisyGrid
 
 __all__ = ["games"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from privod.audit.game import Game, Reading, fineness
 from privod.data import Domain, Numeric, Table
 from privod.privacy import AddRemove, Replace
-from privod.queries.marginals import MarginalHistograms
+from privod.queries.marginals.query import MarginalHistograms
 
 __all__ = ["games"]
 

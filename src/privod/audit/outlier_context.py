@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from privod.audit.game import Game, Reading
 from privod.data import Categorical, Domain, Numeric, Table
-from privod.outliers.contexts import Context
-from privod.queries.outlier_context import OutlierContext
+from privod.outliers.contexts.contexts import Context
+from privod.queries.outlier_context.query import OutlierContext
 
 __all__ = ["games", "table_with"]
 

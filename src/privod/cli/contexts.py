@@ -33,8 +33,8 @@ def contexts(
     """NOT PRIVATE, for the owner alone: in which contexts does a record of a file stand out?"""
     from privod.data import Categorical, Domain
     from privod.data.sources import read
-    from privod.outliers.detectors import detector as detector_of
-    from privod.outliers.local_contexts import matching_contexts
+    from privod.outliers.contexts.detectors import detector as detector_of
+    from privod.outliers.contexts.for_owner import matching_contexts
 
     declared = Domain.from_json(_read_json(domain))
     attributes: dict[str, str | int] = {}

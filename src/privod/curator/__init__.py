@@ -1,13 +1,13 @@
 """Who holds the data, answers, and keeps count."""
 
-from privod.curator.accounting import Total
 from privod.curator.curator import Answer, Curator
-from privod.curator.ledger import BookState, Charge, Entry
-from privod.curator.moving import backup, migrate
-from privod.curator.prices import Price, PricedCharge
-from privod.curator.store import DataSet
+from privod.curator.migration import backup, migrate
 from privod.curator.tokens import ROLES, Role, Token, TokenStore
-from privod.curator.verification import Verification
+from privod.ledger.accounting import Total
+from privod.ledger.chain import BookState, Charge, Entry
+from privod.ledger.prices import Price, PricedCharge
+from privod.ledger.store import DataSet
+from privod.ledger.verification import Verification
 
 __all__ = [
     "ROLES",

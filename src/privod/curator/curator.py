@@ -11,10 +11,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from privod.curator import ledger, store
-from privod.curator.database import Database
-from privod.curator.engines import open_database
-from privod.curator.ledger import BookState, Charge, Entry
 from privod.curator.owners import (
     charge_elsewhere,
     check_registration,
@@ -22,14 +18,9 @@ from privod.curator.owners import (
     open_book,
     versions_of,
 )
-from privod.curator.prices import Price, price_of
-from privod.curator.private import private_directory
 from privod.curator.questions import Question
 from privod.curator.rows import RowStore
-from privod.curator.schema import bring_up_to_date
-from privod.curator.store import DataSet, refuse_seeded, short_text
 from privod.curator.tokens import TokenStore
-from privod.curator.verification import Verification, verify
 from privod.data import Domain, Table
 from privod.data.sources import read
 from privod.errors import (
@@ -39,6 +30,16 @@ from privod.errors import (
     NotFound,
     Unavailable,
 )
+from privod.ledger import chain as ledger
+from privod.ledger import store
+from privod.ledger.chain import BookState, Charge, Entry
+from privod.ledger.database import Database
+from privod.ledger.engines import open_database
+from privod.ledger.prices import Price, price_of
+from privod.ledger.private_files import private_directory
+from privod.ledger.schema import bring_up_to_date
+from privod.ledger.store import DataSet, refuse_seeded, short_text
+from privod.ledger.verification import Verification, verify
 from privod.mechanisms import secure
 from privod.privacy import Adjacency, Guarantee, Loss
 from privod.queries.query import Query, Release, canonical_json

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from privod.curator import ledger, store
-from privod.curator.database import Connection
-from privod.curator.ledger import BookState, Charge
-from privod.curator.prices import ELSEWHERE, Cost, check_unit, costs_of, gives_up, spent_before
-from privod.curator.store import short_text
 from privod.data import Domain
 from privod.errors import AlreadyExists, InvalidParameter, NeedsConfirmation, NotFound
+from privod.ledger import chain as ledger
+from privod.ledger import store
+from privod.ledger.chain import BookState, Charge
+from privod.ledger.database import Connection
+from privod.ledger.prices import ELSEWHERE, Cost, check_unit, costs_of, gives_up, spent_before
+from privod.ledger.store import short_text
 from privod.privacy import Adjacency, Guarantee, Loss
 from privod.queries.query import canonical_json
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from privod.curator import ledger, store
-from privod.curator.database import Connection
-from privod.curator.prices import Cost, costs_of
-from privod.curator.store import DataSet
 from privod.errors import InvalidParameter, NoPromise
+from privod.ledger import chain as ledger
+from privod.ledger import store
+from privod.ledger.database import Connection
+from privod.ledger.prices import Cost, costs_of
+from privod.ledger.store import DataSet
 from privod.privacy import Guarantee, Secrecy
 from privod.queries.catalog import QUERIES
 from privod.queries.query import Query, canonical_json

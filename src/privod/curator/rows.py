@@ -8,10 +8,10 @@ import secrets
 import shutil
 from pathlib import Path
 
-from privod.curator.private import close_to_others, private_directory
 from privod.data import Domain, Table
 from privod.data.sources import read, write_parquet
 from privod.errors import InvalidData, Unavailable
+from privod.ledger.private_files import close_to_others, private_directory
 
 __all__ = ["RowStore"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from privod.curator.database import Database
-from privod.curator.ledger import now
-from privod.curator.store import find_dataset, short_text
 from privod.errors import AlreadyExists, InvalidParameter, NotFound
+from privod.ledger.chain import now
+from privod.ledger.database import Database
+from privod.ledger.store import find_dataset, short_text
 
 __all__ = ["ROLES", "Role", "Token", "TokenStore"]
 

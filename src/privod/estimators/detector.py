@@ -24,8 +24,8 @@ from sklearn.utils.validation import _get_feature_names, check_is_fitted, valida
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness, secure, seeded
-from privod.mechanisms.summed import SummedNoise
-from privod.outliers.grid import Grid
+from privod.mechanisms.merged import SummedNoise
+from privod.outliers.grid.grid import Grid
 from privod.privacy import Guarantee, Loss, Number, exact, positive
 from privod.queries.bounds import PrivateBounds
 from privod.queries.count_query import told_of_epsilon

@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from privod.estimators.detector import EXACT, PrivateDetector
-from privod.outliers.grid import Grid
+from privod.outliers.grid.grid import Grid
 from privod.privacy import Number
-from privod.queries.grid_knn import GridKnn
-from privod.queries.noisy_grid import NoisyGrid, walk_depth
+from privod.queries.grid_knn.query import GridKnn
+from privod.queries.grid_knn.release import NoisyGrid, walk_depth
 from privod.queries.query import Release
 
 __all__ = ["GridKnnDetector"]

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import validate_data
 
-from privod.outliers.hashed import HashedOutliers
+from privod.outliers.hashing.outliers import HashedOutliers
 
 __all__ = ["HashedDetector"]
 
@@ -26,7 +26,7 @@ class HashedDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     radius, far_fraction, n_rounds, verify
-        As in `privod.outliers.hashed.HashedOutliers`, but that `verify` is on unless told.
+        As in `privod.outliers.hashing.outliers.HashedOutliers`; but `verify` is on by default.
     random_state : int
         Decides the hashes.
 

@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from privod.estimators.detector import PrivateDetector
-from privod.outliers.grid import Grid
+from privod.outliers.grid.grid import Grid
 from privod.privacy import Number
-from privod.queries.marginals import MarginalHistograms, NoisyMarginals
+from privod.queries.marginals.query import MarginalHistograms, NoisyMarginals
 from privod.queries.query import Release
 
 __all__ = ["MarginalDetector"]

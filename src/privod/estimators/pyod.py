@@ -23,9 +23,9 @@ from privod.errors import InvalidParameter, Unavailable
 from privod.estimators.detector import PrivateDetector
 from privod.estimators.grid_knn import GridKnnDetector
 from privod.estimators.marginals import MarginalDetector
-from privod.outliers.grid import Grid
+from privod.outliers.grid.grid import Grid
 from privod.privacy import Number
-from privod.queries.unblurring import expected_counts
+from privod.queries.denoising import expected_counts
 
 try:
     from pyod.models.base import BaseDetector

@@ -1,10 +1,10 @@
 """How an answer is blurred: randomness, exact noise, exact coins, exact choices."""
 
-from privod.mechanisms.coin import bernoulli, bernoulli_exp, damped_logistic, logistic
+from privod.mechanisms.coins import bernoulli, bernoulli_exp, damped_logistic, logistic
 from privod.mechanisms.noise import DiscreteLaplace, Geometric
 from privod.mechanisms.randomness import Randomness, secure, seeded
-from privod.mechanisms.rare import count_reaching, distinct
 from privod.mechanisms.selection import ExponentialMechanism, PermuteAndFlip, Top
+from privod.mechanisms.sparse import count_reaching, distinct
 
 __all__ = [
     "DiscreteLaplace",

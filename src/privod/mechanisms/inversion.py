@@ -14,8 +14,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from privod.mechanisms.exact import Enclosure, Real, Uniform
 from privod.mechanisms.randomness import Randomness
-from privod.mechanisms.reals import Enclosure, Real, Uniform
 
 __all__ = ["InversionTable", "Thresholds"]
 

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privod.errors import InvalidData, InvalidParameter
+from privod.mechanisms.exact import Enclosure, exp_minus, powers
 from privod.mechanisms.inversion import InversionTable, Thresholds
 from privod.mechanisms.randomness import Randomness
-from privod.mechanisms.reals import Enclosure, exp_minus, powers
 from privod.privacy import Loss, Number, exact, positive
 
 __all__ = ["DiscreteLaplace", "Geometric"]

@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privod.errors import InvalidData, InvalidParameter
-from privod.mechanisms.coin import bernoulli_exp
-from privod.mechanisms.ladder import Ladder
+from privod.mechanisms.coins import bernoulli_exp
 from privod.mechanisms.noise import Geometric
 from privod.mechanisms.randomness import Randomness
+from privod.mechanisms.weighted_choice import Ladder
 from privod.privacy import Loss, Number, positive
 
 __all__ = ["ExponentialMechanism", "PermuteAndFlip", "Top", "Utilities"]

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from scipy.special import ive
 
 from privod.errors import InvalidParameter
+from privod.mechanisms.exact import Enclosure, exp_minus
 from privod.mechanisms.inversion import InversionTable
 from privod.mechanisms.randomness import Randomness
-from privod.mechanisms.reals import Enclosure, exp_minus
 from privod.privacy import Loss, Number, exact, positive
 
 __all__ = ["Poisson", "SkellamShares"]

@@ -16,10 +16,10 @@ from fractions import Fraction
 from itertools import islice, takewhile
 
 from privod.errors import InvalidParameter
-from privod.mechanisms.coin import bernoulli, bernoulli_exp, logistic
+from privod.mechanisms.coins import bernoulli, bernoulli_exp, logistic
+from privod.mechanisms.exact import exp_minus, rational
 from privod.mechanisms.noise import LARGEST_SCALE, DiscreteLaplace, Geometric
 from privod.mechanisms.randomness import Randomness
-from privod.mechanisms.reals import exp_minus, rational
 from privod.privacy import Loss, Number, positive
 
 __all__ = ["SmoothGaussian", "SmoothHeavy", "SmoothLaplace", "SmoothNoise", "Staircase"]

@@ -1,1 +1,1 @@
-
+"""What is outlying: exact, deterministic definitions that know nothing about noise."""

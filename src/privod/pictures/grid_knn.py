@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from privod.pictures.canvas import ACCENT, INK, MUTED, WARM, blank
-from privod.queries.noisy_grid import NoisyGrid
+from privod.queries.grid_knn.release import NoisyGrid
 from privod.queries.query import Release
 
 if TYPE_CHECKING:

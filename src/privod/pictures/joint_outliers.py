@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from privod.queries.joint_run import JointAnswer
+    from privod.joint.run import JointAnswer
 
 __all__ = ["draw_run"]
 

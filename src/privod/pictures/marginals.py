@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privod.pictures.canvas import ACCENT, blank
-from privod.queries.marginals import NoisyMarginals
+from privod.queries.marginals.query import NoisyMarginals
 from privod.queries.query import Release
 
 if TYPE_CHECKING:

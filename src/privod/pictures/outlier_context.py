@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privod.data import Table
-from privod.outliers import detectors
-from privod.outliers.contexts import Context, ContextSpace, population
-from privod.outliers.matching import look_from
+from privod.outliers.contexts import detectors
+from privod.outliers.contexts.contexts import Context, ContextSpace, population
+from privod.outliers.contexts.matching import look_from
 from privod.pictures.canvas import ACCENT, INK, MUTED, WARM, blank
-from privod.queries.outlier_context import OutlierContext
+from privod.queries.outlier_context.query import OutlierContext
 from privod.queries.query import Release
 
 if TYPE_CHECKING:

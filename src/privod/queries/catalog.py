@@ -2,42 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from privod.errors import InvalidParameter, NoPromise, NotFound
 from privod.privacy import Guarantee
-from privod.queries.anomaly import AnomalyLabels
-from privod.queries.bounds import PrivateBounds
-from privod.queries.grid_knn import GridKnn
-from privod.queries.histogram import Histogram
-from privod.queries.joint_outliers import JointOutliers
-from privod.queries.lookahead import LookaheadCount
-from privod.queries.marginals import MarginalHistograms
-from privod.queries.outlier_context import OutlierContext
-from privod.queries.outlier_count import OutlierCount
 from privod.queries.query import Query, Release
 from privod.queries.release_file import checked_truth
-from privod.queries.subspaces import OutlierSubspaces
+from privod.questions import load, questions
 
 __all__ = ["JOINT_QUESTIONS", "QUERIES", "kind_of", "query_from_json", "release_from_json"]
 
-QUERIES: dict[str, type[Query[Any]]] = {
-    kind.name: kind
-    for kind in (
-        Histogram,
-        OutlierContext,
-        GridKnn,
-        MarginalHistograms,
-        PrivateBounds,
-        OutlierCount,
-        AnomalyLabels,
-        LookaheadCount,
-        OutlierSubspaces,
-    )
-}
-"""Name to query. A name never changes its meaning once a book contains it."""
 
-JOINT_QUESTIONS = {JointOutliers.name: JointOutliers}
+class Catalog(Mapping[str, Any]):
+    """Names to query classes, read off the registry; a class is loaded when it is asked for."""
+
+    def __init__(self, *, joint: bool) -> None:
+        self._joint = joint
+
+    def __getitem__(self, name: str) -> Any:
+        described = questions()[name]
+        if described.joint is not self._joint:
+            raise KeyError(name)
+        return load(described.query)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, one in questions().items() if one.joint is self._joint)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __contains__(self, name: object) -> bool:
+        return any(name == known for known in self)
+
+
+QUERIES: Mapping[str, type[Query[Any]]] = Catalog(joint=False)
+"""Name to query. A name never changes its meaning once a ledger contains it."""
+
+JOINT_QUESTIONS: Mapping[str, Any] = Catalog(joint=True)
 """Between several holders: listed and described like the others, but never asked of a curator and
 never charged, because there is no curator and the promise is not a loss (`privod party`)."""
 

@@ -14,9 +14,9 @@ import numpy as np
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, Randomness
-from privod.outliers.anomalies import protected_crowd
+from privod.outliers.crowds.anomalies import protected_crowd
 from privod.privacy import Guarantee, Number, positive
-from privod.queries.anomaly import checked_records, crowd_adjacency
+from privod.queries.anomaly_labels import checked_records, crowd_adjacency
 from privod.queries.outlier_count import checked_radius, numeric_columns
 from privod.queries.query import LARGEST_COUNT, Query, Release, column_names, whole_number
 

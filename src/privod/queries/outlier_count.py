@@ -29,9 +29,9 @@ from privod.mechanisms.smooth import (
     SmoothLaplace,
     SmoothNoise,
 )
-from privod.outliers.cover import Cover
-from privod.outliers.distance import CrowdIndex, available_threads
-from privod.outliers.packing import packing_number
+from privod.outliers.crowds.cover import Cover
+from privod.outliers.crowds.distance import CrowdIndex, available_threads
+from privod.outliers.crowds.packing import packing_number
 from privod.privacy import AddRemove, Adjacency, Guarantee, Loss, Number, Replace, exact, positive
 from privod.queries.query import (
     LARGEST_COUNT,

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from privod.data import Numeric
 from privod.errors import InvalidData
 from privod.mechanisms import DiscreteLaplace
-from privod.mechanisms.summed import SummedNoise
+from privod.mechanisms.merged import SummedNoise
 from privod.privacy import Guarantee, positive
 from privod.queries.count_query import COUNTS_CHANGED
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from privod.data import Domain, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import ExponentialMechanism, PermuteAndFlip, Randomness, Top
-from privod.outliers.distance import available_threads
+from privod.outliers.crowds.distance import available_threads
 from privod.privacy import AddRemove, Adjacency, Guarantee, Number, exact, positive
 from privod.progress import track
 from privod.queries.outlier_count import (

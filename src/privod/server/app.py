@@ -15,10 +15,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Scope
 
 from privod.errors import InvalidParameter, LimitReached, NotFound, PrivodError
-from privod.server import analyst, api, console, owner
 from privod.server.failures import UnknownToken, described, status_of
-from privod.server.gate import API_PREFIX, Gate
-from privod.server.guard import (
+from privod.server.http.authorization import (
     ANALYST,
     ANYONE,
     AUDITORS,
@@ -30,9 +28,11 @@ from privod.server.guard import (
     api_route,
     console_route,
 )
-from privod.server.pages import error_page
+from privod.server.http.middleware import API_PREFIX, Gate
 from privod.server.shapes import ErrorShape
 from privod.server.site import Site
+from privod.server.views import analyst, api, console, owner
+from privod.server.views.pages import error_page
 
 __all__ = ["API", "CONSOLE", "make_app"]
 

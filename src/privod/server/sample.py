@@ -8,7 +8,7 @@ from pathlib import Path
 from privod.curator import Curator
 from privod.data.examples import BREAST_CANCER, breast_cancer
 from privod.privacy import AddRemove, Loss
-from privod.server.auth import create_token
+from privod.server.authentication import create_token
 
 __all__ = ["Sample", "sample"]
 

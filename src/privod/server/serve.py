@@ -17,9 +17,9 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from privod.curator import Curator
 from privod.errors import InvalidParameter, NotAllowed
 from privod.server.app import make_app
+from privod.server.http.connections import Connections, PromptProtocol
 from privod.server.limits import Limits
 from privod.server.site import LOOPBACK_HOSTS, Site
-from privod.server.wire import Connections, PromptProtocol
 
 __all__ = ["Listening", "configured", "is_loopback", "serve"]
 

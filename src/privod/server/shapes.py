@@ -21,8 +21,8 @@ from privod.curator import (
 from privod.privacy import Loss
 from privod.queries.parameters import parameters_of, promise_of
 from privod.queries.query import Query
-from privod.server.auth import Visitor, token_id
-from privod.server.jobs import State
+from privod.server.authentication import Visitor, token_id
+from privod.server.jobs.jobs import State
 
 __all__ = [
     "AnswerShape",

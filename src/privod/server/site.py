@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from starlette.requests import Request
 
 from privod.curator import Answer, Curator
-from privod.server.answers import Answers
-from privod.server.auth import Sessions, Visitor, find_visitor
+from privod.server.authentication import Sessions, Visitor, find_visitor
 from privod.server.failures import UnknownToken
-from privod.server.jobs import Jobs
+from privod.server.jobs.answers import Answers
+from privod.server.jobs.jobs import Jobs
 from privod.server.limits import Limits, Rates
 
 __all__ = ["LOOPBACK_HOSTS", "Site", "site_of", "visitor_of"]

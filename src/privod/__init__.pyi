@@ -1,0 +1,136 @@
+# Written by `make stub` from the rooms and the registry of questions.
+
+from privod.client import (
+    Client as Client,
+    connect as connect,
+)
+from privod.curator import (
+    Answer as Answer,
+    BookState as BookState,
+    Charge as Charge,
+    Curator as Curator,
+    DataSet as DataSet,
+    Entry as Entry,
+    Price as Price,
+    PricedCharge as PricedCharge,
+    ROLES as ROLES,
+    Role as Role,
+    Token as Token,
+    TokenStore as TokenStore,
+    Total as Total,
+    Verification as Verification,
+    backup as backup,
+    migrate as migrate,
+)
+from privod.data import (
+    Categorical as Categorical,
+    Column as Column,
+    Domain as Domain,
+    Numeric as Numeric,
+    Table as Table,
+    read as read,
+)
+from privod.errors import (
+    AlreadyExists as AlreadyExists,
+    AnswerFailed as AnswerFailed,
+    BookDamaged as BookDamaged,
+    BudgetExceeded as BudgetExceeded,
+    InvalidData as InvalidData,
+    InvalidParameter as InvalidParameter,
+    LimitReached as LimitReached,
+    NeedsConfirmation as NeedsConfirmation,
+    NoPromise as NoPromise,
+    NotAllowed as NotAllowed,
+    NotFound as NotFound,
+    PrivodError as PrivodError,
+    ProtocolAborted as ProtocolAborted,
+    SeededRelease as SeededRelease,
+    Unavailable as Unavailable,
+)
+from privod.estimators.grid_knn import (
+    GridKnnDetector as GridKnnDetector,
+)
+from privod.estimators.hashed import (
+    HashedDetector as HashedDetector,
+)
+from privod.estimators.marginals import (
+    MarginalDetector as MarginalDetector,
+)
+from privod.joint.question import (
+    JointOutliers as JointOutliers,
+)
+from privod.joint.run import (
+    JointAnswer as JointAnswer,
+    rehearse as rehearse,
+)
+from privod.outliers.contexts.contexts import (
+    Context as Context,
+)
+from privod.outliers.crowds.anomalies import (
+    edits_by_search as edits_by_search,
+    is_regular as is_regular,
+    least_edit_margin as least_edit_margin,
+    record_privacy as record_privacy,
+)
+from privod.privacy import (
+    AddRemove as AddRemove,
+    Adjacency as Adjacency,
+    Guarantee as Guarantee,
+    InCrowd as InCrowd,
+    Loss as Loss,
+    Number as Number,
+    Replace as Replace,
+    SameContexts as SameContexts,
+    Secrecy as Secrecy,
+    adjacency_from_json as adjacency_from_json,
+    decimal_text as decimal_text,
+    exact as exact,
+    in_parallel as in_parallel,
+    positive as positive,
+)
+from privod.queries import (
+    QUERIES as QUERIES,
+    Query as Query,
+    Release as Release,
+)
+from privod.queries.anomaly_labels import (
+    AnomalyLabels as AnomalyLabels,
+    answer_by_edits as answer_by_edits,
+)
+from privod.queries.bounds import (
+    PrivateBounds as PrivateBounds,
+)
+from privod.queries.grid_knn.query import (
+    GridKnn as GridKnn,
+)
+from privod.queries.grid_knn.release import (
+    NoisyGrid as NoisyGrid,
+)
+from privod.queries.histogram import (
+    BlurredCounts as BlurredCounts,
+    Histogram as Histogram,
+)
+from privod.queries.lookahead import (
+    LookaheadCount as LookaheadCount,
+)
+from privod.queries.marginals.query import (
+    MarginalHistograms as MarginalHistograms,
+)
+from privod.queries.marginals.release import (
+    NoisyMarginals as NoisyMarginals,
+)
+from privod.queries.outlier_context.query import (
+    OutlierContext as OutlierContext,
+)
+from privod.queries.outlier_count import (
+    OutlierCount as OutlierCount,
+)
+from privod.queries.subspaces import (
+    OutlierSubspaces as OutlierSubspaces,
+)
+
+__version__: str
+__all__: list[str]
+ROOMS: tuple[str, ...]
+
+def public_names() -> dict[str, str]: ...

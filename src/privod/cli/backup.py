@@ -1,0 +1,93 @@
+"""What keeps a book safe: copies of it, a move to PostgreSQL, charges for what it missed."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from privod.cli.app import DEFAULT_LOCATION, AsJson, app
+from privod.cli.output import emit, progress_bars, words
+from privod.cli.owner import read_adjacency
+from privod.cli.serve import DatabaseUrl, Directory
+from privod.errors import NeedsConfirmation
+
+if TYPE_CHECKING:
+    from privod.curator import Price
+
+__all__ = ["backup", "charge", "migrate"]
+
+
+@app.command()
+def backup(
+    destination: Annotated[Path, typer.Argument(help="A new directory for the copy.")],
+    at: Directory = DEFAULT_LOCATION,
+    as_json: AsJson = False,
+) -> None:
+    """Copy a running curator, its book and its rows, and verify the copy."""
+    from privod.curator import Curator
+    from privod.curator import backup as copy
+
+    with progress_bars(as_json):
+        found = copy(Curator.open(at), destination)
+    text = f"Copied {found.entries} entries. Note the head of the copy elsewhere: {found.head}"
+    emit(asdict(found), as_json, words(text, "green"))
+
+
+@app.command()
+def migrate(
+    database: Annotated[str, typer.Argument(help="The postgresql:// URL of an empty database.")],
+    at: Directory = DEFAULT_LOCATION,
+    as_json: AsJson = False,
+) -> None:
+    """Move the book from the directory into PostgreSQL; the rows stay where they are."""
+    from privod.curator import Curator
+    from privod.curator import migrate as move
+
+    with progress_bars(as_json):
+        found = move(Curator.open(at), Curator.open(at, database=database))
+    text = (
+        f"Moved {found.entries} entries and verified both sides. From now on give the URL as"
+        f" PRIVOD_DATABASE; the old book takes no more entries. Head: {found.head}"
+    )
+    emit(asdict(found), as_json, words(text, "green"))
+
+
+@app.command()
+def charge(
+    name: Annotated[str, typer.Argument(help="The data set.")],
+    epsilon: Annotated[str, typer.Option(help="The loss, such as 0.1 or 1/3.")],
+    reason: Annotated[str, typer.Option(help="Why; stands in the book.")],
+    delta: Annotated[str, typer.Option(help="The loss's delta.")] = "0",
+    adjacency: Annotated[
+        str, typer.Option(help="add-remove, replace, or JSON with a name and parameters.")
+    ] = "add-remove",
+    yes: Annotated[bool, typer.Option("--yes", help="Confirm that this is for good.")] = False,
+    at: Directory = DEFAULT_LOCATION,
+    database: DatabaseUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Charge what was revealed without the book: before a restore, or outside the curator."""
+    from privod.curator import Curator
+    from privod.privacy import Guarantee, Loss
+
+    lost = Guarantee(Loss(epsilon, delta), read_adjacency(adjacency))
+    curator = Curator.open(at, database=database)
+    if not yes:
+        warning = _for_good(name, curator.price_elsewhere(name, lost))
+        if as_json or not typer.confirm(f"{warning}\nCharge it?"):
+            raise NeedsConfirmation(f"{warning} Confirm it to charge.")
+    charges = curator.charge_elsewhere(name, lost, reason)
+    text = "; ".join(f"{each.loss} to {each.adjacency.name}" for each in charges)
+    emit([each.to_json() for each in charges], as_json, words(f"Charged: {text}."))
+
+
+def _for_good(name: str, price: Price) -> str:
+    """What a charge takes from each book, and what it leaves there."""
+    lines = []
+    for charge in price.charges:
+        left = "nothing, and it would answer nothing new" if charge.left is None else charge.left
+        lines.append(f"{charge.loss} to {charge.adjacency.name}, which leaves {left}")
+    return f"This would charge {name!r}, for good: {'; '.join(lines)}."

@@ -1,0 +1,77 @@
+"""Try things out: the demo, and the audit that tries to catch a broken promise."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from privod.cli.app import AsJson, app
+from privod.cli.output import emit, progress_bars, words
+
+__all__ = ["audit", "demo"]
+
+BROKEN = 1  # exit code when a promise did not survive
+
+
+@app.command()
+def demo(
+    report: Annotated[Path, typer.Option(help="Where to write the report, one HTML page.")] = Path(
+        "out/privod-demo.html"
+    ),
+    as_json: AsJson = False,
+) -> None:
+    """Ask every question about sample data and write a report with pictures."""
+    from privod.demo import run
+
+    with tempfile.TemporaryDirectory() as directory, progress_bars(as_json):
+        shown = run(Path(directory))
+    report.parent.mkdir(parents=True, exist_ok=True)
+    report.write_text(shown.html(), encoding="utf-8")
+    lines = []
+    for step in shown.steps:
+        lines += [
+            words(f"\n{step.question}", "bold"),
+            words(f"{step.name}: {step.parameters}", "dim"),
+            words(f"  {step.sentence}", "cyan"),
+            words(f"  {step.promise}"),
+            words(f"  Price: {step.price}."),
+        ]
+    lines += [words("")] + [words(f"Book {book.state}.") for book in shown.books]
+    lines.append(words(f"\nThe report with pictures is in {report}.", "green"))
+    emit({**shown.to_json(), "report": str(report)}, as_json, *lines)
+
+
+@app.command()
+def audit(
+    question: Annotated[str | None, typer.Argument(help="One question; all if none.")] = None,
+    runs: Annotated[int, typer.Option(help="How often each table is asked.")] = 20_000,
+    as_json: AsJson = False,
+) -> None:
+    """Play the distinguishing game: claimed and caught epsilon of every question."""
+    from privod.audit import games_of, play
+    from privod.queries.catalog import QUERIES, kind_of
+
+    names = list(QUERIES) if question is None else [kind_of(question).name]
+    with progress_bars(as_json):
+        verdicts = [play(game, runs) for name in names for game in games_of(name)]
+    data = [
+        {
+            "question": verdict.question,
+            "adjacency": verdict.adjacency,
+            "claimed": verdict.claimed.to_json(),
+            "caught": verdict.caught,
+            "event": verdict.event,
+            "runs": verdict.runs,
+            "holds": verdict.holds,
+        }
+        for verdict in verdicts
+    ]
+    shown = [
+        words(verdict.sentence(), "green" if verdict.holds else "bold red") for verdict in verdicts
+    ]
+    emit(data, as_json, *shown)
+    if not all(verdict.holds for verdict in verdicts):
+        raise typer.Exit(BROKEN)

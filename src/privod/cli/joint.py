@@ -1,0 +1,167 @@
+"""Joint questions over the network: make a test PKI, take part as a party, or aggregate."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from privod.cli.app import AsJson, app
+from privod.cli.output import emit, progress_bars, words
+from privod.errors import InvalidParameter
+from privod.progress import listening
+
+__all__ = ["aggregate", "party", "pki"]
+
+RosterFile = Annotated[Path, typer.Option("--roster", help="Who takes part: roster.json.")]
+CertificateFile = Annotated[Path, typer.Option("--certificate", help="Your own, in PEM.")]
+KeyFile = Annotated[Path, typer.Option("--key", help="Its private key, in PEM.")]
+QuestionFile = Annotated[Path, typer.Option("--question", help="The question, in JSON.")]
+Coming = Annotated[float, typer.Option(help="Seconds to wait until everybody is there.")]
+
+
+@app.command()
+def pki(
+    folder: Annotated[Path, typer.Argument(help="A new folder.")],
+    party: Annotated[list[str], typer.Option(help="A party's name; give one per party.")],
+    aggregator: Annotated[str, typer.Option(help="The aggregator's name.")] = "aggregator",
+    address: Annotated[str, typer.Option(help="Its host and port.")] = "127.0.0.1:7443",
+    as_json: AsJson = False,
+) -> None:
+    """Make test certificates for everyone and the roster that pins them."""
+    from privod.joint.pki import write_pki
+
+    written = [str(path) for path in write_pki(folder, party, aggregator, address)]
+    text = "\n".join(["Wrote test certificates, good for 90 days:", *written])
+    emit({"written": written}, as_json, words(text))
+
+
+@app.command()
+def party(
+    roster: RosterFile,
+    certificate: CertificateFile,
+    key: KeyFile,
+    question: QuestionFile,
+    data: Annotated[Path, typer.Option(help="Your rows: a .csv or .parquet file.")],
+    domain: Annotated[Path, typer.Option(help="A JSON file that declares the public domain.")],
+    record: Annotated[
+        Path, typer.Option(help="Where it is kept which rows went to which roster.")
+    ] = Path("privod-contributions.json"),
+    picture: Annotated[
+        Path | None, typer.Option(help="Where to draw, as SVG, what was sent and learned.")
+    ] = None,
+    coming: Coming = 60.0,
+    as_json: AsJson = False,
+) -> None:
+    """Take part in a joint run with your own rows; they stay here."""
+    from privod.data import Domain
+    from privod.data.sources import read
+    from privod.joint.contributions import Contributions
+    from privod.joint.question import JointOutliers
+    from privod.joint.roster import Identity, Roster
+    from privod.joint.run import take_part
+    from privod.joint.transport.channel import Patience, attend
+    from privod.joint.transport.grpc import GrpcChannel
+
+    asked = JointOutliers.from_json(_read_json(question, "question"))
+    everyone = Roster.load(roster)
+    identity = Identity.load(certificate, key)
+    table = read(data, Domain.from_json(_read_json(domain, "domain")))
+    contributions = Contributions(record)
+    asked.check_parties(len(everyone.names))
+    asked.check(table.domain)
+    with _progress(as_json):
+        answer = attend(
+            GrpcChannel(everyone, identity, Patience(coming=coming)),
+            lambda channel: take_part(asked, table, channel, identity, everyone, contributions),
+        )
+    if picture is not None:
+        from privod.pictures import svg
+        from privod.pictures.joint_outliers import draw_run
+
+        picture.write_bytes(svg(draw_run({answer.party: answer})))
+    promise = asked.table_guarantee()
+    lines = [
+        answer.sentence(),
+        f"Rows, counted from 0 among those kept: {answer.rows.tolist()}",
+        asked.secrecy().sentence(),
+        *([] if promise is None else [f"The published table: {promise.sentence()}"]),
+        *answer.traffic.lines(),
+    ]
+    emit(answer.to_json(), as_json, words("\n".join(lines)))
+
+
+@app.command()
+def aggregate(
+    roster: RosterFile,
+    certificate: CertificateFile,
+    key: KeyFile,
+    question: QuestionFile,
+    domain: Annotated[
+        Path | None, typer.Option(help="The public domain; needed for a horizontal run.")
+    ] = None,
+    listen: Annotated[
+        str | None, typer.Option(help="Host and port; the roster's address if not given.")
+    ] = None,
+    coming: Coming = 60.0,
+    step: Annotated[float, typer.Option(help="Seconds that one step may take.")] = 3600.0,
+    as_json: AsJson = False,
+) -> None:
+    """Add up what parties send, for one run; you need no data, and see only hidden numbers."""
+    from privod.data import Domain
+    from privod.joint.question import JointOutliers
+    from privod.joint.roster import Identity, Roster
+    from privod.joint.run import aggregate as run
+    from privod.joint.transport.channel import Patience, host
+    from privod.joint.transport.grpc import GrpcAggregator
+
+    asked = JointOutliers.from_json(_read_json(question, "question"))
+    everyone = Roster.load(roster)
+    identity = Identity.load(certificate, key)
+    declared = None if domain is None else Domain.from_json(_read_json(domain, "domain"))
+    asked.check_parties(len(everyone.names))
+    patience = Patience(coming, step)
+    with _progress(as_json), GrpcAggregator(everyone, identity, listen, patience) as hub:
+        if not as_json:
+            sys.stderr.write(f"privod: listening on port {hub.port}\n")
+            sys.stderr.flush()
+        n_records = host(
+            hub.meeting, lambda meeting: run(asked, meeting, identity, everyone, declared)
+        )
+    traffic = hub.meeting.traffic
+    lines = [f"The run is complete: {n_records} records in all.", *traffic.lines()]
+    data = {"n_records": n_records, "traffic": traffic.to_json()}
+    emit(data, as_json, words("\n".join(lines)))
+
+
+@contextmanager
+def _progress(as_json: bool) -> Iterator[None]:
+    """Show bars on a terminal, and in a log one line per step that is done."""
+    if as_json or sys.stderr.isatty():
+        with progress_bars(as_json):
+            yield
+        return
+
+    def note(label: str, done: int, total: int | None) -> None:
+        if done == total:
+            sys.stderr.write(f"privod: {label}: done\n")
+            sys.stderr.flush()
+
+    with listening(note):
+        yield
+
+
+def _read_json(path: Path, what: str) -> Any:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        data = None
+    if not isinstance(data, dict):
+        way_out = "docs/deployment.md shows one."
+        raise InvalidParameter(what, "must be a JSON file", str(path), way_out)
+    return data

@@ -1,0 +1,133 @@
+"""Run the curator as a server, and hand out the tokens that open it."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from privod.cli.app import DEFAULT_LOCATION, AsJson, app
+from privod.cli.output import emit, table, words
+from privod.errors import Unavailable
+
+__all__ = ["add_token", "list_tokens", "revoke_token", "serve", "token"]
+
+token = typer.Typer(help="Hand out, list and revoke the tokens of a server.", no_args_is_help=True)
+app.add_typer(token, name="token")
+
+Directory = Annotated[
+    str, typer.Option("--at", envvar="PRIVOD_AT", help="The directory that holds the curator.")
+]
+DatabaseUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--database",
+        envvar="PRIVOD_DATABASE",
+        help="A postgresql:// URL, where the book is not in the directory.",
+    ),
+]
+
+
+def _curator(at: str, database: str | None) -> Any:
+    from privod.curator import Curator
+
+    return Curator.open(at, database=database)
+
+
+@app.command()
+def serve(
+    at: Directory = DEFAULT_LOCATION,
+    database: DatabaseUrl = None,
+    host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port; 0 takes any free one.")] = 8000,
+    name: Annotated[
+        list[str] | None, typer.Option(help="A host name it answers to; may be repeated.")
+    ] = None,
+    certificate: Annotated[Path | None, typer.Option(help="A TLS certificate, PEM.")] = None,
+    key: Annotated[Path | None, typer.Option(help="The certificate's private key, PEM.")] = None,
+    proxy: Annotated[
+        str | None, typer.Option(help="The address of a trusted proxy that speaks TLS.")
+    ] = None,
+    max_upload: Annotated[int, typer.Option(help="The largest file to register, in MB.")] = 512,
+    workers: Annotated[int, typer.Option(help="Answers computed at once.")] = 2,
+    sample: Annotated[
+        bool, typer.Option("--sample", help="Serve sample data from a temporary directory.")
+    ] = False,
+) -> None:
+    """Run the curator as a server with a console, on this machine only unless told otherwise."""
+    try:
+        from privod.server.limits import Limits
+        from privod.server.sample import sample as sampled
+        from privod.server.serve import Listening
+        from privod.server.serve import serve as run
+    except ImportError:
+        raise Unavailable(
+            "The server is not installed. Install it with: pip install 'privod[server]'"
+        ) from None
+
+    listening = Listening(host, port, tuple(name or ()), certificate, key, proxy)
+    limits = Limits(upload_bytes=max_upload * 1024 * 1024, workers=workers)
+    if not sample:
+        run(_curator(at, database), listening, limits)
+        return
+    with tempfile.TemporaryDirectory(prefix="privod-sample-") as directory:
+        made = sampled(Path(directory))
+        typer.echo(f"Open http://{host}:{port} and sign in with one of these:")
+        for role in ("owner", "analyst", "auditor"):
+            typer.echo(f"  {role:8} {getattr(made, role)}")
+        run(made.curator, listening, limits)
+
+
+@token.command(name="add")
+def add_token(
+    role: Annotated[str, typer.Argument(help="owner, analyst or auditor.")],
+    label: Annotated[str, typer.Option(help="For whom; stands in the book beside what they ask.")],
+    of: Annotated[str | None, typer.Option(help="One data set; all of them if none.")] = None,
+    at: Directory = DEFAULT_LOCATION,
+    database: DatabaseUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a token; it is printed this once, and only its hash is kept."""
+    from privod.server.authentication import create_token
+
+    made = create_token(_curator(at, database), role, of, label)
+    emit({"token": made}, as_json, words(made))
+
+
+@token.command(name="list")
+def list_tokens(
+    at: Directory = DEFAULT_LOCATION, database: DatabaseUrl = None, as_json: AsJson = False
+) -> None:
+    """List the tokens handed out, revoked ones too."""
+    from privod.server.authentication import token_id
+
+    data = [
+        {
+            "id": token_id(each.hash),
+            "role": each.role,
+            "of": each.of,
+            "label": each.label,
+            "created": each.created,
+            "revoked": each.revoked,
+        }
+        for each in _curator(at, database).store.tokens()
+    ]
+    rows = [[str(value or "") for value in each.values()] for each in data]
+    headings = ["id", "role", "data set", "for", "created", "revoked"]
+    emit(data, as_json, table("Tokens", headings, rows))
+
+
+@token.command(name="revoke")
+def revoke_token(
+    shown: Annotated[str, typer.Argument(metavar="ID", help="As 'privod token list' shows it.")],
+    at: Directory = DEFAULT_LOCATION,
+    database: DatabaseUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Revoke a token; a running server refuses it from the next request on."""
+    from privod.server import authentication as auth
+
+    auth.revoke_token(_curator(at, database), auth.EVERYONE, shown)
+    emit({"revoked": shown}, as_json, words(f"Revoked {shown}."))

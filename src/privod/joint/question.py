@@ -1,0 +1,220 @@
+"""Which of my records are outliers in our joint data, without pooling it? [Raval 2011].
+
+Several holders, no curator: this question is not asked of one table and never charged to a book.
+It is a frozen value of public parameters that all parties must share; `joint_run` carries it out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privod.data import Domain
+from privod.errors import InvalidParameter
+from privod.joint.secrecy import secrecy_of
+from privod.mechanisms.skellam import SkellamShares
+from privod.outliers.hashing.outliers import crowd_limit
+from privod.outliers.hashing.plan import HashSettings
+from privod.privacy import Guarantee, Loss, Number, Replace, Secrecy, positive
+from privod.queries.query import canonical_json, column_names, whole_number
+
+__all__ = ["JointOutliers", "suppression_floor"]
+
+PARTITIONS = ("horizontal", "vertical")
+PROTOCOLS = ("sealed", "paper")
+FEWEST_PARTIES = 3  # of two, each would subtract its own input and hold the other's
+DEPTH = 2  # count-min rows per hash table
+SMALLEST_COUNT = 10  # no published count stands for fewer records of all parties than this
+ROUND_LIMIT = 1000
+
+
+def suppression_floor(max_crowd: int) -> int:
+    """Return the smallest bin count that the aggregator publishes."""
+    return max(SMALLEST_COUNT, max_crowd // 20)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointOutliers(HashSettings):
+    """Each party learns which of its records are outlying in the union of all.
+
+    How it is hashed is said with the parameters of `HashSettings`, which it has as well.
+
+    Guarantee
+    ---------
+    The answer is exact up to the hashing, not blurred; what is hidden is the computation, from
+    honest-but-curious participants, as `secrecy()` says in words. With `epsilon` the table that
+    parties learn from each other is differentially private as well.
+
+    Parameters
+    ----------
+    partition : str
+        "horizontal": same columns, different records; "vertical": same records in the same order,
+        different columns.
+    far_fraction : float
+        The share of all records that must lie farther than `radius` from an outlier.
+    columns : tuple of str
+        The numeric columns, of all parties together.
+    protocol : str
+        "sealed", or "paper" for the published protocol, which reveals what it should protect: for
+        study only.
+    n_rounds : int
+        Rounds with fresh hashes; what is flagged every time is kept.
+    epsilon : number, optional
+        Horizontal and sealed only: add noise to the published table so that replacing one record
+        changes it by no more than this.
+    delta : number, optional
+        Goes with epsilon.
+    colluders : int
+        How many parties may put their shares of the noise together without weakening it.
+    two_parties : bool
+        Allow a run of two parties; only with epsilon.
+    """
+
+    name: ClassVar[str] = "joint-outliers-1"
+    question: ClassVar[str] = (
+        "Which of my records are outliers in our joint data, without pooling it?"
+    )
+
+    partition: str
+    far_fraction: float
+    columns: tuple[str, ...]
+    protocol: str = "sealed"
+    n_rounds: int = 1
+    epsilon: Number | None = None
+    delta: Number | None = None
+    colluders: int = 1
+    two_parties: bool = False
+
+    def __post_init__(self) -> None:
+        _one_of("partition", self.partition, PARTITIONS)
+        _one_of("protocol", self.protocol, PROTOCOLS)
+        object.__setattr__(self, "columns", column_names(self.columns))
+        whole_number(self.n_rounds, "n_rounds", 1)
+        whole_number(self.colluders, "colluders", 1)
+        if self.n_rounds > ROUND_LIMIT:
+            way_out = "Use more tables."
+            raise InvalidParameter(
+                "n_rounds", f"must be at most {ROUND_LIMIT}", self.n_rounds, way_out
+            )
+        crowd_limit(self.far_fraction, 1)
+        self.plan(2)
+        self._check_noise()
+
+    def _check_noise(self) -> None:
+        if (self.epsilon is None) != (self.delta is None):
+            way_out = "Give both, such as epsilon=1 and delta=1e-6, or neither."
+            raise InvalidParameter("delta", "goes with epsilon", self.delta, way_out)
+        if self.epsilon is not None and self.delta is not None:
+            object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+            object.__setattr__(self, "delta", positive(self.delta, "delta"))
+            if (self.partition, self.protocol) != ("horizontal", "sealed"):
+                way_out = "Leave epsilon out: hiding a column by noise would destroy the hashing."
+                rule = "is for horizontal, sealed runs"
+                raise InvalidParameter("epsilon", rule, str(self.epsilon), way_out)
+        elif self.two_parties:
+            way_out = "Give epsilon and delta, or find a third party."
+            raise InvalidParameter("two_parties", "needs noise", self.two_parties, way_out)
+
+    def check(self, domain: Domain) -> None:
+        """Raise unless a party with data in this domain can take part."""
+        if self.partition == "horizontal":
+            domain.numeric(self.columns)
+            return
+        if not self.own_columns(domain):
+            way_out = f"The question's columns are {list(self.columns)}."
+            raise InvalidParameter("domain", "must have a column of the question", (), way_out)
+        if not domain.keeps_every_row:
+            rule = "must keep every row, so that the parties' rows stay aligned"
+            way_out = "Give every column a fill, and no person column."
+            raise InvalidParameter("domain", rule, list(domain.names), way_out)
+
+    def check_parties(self, n_parties: int) -> None:
+        """Raise if so few parties would see through each other."""
+        if n_parties < FEWEST_PARTIES and not self.two_parties:
+            raise InvalidParameter(
+                "roster",
+                f"must have at least {FEWEST_PARTIES} parties",
+                n_parties,
+                "Of two, each could compute the other's input: find a third,"
+                " or use epsilon with two_parties.",
+            )
+        if self.epsilon is not None and self.colluders >= n_parties:
+            way_out = "Somebody must be honest."
+            raise InvalidParameter(
+                "colluders", "must be fewer than the parties", self.colluders, way_out
+            )
+
+    def own_columns(self, domain: Domain) -> tuple[str, ...]:
+        """Return the question's columns that a domain has, in the question's order."""
+        return tuple(column for column in self.columns if column in domain.numeric_names)
+
+    def ranges(self, domain: Domain) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the declared lows and highs of a party's own columns."""
+        columns = domain.numeric(self.own_columns(domain))
+        return np.array([one.low for one in columns]), np.array([one.high for one in columns])
+
+    def noise(self, n_tables: int, table_size: int, n_parties: int) -> SkellamShares | None:
+        """Return the noise of a run, whose shares its parties draw; None if there is none."""
+        if self.epsilon is None or self.delta is None:
+            return None
+        counters = self.n_rounds * n_tables * DEPTH  # that one record stands in
+        return SkellamShares.for_loss(
+            self.epsilon,
+            self.delta,
+            unit_shifts=2 * counters,  # a replaced record leaves them and enters others
+            n_values=counters * table_size,
+            honest=n_parties - self.colluders,
+        )
+
+    def table_guarantee(self) -> Guarantee | None:
+        """What the published table promises on top of secrecy; None without noise."""
+        if self.epsilon is None or self.delta is None:
+            return None
+        return Guarantee(Loss(Fraction(self.epsilon), Fraction(self.delta)), Replace())
+
+    def secrecy(self) -> Secrecy:
+        """Who learns what."""
+        colluders = None if self.epsilon is None else self.colluders
+        return secrecy_of(self.partition, self.protocol, colluders)
+
+    def to_json(self) -> dict[str, Any]:
+        """Name and parameters."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        plain = {
+            key: str(value) if isinstance(value, Fraction) else value
+            for key, value in values.items()
+        }
+        return {"name": self.name, **plain, "columns": list(self.columns)}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        """Read back what `to_json` wrote."""
+        given = {key: value for key, value in data.items() if key != "name"}
+        known = [field.name for field in fields(cls)]
+        for key in given:
+            if key not in known:
+                way_out = f"Its parameters are {known}."
+                raise InvalidParameter(key, f"is not a parameter of {cls.name}", key, way_out)
+        try:
+            return cls(**given)
+        except TypeError:
+            way_out = "Give partition, radius, far_fraction and columns."
+            raise InvalidParameter(
+                "parameters", "must be complete", sorted(given), way_out
+            ) from None
+
+    def terms(self, domain: Domain | None) -> bytes:
+        """Return what all parties must agree on; in a horizontal run also the columns' ranges."""
+        shared = domain.numeric(self.columns) if domain and self.partition == "horizontal" else ()
+        ranges = [[column.name, column.low, column.high] for column in shared]
+        return canonical_json({"question": self.to_json(), "ranges": ranges}).encode()
+
+
+def _one_of(parameter: str, value: object, known: tuple[str, ...]) -> None:
+    if value not in known:
+        rule = f"must be one of {', '.join(known)}"
+        raise InvalidParameter(parameter, rule, value, f"Try {known[0]!r}.")

@@ -1,0 +1,186 @@
+"""Carry a joint question out: at a party, at the aggregator, or all at once in one process."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privod.data import Domain, Table
+from privod.errors import InvalidParameter
+from privod.joint import horizontal, vertical
+from privod.joint.contributions import Contributions
+from privod.joint.pki import make_identities
+from privod.joint.question import JointOutliers
+from privod.joint.roster import Identity, Roster
+from privod.joint.session import agree, host_agreement
+from privod.joint.transport.channel import Channel, Meeting, Patience
+from privod.joint.transport.memory import meet
+from privod.joint.transport.traffic import Traffic
+from privod.mechanisms.randomness import Randomness, secure
+from privod.outliers.hashing.outliers import crowd_limit
+
+__all__ = ["JointAnswer", "Rehearsal", "aggregate", "rehearse", "take_part"]
+
+
+@dataclass(frozen=True, eq=False)
+class JointAnswer:
+    """What one party has at the end.
+
+    Attributes
+    ----------
+    question : JointOutliers
+        What was asked.
+    party : str
+        Whose answer this is.
+    rows : int64 array
+        The rows of its table that are outlying in the joint data, ascending.
+    n_records : int
+        How many records all parties have.
+    traffic : Traffic
+        Bytes and seconds, step by step.
+    """
+
+    question: JointOutliers
+    party: str
+    rows: NDArray[np.int64]
+    n_records: int
+    traffic: Traffic = field(repr=False)
+
+    @property
+    def max_crowd(self) -> int:
+        """The largest crowd of an outlier."""
+        return crowd_limit(self.question.far_fraction, self.n_records)
+
+    def sentence(self) -> str:
+        """The answer in words."""
+        whose = "your records are" if self.question.partition == "horizontal" else "records are"
+        count = len(self.rows)
+        return (
+            f"{count} of {whose} outlying among the {self.n_records} of all parties: at most"
+            f" {self.max_crowd} lie within {self.question.radius:g} of each."
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, as plain values."""
+        promise = self.question.table_guarantee()
+        return {
+            "question": self.question.to_json(),
+            "party": self.party,
+            "rows": self.rows.tolist(),
+            "n_records": self.n_records,
+            "secrecy": self.question.secrecy().to_json(),
+            "table": None if promise is None else promise.to_json(),
+            "traffic": self.traffic.to_json(),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Rehearsal:
+    """Everybody's end of a run in one process."""
+
+    answers: dict[str, JointAnswer]
+    aggregator: Traffic
+
+
+def take_part(
+    question: JointOutliers,
+    table: Table,
+    channel: Channel,
+    identity: Identity,
+    roster: Roster,
+    contributions: Contributions,
+    randomness: Randomness | None = None,
+) -> JointAnswer:
+    """Go through a run as one of its parties."""
+    domain = table.domain
+    question.check_parties(len(roster.names))
+    question.check(domain)
+    points = table.numbers(question.own_columns(domain))
+    session = agree(channel, identity, roster, question.terms(domain))
+    contributions.claim(_digest(table, question.own_columns(domain)), roster.digest())
+    if question.partition == "horizontal" and question.protocol == "sealed":
+        rows, n = horizontal.take_part(
+            question, points, domain, channel, session, randomness or secure()
+        )
+    elif question.partition == "horizontal":
+        rows, n = published().take_part_horizontal(question, points, domain, channel, session)
+    elif question.protocol == "sealed":
+        rows, n = vertical.take_part(question, points, domain, channel, session)
+    else:
+        rows, n = published().take_part_vertical(question, points, domain, channel, session)
+    return JointAnswer(question, identity.name, rows, n, channel.traffic)
+
+
+def aggregate(
+    question: JointOutliers,
+    meeting: Meeting,
+    identity: Identity,
+    roster: Roster,
+    domain: Domain | None = None,
+) -> int:
+    """Go through a run as its aggregator; return the number of records.
+
+    A horizontal run needs the public domain, because everybody must agree on the columns' ranges.
+    """
+    question.check_parties(len(roster.names))
+    if domain is None and question.partition == "horizontal":
+        way_out = "Give the domain file that the parties use; it is public."
+        raise InvalidParameter("domain", "is needed for a horizontal run", None, way_out)
+    host_agreement(meeting, identity, roster, question.terms(domain))
+    if question.protocol == "paper":
+        at_aggregator: Callable[[JointOutliers, Meeting], int] = {
+            "horizontal": published().aggregate_horizontal,
+            "vertical": published().aggregate_vertical,
+        }[question.partition]
+    else:
+        at_aggregator = {"horizontal": horizontal.aggregate, "vertical": vertical.aggregate}[
+            question.partition
+        ]
+    return at_aggregator(question, meeting)
+
+
+def rehearse(
+    question: JointOutliers,
+    tables: Mapping[str, Table],
+    randomness: Randomness | None = None,
+    patience: Patience | None = None,
+) -> Rehearsal:
+    """Run all parties and an aggregator in this process: to try a question out, or to compare."""
+    question.check_parties(len(tables))
+    for table in tables.values():
+        question.check(table.domain)
+    roster, identities = make_identities(sorted(tables), "the aggregator", "memory:0")
+    kept: list[Traffic] = []
+
+    def party(name: str) -> Callable[[Channel], JointAnswer]:
+        return lambda channel: take_part(
+            question, tables[name], channel, identities[name], roster, Contributions(), randomness
+        )
+
+    def hub(meeting: Meeting) -> None:
+        domain = next(iter(tables.values())).domain
+        aggregate(question, meeting, identities["the aggregator"], roster, domain)
+        kept.append(meeting.traffic)
+
+    answers = meet({name: party(name) for name in tables}, hub, patience)
+    return Rehearsal(answers, kept[0])
+
+
+def published() -> Any:
+    """The protocols as published, loaded only when a run asks for them."""
+    return import_module("privod.joint.published.protocols")
+
+
+def _digest(table: Table, columns: tuple[str, ...]) -> bytes:
+    """Of the rows, in whatever order the question names its columns."""
+    names = tuple(sorted(columns))
+    digest = hashlib.sha256(json.dumps(names).encode())
+    digest.update(table.numbers(names).tobytes())
+    return digest.digest()

@@ -1,0 +1,193 @@
+"""Before anything is computed: does everybody mean the same run, and who holds which key?
+
+Every party signs a fresh X25519 key, together with the run's id and the digests of its roster and
+parameters, with its certificate's key; everybody checks every signature against the pinned roster,
+so an aggregator that relays the keys cannot put its own in between. One party draws a secret for
+all data holders and seals it for each: the aggregator never has it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass, field
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from privod.errors import ProtocolAborted
+from privod.joint.roster import Identity, Roster
+from privod.joint.sharing import NONCE_BYTES, derive, open_sealed, pair_key, seal
+from privod.joint.transport.channel import Channel, Meeting
+
+__all__ = ["PROTOCOL_VERSION", "Session", "agree", "host_agreement"]
+
+PROTOCOL_VERSION = 1
+SECRET_BYTES = 32
+LARGEST_HELLO = 1 << 16  # bytes, of one party
+SEALED_BYTES = NONCE_BYTES + SECRET_BYTES + 16
+
+
+@dataclass
+class Session:
+    """What a party holds after everybody agreed.
+
+    Attributes
+    ----------
+    name : str
+        Its own name.
+    roster : Roster
+        Everyone.
+    pair_keys : dict of str to bytes
+        One mask key per other party.
+    secret : bytes
+        Known to all parties and to nobody else.
+    id : bytes
+        Names the run and everybody's keys.
+    """
+
+    name: str
+    roster: Roster
+    pair_keys: dict[str, bytes] = field(repr=False)
+    secret: bytes = field(repr=False)
+    id: bytes
+    _masks_used: int = 0
+
+    def key(self, purpose: str) -> bytes:
+        """Return the key that all parties, and nobody else, have for a purpose."""
+        return derive(self.secret, self.id, purpose.encode())
+
+    def next_mask(self) -> int:
+        """Return a mask number that was never used in this session."""
+        self._masks_used += 1
+        return self._masks_used
+
+
+def agree(channel: Channel, identity: Identity, roster: Roster, parameters: bytes) -> Session:
+    """Exchange signed keys with everybody and check that all mean the same run."""
+    if identity.name not in roster.names or roster[identity.name].certificate != (
+        identity.certificate
+    ):
+        raise ProtocolAborted(
+            f"{identity.name!r} is not on its own roster with this certificate."
+            " Fetch the current roster."
+        )
+    own = X25519PrivateKey.generate()
+    public = own.public_key().public_bytes(
+        serialization.Encoding.Raw, serialization.PublicFormat.Raw
+    )
+    terms = _terms(roster, parameters)
+    signature = identity.sign(_statement(channel.session, identity.name, terms, public))
+    hello = {**terms, "key": public.hex(), "signature": signature.hex()}
+    most = LARGEST_HELLO * (len(roster.names) + 1)
+    answer = channel.trade("greeting", json.dumps(hello).encode(), most)
+    hellos = _checked_hellos(answer, channel.session, roster, terms)
+    if hellos[identity.name] != hello:
+        raise ProtocolAborted("The aggregator passed on another key than ours. Run again.")
+    session = hashlib.sha256(channel.session + answer).digest()
+    agreement = hashlib.sha256(json.dumps(terms, sort_keys=True).encode()).digest()
+    keys = {
+        name: pair_key(
+            own, bytes.fromhex(hellos[name]["key"]), (identity.name, name), session, agreement
+        )
+        for name in roster.names
+        if name != identity.name
+    }
+    return Session(
+        identity.name, roster, keys, _share_secret(channel, keys, roster, session), session
+    )
+
+
+def host_agreement(meeting: Meeting, identity: Identity, roster: Roster, parameters: bytes) -> None:
+    """Relay the signed keys and the sealed secret; refuse parties that mean another run."""
+    terms = _terms(roster, parameters)
+    raw = meeting.collect("greeting", LARGEST_HELLO)
+    hellos = {}
+    for name, message in raw.items():
+        try:
+            hellos[name] = json.loads(message)
+            hellos[name]["version"], hellos[name]["roster"], hellos[name]["parameters"]
+        except (ValueError, KeyError, TypeError):
+            raise ProtocolAborted(f"{name!r} sent a greeting that cannot be read.") from None
+        _check_terms(name, hellos[name], terms)
+    body = json.dumps(hellos, sort_keys=True)
+    signature = identity.sign(meeting.session + body.encode()).hex()
+    meeting.reply_all(json.dumps({"hellos": body, "signature": signature}).encode())
+
+    sealed = meeting.collect("sharing a secret", SEALED_BYTES * len(roster.names))
+    first = sealed[roster.names[0]]
+    if len(first) != SEALED_BYTES * (len(roster.names) - 1):
+        raise ProtocolAborted(f"{roster.names[0]!r} sent no secret. Run again.")
+    answers = {roster.names[0]: b""}
+    for place, name in enumerate(roster.names[1:]):
+        answers[name] = first[place * SEALED_BYTES : (place + 1) * SEALED_BYTES]
+    meeting.reply(answers)
+
+
+def _share_secret(
+    channel: Channel, keys: dict[str, bytes], roster: Roster, session: bytes
+) -> bytes:
+    """The first party draws the secret of all data holders; each of the others opens its copy."""
+    label = "sharing a secret"
+    first = roster.names[0]
+    purpose = b"privod sealing 1"
+    if channel.name == first:
+        secret = os.urandom(SECRET_BYTES)
+        copies = [
+            seal(derive(keys[name], session, purpose), secret, session, os.urandom(NONCE_BYTES))
+            for name in roster.names[1:]
+        ]
+        channel.trade(label, b"".join(copies), 0)
+        return secret
+    sealed = channel.trade(label, b"", SEALED_BYTES)
+    return open_sealed(derive(keys[first], session, purpose), sealed, session)
+
+
+def _terms(roster: Roster, parameters: bytes) -> dict[str, str]:
+    return {
+        "version": str(PROTOCOL_VERSION),
+        "roster": roster.digest().hex(),
+        "parameters": hashlib.sha256(parameters).hexdigest(),
+    }
+
+
+def _statement(session: bytes, name: str, terms: dict[str, str], public: bytes) -> bytes:
+    parts = [b"privod hello 1", session, name.encode(), json.dumps(terms).encode(), public]
+    return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+
+
+def _check_terms(name: str, hello: dict[str, str], terms: dict[str, str]) -> None:
+    if hello["version"] != terms["version"]:
+        raise ProtocolAborted(
+            f"{name!r} speaks version {str(hello['version'])[:20]} of the protocol, others version"
+            f" {terms['version']}. Install the same privod everywhere."
+        )
+    if hello["roster"] != terms["roster"]:
+        raise ProtocolAborted(f"{name!r} has another roster. Give everybody the same roster file.")
+    if hello["parameters"] != terms["parameters"]:
+        raise ProtocolAborted(
+            f"{name!r} has other parameters or column ranges. Give everybody the same question."
+        )
+
+
+def _checked_hellos(
+    answer: bytes, session: bytes, roster: Roster, terms: dict[str, str]
+) -> dict[str, dict[str, str]]:
+    try:
+        outer = json.loads(answer)
+        body, signature = outer["hellos"], bytes.fromhex(outer["signature"])
+        hellos: dict[str, dict[str, str]] = json.loads(body)
+        keys = {name: bytes.fromhex(hello["key"]) for name, hello in hellos.items()}
+        signatures = {name: bytes.fromhex(hello["signature"]) for name, hello in hellos.items()}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise ProtocolAborted("The aggregator's greeting cannot be read. Run again.") from None
+    roster.aggregator.verify(session + body.encode(), signature)
+    if tuple(sorted(hellos)) != roster.names:
+        raise ProtocolAborted("Not everybody on the roster greeted. Run again when all are there.")
+    if len(set(keys.values())) != len(keys) or any(len(key) != 32 for key in keys.values()):
+        raise ProtocolAborted("Two parties sent one key, or no key. Run again.")
+    for name, hello in hellos.items():
+        _check_terms(name, hello, terms)
+        roster[name].verify(_statement(session, name, terms, keys[name]), signatures[name])
+    return hellos

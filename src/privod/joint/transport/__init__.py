@@ -1,0 +1,1 @@
+"""How messages travel between parties and the aggregator: in memory, or over gRPC."""

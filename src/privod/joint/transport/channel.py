@@ -1,0 +1,277 @@
+"""Messages between parties and an aggregator: one interface, whatever carries them.
+
+The parties go through the same numbered steps. In each, every party sends one message, and when
+all are there the aggregator answers every party. `Meeting` keeps the aggregator's side of this for
+every transport; a transport only carries frames (`Channel._carry`) and tells the meeting who came
+and who was lost. Any surprise ends the run for everybody, with one reason.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from threading import Condition
+from time import monotonic
+from typing import TypeVar
+
+from privod.errors import PrivodError, ProtocolAborted
+from privod.joint.transport.frames import Assembly, split
+from privod.joint.transport.traffic import Traffic
+from privod.progress import report
+
+__all__ = ["Channel", "Meeting", "Patience", "attend", "host", "reason_of"]
+
+SESSION_BYTES = 16
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How many seconds a run waits for its parties to come, and for a step to complete."""
+
+    coming: float = 60.0
+    step: float = 3600.0
+
+
+class Channel(ABC):
+    """A party's end: one message per step to the aggregator, one back."""
+
+    def __init__(self, name: str, session: bytes) -> None:
+        self.name = name
+        self.session = session
+        self.traffic = Traffic()
+        self._step = 0
+
+    def trade(self, label: str, payload: bytes, most: int) -> bytes:
+        """Send this step's message and wait for the answer, of at most `most` bytes."""
+        report(label, 0, 1)
+        started = monotonic()
+        sent = 0
+
+        def outgoing() -> Iterator[bytes]:
+            nonlocal sent
+            for frame in split(payload, self.session, self._step):
+                sent += len(frame)
+                yield frame
+
+        incoming = Assembly("the aggregator", self.session, self._step, most)
+        received = 0
+        for frame in self._carry(outgoing()):
+            received += len(frame)
+            incoming.add(frame)
+        answer = incoming.message()
+        self._step += 1
+        self.traffic.add(label, sent, received, started)
+        report(label, 1, 1)
+        return answer
+
+    @abstractmethod
+    def _carry(self, frames: Iterator[bytes]) -> Iterable[bytes]:
+        """Bring the frames to the aggregator; give back the frames of its answer."""
+
+    @abstractmethod
+    def close(self, problem: str | None = None) -> None:
+        """Leave; with a problem, the run ends for everybody."""
+
+
+class Meeting:
+    """The aggregator's side of a run.
+
+    The protocol calls `collect` and `reply`, step by step; transports call the rest from their own
+    threads.
+    """
+
+    def __init__(self, names: Sequence[str], patience: Patience | None = None) -> None:
+        self.names = tuple(names)
+        self.session = os.urandom(SESSION_BYTES)
+        self.traffic = Traffic()
+        self._patience = patience or Patience()
+        self._changed = Condition()
+        self._here: set[str] = set()
+        self._done: set[str] = set()
+        self._turn = dict.fromkeys(self.names, 0)
+        self._open: tuple[int, int] | None = None
+        self._step = 0
+        self._label = "coming"
+        self._started = monotonic()
+        self._deposits: dict[str, bytes] = {}
+        self._answers: dict[str, dict[int, bytes]] = {name: {} for name in self.names}
+        self._failure: str | None = None
+        self._finished = False
+
+    # what the protocol calls
+
+    def collect(self, label: str, most: int) -> dict[str, bytes]:
+        """Wait for every party's message of this step, of at most `most` bytes each."""
+        report(label, 0, len(self.names))
+        with self._changed:
+            self._label = label
+            self._started = monotonic()
+            self._deposits = {}
+            self._open = self._step, most
+            self._changed.notify_all()
+            coming = self._step == 0
+            limit = self._patience.coming if coming else self._patience.step
+            enough = self._changed.wait_for(
+                lambda: self._failure is not None or len(self._deposits) == len(self.names), limit
+            )
+            if self._failure is None and not enough:
+                late = ", ".join(name for name in self.names if name not in self._deposits)
+                what = "did not come" if coming else f"sent nothing for {label!r}"
+                self._fail(f"{late} {what} within {limit:g} seconds. Run again when all are there.")
+            self._raise_failure()
+            self._open = None
+            report(label, len(self.names), len(self.names))
+            return {name: self._deposits[name] for name in self.names}
+
+    def reply(self, answers: Mapping[str, bytes]) -> None:
+        """Answer every party; the step is over."""
+        with self._changed:
+            self._raise_failure()
+            received = sum(len(message) for message in self._deposits.values())
+            for name in self.names:
+                self._answers[name][self._step] = answers[name]
+            sent = sum(len(answers[name]) for name in self.names)
+            self.traffic.add(self._label, sent, received, self._started)
+            self._deposits = {}
+            self._step += 1
+            self._changed.notify_all()
+
+    def reply_all(self, answer: bytes) -> None:
+        """Answer every party alike."""
+        self.reply(dict.fromkeys(self.names, answer))
+
+    def fail(self, reason: str) -> None:
+        """End the run for everybody; the first reason stands."""
+        with self._changed:
+            self._fail(reason)
+
+    def finish(self) -> None:
+        """Wait until every party has its last answer, then let nobody's leaving matter any more."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._failure is not None or len(self._done) == len(self.names),
+                self._patience.step,
+            )
+            self._raise_failure()
+            self._finished = True
+            self._changed.notify_all()
+
+    # what transports call
+
+    def join(self, name: str) -> None:
+        """Let a party in, once."""
+        with self._changed:
+            self._raise_failure()
+            if name not in self.names:
+                raise ProtocolAborted(f"{name!r} is not on the roster of this run.")
+            if name in self._here:
+                raise ProtocolAborted(f"{name!r} already takes part in this run.")
+            self._here.add(name)
+            self._changed.notify_all()
+
+    def leave(self, name: str, problem: str | None, *, done: bool = False) -> None:
+        """Note that a party left; unless it was done, the run ends."""
+        with self._changed:
+            if done:
+                self._done.add(name)
+            elif name not in self._done:
+                self._fail(
+                    _printable(problem) or f"{name!r} was lost during {self._label!r}. Run again."
+                )
+            self._changed.notify_all()
+
+    def accept(self, name: str, frames: Iterable[bytes]) -> Iterator[bytes]:
+        """Take one message of a party, wait for all, and give back the frames of the answer."""
+        try:
+            step = self._turn[name]
+            most = self._wait_until_open(step)
+            assembly = Assembly(name, self.session, step, most)
+            for frame in frames:
+                assembly.add(frame)
+            answer = self._deposit(name, step, assembly.message())
+        except ProtocolAborted as problem:
+            self.fail(str(problem))
+            raise
+        yield from split(answer, self.session, step)
+
+    def wait_for_end(self, seconds: float) -> bool:
+        """Wait that long at most; return whether the run has ended, well or badly."""
+        with self._changed:
+            return self._changed.wait_for(
+                lambda: self._failure is not None or self._finished, seconds
+            )
+
+    @property
+    def failure(self) -> str | None:
+        """Why the run failed, None if it did not."""
+        with self._changed:
+            return self._failure
+
+    def _wait_until_open(self, step: int) -> int:
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._failure is not None or (self._open or (-1, 0))[0] == step
+            )
+            self._raise_failure()
+            assert self._open is not None  # noqa: S101 - just waited for, told to the type checker
+            return self._open[1]
+
+    def _deposit(self, name: str, step: int, message: bytes) -> bytes:
+        with self._changed:
+            self._raise_failure()
+            if name in self._deposits or self._turn[name] != step:
+                raise ProtocolAborted(f"{name!r} sent two messages in one step. Run again.")
+            self._deposits[name] = message
+            self._turn[name] = step + 1
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._failure is not None or step in self._answers[name])
+            self._raise_failure()
+            return self._answers[name].pop(step)
+
+    def _fail(self, reason: str) -> None:
+        if self._failure is None and not self._finished:
+            self._failure = reason
+            self._changed.notify_all()
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise ProtocolAborted(self._failure)
+
+
+def _printable(text: str | None) -> str:
+    """A party's words without line breaks and control characters: they end up on terminals."""
+    return "".join(letter if letter.isprintable() else " " for letter in text or "")
+
+
+def reason_of(name: str, problem: BaseException) -> str:
+    """Say why a party ended the run, without anything its rows could have put into a message."""
+    if isinstance(problem, ProtocolAborted):
+        return str(problem)
+    if isinstance(problem, PrivodError):
+        return f"{name!r} ended the run: {problem}"
+    return f"{name!r} ended the run because of a {type(problem).__name__}."
+
+
+def attend(channel: Channel, act: Callable[[Channel], Result]) -> Result:
+    """Act as a party and leave properly; a problem of one's own ends the run for everybody."""
+    try:
+        result = act(channel)
+    except BaseException as problem:
+        channel.close(reason_of(channel.name, problem))
+        raise
+    channel.close()
+    return result
+
+
+def host(meeting: Meeting, act: Callable[[Meeting], Result]) -> Result:
+    """Act as the aggregator until every party is done; a problem ends the run for everybody."""
+    try:
+        result = act(meeting)
+        meeting.finish()
+    except BaseException as problem:
+        meeting.fail(reason_of("the aggregator", problem))
+        raise
+    return result

@@ -1,0 +1,343 @@
+"""The book: append-only, hash-chained, charged before the data is touched, never refunded.
+
+Everything here happens inside a transaction that the caller opened; whatever it raises undoes all
+of it. Why this keeps the promise: docs/proofs/book.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fractions import Fraction
+from functools import cached_property
+from operator import itemgetter
+from typing import Any
+
+from privod.errors import BudgetExceeded, Unavailable
+from privod.ledger.accounting import Total, tightest
+from privod.ledger.database import Connection
+from privod.privacy import Adjacency, Loss, adjacency_from_json
+from privod.queries.query import canonical_json
+
+__all__ = [
+    "FIELDS",
+    "BookState",
+    "Charge",
+    "Entry",
+    "append",
+    "books_of",
+    "charge",
+    "check_left",
+    "enter_book",
+    "enter_charges",
+    "entry_hash",
+    "losses_of",
+    "now",
+    "read_entries",
+    "read_head",
+    "read_rows",
+]
+
+FIELDS = (
+    "number",
+    "time",
+    "kind",
+    "dataset",
+    "book",
+    "adjacency",
+    "epsilon",
+    "delta",
+    "query",
+    "asked_by",
+    "ask",
+    "request",
+    "digest",
+    "previous",
+)
+"""What an entry's hash covers: every column but the hash itself."""
+
+COLUMNS = ", ".join((*FIELDS, "hash"))
+PAGE = 10_000  # entries read at once
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the book.
+
+    `kind` is "register" (a data set), "open" (a book; `loss` is its budget), "carry" (what earlier
+    questions already cost under a book opened later), "charge" (a question, once per book it is
+    charged to), "release" (its answer, by digest, under the time of its charge) or "moved" (the
+    book moved to another database).
+    """
+
+    number: int
+    time: str
+    kind: str
+    dataset: str
+    book: int | None
+    adjacency: Adjacency | None
+    loss: Loss | None
+    query: dict[str, Any] | None
+    asked_by: str
+    ask: int | None
+    request: str | None
+    digest: str | None
+    previous: str
+    hash: str
+
+    @classmethod
+    def from_row(cls, row: Sequence[Any]) -> Entry:
+        """Read an entry as the database holds it."""
+        values = dict(zip((*FIELDS, "hash"), row, strict=True))
+        epsilon, delta = values.pop("epsilon"), values.pop("delta")
+        adjacency, query = values.pop("adjacency"), values.pop("query")
+        return cls(
+            **values,
+            adjacency=None if adjacency is None else adjacency_from_json(json.loads(adjacency)),
+            loss=None if epsilon is None else Loss(Fraction(epsilon), Fraction(delta)),
+            query=None if query is None else json.loads(query),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, as plain values."""
+        adjacency = None if self.adjacency is None else self.adjacency.to_json()
+        loss = None if self.loss is None else self.loss.to_json()
+        return {**vars(self), "adjacency": adjacency, "loss": loss}
+
+
+@dataclass(frozen=True)
+class Charge:
+    """What a question cost one book, and under which number that is entered."""
+
+    entry: int
+    adjacency: Adjacency
+    loss: Loss
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, as plain values."""
+        adjacency, loss = self.adjacency.to_json(), self.loss.to_json()
+        return {"entry": self.entry, "adjacency": adjacency, "loss": loss}
+
+
+@dataclass(frozen=True)
+class BookState:
+    """A book: its adjacency, its budget and what of it is spent.
+
+    Parameters
+    ----------
+    number : int
+        The entry that opened it.
+    dataset : str
+        The data set it was opened for; versions that continue this one share it.
+    adjacency : Adjacency
+        Under which it counts.
+    budget, spent : Loss
+        The limit, and the sum of all charges. Questions never bring it past the limit; what was
+        revealed elsewhere may, and then nothing more can be asked.
+    losses : tuple of (Loss, int)
+        The charges, equal ones counted.
+    """
+
+    number: int
+    dataset: str
+    adjacency: Adjacency
+    budget: Loss
+    spent: Loss
+    losses: tuple[tuple[Loss, int], ...] = ()
+
+    @property
+    def left(self) -> Loss:
+        """What may still be charged, exactly; nothing once either part is overspent."""
+        if not self.spent <= self.budget:
+            return Loss(0)
+        epsilon = self.budget.epsilon - self.spent.epsilon
+        return Loss(epsilon, self.budget.delta - self.spent.delta)
+
+    @cached_property
+    def tightest(self) -> Total:
+        """The smallest total that is known to hold, for show; `spent` is what is enforced."""
+        return tightest(self.losses, self.spent, self.budget.delta)
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything but the tightest total, as plain values."""
+        return {
+            "number": self.number,
+            "dataset": self.dataset,
+            "adjacency": self.adjacency.to_json(),
+            "budget": self.budget.to_json(),
+            "spent": self.spent.to_json(),
+            "left": self.left.to_json(),
+        }
+
+
+def now() -> str:
+    """The time, UTC, as the book writes it."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def entry_hash(values: Sequence[Any]) -> str:
+    """The hash of an entry's fields, the hash of the entry before included."""
+    fields = dict(zip(FIELDS, values, strict=True))
+    return hashlib.sha256(canonical_json(fields).encode()).hexdigest()
+
+
+def read_head(connection: Connection) -> tuple[int, str]:
+    """How long the chain is, and the hash that it ends in."""
+    length, digest = connection.execute("SELECT length, hash FROM head")[0]
+    return int(length), str(digest)
+
+
+def append(connection: Connection, **fields: Any) -> int:
+    """Add an entry to the chain and return its number; `ask` or `book` 0 means the entry itself."""
+    length, previous, moved_to = connection.execute("SELECT length, hash, moved_to FROM head")[0]
+    if moved_to is not None:
+        raise Unavailable(
+            f"This book moved to {moved_to} and takes no more entries here. Open it there."
+        )
+    number = int(length) + 1
+    values = {"number": number, "time": now(), "previous": previous, "asked_by": "owner"} | fields
+    for itself in ("ask", "book"):
+        if values.get(itself) == 0:
+            values[itself] = number
+    row = [values.get(field) for field in FIELDS]
+    digest = entry_hash(row)
+    marks = ", ".join("?" * len(row))
+    connection.execute(f"INSERT INTO entries ({COLUMNS}) VALUES ({marks}, ?)", *row, digest)  # noqa: S608 - names from above
+    connection.execute("UPDATE head SET length = ?, hash = ?", number, digest)
+    return number
+
+
+def read_rows(connection: Connection) -> Iterator[tuple[Any, ...]]:
+    """Every entry as the database holds it, in order."""
+    select = f"SELECT {COLUMNS} FROM entries WHERE number > ? ORDER BY number LIMIT {PAGE}"  # noqa: S608 - names from above
+    page = connection.execute(select, -(2**31))
+    while page:
+        yield from page
+        page = connection.execute(select, page[-1][0])
+
+
+def read_entries(connection: Connection, datasets: Iterable[str] | None = None) -> list[Entry]:
+    """The entries about these data sets, or all of them, in order."""
+    if datasets is None:
+        return [Entry.from_row(row) for row in read_rows(connection)]
+    select = f"SELECT {COLUMNS} FROM entries WHERE dataset = ?"  # noqa: S608 - names from above
+    rows = [row for dataset in datasets for row in connection.execute(select, dataset)]
+    return [Entry.from_row(row) for row in sorted(rows, key=itemgetter(0))]
+
+
+def books_of(connection: Connection, root: str) -> tuple[BookState, ...]:
+    """The open books of a data set and its versions, in the order they were opened."""
+    books = connection.execute(
+        "SELECT number, adjacency, budget_epsilon, budget_delta, spent_epsilon, spent_delta"
+        " FROM books WHERE root = ? ORDER BY number",
+        root,
+    )
+    return tuple(
+        BookState(
+            number,
+            root,
+            adjacency_from_json(json.loads(adjacency)),
+            Loss(Fraction(budget[0]), Fraction(budget[1])),
+            Loss(Fraction(spent[0]), Fraction(spent[1])),
+        )
+        for number, adjacency, *sums in books
+        for budget, spent in [(sums[:2], sums[2:])]
+    )
+
+
+def losses_of(connection: Connection, book: int) -> tuple[tuple[Loss, int], ...]:
+    """What was charged to a book, equal charges counted."""
+    tallies = connection.execute(
+        "SELECT epsilon, delta, COUNT(*) FROM entries WHERE book = ? AND kind <> 'open'"
+        " GROUP BY epsilon, delta ORDER BY epsilon, delta",
+        book,
+    )
+    return tuple((Loss(Fraction(e), Fraction(d)), int(times)) for e, d, times in tallies)
+
+
+def enter_book(
+    connection: Connection, dataset: str, root: str, adjacency: Adjacency, budget: Loss, carry: Loss
+) -> int:
+    """Open a book that starts with what earlier questions already cost under its adjacency."""
+    text = canonical_json(adjacency.to_json())
+    fields = {"dataset": dataset, "book": 0, "adjacency": text}
+    number = append(connection, kind="open", **fields, **_columns(budget))
+    connection.execute(
+        "INSERT INTO books (number, root, adjacency, budget_epsilon, budget_delta,"
+        " spent_epsilon, spent_delta) VALUES (?, ?, ?, ?, ?, '0', '0')",
+        number,
+        root,
+        text,
+        *_columns(budget).values(),
+    )
+    if carry != Loss(Fraction(0)):
+        fields["book"] = number
+        append(connection, kind="carry", **fields, **_columns(carry))
+        _spend(connection, number, carry)
+    return number
+
+
+def charge(
+    connection: Connection,
+    dataset: str,
+    costs: Sequence[tuple[BookState, Loss]],
+    query: str,
+    asked_by: str,
+    request: str | None,
+) -> tuple[Charge, ...]:
+    """Charge a question to all of these books, or, if one would be overspent, to none."""
+    check_left(dataset, costs)
+    return enter_charges(connection, dataset, costs, query, asked_by, request)
+
+
+def enter_charges(
+    connection: Connection,
+    dataset: str,
+    costs: Sequence[tuple[BookState, Loss]],
+    query: str,
+    asked_by: str,
+    request: str | None,
+) -> tuple[Charge, ...]:
+    """Charge all of these books, whatever is left there."""
+    charges: list[Charge] = []
+    for book, loss in costs:
+        number = append(
+            connection,
+            kind="charge",
+            dataset=dataset,
+            book=book.number,
+            adjacency=canonical_json(book.adjacency.to_json()),
+            query=query,
+            asked_by=asked_by,
+            ask=charges[0].entry if charges else 0,
+            request=None if charges else request,
+            **_columns(loss),
+        )
+        _spend(connection, book.number, book.spent + loss)
+        charges.append(Charge(number, book.adjacency, loss))
+    return tuple(charges)
+
+
+def check_left(dataset: str, costs: Sequence[tuple[BookState, Loss]]) -> None:
+    """Refuse a question that would overspend one of these books."""
+    for book, loss in costs:
+        if not book.spent + loss <= book.budget:
+            raise BudgetExceeded(
+                f"The {book.adjacency.name} book of {dataset!r} allows {book.budget}; this question"
+                f" would bring it to {book.spent + loss}. Left is {book.left}. Ask for less."
+            )
+
+
+def _spend(connection: Connection, book: int, spent: Loss) -> None:
+    connection.execute(
+        "UPDATE books SET spent_epsilon = ?, spent_delta = ? WHERE number = ?",
+        *_columns(spent).values(),
+        book,
+    )
+
+
+def _columns(loss: Loss) -> dict[str, str]:
+    return {"epsilon": str(loss.epsilon), "delta": str(loss.delta)}

@@ -1,0 +1,116 @@
+"""The tables of the book, as numbered steps from one version to the next.
+
+A step, once released, is never edited: a change of the tables is a new step at the end.
+"""
+
+from __future__ import annotations
+
+from privod.errors import Unavailable
+from privod.ledger.database import Database
+
+__all__ = ["STEPS", "TABLES", "bring_up_to_date"]
+
+TABLES = ("head", "datasets", "entries", "books", "releases", "tokens")
+"""Every table that has content of its own, in an order in which they can be filled."""
+
+Step = tuple[tuple[str, ...], dict[str, tuple[str, ...]]]
+"""Statements for every engine, and further ones by engine."""
+
+FIRST: Step = (
+    (
+        # What the chain should end in; `moved_to` is set once the book lives elsewhere.
+        "CREATE TABLE head (length INTEGER NOT NULL, hash TEXT NOT NULL, moved_to TEXT)",
+        "INSERT INTO head (length, hash) VALUES (0, '')",
+        """CREATE TABLE datasets (
+            name TEXT PRIMARY KEY,
+            entry INTEGER NOT NULL UNIQUE,
+            root TEXT NOT NULL,
+            continues TEXT,
+            domain TEXT NOT NULL,
+            registered TEXT NOT NULL,
+            folder TEXT NOT NULL,
+            seal TEXT NOT NULL)""",
+        """CREATE TABLE entries (
+            number INTEGER PRIMARY KEY,
+            time TEXT NOT NULL,
+            kind TEXT NOT NULL,
+            dataset TEXT NOT NULL,
+            book INTEGER,
+            adjacency TEXT,
+            epsilon TEXT,
+            delta TEXT,
+            query TEXT,
+            asked_by TEXT NOT NULL,
+            ask INTEGER,
+            request TEXT,
+            digest TEXT,
+            previous TEXT NOT NULL,
+            hash TEXT NOT NULL)""",
+        "CREATE INDEX entries_by_book ON entries (book)",
+        "CREATE INDEX entries_by_dataset ON entries (dataset)",
+        "CREATE UNIQUE INDEX entries_by_request ON entries (request)",
+        """CREATE TABLE books (
+            number INTEGER PRIMARY KEY,
+            root TEXT NOT NULL,
+            adjacency TEXT NOT NULL,
+            budget_epsilon TEXT NOT NULL,
+            budget_delta TEXT NOT NULL,
+            spent_epsilon TEXT NOT NULL,
+            spent_delta TEXT NOT NULL,
+            UNIQUE (root, adjacency))""",
+        """CREATE TABLE releases (
+            entry INTEGER PRIMARY KEY,
+            question TEXT NOT NULL UNIQUE,
+            dataset TEXT NOT NULL,
+            release TEXT NOT NULL)""",
+        "CREATE INDEX releases_by_dataset ON releases (dataset)",
+        """CREATE TABLE tokens (
+            number INTEGER PRIMARY KEY,
+            hash TEXT NOT NULL UNIQUE,
+            role TEXT NOT NULL,
+            dataset TEXT,
+            label TEXT NOT NULL,
+            created TEXT NOT NULL,
+            revoked TEXT)""",
+    ),
+    {
+        # Slips are stopped here; who means it can drop the triggers, and `verify` finds it.
+        "sqlite": tuple(
+            f"CREATE TRIGGER {table}_never_{what.lower()} BEFORE {what} ON {table}"
+            " BEGIN SELECT RAISE(ABORT, 'the book is append-only'); END"
+            for table in ("entries", "releases")
+            for what in ("UPDATE", "DELETE")
+        ),
+        "postgresql": (
+            "CREATE FUNCTION append_only() RETURNS trigger LANGUAGE plpgsql AS"
+            " $$ BEGIN RAISE EXCEPTION 'the book is append-only'; END $$",
+            *(
+                f"CREATE TRIGGER {table}_append_only BEFORE UPDATE OR DELETE OR TRUNCATE"
+                f" ON {table} EXECUTE FUNCTION append_only()"
+                for table in ("entries", "releases")
+            ),
+        ),
+    },
+)
+
+STEPS: tuple[Step, ...] = (FIRST,)
+
+
+def bring_up_to_date(database: Database) -> None:
+    """Apply the steps that this database has not seen, all or none of them."""
+    with database.writing() as connection:
+        connection.execute("CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)")
+        rows = connection.execute("SELECT version FROM schema_version")
+        seen = int(rows[0][0]) if rows else 0
+        if seen > len(STEPS):
+            raise Unavailable(
+                f"The book is of version {seen} and this privod knows {len(STEPS)}."
+                " Install a newer privod."
+            )
+        if seen == len(STEPS):
+            return
+        for common, by_engine in STEPS[seen:]:
+            for statement in (*common, *by_engine.get(database.engine, ())):
+                connection.execute(statement)
+        connection.execute("DELETE FROM schema_version")
+        connection.execute("INSERT INTO schema_version (version) VALUES (?)", len(STEPS))

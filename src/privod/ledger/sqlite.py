@@ -1,0 +1,139 @@
+"""The book in one SQLite file: write-ahead log, synced at every commit, one writer at a time."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from privod.errors import BookDamaged, PrivodError, Unavailable
+from privod.ledger.database import PATIENCE, Database, Driver
+
+__all__ = ["BOOK_FILE", "SQLite"]
+
+BOOK_FILE = "book.sqlite3"
+FIRST_WAIT = 0.01  # seconds; grows until PATIENCE is used up
+
+
+class SQLite(Database):
+    """The SQLite file of a curator's directory, shared by the processes of one host."""
+
+    engine = "sqlite"
+    _placeholder = "?"
+    _failures = sqlite3.Error
+    _begin_reading = ("BEGIN",)
+    _begin_writing = ("BEGIN IMMEDIATE",)
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__()
+        self.path = directory / BOOK_FILE
+        self.where = str(self.path)
+        self._locks = directory / "locks"
+
+    def _connect(self) -> Driver:
+        connection = sqlite3.connect(
+            self.path, timeout=PATIENCE, isolation_level=None, check_same_thread=False
+        )
+        # A byte that is no text any more must reach `verify`, which names its entry.
+        connection.text_factory = partial(str, encoding="utf-8", errors="replace")
+        try:
+            _use_write_ahead_log(connection)
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA fullfsync = ON")  # where fsync alone means less, as on macOS
+            connection.execute("PRAGMA foreign_keys = ON")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _explain(self, problem: Exception) -> PrivodError:
+        code = getattr(problem, "sqlite_errorname", "") or ""
+        where = f"The book {str(self.path)!r}"
+        if code == "SQLITE_FULL":
+            return Unavailable(
+                f"{where} could not be written: the disk is full. Nothing was changed."
+                " Free some space and ask again."
+            )
+        if code.startswith(("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_CANTOPEN", "SQLITE_AUTH")):
+            return Unavailable(
+                f"{where} cannot be opened for writing. Nothing was changed."
+                " Check the owner and the permissions of the file and of its directory."
+            )
+        if code.startswith("SQLITE_BUSY"):
+            return Unavailable(
+                f"{where} was busy for {PATIENCE} seconds. Nothing was changed. Ask again."
+            )
+        if code.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+            return BookDamaged(f"{where} is damaged as a file. Restore it from a backup.")
+        if code.startswith("SQLITE_IOERR"):
+            return Unavailable(
+                f"{where} could not be read or written by the disk ({code})."
+                " Check the disk; a retry with the same request id never pays twice."
+            )
+        return BookDamaged(f"{where} does not take what privod writes ({code or 'no code'}).")
+
+    @contextmanager
+    def alone(self, key: str) -> Iterator[None]:
+        """Hold a lock file; the system frees it when its holder dies."""
+        handle = self._hold(self._locks / key)
+        try:
+            yield
+        finally:
+            (self._locks / key).unlink(missing_ok=True)
+            fcntl.flock(handle, fcntl.LOCK_UN)  # closing alone leaves it to a forked child's copy
+            os.close(handle)
+
+    def _hold(self, path: Path) -> int:
+        try:
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            while True:
+                handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                fcntl.flock(handle, fcntl.LOCK_EX)
+                if _is_still(handle, path):
+                    return handle
+                os.close(handle)  # the holder before us removed the file we waited for
+        except OSError as problem:
+            raise Unavailable(
+                f"The directory {str(path.parent)!r} cannot be written ({problem.strerror})."
+                " Nothing was changed. Check its permissions and the space on its disk."
+            ) from None
+
+    def check_file(self) -> str:
+        with self.reading() as connection:
+            findings = [str(row[0]) for row in connection.execute("PRAGMA integrity_check")]
+        return "" if findings == ["ok"] else "; ".join(findings[:3])
+
+    def copy_to(self, path: Path) -> None:
+        """Copy the book as it is at one moment, while others go on writing."""
+        with self._connected() as driver:
+            assert isinstance(driver, sqlite3.Connection)  # noqa: S101 - told to the type checker
+            target = sqlite3.connect(path)
+            try:
+                driver.backup(target)
+            finally:
+                target.close()
+
+
+def _is_still(handle: int, path: Path) -> bool:
+    try:
+        return os.fstat(handle).st_ino == path.stat().st_ino
+    except FileNotFoundError:
+        return False
+
+
+def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
+    """Switch the file over once; SQLite does not wait for others here by itself."""
+    wait = FIRST_WAIT
+    while connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as problem:
+            if problem.sqlite_errorname != "SQLITE_BUSY" or wait > PATIENCE:
+                raise
+            time.sleep(wait)
+            wait *= 2

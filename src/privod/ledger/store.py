@@ -1,0 +1,200 @@
+"""What is kept beside the chain: the public record of each data set, and every release."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from privod.data import Domain
+from privod.errors import BookDamaged, InvalidParameter, NotFound, SeededRelease
+from privod.ledger.chain import append
+from privod.ledger.database import Connection
+from privod.queries.catalog import release_from_json
+from privod.queries.query import Release, canonical_json
+
+__all__ = [
+    "DataSet",
+    "digest",
+    "enter_dataset",
+    "enter_release",
+    "find_dataset",
+    "find_release",
+    "question_key",
+    "read_datasets",
+    "read_releases",
+    "refuse_seeded",
+    "registration_digest",
+    "short_text",
+    "where_rows_are",
+]
+
+LONGEST_LABEL = 200
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A registered data set; everything here is public.
+
+    Parameters
+    ----------
+    name : str
+        Its name, for good.
+    domain : Domain
+        What is public about its rows.
+    registered : str
+        When, UTC.
+    continues : str or None
+        The earlier version about the same people, whose books it shares.
+    root : str
+        The first of these versions, which holds the books.
+    """
+
+    name: str
+    domain: Domain
+    registered: str
+    continues: str | None
+    root: str
+
+
+def short_text(value: object, name: str) -> str:
+    """Read a short printable text that names something."""
+    if not isinstance(value, str) or not 0 < len(value) <= LONGEST_LABEL or not value.isprintable():
+        rule = f"must be a printable text of 1 to {LONGEST_LABEL} characters"
+        raise InvalidParameter(name, rule, value, "Try 'patients-2026'.")
+    return value
+
+
+def digest(text: str) -> str:
+    """SHA-256 of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def enter_dataset(connection: Connection, dataset: DataSet, folder: str, seal: str) -> None:
+    """Enter a registration in the book and beside it."""
+    domain = canonical_json(dataset.domain.to_json())
+    public = registration_digest(domain, dataset.continues, dataset.root, dataset.registered, seal)
+    number = append(connection, kind="register", dataset=dataset.name, digest=public)
+    connection.execute(
+        "INSERT INTO datasets (name, entry, root, continues, domain, registered, folder, seal)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        dataset.name,
+        number,
+        dataset.root,
+        dataset.continues,
+        domain,
+        dataset.registered,
+        folder,
+        seal,
+    )
+
+
+def registration_digest(
+    domain: str, continues: str | None, root: str, registered: str, seal: str
+) -> str:
+    """What the chain holds of a registration."""
+    return digest(canonical_json([domain, continues, root, registered, seal]))
+
+
+def read_datasets(connection: Connection) -> list[DataSet]:
+    """Every registered data set, in the order of registration."""
+    rows = connection.execute(
+        "SELECT name, domain, registered, continues, root FROM datasets ORDER BY entry"
+    )
+    return [_dataset(row) for row in rows]
+
+
+def find_dataset(connection: Connection, name: str) -> DataSet:
+    """The data set of this name."""
+    rows = connection.execute(
+        "SELECT name, domain, registered, continues, root FROM datasets WHERE name = ?", name
+    )
+    if not rows:
+        raise NotFound(f"There is no data set {name!r}. Register it, or see the list of data sets.")
+    return _dataset(rows[0])
+
+
+def _dataset(row: tuple[Any, ...]) -> DataSet:
+    name, domain, registered, continues, root = row
+    return DataSet(name, _domain(domain), registered, continues, root)
+
+
+@lru_cache(maxsize=64)
+def _domain(text: str) -> Domain:
+    return Domain.from_json(json.loads(text))
+
+
+def where_rows_are(connection: Connection, dataset: str) -> tuple[str, str]:
+    """The folder and the seal of a data set's rows."""
+    folder, seal = connection.execute("SELECT folder, seal FROM datasets WHERE name = ?", dataset)[
+        0
+    ]
+    return folder, seal
+
+
+def question_key(dataset: str, query: str) -> str:
+    """One key for one question about one data set."""
+    return digest(canonical_json({"dataset": dataset, "query": query}))
+
+
+def refuse_seeded(release: Release[Any]) -> None:
+    """Keep out what was made with a test seed."""
+    if release.seeded:
+        raise SeededRelease(
+            "This release was made with a test seed, so its noise can be replayed. It is not"
+            " published. Ask again with the curator's own randomness."
+        )
+
+
+def enter_release(
+    connection: Connection, dataset: str, query: str, release: str, ask: int, asked_by: str
+) -> None:
+    """Enter an answer; there is never a second one to the same question about the same data.
+
+    It carries the time of its charge: how long it took may depend on the rows.
+    """
+    number = append(
+        connection,
+        time=connection.execute("SELECT time FROM entries WHERE number = ?", ask)[0][0],
+        kind="release",
+        dataset=dataset,
+        query=query,
+        asked_by=asked_by,
+        ask=ask,
+        digest=digest(release),
+    )
+    connection.execute(
+        "INSERT INTO releases (entry, question, dataset, release) VALUES (?, ?, ?, ?)",
+        number,
+        question_key(dataset, query),
+        dataset,
+        release,
+    )
+
+
+def find_release(connection: Connection, question: str) -> Release[Any] | None:
+    """The stored answer to a question, as the book says it was."""
+    rows = connection.execute(
+        "SELECT r.entry, r.release, e.digest FROM releases r"
+        " LEFT JOIN entries e ON e.number = r.entry WHERE r.question = ?",
+        question,
+    )
+    return _release(*rows[0]) if rows else None
+
+
+def read_releases(connection: Connection, dataset: str) -> list[Release[Any]]:
+    """Every stored answer about a data set, in the order they were given."""
+    rows = connection.execute(
+        "SELECT r.entry, r.release, e.digest FROM releases r"
+        " LEFT JOIN entries e ON e.number = r.entry WHERE r.dataset = ? ORDER BY r.entry",
+        dataset,
+    )
+    return [_release(*row) for row in rows]
+
+
+def _release(entry: int, text: str, entered: str | None) -> Release[Any]:
+    if digest(text) != entered:
+        raise BookDamaged(f"The stored release of entry {entry} is not the one that was entered.")
+    return release_from_json(json.loads(text))

@@ -1,0 +1,1 @@
+"""Groups of a population in which a person's record stands out."""

@@ -1,0 +1,310 @@
+"""When does a value stand out in a population: Grubbs, local outlier factor, histogram, your own.
+
+A detector is deterministic and looks at one numeric column. It is public and has a stable text,
+such as ``lof(n_neighbors=20, threshold=1.5)``, from which `detector` makes it again.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privod.data.domain import Numeric
+from privod.errors import InvalidParameter
+from privod.outliers.contexts.kernels.decide import (
+    GRUBBS,
+    HISTOGRAM,
+    LOCAL_OUTLIER_FACTOR,
+    Rule,
+    grubbs_stands_out,
+    histogram_stands_out,
+    local_outlier_factor,
+)
+
+__all__ = [
+    "Detector",
+    "Grubbs",
+    "Histogram",
+    "LocalOutlierFactor",
+    "PluggedIn",
+    "detector",
+    "from_estimator",
+    "plug_in",
+    "refuse_too_wide",
+]
+
+Floats = NDArray[np.float64]
+MOST_NEIGHBORS = 1000
+USUAL_RECORDS = 100_000  # how many there are is not public: the number that limits are made for
+WIDEST = 2.0**400  # the square of the sum of all deviations is finite, for any number of records
+LARGEST = sys.float_info.max
+NO_CRITICAL_VALUES = np.zeros(0)
+
+
+@runtime_checkable
+class Detector(Protocol):
+    """What every detector can do."""
+
+    def stands_out(self, others: Floats, value: float) -> bool:
+        """Whether the value is an outlier among itself and the others."""
+
+
+class BuiltIn:
+    """A detector that the compiled loops know, as numbers."""
+
+    name: ClassVar[str]
+
+    def __str__(self) -> str:
+        listed = ((field.name, getattr(self, field.name)) for field in fields(self))  # type: ignore[arg-type]
+        return f"{self.name}({', '.join(f'{key}={value!r}' for key, value in listed)})"
+
+    @property
+    def steps(self) -> int:
+        """How many steps one population takes about, by public numbers alone."""
+        return 1
+
+    def rule(self, value: float, n_others: int) -> Rule:
+        """The detector for one value among at most `n_others` others."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Grubbs(BuiltIn):
+    """Grubbs' two-sided test at the value [Grubbs 1969].
+
+    It stands out if it lies more than the test's critical value of standard deviations from the
+    mean, itself included in both. Where it is the farthest member this is Grubbs' test; where it is
+    not, the farthest one is an outlier too.
+
+    Parameters
+    ----------
+    alpha : float
+        How often a normal population is thought to have an outlier, between 0 and 1.
+    """
+
+    name: ClassVar[str] = "grubbs"
+    alpha: float = 0.05
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "alpha", _between(self.alpha, "alpha", 0.0, 1.0, "Try 0.05."))
+
+    def rule(self, value: float, n_others: int) -> Rule:
+        return Rule(GRUBBS, value, 1, 0.0, squared_critical_values(self.alpha, n_others + 1), 0)
+
+    def stands_out(self, others: Floats, value: float) -> bool:
+        deviations = np.sort(others) - value
+        size = len(others) + 1
+        critical = squared_critical_values(self.alpha, size)
+        squares = float((deviations * deviations).sum())
+        return bool(grubbs_stands_out(size, float(deviations.sum()), squares, critical))
+
+
+@dataclass(frozen=True)
+class LocalOutlierFactor(BuiltIn):
+    """The local outlier factor in one dimension, as scikit-learn has it [Breunig 2000].
+
+    Of two equally distant neighbors of which one is needed, the lower one is taken; scikit-learn
+    leaves that open.
+
+    Parameters
+    ----------
+    n_neighbors : int
+        How many neighbors are looked at, fewer in smaller populations.
+    threshold : float
+        A factor above it stands out; scikit-learn's is 1.5.
+    """
+
+    name: ClassVar[str] = "lof"
+    n_neighbors: int = 20
+    threshold: float = 1.5
+
+    def __post_init__(self) -> None:
+        k = self.n_neighbors
+        if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MOST_NEIGHBORS:
+            rule = f"must be a whole number from 1 to {MOST_NEIGHBORS}"
+            raise InvalidParameter("n_neighbors", rule, k, "Try 20.")
+        threshold = _between(self.threshold, "threshold", 0.0, LARGEST, "Try 1.5.")
+        object.__setattr__(self, "threshold", threshold)
+
+    @property
+    def steps(self) -> int:
+        return self.n_neighbors**2  # the neighbors of each neighbor
+
+    def rule(self, value: float, n_others: int) -> Rule:
+        reach = 3 * min(self.n_neighbors, max(n_others, 1))  # neighbors' neighbors' neighbors
+        return Rule(
+            LOCAL_OUTLIER_FACTOR,
+            value,
+            self.n_neighbors,
+            self.threshold,
+            NO_CRITICAL_VALUES,
+            reach,
+        )
+
+    def factor(self, others: Floats, value: float) -> float:
+        """The local outlier factor of the value; 1 if there are no others."""
+        if not len(others):
+            return 1.0
+        line = np.sort(np.append(others, value))
+        middle = int(np.searchsorted(line, value))
+        k = min(self.n_neighbors, len(others))
+        starts, far = np.empty(len(line), np.int64), np.empty(len(line))
+        return float(local_outlier_factor(line, middle, len(line), k, starts, far))
+
+    def stands_out(self, others: Floats, value: float) -> bool:
+        return self.factor(others, value) > self.threshold
+
+
+@dataclass(frozen=True)
+class Histogram(BuiltIn):
+    """A nearly empty bin: of ceil(sqrt(size)) equal bins, the value's holds less than a share.
+
+    Parameters
+    ----------
+    share : float
+        A bin with less than this share of the population is nearly empty, between 0 and 1.
+    """
+
+    name: ClassVar[str] = "histogram"
+    share: float = 0.0025
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "share", _between(self.share, "share", 0.0, 1.0, "Try 0.0025."))
+
+    @property
+    def steps(self) -> int:
+        return math.ceil(self.share * USUAL_RECORDS)  # until a bin is full
+
+    def rule(self, value: float, n_others: int) -> Rule:
+        reach = math.ceil(self.share * (n_others + 1)) + 1
+        return Rule(HISTOGRAM, value, 1, self.share, NO_CRITICAL_VALUES, reach)
+
+    def stands_out(self, others: Floats, value: float) -> bool:
+        line = np.sort(others)
+        below = np.ascontiguousarray(line[line <= value][::-1])
+        above = line[line > value]
+        low, high = min((value, *line[:1])), max((value, *line[-1:]))
+        return bool(
+            histogram_stands_out(
+                value, low, high, len(line) + 1, self.share, below, len(below), above, len(above)
+            )
+        )
+
+
+@dataclass(frozen=True)
+class PluggedIn:
+    """A detector of the owner's own, known by a name.
+
+    Parameters
+    ----------
+    name : str
+        What queries call it.
+    function : callable
+        Takes the whole population's values, the value in question first, and that value; says
+        whether it stands out. It must depend on nothing else, and must not fail.
+    """
+
+    name: str
+    function: Callable[[Floats, float], bool]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def stands_out(self, others: Floats, value: float) -> bool:
+        return bool(self.function(np.concatenate(([value], np.sort(others))), value))
+
+
+BUILT_IN: dict[str, type[Grubbs | LocalOutlierFactor | Histogram]] = {
+    kind.name: kind for kind in (LocalOutlierFactor, Grubbs, Histogram)
+}
+_plugged_in: dict[str, PluggedIn] = {}
+
+
+def plug_in(name: str, function: Callable[[Floats, float], bool]) -> PluggedIn:
+    """Make a function known as a detector; a name never changes its meaning."""
+    if not re.fullmatch(r"[a-z][a-z0-9-]*", name) or name in BUILT_IN or name in _plugged_in:
+        rule = "must be new, of small letters, digits and hyphens"
+        raise InvalidParameter("name", rule, name, "Try 'isolation-forest-2'.")
+    _plugged_in[name] = PluggedIn(name, function)
+    return _plugged_in[name]
+
+
+def from_estimator(name: str, make: Callable[[], Any]) -> PluggedIn:
+    """Make a scikit-learn or PyOD detector known; `make` builds a fresh one, with a fixed seed.
+
+    It is fitted to each population, whose first member is the value in question. scikit-learn says
+    -1 for an outlier, PyOD leaves 1 in `labels_`. Populations below 2 have no outlier.
+    """
+
+    def judged(population: Floats, _: float) -> bool:
+        if len(population) < 2:
+            return False
+        estimator = make()
+        column = population.reshape(-1, 1)
+        if hasattr(estimator, "decision_scores_") or "pyod" in type(estimator).__module__:
+            return int(estimator.fit(column).labels_[0]) == 1
+        return int(estimator.fit_predict(column)[0]) == -1
+
+    return plug_in(name, judged)
+
+
+def detector(text: str) -> Grubbs | LocalOutlierFactor | Histogram | PluggedIn:
+    """The detector a text describes: ``grubbs(alpha=0.05)``, ``lof`` or a plugged-in name."""
+    known = ", ".join((*BUILT_IN, *_plugged_in))
+    parts = re.fullmatch(r"\s*([a-z][a-z0-9-]*)\s*(?:\((.*)\))?\s*", text)
+    if parts is None:
+        raise InvalidParameter("detector", "must be a name with parameters", text, "Try 'lof'.")
+    name, inside = parts.group(1), parts.group(2)
+    if name in _plugged_in and not inside:
+        return _plugged_in[name]
+    if name not in BUILT_IN:
+        raise InvalidParameter("detector", "must be a known one", text, f"Known are {known}.")
+    kind = BUILT_IN[name]
+    types = {field.name: field.type for field in fields(kind)}
+    parameters: dict[str, Any] = {}
+    for part in filter(None, (part.strip() for part in (inside or "").split(","))):
+        key, _, number = (piece.strip() for piece in part.partition("="))
+        if key not in types:
+            way_out = f"{name} has {', '.join(types)}."
+            raise InvalidParameter("detector", "must have known parameters", part, way_out)
+        try:
+            parameters[key] = int(number) if types[key] == "int" else float(number)
+        except ValueError:
+            way_out = f"Try {kind()}."
+            raise InvalidParameter(key, "must be a number", number, way_out) from None
+    return kind(**parameters)
+
+
+def refuse_too_wide(column: Numeric) -> None:
+    """Refuse a declared range in which sums could leave the floats, whatever the rows."""
+    width = column.high - column.low
+    if width > WIDEST:
+        way_out = "Declare a narrower range, or buy one with PrivateBounds."
+        rule = f"must be at most {WIDEST:.3g} wide for a detector"
+        raise InvalidParameter(f"the range of {column.name!r}", rule, width, way_out)
+
+
+@lru_cache(maxsize=8)
+def squared_critical_values(alpha: float, largest: int) -> Floats:
+    """Grubbs' two-sided critical values, squared, by population size from 0 to `largest`."""
+    from scipy.special import stdtrit  # takes a while to import, and only this test needs it
+
+    sizes = np.arange(3, max(largest, 3) + 1, dtype=np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):  # alphas near 0: nothing stands out
+        t_squared = stdtrit(sizes - 2, alpha / (2 * sizes)) ** 2
+        squared = (sizes - 1) ** 2 / sizes * t_squared / (sizes - 2 + t_squared)
+    return np.concatenate((np.full(3, np.inf), squared))
+
+
+def _between(value: object, name: str, low: float, high: float, way_out: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low < value < high:
+        raise InvalidParameter(name, f"must lie between {low:g} and {high:g}", value, way_out)
+    return float(value)

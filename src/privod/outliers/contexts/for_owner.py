@@ -1,0 +1,110 @@
+"""All contexts in which a record stands out, for the owner's own eyes: exact, and NOT private."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from privod.data.table import Table
+from privod.errors import InvalidParameter
+from privod.outliers.contexts.contexts import Context, ContextSpace
+from privod.outliers.contexts.detectors import BuiltIn, Detector, refuse_too_wide
+from privod.outliers.contexts.matching import look_from
+
+__all__ = ["LocalContexts", "matching_contexts"]
+
+MOST_CONTEXTS = 2**26
+MOST_CONTEXTS_PLUGGED_IN = 2**16
+WARNING = "NOT PRIVATE: this counts real records. It is for the owner of the data alone."
+
+
+@dataclass(frozen=True)
+class LocalContexts:
+    """What the rows say about a record's contexts. Not private: never hand it on.
+
+    Parameters
+    ----------
+    n_contexts : int
+        How many contexts contain the record.
+    n_matching : int
+        In how many of them it stands out.
+    largest : tuple of (Context, int)
+        The matching contexts with the largest populations.
+    by_size : tuple of (int, int, int)
+        How many matching contexts have a population from, and up to but not including, a size.
+    present : bool
+        Whether a row equals the record.
+    """
+
+    n_contexts: int
+    n_matching: int
+    largest: tuple[tuple[Context, int], ...]
+    by_size: tuple[tuple[int, int, int], ...]
+    present: bool
+
+    def sentence(self) -> str:
+        """The analysis in words, with its warning."""
+        there = "" if self.present else " No row equals it; it was looked at as if one did."
+        text = f"The record stands out in {self.n_matching} of {self.n_contexts} contexts."
+        if self.largest:
+            context, size = self.largest[0]
+            text += f" The largest has {size} records: {context.in_words()}."
+        return f"{WARNING} {text}{there}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, as plain values."""
+        return {
+            "private": False,
+            "warning": WARNING,
+            "contexts": self.n_contexts,
+            "matching": self.n_matching,
+            "largest": [{**one.to_json(), "population": size} for one, size in self.largest],
+            "by_size": [{"from": a, "below": b, "contexts": n} for a, b, n in self.by_size],
+            "present": self.present,
+        }
+
+
+def matching_contexts(
+    table: Table,
+    record: Mapping[str, str | int],
+    column: str,
+    value: float,
+    detector: Detector,
+    n_largest: int = 5,
+) -> LocalContexts:
+    """Enumerate every context of the record. NOT private: an analysis for the owner alone.
+
+    Parameters
+    ----------
+    table : Table
+        The rows.
+    record : mapping of str to str or int
+        The record's attributes and its values in them.
+    column, value : str, float
+        The numeric column in which it may stand out, and its value there.
+    detector : Detector
+        What standing out means.
+    n_largest : int
+        How many of the largest matching contexts to list.
+    """
+    (declared,) = table.domain.numeric((column,))
+    refuse_too_wide(declared)
+    space = ContextSpace.around(table.domain, record)
+    most = MOST_CONTEXTS if isinstance(detector, BuiltIn) else MOST_CONTEXTS_PLUGGED_IN
+    if space.n_contexts > most:
+        rule = f"must have at most {most} contexts to enumerate"
+        way_out = "Use fewer attributes, or ask OutlierContext with sampler='bfs'."
+        raise InvalidParameter("record", rule, space.n_contexts, way_out)
+    view = look_from(table, space, column, value, detector)
+    sizes = view.scan()
+    matching = np.flatnonzero(sizes >= 0)
+    order = matching[np.lexsort((matching, -sizes[matching]))[:n_largest]]
+    largest = tuple((space.context(space.numbered(int(at))), int(sizes[at])) for at in order)
+    powers = np.bincount(np.frexp(sizes[matching])[1]) if len(matching) else np.zeros(0, np.int64)
+    by_size = tuple(
+        (1 << (power - 1), 1 << power, int(n)) for power, n in enumerate(powers.tolist()) if n
+    )
+    return LocalContexts(space.n_contexts, len(matching), largest, by_size, view.present)

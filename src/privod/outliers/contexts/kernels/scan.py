@@ -1,0 +1,239 @@
+"""Judge every context that contains a record, block by block.
+
+A context that contains the record is a choice of free values: bit j of an attribute's free bits
+stands for code j + 1. A context's number is its free bits in a row, the last attribute in the
+lowest bits. A block is all choices of some of the last attribute's values, everything else fixed.
+Lists of cells and records are narrowed attribute by attribute, and kept while the attribute's
+choice stays.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from privod.outliers.contexts.kernels.decide import GRUBBS, Rule, members_needed, stands_out
+from privod.outliers.contexts.kernels.judge import HIGH, LOW, Cells, Side
+
+__all__ = ["NO_MATCH", "scan_contexts"]
+
+NO_MATCH = -1
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Codes = NDArray[np.uint8]
+List = NDArray[np.int32]
+
+
+@njit(cache=True, nogil=True)
+def _narrowed(codes: Codes, chosen: int, source: List, length: int, into: List) -> int:
+    """Those of the source whose code is chosen."""
+    kept = 0
+    for place in range(length):
+        into[kept] = source[place]
+        kept += int((chosen >> np.int64(codes[source[place]])) & 1)
+    return kept
+
+
+@njit(cache=True, nogil=True)
+def _narrowed_side(
+    side: Side, level: int, chosen: int, reach: int, source: List, length: int, into: List
+) -> int:
+    """Those of the source whose code at this level is chosen, as far out as any context looks."""
+    codes = side.codes[level]
+    kept = 0
+    own = 0
+    for place in range(length):
+        record = source[place]
+        inside = int((chosen >> np.int64(codes[record])) & 1)
+        into[kept] = record
+        kept += inside
+        if inside == 1 and side.settled[record] <= level:
+            own += 1  # it belongs to every context from here on
+            if own == reach:
+                break
+    return kept
+
+
+@njit(cache=True, nogil=True)
+def _nearest(
+    side: Side,
+    chosen: int,
+    always: int,
+    reach: int,
+    source: List,
+    length: int,
+    seen: Ints,
+    values: Floats,
+    bits: Ints,
+) -> int:
+    """The records any choice within `chosen` may look at: `reach` of each code, if so many."""
+    last = side.codes[len(side.codes) - 1]
+    for code in range(len(seen)):
+        seen[code] = 0
+    kept = 0
+    own = 0
+    for place in range(length):
+        record = source[place]
+        code = int(last[record])
+        if (chosen >> code) & 1 == 1 and seen[code] < reach:
+            seen[code] += 1
+            values[kept] = side.values[record]
+            bits[kept] = code
+            kept += 1
+            own += int((always >> code) & 1)
+            if own == reach:
+                break
+    return kept
+
+
+@njit(cache=True, nogil=True)
+def _picked(values: Floats, codes: Ints, length: int, chosen: int, reach: int, into: Floats) -> int:
+    """The first `reach` values whose code is chosen."""
+    found = 0
+    for place in range(length):
+        into[found] = values[place]
+        found += int((chosen >> codes[place]) & 1)
+        if found == reach:
+            break
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _add(counts: Ints, sums: Floats, more_counts: Ints, more_sums: Floats) -> None:
+    counts[0] += more_counts[0]
+    counts[1] += more_counts[1]
+    sums[0] += more_sums[0]
+    sums[1] += more_sums[1]
+    sums[LOW] = min(sums[LOW], more_sums[LOW])
+    sums[HIGH] = max(sums[HIGH], more_sums[HIGH])
+
+
+@njit(cache=True, nogil=True)
+def _sum_by_code(cells: Cells, listed: List, length: int, counts: Ints, sums: Floats) -> None:
+    """Sum the listed cells within each code of the last attribute."""
+    for code in range(len(counts)):
+        for kind in range(2):
+            counts[code, kind] = 0
+            sums[code, kind] = 0.0
+        sums[code, LOW], sums[code, HIGH] = np.inf, -np.inf
+    last = cells.codes[len(cells.codes) - 1]
+    for place in range(length):
+        cell = listed[place]
+        code = int(last[cell])
+        _add(counts[code], sums[code], cells.counts[cell], cells.sums[cell])
+
+
+@njit(cache=True, nogil=True)
+def _sum_by_choice(
+    value: float,
+    counts: Ints,
+    sums: Floats,
+    always: int,
+    inner_bits: int,
+    counts_of: Ints,
+    sums_of: Floats,
+) -> None:
+    """Sum the codes within each choice of a block, the record itself included."""
+    counts_of[0, 0], counts_of[0, 1] = 1, 1
+    sums_of[0, 0], sums_of[0, 1] = 0.0, 0.0
+    sums_of[0, LOW], sums_of[0, HIGH] = value, value
+    _add(counts_of[0], sums_of[0], counts[0], sums[0])
+    for code in range(len(counts) - 1, inner_bits, -1):
+        if (always >> code) & 1 == 1:
+            _add(counts_of[0], sums_of[0], counts[code], sums[code])
+    for choice in range(1, 1 << inner_bits):
+        code, without = 1, choice & (choice - 1)  # the lowest code is added last
+        while (choice >> (code - 1)) & 1 == 0:
+            code += 1
+        for kind in range(2):
+            counts_of[choice, kind] = counts_of[without, kind]
+        for kind in range(4):
+            sums_of[choice, kind] = sums_of[without, kind]
+        _add(counts_of[choice], sums_of[choice], counts[code], sums[code])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def scan_contexts(
+    first: int,
+    stop: int,
+    free_bits: Ints,
+    inner_bits: int,
+    cells: Cells,
+    below: Side,
+    above: Side,
+    rule: Rule,
+    utilities: NDArray[np.int32],
+) -> None:
+    """Write the utility of each context of blocks `first` to `stop`, NO_MATCH if it is none."""
+    last = len(free_bits) - 1
+    reach = rule.reach
+    looks = rule.kind > GRUBBS
+    longest = max(cells.codes.shape[1], len(below.values), len(above.values))
+    lists = np.empty((3, last + 2, longest), np.int32)  # of cells, records below, records above
+    lengths = np.zeros((3, last + 2), np.int64)
+    lengths[0, 0] = cells.codes.shape[1]
+    lengths[1, 0], lengths[2, 0] = len(below.values), len(above.values)
+    for kind in range(3):
+        for place in range(lengths[kind, 0]):
+            lists[kind, 0, place] = place
+    n_codes = free_bits[last] + 1
+    counts, sums = np.empty((n_codes, 2), np.int64), np.empty((n_codes, 4))
+    inner = 1 << inner_bits
+    counts_of, sums_of = np.empty((inner, 2), np.int64), np.empty((inner, 4))
+    seen = np.empty(n_codes, np.int64)
+    near, near_codes = np.empty((2, longest)), np.empty((2, longest), np.int64)
+    picked = np.empty((2, reach + 1))
+    room, starts = np.empty((2, 2 * reach + 1)), np.empty(2 * reach + 1, np.int64)
+    choices = np.full(last + 1, -1)
+    outer_bits = free_bits[last] - inner_bits
+    for block in range(first, stop):
+        rest = block >> outer_bits
+        changed = last
+        for level in range(last - 1, -1, -1):
+            choice = ((rest & ((1 << free_bits[level]) - 1)) << 1) | 1
+            rest >>= free_bits[level]
+            if choice != choices[level]:
+                choices[level] = choice
+                changed = level
+        always = ((block & ((1 << outer_bits) - 1)) << (inner_bits + 1)) | 1
+        choices[last] = always | ((inner - 1) << 1)
+        for level in range(changed, last + 1):
+            chosen = choices[level]
+            lengths[0, level + 1] = _narrowed(
+                cells.codes[level], chosen, lists[0, level], lengths[0, level], lists[0, level + 1]
+            )
+            if looks and level < last:
+                lengths[1, level + 1] = _narrowed_side(
+                    below, level, chosen, reach, lists[1, level], lengths[1, level],
+                    lists[1, level + 1],
+                )  # fmt: skip
+                lengths[2, level + 1] = _narrowed_side(
+                    above, level, chosen, reach, lists[2, level], lengths[2, level],
+                    lists[2, level + 1],
+                )  # fmt: skip
+        _sum_by_code(cells, lists[0, last + 1], lengths[0, last + 1], counts, sums)
+        _sum_by_choice(rule.value, counts, sums, always, inner_bits, counts_of, sums_of)
+        n_below, n_above, p_below, p_above = 0, 0, 0, 0
+        if looks:
+            n_below = _nearest(
+                below, choices[last], always, reach, lists[1, last], lengths[1, last],
+                seen, near[0], near_codes[0],
+            )  # fmt: skip
+            n_above = _nearest(
+                above, choices[last], always, reach, lists[2, last], lengths[2, last],
+                seen, near[1], near_codes[1],
+            )  # fmt: skip
+        for choice in range(inner):
+            if looks:
+                chosen, needed = always | (choice << 1), members_needed(rule, counts_of[choice, 0])
+                p_below = _picked(near[0], near_codes[0], n_below, chosen, needed, picked[0])
+                p_above = _picked(near[1], near_codes[1], n_above, chosen, needed, picked[1])
+            matches = stands_out(
+                rule, counts_of[choice, 0], sums_of[choice, 0], sums_of[choice, 1],
+                sums_of[choice, LOW], sums_of[choice, HIGH],
+                picked[0], p_below, picked[1], p_above, room, starts,
+            )  # fmt: skip
+            place = ((block - first) << inner_bits) + choice
+            utilities[place] = counts_of[choice, 1] if matches else NO_MATCH

@@ -1,0 +1,225 @@
+"""In which contexts does a record stand out: all of them, exactly, or any list of them [PCOR].
+
+Not private. What is known here about the rows leaves only through a mechanism, or stays with the
+owner.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privod.data.table import Table
+from privod.outliers.contexts.contexts import MOST_VALUES, Choices, Context, ContextSpace
+from privod.outliers.contexts.detectors import BuiltIn, Detector
+from privod.outliers.contexts.kernels.decide import EVERYTHING, Rule
+from privod.outliers.contexts.kernels.judge import (
+    HIGH,
+    LOW,
+    SQUARES,
+    TOTAL,
+    Cells,
+    Side,
+    judge_contexts,
+)
+from privod.outliers.contexts.kernels.scan import NO_MATCH, scan_contexts
+from privod.progress import track
+
+__all__ = ["NO_MATCH", "Judged", "Vantage", "look_from"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+INNER_BITS = 10  # a block of contexts shares its lists; its sums stay in the nearest cache
+STEPS = 200  # of the progress bar
+SMALLEST_STEP = 1 << 12  # contexts; a thread is not worth its while for fewer
+
+
+class Judged(NamedTuple):
+    """Of each context: whether the record stands out in it, its utility, its population."""
+
+    matches: NDArray[np.bool_]
+    utilities: Ints
+    sizes: Ints
+
+
+@dataclass(frozen=True, repr=False)
+class Vantage:
+    """The rows of a table as one record sees them: by cell, and by distance from its value."""
+
+    space: ContextSpace
+    detector: Detector
+    value: float
+    codes: NDArray[np.uint8]
+    """Of the other records, shape (attributes, n), as `ContextSpace` has them inside."""
+    values: Floats
+    cells: Cells
+    below: Side
+    above: Side
+    rule: Rule | None
+    present: bool
+    """Whether a row equal to the record was found and taken out of the others."""
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def scan(self) -> NDArray[np.int32]:
+        """The utility of every context, by number; NO_MATCH where the record does not stand out."""
+        utilities = np.empty(self.space.n_contexts, np.int32)
+        free_bits = np.array(self.space.free_bits, np.int64)
+        inner_bits = min(int(free_bits[-1]), INNER_BITS)
+        blocks = self.space.n_contexts >> inner_bits
+        step = max(1, -(-blocks // STEPS), SMALLEST_STEP >> inner_bits)
+        firsts = range(0, blocks, step)
+
+        def one(first: int) -> None:
+            stop = min(first + step, blocks)
+            part = utilities[first << inner_bits : stop << inner_bits]
+            if self.rule is None:
+                numbers = range(first << inner_bits, stop << inner_bits)
+                judged = self.judge([self.space.numbered(number) for number in numbers])
+                part[:] = np.where(judged.matches, judged.utilities, NO_MATCH)
+            else:
+                scan_contexts(
+                    first, stop, free_bits, inner_bits, self.cells, self.below, self.above,
+                    self.rule, part,
+                )  # fmt: skip
+
+        if len(firsts) == 1:
+            one(0)
+            return utilities
+        with ThreadPoolExecutor(_workers()) as pool:
+            for _ in track(pool.map(one, firsts), "judging contexts", len(firsts)):
+                pass
+        return utilities
+
+    def judge(self, contexts: list[Choices]) -> Judged:
+        """Judge these contexts."""
+        n = len(contexts)
+        choices = np.array(contexts, np.int64).reshape(n, len(self.space.columns))
+        judged = Judged(np.zeros(n, np.bool_), np.zeros(n, np.int64), np.zeros(n, np.int64))
+        rule = self._everything if self.rule is None else self.rule
+        judge_contexts(choices, self.cells, self.below, self.above, rule, *judged)
+        if self.rule is None:
+            for place, context in enumerate(contexts):
+                others = self.values[self.members(context)]
+                judged.matches[place] = self.detector.stands_out(others, self.value)
+        return judged
+
+    @property
+    def _everything(self) -> Rule:
+        return Rule(EVERYTHING, self.value, 1, 0.0, np.zeros(0), 0)
+
+    def where_everything_matches(self) -> Vantage:
+        """The same view for a detector to which everything stands out."""
+        return replace(self, rule=self._everything)
+
+    def members(self, context: Choices) -> NDArray[np.bool_]:
+        """Which of the other records belong to the context."""
+        inside = np.ones(len(self), dtype=bool)
+        for codes, choice in zip(self.codes, context, strict=True):
+            inside &= (choice >> codes.astype(np.int64)) & 1 == 1
+        return inside
+
+
+def look_from(
+    table: Table,
+    space: ContextSpace,
+    column: str,
+    value: float,
+    detector: Detector,
+    overlap_with: Context | None = None,
+) -> Vantage:
+    """See the table from a record; one row equal to it is taken as the record, if there is one.
+
+    The utility of a context is its population, the record included; with `overlap_with`, how many
+    of them belong to that context as well.
+    """
+    names = [attribute.name for attribute in space.columns]
+    codes = space.recode(table.codes(names))
+    values = table.numbers((column,))[:, 0]
+    same = np.flatnonzero((values == value) & (codes == 0).all(axis=1))
+    keep = np.ones(len(values), dtype=bool)
+    keep[same[:1]] = False
+    # Sums of floats must not depend on the order of rows, so they are added in ascending order.
+    others = np.flatnonzero(keep)
+    order = others[np.argsort(values[others])]
+    codes, values = np.ascontiguousarray(codes[order].T), values[order]
+    cells, cell_of = _cells(codes, values, value, space, overlap_with)
+    rule = detector.rule(value, len(values)) if isinstance(detector, BuiltIn) else None
+    reach = 0 if rule is None else rule.reach
+    split = int(np.searchsorted(values, value, side="right"))
+    return Vantage(
+        space,
+        detector,
+        value,
+        codes,
+        values,
+        cells,
+        _side(codes[:, :split][:, ::-1], values[:split][::-1], cell_of[:split][::-1], reach),
+        _side(codes[:, split:], values[split:], cell_of[split:], reach),
+        rule,
+        bool(len(same)),
+    )
+
+
+def _cells(
+    codes: NDArray[np.uint8],
+    values: Floats,
+    value: float,
+    space: ContextSpace,
+    overlap_with: Context | None,
+) -> tuple[Cells, NDArray[np.int32]]:
+    """Sum the others by cell, cells in lexicographic order, values in ascending order."""
+    cell_of = np.zeros(len(values), np.int64)
+    for level in codes:
+        _, cell_of = np.unique(cell_of * (MOST_VALUES + 1) + level, return_inverse=True)
+    n_cells = int(cell_of.max(initial=-1)) + 1
+    listed = np.zeros((len(codes), n_cells), np.uint8)
+    listed[:, cell_of] = codes
+    counts = np.bincount(cell_of, minlength=n_cells).astype(np.int64)
+    weights = counts
+    if overlap_with is not None:
+        shared = np.ones(n_cells, dtype=bool)
+        for level, choice in enumerate(space.choices(overlap_with)):
+            shared &= (choice >> listed[level].astype(np.int64)) & 1 == 1
+        weights = np.where(shared, counts, 0)
+    deviations = values - value
+    sums = np.empty((n_cells, 4))
+    sums[:, TOTAL] = np.bincount(cell_of, deviations, n_cells)  # adds in the order of the values
+    sums[:, SQUARES] = np.bincount(cell_of, deviations * deviations, n_cells)
+    sums[:, LOW], sums[:, HIGH] = np.inf, -np.inf
+    np.minimum.at(sums[:, LOW], cell_of, values)
+    np.maximum.at(sums[:, HIGH], cell_of, values)
+    cells = Cells(listed, np.stack((counts, weights), axis=1), sums)
+    return cells, cell_of.astype(np.int32)
+
+
+def _side(codes: NDArray[np.uint8], values: Floats, cell_of: NDArray[np.int32], reach: int) -> Side:
+    """One side of the value, nearest first, with at most `reach` records of each cell.
+
+    A context that contains a cell contains all of it, so it never looks past its first `reach`.
+    """
+    by_cell = np.argsort(cell_of, kind="stable")
+    sorted_cells = cell_of[by_cell]
+    rank = np.arange(len(values)) - np.searchsorted(sorted_cells, sorted_cells)
+    near = np.zeros(len(values), dtype=bool)
+    near[by_cell[rank < reach]] = True
+    codes = np.ascontiguousarray(codes[:, near])
+    settled = np.full(codes.shape[1], -1, np.int8)
+    for level, own in enumerate(codes):
+        settled[own != 0] = level
+    return Side(
+        np.ascontiguousarray(values[near]), codes, np.ascontiguousarray(cell_of[near]), settled
+    )
+
+
+def _workers() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,161 @@
+"""How many of some points can one closed ball of a given radius contain, wherever its center?
+
+Exactly in 1 and 2 dimensions, and from 3 on an upper bound f that still suits smooth
+sensitivity: (a) f is at least the cover, (b) f never falls when points are added, (c) one more
+point raises f by at most 1. Which bounds are taken depends on the dimension and on the public
+extent alone, never on the points. Proofs: docs/proofs/outlier_count.md.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privod.outliers.crowds.distance import as_points
+from privod.outliers.crowds.kernels.cover_bounds import (
+    around_vertices,
+    around_vertices_of_plane,
+    slide,
+)
+from privod.outliers.crowds.kernels.cover_plane import densest, gather
+from privod.outliers.crowds.kernels.tree import Floats, Ints
+
+SLACK = 2.0**-20  # balls are taken this much larger: it covers rounding, and breaks lattice ties
+PLANE_FINENESS = 0.25  # vertex balls reach (1 + this) radii in pairs of columns ...
+SPACE_FINENESS = {3: 0.5, 4: 1.0}  # ... and in the whole space, where that is affordable
+LARGEST_EXTENT = 1e8  # in radii; beyond it lattice vertices would round
+LARGEST_LATTICE = 1000  # vertices on each side of 0 that are counted in a table
+LATTICE = 2**20  # steps of the plane's lattice in a radius ...
+DISK = LATTICE + 1  # ... so that points move by less than a step, which the disk makes up for
+CELLS_PER_ROW = 2**29  # more than there are within the extent
+ROWS = (-1, 0, 1)
+
+
+class Cover:
+    """The cover, or its bound, of any subset of some points.
+
+    Parameters
+    ----------
+    points
+        Array of shape (n, d).
+    radius
+        Of the ball.
+    extent
+        A public bound of the coordinates' absolute values.
+    """
+
+    def __init__(self, points: NDArray[Any], radius: float, extent: float) -> None:
+        self._points = as_points(points)
+        self._radius = float(radius) * (1 + SLACK)
+        self._extent = extent
+        self._fine = radius > 0 and extent <= LARGEST_EXTENT * radius
+        self._plane = None
+        if self._fine and self._points.shape[1] == 2:
+            self._plane = _Plane(self._points, float(radius))
+        else:
+            self._orders = np.argsort(self._points, axis=0, kind="stable")
+            self._columns = np.take_along_axis(self._points, self._orders, axis=0)
+
+    def of(self, chosen: NDArray[np.bool_], enough: int | None = None) -> int:
+        """At least the most chosen points in one ball; exactly that in 1 and 2 dimensions.
+
+        More than `enough` is not told apart from `enough`, which saves time.
+        """
+        best = len(chosen) if enough is None else min(enough, len(chosen))
+        best = min(best, int(chosen.sum()))
+        d = self._points.shape[1]
+        if best <= 0:
+            return max(best, 0)
+        if self._radius == 0:
+            return min(best, most_copies(self._points[chosen]))
+        if self._plane is not None:
+            return self._plane.cover(chosen, best)
+        for column in range(d):
+            best = self._along(column, chosen, best)
+        if d > 2 and self._fine:
+            for column in range(d):
+                best = self._around_vertices((column, (column + 1) % d), chosen, best)
+            if d in SPACE_FINENESS:
+                best = self._around_vertices(tuple(range(d)), chosen, best)
+        return best
+
+    def _along(self, column: int, chosen: NDArray[np.bool_], enough: int) -> int:
+        """The exact cover of the points' shadow on one axis."""
+        order = np.ascontiguousarray(chosen[self._orders[:, column]], dtype=np.int64)
+        values = np.ascontiguousarray(self._columns[:, column])
+        return int(slide(values, order, 2 * self._radius, enough))
+
+    def _around_vertices(
+        self, columns: tuple[int, ...], chosen: NDArray[np.bool_], enough: int
+    ) -> int:
+        """Every ball center has a lattice vertex within fineness * radius of it."""
+        d = len(columns)
+        fineness = PLANE_FINENESS if d == 2 else SPACE_FINENESS[d]
+        spacing = 2 * fineness * self._radius / math.sqrt(d)
+        reach = self._radius * (1 + fineness) * (1 + SLACK)
+        farthest = math.ceil((self._extent + reach) / spacing) + 2
+        some = np.ascontiguousarray(self._points[:, columns][chosen])
+        if d == 2 and farthest <= LARGEST_LATTICE:
+            return int(around_vertices_of_plane(some, spacing, reach, farthest, enough))
+        return int(around_vertices(some, spacing, reach, enough))
+
+
+def cover(points: NDArray[Any], radius: float, extent: float | None = None) -> int:
+    """At least the most points in one closed ball; exactly that in 1 and 2 dimensions."""
+    array = as_points(points)
+    if len(array) == 0:
+        return 0
+    known = float(np.abs(array).max()) if extent is None else extent
+    return Cover(array, radius, known).of(np.ones(len(array), dtype=bool))
+
+
+def most_copies(points: Floats) -> int:
+    """The most equal rows: the cover at radius 0."""
+    return int(np.unique(points, axis=0, return_counts=True)[1].max())
+
+
+class _Plane:
+    """Points of the plane, moved to multiples of a millionth of the radius, in order of cells.
+
+    A fixed lattice, so that moving one point moves no other; the disk is enough larger to hold all
+    that it held before. Distances between whole numbers are decided exactly.
+    """
+
+    def __init__(self, points: Floats, radius: float) -> None:
+        whole = np.rint(points / (radius / LATTICE)).astype(np.int64)
+        side = 2 * DISK
+        cells = whole // side
+        keys = _key(cells[:, 0], cells[:, 1])
+        self._order = np.lexsort((whole[:, 1], whole[:, 0], keys))
+        ordered, keys = whole[self._order], keys[self._order]
+        self._x, self._y = np.ascontiguousarray(ordered[:, 0]), np.ascontiguousarray(ordered[:, 1])
+        occupied = np.unique(keys)
+        around = [_key(row, column) for row in (-1, 0, 1) for column in (-1, 0, 1)]
+        centers = np.unique(np.concatenate([occupied + shift for shift in around]))
+        rows, columns = _row_and_column(centers)
+        self._corners = np.column_stack([rows, columns]) * side
+        beside = [(_key(rows + row, columns - 1), _key(rows + row, columns + 1)) for row in ROWS]
+        self._begins = np.column_stack([np.searchsorted(keys, low) for low, _ in beside])
+        self._ends = np.column_stack([np.searchsorted(keys, high, "right") for _, high in beside])
+
+    def cover(self, chosen: NDArray[np.bool_], enough: int) -> int:
+        """The most chosen points in one disk, or `enough` if more."""
+        marks = chosen[self._order].astype(np.int64)
+        gathered: Any = gather(self._x, self._y, marks, self._begins, self._ends)
+        x, y, weight, first, end, total = gathered
+        order = np.argsort(-total, kind="stable")
+        cells = (self._corners, first, end, total, order)
+        return int(densest(x, y, weight, *cells, DISK, enough))
+
+
+def _key(rows: Any, columns: Any) -> Any:
+    """One number for a cell, in the order of rows and then columns."""
+    return rows * CELLS_PER_ROW + columns
+
+
+def _row_and_column(keys: Ints) -> tuple[Ints, Ints]:
+    rows = (keys + CELLS_PER_ROW // 2) // CELLS_PER_ROW
+    return rows, keys - rows * CELLS_PER_ROW

@@ -1,0 +1,347 @@
+"""A uniform grid over public ranges, its cell counts, and the walk outward from a point [Rauch].
+
+Every column is mapped linearly onto [0, 1] and cut into `cells_per_axis` equal intervals. A point's
+score is read off a walk over the cells in ascending L1 distance from the point to their centers,
+ties by cell index, that ends as soon as the counts add up to `n_neighbors`. No noise here: the
+counts may be exact or blurred.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+
+from privod.data import Numeric
+from privod.errors import InvalidParameter
+from privod.outliers.grid.kernels.counts import (
+    cell_rows,
+    count_dense,
+    count_runs,
+    measure_rows,
+    pack_rows,
+    table_sums,
+)
+from privod.outliers.grid.kernels.dense import walk_dense
+from privod.outliers.grid.kernels.sparse import walk_sparse
+
+__all__ = [
+    "MOST_CELLS_PER_AXIS",
+    "Grid",
+    "NeighborScores",
+    "OccupiedCells",
+    "Placement",
+    "WalkScores",
+    "neighbor_scores",
+]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Cells = NDArray[np.int32]
+
+MOST_CELLS_PER_AXIS = 1_000_000
+FARTHEST = 1e6  # range lengths outside a range past which farther makes no difference
+FEWEST_BUCKETS = 256
+ROWS_PER_CHUNK = 8192  # small enough to share scoring work evenly between threads
+ROWS_WORTH_A_THREAD = 200_000
+
+
+class OccupiedCells(NamedTuple):
+    """Some cells, one row each, in ascending order, with their counts."""
+
+    cells: Cells
+    counts: Ints
+
+
+class WalkScores(NamedTuple):
+    """What the walk says of each point, in lengths of the unit range; higher is more outlying."""
+
+    basic: Floats
+    """How far the last visited cell is from the own one, center to center."""
+
+    weighted: Floats
+    """The sum of those lengths over all visited cells, each times its count."""
+
+    graded: Floats
+    """`basic`, plus the part of one cell that had to be filled to find the last neighbor.
+
+    Basic scores come in steps of a cell; this one spreads the records of the last cell over such a
+    step, so that points in fuller surroundings score lower.
+    """
+
+
+class Placement(NamedTuple):
+    """Where points lie with respect to the cells, L1, in lengths of the ranges."""
+
+    off_center: Floats
+    """To the middle of the own cell."""
+
+    overshoot: Floats
+    """To the nearest place inside the ranges."""
+
+
+class NeighborScores(NamedTuple):
+    """Plain and weighted k-NN: Euclidean distance to the k-th neighbor, sum of the k distances."""
+
+    basic: Floats
+    weighted: Floats
+
+
+_Kernel = Callable[[Floats, Ints, Ints, Floats], None]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The public geometry: columns with their ranges, and how finely each is cut.
+
+    Parameters
+    ----------
+    columns : tuple of Numeric
+        The axes, with their ranges.
+    cells_per_axis : int
+        Into how many equal intervals each range is cut, at least 2.
+    """
+
+    columns: tuple[Numeric, ...]
+    cells_per_axis: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", tuple(self.columns))
+        count = self.cells_per_axis
+        if isinstance(count, bool) or not isinstance(count, int) or count < 2:
+            raise InvalidParameter("cells_per_axis", "must be at least 2", count, "Try 10.")
+        if count > MOST_CELLS_PER_AXIS:
+            rule = f"must be at most {MOST_CELLS_PER_AXIS}"
+            raise InvalidParameter("cells_per_axis", rule, count, "Try 10.")
+        if not self.columns:
+            raise InvalidParameter("columns", "must not be empty", (), "Name a numeric column.")
+
+    @property
+    def n_axes(self) -> int:
+        """How many columns span the grid."""
+        return len(self.columns)
+
+    @property
+    def n_cells(self) -> int:
+        """How many cells there are: a plain integer of any size."""
+        return int(self.cells_per_axis**self.n_axes)
+
+    @property
+    def _lows(self) -> Floats:
+        return np.array([column.low for column in self.columns])
+
+    @property
+    def _scales(self) -> Floats:
+        widths = np.array([column.high - column.low for column in self.columns])
+        scales: Floats = self.cells_per_axis / widths  # finite: no range is narrower than 2^-500
+        return scales
+
+    def all_counts(self, points: Floats) -> Ints:
+        """How many points each of the n_cells cells holds, by cell index."""
+        bands = min(_n_threads(), max(1, len(points) // ROWS_WORTH_A_THREAD))
+        counts = np.zeros((bands, self.n_cells), dtype=np.int64)
+        cuts = [len(points) * band // bands for band in range(bands + 1)]
+        lows, scales = tuple(self._lows.tolist()), tuple(self._scales.tolist())
+
+        def count(band: int) -> None:
+            part = points[cuts[band] : cuts[band + 1]]
+            count_dense(part, lows, scales, np.uint32(self.cells_per_axis), counts[band])
+
+        _in_threads(count, bands)
+        for band in range(1, bands):
+            counts[0] += counts[band]
+        total: Ints = counts[0]
+        return total
+
+    def occupied_counts(self, points: Floats) -> OccupiedCells:
+        """The occupied cells, ascending, and their counts, however many cells there are."""
+        bits = max(1, (self.cells_per_axis - 1).bit_length())
+        n_words = -(-self.n_axes // (64 // bits))
+        words = np.empty((len(points), n_words), dtype=np.uint64)
+        pack_rows(points, self._lows, self._scales, self.cells_per_axis, bits, words)
+        if n_words == 1:  # numbers sort several times as fast as the places they came from
+            keys, counts = np.unique(words[:, 0], return_counts=True)
+            shifts = np.arange(bits * (self.n_axes - 1), -1, -bits).astype(np.uint64)
+            cells = (keys[:, None] >> shifts) & np.uint64(2**bits - 1)
+            return OccupiedCells(cells.astype(np.int32), counts.astype(np.int64))
+        order = np.lexsort(words.T[::-1])
+        starts = np.empty(len(points), dtype=np.int64)
+        counts = np.empty(len(points), dtype=np.int64)
+        n_runs = count_runs(words, order, starts, counts)
+        return OccupiedCells(self.cells_of(points[starts[:n_runs]]), counts[:n_runs].copy())
+
+    def cells_of(self, points: Floats) -> Cells:
+        """Each point's cell, one small number for every axis."""
+        cells = np.empty((len(points), self.n_axes), dtype=np.int32)
+        cell_rows(points, self._lows, self._scales, self.cells_per_axis, cells)
+        return cells
+
+    def cells_at(self, indices: Sequence[int] | Ints) -> Cells:
+        """The cells of these indices: their digits, the last axis' the lowest."""
+        rest = np.array(indices, dtype=self._index_type)
+        cells = np.empty((len(rest), self.n_axes), dtype=np.int32)
+        for axis in range(self.n_axes - 1, -1, -1):
+            rest, cells[:, axis] = rest // self.cells_per_axis, rest % self.cells_per_axis
+        return cells
+
+    def indices_of(self, cells: Cells) -> list[int]:
+        """The index of each cell."""
+        indices = np.zeros(len(cells), dtype=self._index_type)
+        for axis in range(self.n_axes):
+            indices = indices * self.cells_per_axis + cells[:, axis]
+        return list(indices.tolist())
+
+    @property
+    def _index_type(self) -> type[Any]:
+        return np.int64 if self.n_cells < 2**63 else object  # Python's own integers have any size
+
+    def centers_of(self, cells: Cells) -> Floats:
+        """The middle of each cell, in the columns' own units."""
+        widths = np.array([column.high - column.low for column in self.columns])
+        centers: Floats = self._lows + (cells + 0.5) / self.cells_per_axis * widths
+        return centers
+
+    def placement(self, points: Floats) -> Placement:
+        """Where each point lies in its cell, and how far outside the ranges, up to a cap."""
+        widths = np.array([column.high - column.low for column in self.columns])
+        found = Placement(np.empty(len(points)), np.empty(len(points)))
+        measure_rows(
+            points, self._lows, widths, self._scales, self.cells_per_axis, FARTHEST,
+            found.off_center, found.overshoot,
+        )  # fmt: skip
+        found.off_center[:] /= self.cells_per_axis
+        return found
+
+    def sums(self, tables: Floats, points: Floats) -> Floats:
+        """Look up each point's cells in tables of one row an axis, and add up: (tables, points)."""
+        sums = np.empty((len(tables), len(points)))
+        table_sums(tables, self.cells_of(points), sums)
+        return sums
+
+    def distances(self, point: Floats, cells: Cells) -> Floats:
+        """L1 distance of one point to the center of each cell, in cells, added axis by axis."""
+        edge = float(self.cells_per_axis)
+        place = np.clip((point - self._lows) * self._scales, 0.0, edge)
+        total = np.zeros(len(cells))
+        for axis in range(self.n_axes):
+            total += np.abs(place[axis] - (cells[:, axis] + 0.5))
+        return total
+
+    def max_steps(self, max_depth: Fraction | None) -> int:
+        """How many steps from cell to cell a depth allows; a step is 1 / cells_per_axis long."""
+        farthest = self.n_axes * self.cells_per_axis
+        if max_depth is None:
+            return farthest
+        return min(farthest, int(max_depth * self.cells_per_axis))
+
+    def steps_within(self, most_cells: int) -> int:
+        """The most steps, at least one, that lead from a cell to no more than so many cells."""
+        steps = 1
+        while steps < self.n_axes * self.cells_per_axis:
+            if cells_within(self.n_axes, steps + 1) > most_cells:
+                break
+            steps += 1
+        return steps
+
+    def walk(
+        self,
+        counts: Ints,
+        points: Floats,
+        n_neighbors: int,
+        max_depth: Fraction | None = None,
+    ) -> WalkScores:
+        """Score points against the counts of all cells."""
+        if counts.min() >= 0 and counts.sum() < n_neighbors:  # no walk can end early: list none
+            occupied = np.flatnonzero(counts)
+            some = OccupiedCells(self.cells_at(occupied), counts[occupied])
+            return self.walk_some(some, points, n_neighbors, max_depth)
+
+        def score(part: Floats, basic: Ints, weighted: Ints, share: Floats) -> None:
+            walk_dense(
+                part, self._lows, self._scales, self.cells_per_axis, counts, n_neighbors,
+                self.max_steps(max_depth), basic, weighted, share,
+            )  # fmt: skip
+
+        return self._score(score, points)
+
+    def walk_some(
+        self,
+        some: OccupiedCells,
+        points: Floats,
+        n_neighbors: int,
+        max_depth: Fraction | None = None,
+    ) -> WalkScores:
+        """Score points against some cells with positive counts; all others count zero."""
+        prefix, starts = self._buckets(some.cells)
+
+        def score(part: Floats, basic: Ints, weighted: Ints, share: Floats) -> None:
+            walk_sparse(
+                part, self._lows, self._scales, self.cells_per_axis, some.cells, some.counts,
+                prefix, starts, n_neighbors, self.max_steps(max_depth), basic, weighted, share,
+            )  # fmt: skip
+
+        return self._score(score, points)
+
+    def _buckets(self, cells: Cells) -> tuple[int, Ints]:
+        """How many axes tell buckets of cells apart, and where each bucket begins."""
+        prefix, n_buckets = 0, 1
+        most = max(FEWEST_BUCKETS, len(cells))
+        while prefix < self.n_axes and n_buckets * self.cells_per_axis <= most:
+            prefix, n_buckets = prefix + 1, n_buckets * self.cells_per_axis
+        keys = np.zeros(len(cells), dtype=np.int64)
+        for axis in range(prefix):
+            keys = keys * self.cells_per_axis + cells[:, axis]
+        return prefix, np.searchsorted(keys, np.arange(n_buckets + 1)).astype(np.int64)
+
+    def _score(self, score: _Kernel, points: Floats) -> WalkScores:
+        basic = np.empty(len(points), dtype=np.int64)
+        weighted = np.empty(len(points), dtype=np.int64)
+        share = np.empty(len(points))
+
+        def score_chunk(chunk: int) -> None:
+            rows = slice(chunk * ROWS_PER_CHUNK, (chunk + 1) * ROWS_PER_CHUNK)
+            score(points[rows], basic[rows], weighted[rows], share[rows])
+
+        _in_threads(score_chunk, -(-len(points) // ROWS_PER_CHUNK))
+        per_axis = self.cells_per_axis
+        return WalkScores(basic / per_axis, weighted / per_axis, (basic + share) / per_axis)
+
+
+def cells_within(n_axes: int, steps: int) -> int:
+    """How many cells of an endless grid are at most so many steps away: a count of patterns."""
+    return sum(
+        math.comb(n_axes, moved) * math.comb(steps, moved) * 2**moved
+        for moved in range(min(n_axes, steps) + 1)
+    )
+
+
+def neighbor_scores(reference: Floats, points: Floats, n_neighbors: int) -> NeighborScores:
+    """The exact, non-private baselines; with fewer records than neighbors, over all records."""
+    ranks = np.arange(1, min(n_neighbors, len(reference)) + 1)
+    distances = cKDTree(reference).query(points, k=ranks)[0]
+    return NeighborScores(distances[:, -1].copy(), distances.sum(axis=1))
+
+
+def _n_threads() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _in_threads(work: Callable[[int], None], pieces: int) -> None:
+    """Do the pieces of work, on several threads where there are several pieces."""
+    if pieces <= 1 or _n_threads() == 1:
+        for piece in range(pieces):
+            work(piece)
+        return
+    with ThreadPoolExecutor(min(pieces, _n_threads())) as pool:
+        for _ in pool.map(work, range(pieces)):
+            pass

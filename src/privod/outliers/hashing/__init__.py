@@ -1,0 +1,1 @@
+"""Records without a crowd, found by random projections instead of all distances."""

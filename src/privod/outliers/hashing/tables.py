@@ -1,0 +1,316 @@
+"""Which records have no crowd near them? Random projections tell, without n**2 distances.
+
+Records that share many bins of p-stable hashes are probably near each other [Datar 2004]. A record
+with a crowd of such neighbors is an inlier, and so are they; the few left are suspects
+[Raval 2011].
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import isfinite
+from threading import Lock
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+from threadpoolctl import threadpool_limits
+
+from privod.errors import InvalidParameter
+from privod.outliers.hashing.kernels.bins import (
+    count_neighbors,
+    fill_bins,
+    join_words,
+    mix_codes,
+    prune_around,
+)
+from privod.outliers.hashing.plan import HashPlan
+
+__all__ = ["Bins", "HashFamily", "Suspects", "bin_records", "draw_family", "find_suspects"]
+
+LARGEST_CODE = 2.0**17  # single precision then still resolves 1/64 of a bucket
+BLOCK_VALUES = 1 << 18  # projections per block: 1 MiB, so that they stay in the cache
+MOST_BUCKETS = 1 << 20  # of the counting sort; more would only add cache misses
+KEY_BITS = 64
+LARGEST_BATCH = 512  # records settled together
+LOOK_AHEAD = 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class HashFamily:
+    """The random choices of one round: a.v + b over w for every hash of every table.
+
+    Attributes
+    ----------
+    directions : float32 array of shape (n_tables * hashes_per_table, columns)
+        Gaussian vectors divided by the bucket width, table by table.
+    offsets : float32 array of shape (n_tables * hashes_per_table,)
+        Uniform in [0, 1).
+    origin : float64 array of shape (columns,)
+        Subtracted from every record first; it only moves the offsets.
+    multipliers : uint32 array of shape (words, hashes_per_table)
+        Odd multipliers that turn a table's codes into `words` words.
+    constants : uint32 array of shape (n_tables, words)
+        What these sums start from.
+    """
+
+    directions: NDArray[np.float32]
+    offsets: NDArray[np.float32]
+    origin: NDArray[np.float64]
+    multipliers: NDArray[np.uint32]
+    constants: NDArray[np.uint32]
+
+    def mixed_codes(self, points: NDArray[np.float64]) -> NDArray[np.uint32]:
+        """Hash the codes of every record: (n_tables, words, n).
+
+        Two records of one table agree in all words when their codes do; otherwise with
+        probability at most 2 ** (-14 * words), and about 2 ** (-32 * words) in practice
+        (docs/proofs/joint_outliers.md, "Words").
+        """
+        tables, words = self.constants.shape
+        mixed = np.empty((tables, words, len(points)), np.uint32)
+
+        def keep(rows: slice, block: NDArray[np.uint32]) -> None:
+            mixed[:, :, rows] = block
+
+        self._hash_blocks(points, keep)
+        return mixed
+
+    def keys(self, points: NDArray[np.float64]) -> NDArray[np.uint64]:
+        """Return the key of every record's bin in every table: (n_tables, n)."""
+        keys = np.empty((len(self.constants), len(points)), np.uint64)
+
+        def keep(rows: slice, block: NDArray[np.uint32]) -> None:
+            join_words(block, keys[:, rows])
+
+        self._hash_blocks(points, keep)
+        return keys
+
+    def _hash_blocks(
+        self, points: NDArray[np.float64], keep: Callable[[slice, NDArray[np.uint32]], None]
+    ) -> None:
+        n = len(points)
+        size = min(n, max(64, BLOCK_VALUES // len(self.directions)))
+        workers = _cores()
+
+        def hash_part(worker: int) -> None:
+            # buffers of its own, used again and again: fresh pages would cost as much as the work
+            projected = np.empty((len(self.directions), size), np.float32)
+            block = np.empty((*self.constants.shape, size), np.uint32)
+            for start in range(worker * size, n, workers * size):
+                rows = slice(start, min(start + size, n))
+                centered = (points[rows] - self.origin).astype(np.float32)
+                if len(centered) < size:
+                    projected = np.empty((len(self.directions), len(centered)), np.float32)
+                    block = np.empty((*self.constants.shape, len(centered)), np.uint32)
+                np.matmul(self.directions, centered.T, out=projected)
+                mix_codes(projected, self.offsets, self.multipliers, self.constants, block)
+                keep(rows, block)
+
+        with _threads() as pool:
+            list(pool.map(hash_part, range(workers if n else 0)))
+
+    def check_reach(self, lows: NDArray[np.float64], highs: NDArray[np.float64]) -> None:
+        """Raise unless all records in these ranges can be told apart in single precision.
+
+        Among parties the ranges must be the declared ones: what a run refuses is seen by all.
+        """
+        farthest = np.maximum(highs - self.origin, self.origin - lows)
+        reach = float((np.abs(self.directions) @ farthest).max()) + 1
+        if not isfinite(reach) or reach >= LARGEST_CODE:
+            raise InvalidParameter(
+                "radius",
+                "must not be a tiny part of the columns' range when records are hashed",
+                "less than about a millionth of it",
+                "Rescale the columns, use a larger radius, or count crowds exactly.",
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Bins:
+    """Every table's records sorted by bin."""
+
+    keys: NDArray[np.uint64]
+    shift: int
+    starts: NDArray[np.int32]
+    members: NDArray[np.int32]
+    prints: NDArray[np.uint32]
+
+
+@dataclass(frozen=True, eq=False)
+class Suspects:
+    """What pruning left.
+
+    Attributes
+    ----------
+    rows : int64 array
+        The records for which no crowd was found, ascending.
+    neighbors : int64 array
+        How many records share enough bins with each of them, itself included.
+    processed : int
+        How many records were looked at one by one.
+    """
+
+    rows: NDArray[np.int64]
+    neighbors: NDArray[np.int64]
+    processed: int
+
+
+def draw_family(
+    plan: HashPlan,
+    n_columns: int,
+    seed: bytes,
+    *,
+    origin: NDArray[np.float64] | None = None,
+    words: int = 2,
+) -> HashFamily:
+    """Expand a seed into the hashes of one round, alike on every machine."""
+    n_hashes = plan.n_tables * plan.hashes_per_table
+    gaussians = ndtri(_uniforms(seed, b"directions", n_hashes * n_columns))
+    multipliers = _words(seed, b"multipliers", words * plan.hashes_per_table) | np.uint32(1)
+    return HashFamily(
+        (gaussians.reshape(n_hashes, n_columns) / plan.bucket_width).astype(np.float32),
+        _uniforms(seed, b"offsets", n_hashes).astype(np.float32),
+        np.zeros(n_columns) if origin is None else origin,
+        multipliers.reshape(words, plan.hashes_per_table),
+        _words(seed, b"constants", plan.n_tables * words).reshape(plan.n_tables, words),
+    )
+
+
+def bin_records(keys: NDArray[np.uint64]) -> Bins:
+    """Sort the records of every table by bin; `keys` is (n_tables, n)."""
+    n_tables, n = keys.shape
+    bits = min(max(n, 2).bit_length(), MOST_BUCKETS.bit_length() - 1)
+    starts = np.empty((n_tables, (1 << bits) + 1), np.int32)
+    members = np.empty((n_tables, n), np.int32)
+    prints = np.empty((n_tables, n), np.uint32)
+    shift = KEY_BITS - bits
+
+    def sort_table(table: int) -> None:
+        fill_bins(keys[table], shift, starts[table], members[table], prints[table])
+
+    with _threads() as pool:
+        list(pool.map(sort_table, range(n_tables)))
+    return Bins(keys, shift, starts, members, prints)
+
+
+def find_suspects(bins: Bins, max_crowd: int, min_shared_tables: int) -> Suspects:
+    """Prune everyone who has, or belongs to, a crowd [Raval 2011, Algorithm 2].
+
+    Neighbors are counted for a batch of records at a time, on every core; the batch is then
+    settled in order, so the result is that of one record after another. Batches grow while none of
+    their records turns out to be pruned by an earlier one.
+    """
+    n = bins.keys.shape[1]
+    pruned = np.zeros(n, np.bool_)
+    flags = np.zeros(n, np.bool_)
+    neighbors = np.zeros(n, np.int32)
+    processed = 0
+    at, size = 0, 1
+    with ThreadPoolExecutor(_cores()) as pool:
+        while at < n:
+            ahead = np.flatnonzero(~pruned[at : at + LOOK_AHEAD])[:size].astype(np.int32)
+            if len(ahead) == 0:
+                at += LOOK_AHEAD
+                continue
+            batch = ahead + np.int32(at)
+            counted = np.full(1, -1, np.int32)
+            if len(batch) > 1:
+                counted = _neighbors(bins, batch, max_crowd, min_shared_tables, pool)
+            settled = prune_around(
+                batch,
+                counted,
+                bins.keys,
+                bins.shift,
+                bins.starts,
+                bins.members,
+                bins.prints,
+                max_crowd,
+                min_shared_tables,
+                pruned,
+                flags,
+            )
+            neighbors[batch] = counted
+            processed += settled
+            at = int(batch[-1]) + 1
+            size = min(2 * size, LARGEST_BATCH) if settled == len(batch) else max(1, settled)
+    rows = np.flatnonzero(flags)
+    return Suspects(rows, neighbors[rows].astype(np.int64), processed)
+
+
+def _neighbors(
+    bins: Bins,
+    rows: NDArray[np.int32],
+    max_crowd: int,
+    min_shared_tables: int,
+    pool: ThreadPoolExecutor,
+) -> NDArray[np.int32]:
+    """Count the records that share enough tables with each of `rows`, up to about `max_crowd`."""
+    counted = np.empty(len(rows), np.int32)
+    step = -(-len(rows) // _cores())
+
+    def count(start: int) -> None:
+        part = slice(start, start + step)
+        count_neighbors(
+            rows[part],
+            bins.keys,
+            bins.shift,
+            bins.starts,
+            bins.members,
+            bins.prints,
+            min_shared_tables,
+            max_crowd,
+            counted[part],
+        )
+
+    list(pool.map(count, range(0, len(rows), step)))
+    return counted
+
+
+def _uniforms(seed: bytes, label: bytes, count: int) -> NDArray[np.float64]:
+    """Stretch a seed into numbers strictly between 0 and 1."""
+    words = np.frombuffer(hashlib.shake_256(label + b"|" + seed).digest(8 * count), "<u8")
+    return ((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+
+
+def _words(seed: bytes, label: bytes, count: int) -> NDArray[np.uint32]:
+    digest = hashlib.shake_256(label + b"|" + seed).digest(4 * count)
+    return np.frombuffer(digest, "<u4").astype(np.uint32)
+
+
+_blas_lock = Lock()
+_blas_users = 0
+_blas_limits: list[threadpool_limits] = []
+
+
+@contextmanager
+def _threads() -> Iterator[ThreadPoolExecutor]:
+    """One thread per core, each with its own single-threaded BLAS.
+
+    Two pools that both want every core spin against each other; so the matrix products run inside
+    our threads. The limit is the process's, hence the count of its users.
+    """
+    global _blas_users
+    with _blas_lock:
+        if _blas_users == 0:
+            _blas_limits.append(threadpool_limits(1, user_api="blas"))
+        _blas_users += 1
+    try:
+        with ThreadPoolExecutor(_cores()) as pool:
+            yield pool
+    finally:
+        with _blas_lock:
+            _blas_users -= 1
+            if _blas_users == 0:
+                _blas_limits.pop().restore_original_limits()
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

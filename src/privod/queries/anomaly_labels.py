@@ -1,0 +1,260 @@
+"""Is this record in the data, and anomalous there? Sensitive privacy and plain DP [Asif 2020].
+
+The true answer is told but for a coin that lies the more rarely, the more edits it would take to
+change the answer. Under sensitive privacy only edits of records that stand in a crowd count, so
+records far out are labelled almost surely right; proofs in docs/proofs/anomaly.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privod.data import Domain, Numeric, Table
+from privod.data.fineness import UNTOUCHED, rounded
+from privod.errors import InvalidParameter
+from privod.mechanisms import Randomness, damped_logistic
+from privod.outliers.crowds.anomalies import (
+    edits_to_flip,
+    is_anomalous,
+    protected_crowd,
+    sensitive_edits_to_flip,
+)
+from privod.outliers.crowds.lookup import lookup_for
+from privod.outliers.crowds.public_cover import most_in_one_ball
+from privod.privacy import AddRemove, Adjacency, Guarantee, InCrowd, Loss, Number, exact, positive
+from privod.queries.outlier_count import checked_radius, numeric_columns, typical_radius
+from privod.queries.query import LARGEST_COUNT, Query, Release, column_names, whole_number
+
+__all__ = ["AnomalyLabels", "answer_by_edits", "checked_records", "crowd_adjacency"]
+
+MOST_RECORDS = 100_000
+MOST_NUMBERS = 300_000  # of all records asked about, so that pricing them takes seconds at most
+SURE = 100  # e^-100 < 2^-144
+SMALLEST_LOG = 800  # e^-800 is 0 as a float
+
+
+def answer_by_edits(truth: bool, edits: int, epsilon: Fraction, randomness: Randomness) -> bool:
+    """The paper's Construction 1, for any model of anomalies.
+
+    `edits` must be at least 1, at most the true number of edits that change the answer, and differ
+    by at most 1 between adjacent data sets; then the answer loses epsilon under that adjacency. It
+    is wrong with probability exactly e^(-epsilon (edits - 1)) / (1 + e^epsilon).
+    """
+    if edits < 1:
+        raise InvalidParameter("edits", "must be at least 1", edits, "Check the bound of edits.")
+    lie = damped_logistic(epsilon * (edits - 1), epsilon, randomness)
+    return truth != lie
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnomalyLabels(Query[tuple[bool, ...]]):
+    """Which of these records are in the data and anomalous there?
+
+    Guarantee
+    ---------
+    With an `edit_margin`, protected is everyone who stands in a crowd of at least max_crowd + 1 -
+    edit_margin records within the radius; a record that stays anomalous gets less, the farther out
+    the less. Without one, every record is protected. "No" covers absent and normal alike.
+
+    Parameters
+    ----------
+    records : tuple of tuple of float
+        The records asked about, a value for each column; they are public.
+    columns : tuple of str
+        The numeric columns that distances are taken over.
+    radius : float
+        How near a record must be to belong to the crowd (plain Euclidean distance).
+    max_crowd : int
+        A record is anomalous with at most this many records, itself included, within the radius.
+    epsilon : number
+        The loss of one label; a batch costs it times the most records asked in one ball.
+    edit_margin : int or None
+        Within how many edits a protected record is normal, from 1; None protects every record.
+    """
+
+    name: ClassVar[str] = "anomaly-labels-1"
+    question: ClassVar[str] = "Which of these records are in the data and anomalous there?"
+
+    records: tuple[tuple[float, ...], ...]
+    columns: tuple[str, ...]
+    radius: float
+    max_crowd: int
+    epsilon: Number
+    edit_margin: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", column_names(self.columns))
+        object.__setattr__(self, "records", checked_records(self.records, len(self.columns)))
+        object.__setattr__(self, "radius", checked_radius(self.radius))
+        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+        whole_number(self.max_crowd, "max_crowd", at_least=1, at_most=LARGEST_COUNT)
+        if self.edit_margin is not None:
+            whole_number(self.edit_margin, "edit_margin", at_least=1)
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Who is protected."""
+        return crowd_adjacency(self.radius, self.columns, self.max_crowd, self.edit_margin)
+
+    @property
+    def labels_moved(self) -> int:
+        """At most how many labels one record can move: those asked in one ball of the radius."""
+        return _most_in_one_ball(self.records, self.radius)
+
+    def guarantee(self) -> Guarantee:
+        return Guarantee(Loss(self.epsilon) * self.labels_moved, self.adjacency)
+
+    def check(self, domain: Domain) -> None:
+        numeric_columns(domain, self.columns)
+
+    def answer(self, table: Table, randomness: Randomness) -> Release[tuple[bool, ...]]:
+        columns = tuple(sorted(self.columns))  # the order that InCrowd adds up in
+        lookup = lookup_for(table, columns, self.radius)
+        far = self.max_crowd + self.most_edits  # all larger crowds are as many edits away
+        labels = [
+            answer_by_edits(
+                is_anomalous(crowd, copies, self.max_crowd),
+                self.edits(crowd, copies),
+                Fraction(self.epsilon),
+                randomness,
+            )
+            for crowd, copies in lookup.crowds_and_copies(self._records(), cap=far)
+        ]
+        return self.release(tuple(labels), randomness)
+
+    @property
+    def most_edits(self) -> int:
+        """More edits are not told apart: at so many the coin lies less than once in 2^144 times."""
+        return 1 + math.ceil(SURE / Fraction(self.epsilon))
+
+    def edits(self, crowd: int, copies: int) -> int:
+        """The bound of the edits that would flip a label; not private."""
+        if self.edit_margin is None:
+            found = edits_to_flip(crowd, copies, self.max_crowd)
+        else:
+            found = sensitive_edits_to_flip(crowd, copies, self.max_crowd, self.edit_margin)
+        return min(found, self.most_edits)
+
+    def error(self, crowd: int, copies: int) -> float:
+        """The probability of a wrong label; not private."""
+        return self._lies(self.edits(crowd, copies))
+
+    @property
+    def largest_error(self) -> float:
+        """No label is wrong with a larger probability, whatever the data."""
+        return self._lies(1)
+
+    @property
+    def lone_error(self) -> float:
+        """How often the label of a record that no other is near to is wrong, present or not."""
+        return self.error(crowd=0, copies=0)
+
+    def sentence(self, value: tuple[bool, ...]) -> str:
+        if len(value) == 1:
+            text = f"The record asked about is {'' if value[0] else 'not '}said to be"
+        else:
+            text = f"Of the {len(value)} records asked about, {sum(value)} are said to be"
+        text += (
+            f" in the data and anomalous (at most {self.max_crowd} records within {self.radius:g});"
+            f" a label is wrong with a probability of at most {_in_words(self.largest_error)}"
+        )
+        if self.lone_error < self.largest_error:
+            text += f", that of a record with no other near it of {_in_words(self.lone_error)}"
+        return f"{text}."
+
+    def value_to_json(self, value: tuple[bool, ...]) -> Any:
+        return list(value)
+
+    def value_from_json(self, data: Any) -> tuple[bool, ...]:
+        return tuple(bool(label) for label in data)
+
+    @classmethod
+    def examples(cls, domain: Domain) -> tuple[Self, ...]:
+        columns = domain.numeric_names[:2]
+        if not columns:
+            return ()
+        sides = [domain[column] for column in columns]
+        corners = tuple(
+            tuple(c.low + share * (c.high - c.low) for c in sides if isinstance(c, Numeric))
+            for share in (0.1, 0.5, 0.9)
+        )
+        radius = typical_radius(domain, columns)
+        return (
+            cls(records=corners, columns=columns, radius=radius, max_crowd=10, epsilon="0.5"),
+            cls(
+                records=corners,
+                columns=columns,
+                radius=radius,
+                max_crowd=10,
+                epsilon="0.5",
+                edit_margin=2,
+            ),
+        )
+
+    def _lies(self, edits: int) -> float:
+        """e^(-epsilon (edits - 1)) / (1 + e^epsilon), which is 0 where floats end."""
+        epsilon = Fraction(self.epsilon)
+        damped = float(min(epsilon * edits, Fraction(SMALLEST_LOG)))
+        plain = float(min(epsilon, Fraction(SMALLEST_LOG)))
+        return math.exp(-damped) / (1 + math.exp(-plain))
+
+    def _records(self) -> NDArray[np.float64]:
+        """The records with their columns in alphabetical order."""
+        order = sorted(range(len(self.columns)), key=lambda place: self.columns[place])
+        return np.ascontiguousarray(np.array(self.records, dtype=float)[:, order])
+
+
+def _in_words(chance: float) -> str:
+    """A probability, as many digits as help."""
+    if chance >= 0.001:
+        return f"{chance:.1%}"
+    zeros = 300 if chance < 1e-300 else math.floor(-math.log10(chance))
+    return f"less than 1 in 10^{zeros}"
+
+
+@lru_cache(maxsize=8)
+def _most_in_one_ball(records: tuple[tuple[float, ...], ...], radius: float) -> int:
+    return most_in_one_ball(np.array(records, dtype=float), radius)
+
+
+def crowd_adjacency(
+    radius: float, columns: tuple[str, ...], max_crowd: int, edit_margin: int | None
+) -> Adjacency:
+    """Who is protected: everyone in a crowd of max_crowd + 1 - edit_margin, or everyone."""
+    crowd = 1 if edit_margin is None else protected_crowd(max_crowd, edit_margin)
+    return AddRemove() if crowd <= 1 else InCrowd(radius, columns, crowd)
+
+
+def checked_records(value: Any, width: int) -> tuple[tuple[float, ...], ...]:
+    """Read records of so many numbers each."""
+    way_out = f"Give at least one record of {width} numbers."
+    if not isinstance(value, list | tuple) or not value:
+        raise InvalidParameter("records", "must hold a record", type(value).__name__, way_out)
+    if len(value) > MOST_RECORDS:
+        rule = f"must be at most {MOST_RECORDS}"
+        raise InvalidParameter("records", rule, len(value), "Ask about fewer at a time.")
+    if len(value) * width > MOST_NUMBERS:
+        rule = f"must be at most {MOST_NUMBERS} numbers together"
+        raise InvalidParameter("records", rule, len(value) * width, "Ask about fewer at a time.")
+    found = []
+    for row in value:
+        entries = tuple(row) if isinstance(row, list | tuple) else (row,)
+        if len(entries) != width:
+            rule = f"must have {width} values each, one for each column"
+            raise InvalidParameter("records", rule, len(entries), way_out)
+        found.append(tuple(_number(entry) for entry in entries))
+    return tuple(found)
+
+
+def _number(entry: Any) -> float:
+    """Read a number as a table would."""
+    usual = type(entry) is float and math.isfinite(entry)
+    number = entry if usual else float(exact(entry, "records"))
+    return number if abs(number) >= UNTOUCHED else float(rounded(number))

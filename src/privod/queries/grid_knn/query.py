@@ -1,0 +1,286 @@
+"""Release a blurred grid that scores new records against private ones [Rauch 2021].
+
+The reference records are counted in the cells of a uniform grid and every count, the empty cells'
+too, is blurred once. All else is post-processing (`NoisyGrid`). The paper claims its scale
+1 / epsilon under replacement, which changes two cells; here that takes 2 / epsilon. It also scales
+by constants read off the private records; here ranges are public, or bought (`PrivateBounds`).
+
+A grid of many cells keeps only those whose blurred count reaches a public threshold. Where the
+other records are it does not show, but how many there are is bought with a fiftieth of epsilon.
+Proof in docs/proofs/grid_knn.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+
+from privod.data import Domain, Table
+from privod.errors import InvalidParameter
+from privod.mechanisms import DiscreteLaplace, Randomness
+from privod.mechanisms.merged import SummedNoise
+from privod.mechanisms.sparse import count_reaching, distinct
+from privod.outliers.grid.grid import MOST_CELLS_PER_AXIS, Grid, OccupiedCells
+from privod.privacy import AddRemove, Adjacency, Guarantee, Number
+from privod.queries.count_query import (
+    MOST_EXPECTED,
+    CountQuery,
+    told_of_epsilon,
+    uniform_cells,
+)
+from privod.queries.grid_knn.interactive import LazyGrid
+from privod.queries.grid_knn.release import BlurredTotal, NoisyGrid
+from privod.queries.query import LARGEST_COUNT, Release, whole_number
+from privod.queries.release_file import LARGEST_SUM
+
+__all__ = ["GridKnn"]
+
+MOST_HELD_CELLS = 10_000_000  # 80 megabytes of counts
+MOST_FALSE_CELLS = 1_000_000
+LEAST_SAID = 0.02  # of the records hidden in noise that a sentence mentions
+ROUNDING = 1e-9  # of logarithms, so that a choice at the limit is not refused
+FALSE_CELLS_PER_RECORD = 0.01  # empty cells that may pass the automatic threshold
+TOTAL_SHARE = Fraction(1, 50)  # of epsilon, for the number of records where cells are dropped
+MANY_CELLS = 4  # to an expected record, past which they are dropped automatically ...
+MANY_RECORDS = 1000  # ... if this many times the threshold are expected: then crowds pass it
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridKnn(CountQuery[NoisyGrid]):
+    """A blurred grid of the records, to score new ones by how far their neighbors are.
+
+    Guarantee
+    ---------
+    Protected is every record (AddRemove), or what every record says (Replace). Each count, empty
+    cells included, is blurred once by exact discrete Laplace noise; scoring costs nothing more. If
+    cells are dropped, a fiftieth of epsilon buys the number of records.
+
+    Parameters
+    ----------
+    columns : tuple of str
+        The numeric columns that span the grid.
+    epsilon : number
+        The privacy loss of the whole grid, greater than 0.
+    cells_per_axis : int, optional
+        Into how many equal intervals each column's range is cut, at least 2. None: chosen from
+        `expected_records`, `epsilon` and the number of columns [Su 2016].
+    expected_records : int
+        A public guess of the number of records, at least 1; steers the two automatic choices.
+    drop_below : int or "auto", optional
+        Drop the cells whose blurred count stays below this, at least 1. None: drop none. "auto":
+        the threshold that about one empty cell per hundred expected records passes, if there are
+        more than four cells to an expected record and a thousand times as many of these as the
+        threshold, or more than ten million cells; otherwise drop none.
+    adjacency : AddRemove or Replace
+        Which two data sets must look alike.
+    """
+
+    name: ClassVar[str] = "grid-knn-1"
+    question: ClassVar[str] = "How far from the records at hand does a new record lie?"
+
+    columns: tuple[str, ...]
+    epsilon: Number
+    cells_per_axis: int | None = None
+    expected_records: int = 1000
+    drop_below: int | Literal["auto"] | None = "auto"
+    adjacency: Adjacency = AddRemove()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole_number(self.expected_records, "expected_records", at_least=1)
+        if self.cells_per_axis is not None:
+            most = MOST_CELLS_PER_AXIS  # before powers are taken of it
+            whole_number(self.cells_per_axis, "cells_per_axis", at_least=2, at_most=most)
+        if isinstance(self.drop_below, str):
+            if self.drop_below != "auto":
+                rule = 'must be a whole number, "auto" or None'
+                raise InvalidParameter("drop_below", rule, self.drop_below, 'Try "auto".')
+        elif self.drop_below is not None:
+            whole_number(self.drop_below, "drop_below", at_least=1, at_most=LARGEST_COUNT)
+        # An epsilon too small or too large for the noise, or for a part of it, is refused here.
+        DiscreteLaplace.for_loss(Fraction(self.epsilon), self._counts_changed)
+        with told_of_epsilon(self.epsilon, "the fiftieth of it that counts all records"):
+            self.guarantee()
+
+    @property
+    def n_histograms(self) -> int:
+        return 1
+
+    @property
+    def n_cells(self) -> int:
+        """How many cells there are, kept or dropped."""
+        return int(self._cells_per_axis ** len(self.columns))
+
+    @property
+    def threshold(self) -> int | None:
+        """The blurred count that a cell must reach to be kept; None: all are kept."""
+        if self.drop_below != "auto":
+            return self.drop_below
+        least, n_cells, guess = self.automatic_threshold, self.n_cells, self.expected_records
+        worth_it = n_cells > MANY_CELLS * guess and guess >= MANY_RECORDS * least
+        return least if worth_it or n_cells > MOST_HELD_CELLS else None
+
+    @property
+    def automatic_threshold(self) -> int:
+        """The threshold that about one empty cell per hundred expected records passes."""
+        guess = min(self.expected_records, MOST_EXPECTED)
+        allowed = min(max(1.0, guess * FALSE_CELLS_PER_RECORD), MOST_FALSE_CELLS)
+        scale = float(self._noise_of_kept.scale)
+        excess = math.log(self.n_cells) - math.log(allowed) + _log_reaching(0, scale)
+        return max(1, math.ceil(excess * scale))
+
+    @property
+    def noise(self) -> DiscreteLaplace:
+        return super().noise if self.threshold is None else self._noise_of_kept
+
+    @property
+    def noise_of_total(self) -> DiscreteLaplace:
+        """What blurs the number of records where cells are dropped; a record changes it by one."""
+        return DiscreteLaplace.for_loss(Fraction(self.epsilon) * TOTAL_SHARE, 1)
+
+    def guarantee(self) -> Guarantee:
+        if self.threshold is None:
+            return super().guarantee()
+        return super().guarantee() + Guarantee(self.noise_of_total.loss(1), self.adjacency)
+
+    def check(self, domain: Domain) -> None:
+        self.grid(domain)
+        threshold, scale = self.threshold, float(self.noise.scale)
+        kept = math.log(self.n_cells)
+        if threshold is None:
+            if self.n_cells > MOST_HELD_CELLS:
+                rule = f"must drop some of more than {MOST_HELD_CELLS} cells"
+                raise InvalidParameter("drop_below", rule, None, 'Try "auto", or fewer cells.')
+        else:
+            kept += _log_reaching(threshold, scale)
+            if kept > math.log(MOST_FALSE_CELLS) + ROUNDING:
+                rule = f"must let about {MOST_FALSE_CELLS} empty cells pass at most"
+                way_out = f'Try {self.automatic_threshold}, "auto", or more epsilon.'
+                raise InvalidParameter("drop_below", rule, self.drop_below, way_out)
+        if kept + math.log((threshold or 0) + scale) > math.log(LARGEST_SUM) - 1:
+            rule = "must be larger for so many cells, or their noise adds up past 64 bits"
+            raise InvalidParameter("epsilon", rule, self.epsilon, "Try 1.")
+
+    def grid(self, domain: Domain) -> Grid:
+        """The cells, from public knowledge alone."""
+        return Grid(domain.numeric(self.columns), self._cells_per_axis)
+
+    def answer(self, table: Table, randomness: Randomness) -> Release[NoisyGrid]:
+        grid = self.grid(table.domain)
+        points = table.numbers(self.columns)
+        threshold = self.threshold
+        kept, records = None, None
+        if threshold is None:
+            counts = self.noise.blur(grid.all_counts(points), randomness)
+        else:
+            occupied = grid.occupied_counts(points)
+            kept, counts = self._reaching(occupied, grid, threshold, randomness)
+            blurred = self.noise_of_total.blur(np.array([len(table)]), randomness)
+            records = BlurredTotal(int(blurred[0]), SummedNoise.of(self.noise_of_total))
+        value = NoisyGrid(
+            grid,
+            counts,
+            kept,
+            threshold,
+            self.guarantee(),
+            randomness.seeded,
+            SummedNoise.of(self.noise),
+            records,
+        )
+        return self.release(value, randomness)
+
+    def lazy(self, table: Table, randomness: Randomness) -> LazyGrid:
+        """The paper's server: holds the records and blurs a cell when it is first asked for.
+
+        Same promise, same scores; what it holds is private and stays with the curator. No cell is
+        dropped, so the counts have all of epsilon.
+        """
+        grid = self.grid(table.domain)
+        occupied = grid.occupied_counts(table.numbers(self.columns))
+        whole = replace(self, drop_below=None)
+        return LazyGrid(grid, occupied, whole.noise, randomness, whole.guarantee())
+
+    def sentence(self, value: NoisyGrid) -> str:
+        grid = value.grid
+        names = ", ".join(value.columns[:4]) + (", ..." if grid.n_axes > 4 else "")
+        if value.drop_below is None:
+            kept = f"all {grid.n_cells} blurred cells"
+        else:
+            least = f"whose blurred count is at least {value.drop_below}"
+            kept = f"the {len(value.counts)} of {_rounded(grid.n_cells)} cells {least}"
+        merged = value.noise.n_draws > 1 and value.drop_below is not None
+        short = ", but for what parts of the merge have dropped," if merged else ""
+        total = f"about {max(value.total, 0)} records in all"
+        if value.records is not None:
+            total += f" (to within {value.records.noise.quantile(0.95)})"
+        hidden = ""
+        if value.hidden_share >= LEAST_SAID:
+            hidden = (
+                f" About {value.hidden_share:.0%} of the records cannot be told from noise: to flag"
+                " a smaller share than that is guesswork."
+            )
+        return (
+            f"A grid over {names} holds {kept}, {total}, each count{short} right to within"
+            f" {value.noise.quantile(0.95)} with 95 % certainty. New records can now be scored"
+            f" against it without further loss.{hidden}"
+        )
+
+    def value_to_json(self, value: NoisyGrid) -> Any:
+        return value.to_json()
+
+    def value_from_json(self, data: Any) -> NoisyGrid:
+        return NoisyGrid.from_json(data)
+
+    @classmethod
+    def examples(cls, domain: Domain) -> tuple[Self, ...]:
+        columns = domain.numeric_names
+        if not columns:
+            return ()
+        return (cls(columns=columns[:2], epsilon="0.5"),)
+
+    @property
+    def _cells_per_axis(self) -> int:
+        if self.cells_per_axis is not None:
+            return self.cells_per_axis
+        epsilon, n_axes = float(Fraction(self.epsilon)), len(self.columns)
+        per_axis = uniform_cells(self.expected_records, epsilon, n_axes)
+        return min(MOST_CELLS_PER_AXIS, max(2, round(per_axis)))
+
+    @property
+    def _noise_of_kept(self) -> DiscreteLaplace:
+        share = Fraction(self.epsilon) * (1 - TOTAL_SHARE)
+        return DiscreteLaplace.for_loss(share, self._counts_changed)
+
+    def _reaching(
+        self, occupied: OccupiedCells, grid: Grid, threshold: int, randomness: Randomness
+    ) -> OccupiedCells:
+        """Blur every cell, keep those that reach the threshold; as if no cell had been skipped.
+
+        The occupied cells are blurred and filtered. Of the empty ones it is drawn how many pass,
+        which, and with what counts [Cormode 2012; docs/proofs/grid_knn.md, Theorem 2].
+        """
+        blurred = self.noise.blur(occupied.counts, randomness)
+        stay = blurred >= threshold
+        n_empty = grid.n_cells - len(occupied.counts)
+        n_passing = count_reaching(self.noise, threshold, n_empty, randomness)
+        taken = frozenset(grid.indices_of(occupied.cells))
+        drawn = distinct(n_passing, grid.n_cells, randomness, avoiding=taken)
+        values = self.noise.draw_reaching(threshold, n_passing, randomness)
+        cells = np.concatenate([occupied.cells[stay], grid.cells_at(drawn)])
+        counts = np.concatenate([blurred[stay], values])
+        order = np.lexsort(cells.T[::-1])
+        return OccupiedCells(cells[order], counts[order])
+
+
+def _log_reaching(threshold: int, scale: float) -> float:
+    """ln P(noise >= threshold) = -threshold / scale - ln(1 + e^(-1/scale)), threshold >= 0."""
+    return -threshold / scale - math.log1p(math.exp(-1 / scale))
+
+
+def _rounded(count: int) -> str:
+    """A large number for humans: exact while it is short, else its power of ten."""
+    return str(count) if count < 10**7 else f"about 10^{math.log10(count):.0f}"

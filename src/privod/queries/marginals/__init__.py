@@ -1,0 +1,1 @@
+"""Release noisy histograms of single columns that score new records."""

@@ -1,0 +1,221 @@
+"""Blurred histograms that may be carried away: score new records against them, free and offline.
+
+Whatever is computed here looks at the released counts only, so none of it costs budget.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from privod.data import Numeric
+from privod.errors import InvalidData, InvalidParameter
+from privod.mechanisms import seeded
+from privod.mechanisms.merged import SummedNoise
+from privod.outliers.grid.grid import Grid
+from privod.privacy import Guarantee
+from privod.queries.denoising import expected_counts
+from privod.queries.grid_knn.release import scored_points
+from privod.queries.grid_knn.threshold import limit
+from privod.queries.release_file import (
+    ArrayOf,
+    build_from_file,
+    build_from_json,
+    check_counts,
+    checked_columns,
+    checked_promise,
+    checked_truth,
+    signed,
+    write_file,
+)
+
+__all__ = ["MarginalScores", "NoisyMarginals"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+KIND = "marginals"
+MOST_RECORDS = 5000  # put together for a threshold: a share of a hundredth is met to a seventh
+FEWEST_RECORDS = 2000
+MOST_DRAWN = 20_000_000  # values of them
+
+
+class MarginalScores(NamedTuple):
+    """Two scores; higher is more outlying."""
+
+    density: Floats
+    """How empty the bins are that the record falls into, column by column [HBOS]."""
+
+    tail: Floats
+    """How few records lie farther out, column by column [ECOD]."""
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyMarginals:
+    """Blurred histograms of single columns, one row of counts for each.
+
+    Guarantee
+    ---------
+    What `guarantee` says holds for all histograms together, and for whatever is computed of them.
+
+    Parameters
+    ----------
+    columns : tuple of Numeric
+        The columns with their ranges.
+    counts : array of int, shape (columns, bins)
+        The blurred counts.
+    noise : SummedNoise
+        What blurs each count, public: counts below its scale say nothing.
+    guarantee : Guarantee
+        The promise of the release.
+    seeded : bool
+        Whether the noise came from a test seed; such histograms protect nobody.
+    """
+
+    columns: tuple[Numeric, ...]
+    counts: Ints
+    noise: SummedNoise
+    guarantee: Guarantee
+    seeded: bool
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, NoisyMarginals):
+            return NotImplemented
+        mine, theirs = ({**vars(part), "counts": None} for part in (self, other))
+        return mine == theirs and np.array_equal(self.counts, other.counts)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def scores(self, points: ArrayLike) -> MarginalScores:
+        """Score new records, with the columns in order; what lies outside a range is clipped."""
+        asked = scored_points(points, len(self.columns))
+        density, *tails = Grid(self.columns, self.counts.shape[1]).sums(self._tables, asked)
+        return MarginalScores(density, np.maximum.reduce(tails))
+
+    def threshold(self, target_fraction: float) -> MarginalScores:
+        """The scores beyond which about this share of the reference records lie.
+
+        From the blurred histograms alone, as if the columns were independent: records are put
+        together of values drawn column by column, and scored. Free.
+        """
+        if not 0 < target_fraction < 1:
+            rule = "must lie between 0 and 1"
+            raise InvalidParameter("target_fraction", rule, target_fraction, "Try 0.1.")
+        size = int(np.clip(MOST_DRAWN // len(self.columns), FEWEST_RECORDS, MOST_RECORDS))
+        places = (np.arange(size) + 0.5) / size
+        sums = np.zeros((4, size))
+        shuffling = seeded(0)  # always the same; no promise rests on it
+        weights = expected_counts(self.counts, self.noise) + math.ulp(1.0)  # never nothing
+        for column, table in enumerate(self._tables.swapaxes(0, 1)):
+            upto = weights[column].cumsum()
+            drawn = np.searchsorted(upto, places * upto[-1])
+            sums += table[:, drawn[np.argsort(shuffling.words(size))]]
+        density, tail = sums[0], sums[1:].max(axis=0)
+        alike = np.ones(size)
+        limits = (limit(part, alike, target_fraction) for part in (density, tail))
+        return MarginalScores(*limits)
+
+    def merge(self, *others: NoisyMarginals) -> NoisyMarginals:
+        """Add up the histograms of disjoint records, of other holders or other batches; free."""
+        parts = (self, *others)
+        for part in others:
+            if not isinstance(part, NoisyMarginals) or part._shape != self._shape:
+                raise InvalidData(
+                    "Histograms add up only with the same columns, ranges, bins and adjacency."
+                    " Ask for them alike."
+                )
+        widest = max(parts, key=lambda part: part.guarantee.loss.epsilon)
+        counts = np.stack([part.counts for part in parts]).sum(axis=0, dtype=np.int64)
+        marked = any(part.seeded for part in parts)
+        noise = self.noise
+        for part in others:
+            noise = noise + part.noise
+        return replace(self, counts=counts, guarantee=widest.guarantee, noise=noise, seeded=marked)
+
+    @property
+    def _shape(self) -> tuple[object, ...]:
+        """What histograms must have in common to add up."""
+        return self.columns, self.counts.shape, self.guarantee.adjacency
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, as plain values."""
+        return {**signed(KIND), **self._header(), "counts": self.counts.tolist()}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> NoisyMarginals:
+        """Read back what `to_json` wrote, also before it was signed and named its noise."""
+        if isinstance(data, dict) and "format" not in data:
+            data = {**signed(KIND), **data}
+        return build_from_json(data, KIND, cls._built)
+
+    def save(self, path: str | Path) -> None:
+        """Write one file: a zip of a JSON header and a plain array, no pickle."""
+        write_file(path, KIND, self._header(), {"counts": self.counts})
+
+    @classmethod
+    def load(cls, path: str | Path) -> NoisyMarginals:
+        """Read a file that `save` wrote; needs neither the data nor a curator."""
+        return build_from_file(path, KIND, cls._built)
+
+    def _header(self) -> dict[str, Any]:
+        return {
+            "columns": [column.to_json() for column in self.columns],
+            "guarantee": self.guarantee.to_json(),
+            "noise": self.noise.to_json(),
+            "seeded": self.seeded,
+        }
+
+    @classmethod
+    def _built(cls, header: dict[str, Any], array: ArrayOf) -> NoisyMarginals:
+        """Build histograms of parts that came from outside."""
+        columns = checked_columns(header["columns"])
+        promise, noise = checked_promise(header, len(columns))
+        counts = array("counts", "<i8", (len(columns), None))
+        if counts.shape[1] < 2:
+            raise InvalidData("A histogram must have at least two bins.")
+        check_counts(counts)
+        return cls(columns, counts, noise, promise, checked_truth(header["seeded"]))
+
+    @property
+    def _tables(self) -> Floats:
+        """What each bin of each column adds to the four sums."""
+        return np.stack([self._surprises, self._lefts, self._rights, self._skewed])
+
+    @property
+    def _floored(self) -> Floats:
+        """The counts, none below the noise's scale: what is smaller cannot be told from nothing."""
+        return np.maximum(self.counts.astype(np.float64), max(self.noise.scale, 0.5))
+
+    @property
+    def _surprises(self) -> Floats:
+        floored = self._floored
+        return np.asarray(np.log(floored.sum(axis=1, keepdims=True) / floored), dtype=np.float64)
+
+    @property
+    def _below(self) -> Floats:
+        """The share of records up to the middle of each bin, never falling along a column."""
+        floored = self._floored
+        upto = floored.cumsum(axis=1)
+        return np.asarray((upto - floored / 2) / upto[:, -1:], dtype=np.float64)
+
+    @property
+    def _lefts(self) -> Floats:
+        return -np.log(self._below)
+
+    @property
+    def _rights(self) -> Floats:
+        return -np.log1p(-self._below)
+
+    @property
+    def _skewed(self) -> Floats:
+        """The tail on the side that the column leans to."""
+        shares = self._floored / self._floored.sum(axis=1, keepdims=True)
+        places = np.arange(self.counts.shape[1], dtype=np.float64)
+        offsets = places - (shares * places).sum(axis=1, keepdims=True)
+        leans_right = (shares * offsets**3).sum(axis=1, keepdims=True) > 0
+        return np.where(leans_right, self._rights, self._lefts)

@@ -1,0 +1,1 @@
+"""In which group does this person stand out? [Shafieinejad 2021]."""

@@ -1,0 +1,254 @@
+"""Five ways to the contexts that a private choice is made among [PCOR, Algorithms 1 to 5].
+
+The rule of every search: which contexts it comes to know depends on the set of matching contexts,
+on public input and on coins, and on utilities only through the private choice itself. So a start is
+the first match in a public order, and each choice that steers the search is paid for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations, count, islice
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privod.mechanisms import ExponentialMechanism, Randomness
+from privod.outliers.contexts.contexts import Choices, ContextSpace
+from privod.outliers.contexts.matching import Vantage
+
+__all__ = ["Frontier", "Landscape", "Sampler", "candidates", "choose_by_number"]
+
+Sampler = Literal["auto", "direct", "uniform", "random-walk", "dfs", "bfs"]
+
+BATCH = 256  # contexts judged at a time
+FEW_CONTEXTS = 1 << 12  # of which every one is probed for a first match
+MANY_TIMES = 64  # so many even draws miss one of the contexts with probability e**-64
+BLOCK = 1 << 20  # utilities counted at a time, so that memory stays flat
+
+
+@dataclass
+class Landscape:
+    """Which contexts match and what each is worth, looked up once each.
+
+    Parameters
+    ----------
+    view : Vantage
+        The rows as the record sees them.
+    worth : callable, optional
+        The utility of a context, where it is not the one that `view` counts.
+    everything_matches : bool
+        Whether no context is refused.
+    """
+
+    view: Vantage
+    worth: Callable[[Choices], int] | None = None
+    everything_matches: bool = False
+    _known: dict[Choices, tuple[bool, int]] = field(default_factory=dict)
+
+    def matching(self, contexts: Sequence[Choices]) -> list[Choices]:
+        """Those of the contexts in which the record stands out."""
+        unknown = [context for context in dict.fromkeys(contexts) if context not in self._known]
+        if unknown:
+            judged = self.view.judge(unknown)
+            found = zip(judged.matches.tolist(), judged.utilities.tolist(), strict=True)
+            self._known.update(zip(unknown, found, strict=True))
+        return [one for one in contexts if self.everything_matches or self._known[one][0]]
+
+    def choose(
+        self, candidates: Sequence[Choices], choice: ExponentialMechanism, randomness: Randomness
+    ) -> Choices:
+        """Make one private choice among contexts that match."""
+        utilities = [self.worth_of(context) for context in candidates]
+        return candidates[choice.choose(np.array(utilities, np.int64), randomness)]
+
+    def worth_of(self, context: Choices) -> int:
+        """The utility of a context that was looked up."""
+        return self._known[context][1] if self.worth is None else self.worth(context)
+
+
+@dataclass
+class Frontier:
+    """Contexts to choose among one after another, kept by what they are worth.
+
+    A worth is chosen by how many share it, then one of these evenly: that is the law of a choice
+    among all [docs/proofs/selection.md], in as many steps as there are worths.
+    """
+
+    _shared_by: dict[int, list[Choices]] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self._shared_by)
+
+    def add(self, context: Choices, worth: int) -> None:
+        """Let a context be chosen too; it must not be there yet."""
+        self._shared_by.setdefault(worth, []).append(context)
+
+    def take(self, choice: ExponentialMechanism, randomness: Randomness) -> Choices:
+        """Make one private choice, and take the chosen context out."""
+        size = len(self._shared_by)
+        worths = np.fromiter(self._shared_by, np.int64, size)
+        sharing = np.fromiter(map(len, self._shared_by.values()), np.int64, size)
+        chosen = int(worths[choice.choose_group(worths, sharing, randomness)])
+        contexts = self._shared_by[chosen]
+        place = randomness.below(len(contexts))
+        contexts[place], contexts[-1] = contexts[-1], contexts[place]
+        taken = contexts.pop()
+        if not contexts:
+            del self._shared_by[chosen]
+        return taken
+
+
+def choose_by_number(
+    utilities: NDArray[np.int32], choice: ExponentialMechanism, randomness: Randomness
+) -> int:
+    """Choose among all contexts whose utility is not negative, given by number [Algorithm 1].
+
+    One pass counts how many contexts share each utility; the choice is made among utilities, then
+    evenly among those that share the chosen one.
+    """
+    blocks = [utilities[first : first + BLOCK] for first in range(0, len(utilities), BLOCK)]
+    shared_by = np.zeros(int(utilities.max()) + 1, np.int64)
+    for block in blocks:
+        shared_by += np.bincount(block[block >= 0], minlength=len(shared_by))
+    worths = np.flatnonzero(shared_by)
+    chosen = worths[choice.choose_group(worths, shared_by[worths], randomness)]
+    nth = randomness.below(int(shared_by[chosen]))
+    before = 0
+    for block in blocks:
+        places = np.flatnonzero(block == chosen)
+        if nth < len(places):
+            break
+        nth -= len(places)
+        before += len(block)
+    return before + int(places[nth])
+
+
+def candidates(
+    sampler: Sampler,
+    landscape: Landscape,
+    start: Choices,
+    n: int,
+    most_probes: int,
+    choice: ExponentialMechanism,
+    randomness: Randomness,
+) -> list[Choices]:
+    """The matching contexts that a sampler comes to know; none if it finds no match at all."""
+    if sampler == "uniform":
+        return uniform(landscape, n, most_probes, randomness)
+    first = first_match(landscape, start, most_probes)
+    if first is None:
+        return []
+    if sampler == "random-walk":
+        return random_walk(landscape, first, n, randomness)
+    walk = depth_first if sampler == "dfs" else breadth_first
+    return walk(landscape, first, n, choice, randomness)
+
+
+def public_order(space: ContextSpace, start: Choices) -> Iterator[Choices]:
+    """Where to look for a first match: the start, everyone, fewer and fewer, then anywhere.
+
+    The same for whatever rows. Anywhere is every context, where these are few; else contexts picked
+    by a fixed hash, without an end. Contexts may come twice.
+    """
+    yield start
+    everyone = space.everyone
+    places = range(len(everyone))
+    for n_narrow in places:
+        for narrow in combinations(places, n_narrow):
+            yield tuple(1 if at in narrow else everyone[at] for at in places)
+    yield space.own_cell
+    if space.n_contexts <= FEW_CONTEXTS:
+        yield from map(space.numbered, range(space.n_contexts))
+        return
+    for number in count():
+        draw = hashlib.shake_256(b"privod contexts %d" % number).digest(BATCH * len(places) * 8)
+        words = np.frombuffer(draw, dtype="<i8").reshape(BATCH, len(places))
+        yield from map(tuple, (words & np.array(everyone) | 1).tolist())
+
+
+def first_match(landscape: Landscape, start: Choices, most_probes: int) -> Choices | None:
+    """The first match in the public order; None if there is none among so many."""
+    probes = islice(public_order(landscape.view.space, start), most_probes)
+    size = 1
+    while batch := list(islice(probes, size)):
+        if found := landscape.matching(batch):
+            return found[0]
+        size = min(4 * size, BATCH)
+    return None
+
+
+def uniform(
+    landscape: Landscape, n: int, most_probes: int, randomness: Randomness
+) -> list[Choices]:
+    """Draw contexts uniformly until n of the draws match [Algorithm 2]; [] if none of all does."""
+    space = landscape.view.space
+    found: list[Choices] = []
+    n_free = sum(space.free_bits)
+    left = min(most_probes, max(n, MANY_TIMES * space.n_contexts))
+    while left and len(found) < n:
+        batch = [space.numbered(randomness.bits(n_free)) for _ in range(min(n, left, BATCH))]
+        found += landscape.matching(batch)
+        left -= len(batch)
+    return list(dict.fromkeys(found[:n]))
+
+
+def random_walk(
+    landscape: Landscape, start: Choices, n: int, randomness: Randomness
+) -> list[Choices]:
+    """Step to random connected matches until n are known, or none is left to step to [Alg. 3]."""
+    here, visited = start, {start: None}
+    steps = 1
+    while steps < n:
+        ways = landscape.matching(landscape.view.space.connected(here))
+        if not ways:
+            break
+        here = ways[randomness.below(len(ways))]
+        visited[here] = None
+        steps += 1
+    return list(visited)
+
+
+def depth_first(
+    landscape: Landscape,
+    start: Choices,
+    n: int,
+    choice: ExponentialMechanism,
+    randomness: Randomness,
+) -> list[Choices]:
+    """Go on from the latest context that leads to a new match, by private choice [Algorithm 4]."""
+    visited, stack = {start: None}, [start]
+    while len(visited) < n and stack:
+        children = landscape.matching(landscape.view.space.connected(stack[-1]))
+        children = [child for child in children if child not in visited]
+        if not children:
+            stack.pop()
+            continue
+        stack.append(landscape.choose(children, choice, randomness))
+        visited[stack[-1]] = None
+    return list(visited)
+
+
+def breadth_first(
+    landscape: Landscape,
+    start: Choices,
+    n: int,
+    choice: ExponentialMechanism,
+    randomness: Randomness,
+) -> list[Choices]:
+    """Visit one of all matches seen so far, by private choice, and see its own [Algorithm 5]."""
+    visited: list[Choices] = []
+    seen = {start}
+    frontier = Frontier()
+    frontier.add(start, landscape.worth_of(start))
+    while len(visited) < n and frontier:
+        here = frontier.take(choice, randomness)
+        visited.append(here)
+        for child in landscape.matching(landscape.view.space.connected(here)):
+            if child not in seen:
+                seen.add(child)
+                frontier.add(child, landscape.worth_of(child))
+    return visited

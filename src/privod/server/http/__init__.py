@@ -1,0 +1,1 @@
+"""What every request passes: connections, middleware, authentication, authorization, limits."""

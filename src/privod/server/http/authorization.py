@@ -1,0 +1,154 @@
+"""Who may go through which door: checked before a body is read, from one table of routes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from inspect import iscoroutinefunction
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
+
+from fastapi.routing import APIRoute
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import FormData
+from starlette.formparsers import MultiPartException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from privod.curator import Role
+from privod.errors import InvalidData, NotAllowed, NotFound
+from privod.server.authentication import Visitor, check_form
+from privod.server.failures import UnknownToken
+from privod.server.site import site_of
+
+__all__ = ["ANALYST", "ANYONE", "AUDITORS", "OPEN", "OWNER", "READERS", "SERVER_OWNER", "Access"]
+__all__ += ["Door", "api_route", "console_route", "form_of"]
+
+MOST_FIELDS = 1000
+SAFE_METHODS = frozenset({"GET", "HEAD"})
+
+
+@dataclass(frozen=True)
+class Access:
+    """Which roles may enter.
+
+    Parameters
+    ----------
+    roles : tuple of str
+        The roles; none means that no token is needed.
+    everywhere : bool
+        Whether the token must be for all data sets.
+    """
+
+    roles: tuple[Role, ...] = ()
+    everywhere: bool = False
+
+
+OPEN = Access()
+ANYONE = Access(("owner", "analyst", "auditor"))
+OWNER = Access(("owner",))
+SERVER_OWNER = Access(("owner",), everywhere=True)
+ANALYST = Access(("analyst",))
+READERS = Access(("owner", "analyst"))
+AUDITORS = Access(("owner", "auditor"))
+
+
+@dataclass(frozen=True)
+class Door:
+    """One line of the table of routes."""
+
+    method: str
+    path: str
+    view: Callable[..., Any]
+    access: Access
+    upload: bool = False
+    """Whether a file comes in here, which may be large."""
+
+    def check(self, request: Request) -> None:
+        """Let the request in or raise."""
+        request.scope["pattern"] = self.path
+        if "dataset" in request.path_params:
+            # A slash comes as %252F: the web's own decoding has already taken one layer off.
+            request.path_params["dataset"] = unquote(request.path_params["dataset"])
+        if not self.access.roles:
+            return
+        visitor: Visitor | None = request.scope["visitor"]
+        if visitor is None:
+            raise UnknownToken("Show a token that is known and not revoked.")
+        if visitor.role not in self.access.roles:
+            allowed = " or ".join(self.access.roles)
+            raise NotAllowed(f"This needs the token of an {allowed}; yours is an {visitor.role}'s.")
+        if self.access.everywhere and visitor.of is not None:
+            raise NotAllowed("This needs a token for the whole server, not for one data set.")
+        dataset = request.path_params.get("dataset")
+        if dataset is not None and not visitor.sees(dataset):
+            raise NotFound(f"There is no data set {dataset!r} that this token is for.")
+
+
+def api_route(door: Door, **documented: Any) -> APIRoute:
+    """A route of the JSON interface; the door is checked before the body is read."""
+
+    class Guarded(APIRoute):
+        def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+            inner = super().get_route_handler()
+
+            async def handler(request: Request) -> Response:
+                door.check(request)
+                return await inner(request)
+
+            return handler
+
+    return Guarded(door.path, door.view, methods=[door.method], **documented)
+
+
+def console_route(door: Door) -> Route:
+    """A route of the console: strangers are led to the sign-in page, forms must be ours."""
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            door.check(request)
+        except UnknownToken:
+            return RedirectResponse(_sign_in(request), status_code=303)
+        try:
+            if door.method not in SAFE_METHODS:
+                await _read_form(request)
+            if iscoroutinefunction(door.view):
+                response: Response = await door.view(request)
+            else:
+                response = await run_in_threadpool(door.view, request)
+            return response
+        finally:
+            await request.close()
+
+    return Route(door.path, endpoint, methods=[door.method])
+
+
+def form_of(request: Request) -> FormData:
+    """The form that came with a request, already known to be ours."""
+    form: FormData = request.scope["form"]
+    return form
+
+
+def _sign_in(request: Request) -> str:
+    asked = request.url.path if request.method in SAFE_METHODS else "/"
+    return "/sign-in" if asked == "/" else f"/sign-in?next={quote(asked, safe='/')}"
+
+
+async def _read_form(request: Request) -> None:
+    _check_origin(request)
+    try:
+        form = await request.form(max_files=1, max_fields=MOST_FIELDS)
+    except (MultiPartException, UnicodeDecodeError, ValueError):
+        raise InvalidData("The form could not be read. Send it from the console.") from None
+    check_form(site_of(request).secret, request.scope["cookie"], str(form.get("code", "")))
+    request.scope["form"] = form
+
+
+def _check_origin(request: Request) -> None:
+    """Refuse what a browser says another site sent, whatever code it carries."""
+    site = request.headers.get("sec-fetch-site", "same-origin")
+    origin = request.headers.get("origin")
+    foreign = origin is not None and urlsplit(origin).netloc != request.headers.get("host")
+    if site not in ("same-origin", "none") or foreign:
+        raise NotAllowed("The form was sent from another site. Send it from the console.")

@@ -1,0 +1,293 @@
+"""Long answers as jobs: started, watched and fetched, without telling how long the rows took.
+
+How long an answer takes may depend on the rows. So an answer is held back until a beat, each a
+fixed factor after the one before, counted from when its turn came: only then is it stored, shown
+and its place given to the next. Whoever watches learns between which two beats it was there, a few
+bits, and waits at most that factor longer. Progress is shown in tenths, at the same beats.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Generic, Literal, TypeVar
+
+from privod.errors import AnswerFailed, LimitReached, NotAllowed, NotFound, PrivodError, Unavailable
+from privod.progress import listening
+from privod.server.jobs.queue import Turns
+from privod.server.limits import Limits
+
+__all__ = ["Hold", "Job", "Jobs", "Key", "State", "next_beat"]
+
+Result = TypeVar("Result")
+State = Literal["waiting", "answering", "done", "failed"]
+Key = tuple[str, str]
+"""One question about one data set."""
+Hold = Callable[[], None]
+"""Waits for the beat; called when the answer is there and before anybody can see it."""
+
+FIRST_BEAT = 0.2  # seconds
+BEAT_RATIO = 1.25
+LOOK_SECONDS = 0.02
+KEPT_JOBS = 2000
+KEPT_SECONDS = 3600.0
+
+
+def next_beat(seconds: float) -> float:
+    """The first beat at or after so many seconds."""
+    if seconds <= FIRST_BEAT:
+        return FIRST_BEAT
+    beat = FIRST_BEAT * BEAT_RATIO ** math.ceil(math.log(seconds / FIRST_BEAT, BEAT_RATIO) - 1e-9)
+    return beat if beat >= seconds else beat * BEAT_RATIO
+
+
+def _last_beat(seconds: float) -> float:
+    beat = next_beat(seconds)
+    if beat <= seconds:
+        return beat
+    return 0.0 if beat <= FIRST_BEAT else beat / BEAT_RATIO
+
+
+@dataclass(eq=False)
+class _Work(Generic[Result]):
+    """One question, answered once for everybody who asks it meanwhile."""
+
+    key: Key
+    closing: threading.Event
+    future: Future[Result] = field(default_factory=Future)
+    jobs: list[Job[Result]] = field(default_factory=list)
+    began: float | None = None
+    computed: float | None = None
+    ended: float | None = None
+    _reports: list[tuple[float, int]] = field(default_factory=list)
+
+    def begin(self) -> None:
+        self.began = time.monotonic()
+
+    def hear(self, _label: str, done: int, total: int | None) -> None:
+        """Note a report of progress, in tenths, never going back."""
+        tenths = min(9, 10 * done // total) if total else 0
+        if tenths > (self._reports[-1][1] if self._reports else 0):
+            self._reports.append((self._age(time.monotonic()), tenths))
+
+    def tenths(self) -> int:
+        if self.future.done():
+            return 10
+        beat = _last_beat(self._age(time.monotonic()))
+        return max((tenths for when, tenths in self._reports if when <= beat), default=0)
+
+    def hold(self) -> None:
+        """Wait for the beat after the answer was there; the second time that has passed."""
+        if self.computed is None:
+            self.computed = time.monotonic()
+        beat = next_beat(self._age(self.computed))
+        self.closing.wait(max(0.0, beat - self._age(time.monotonic())))
+
+    def _age(self, now: float) -> float:
+        return 0.0 if self.began is None else now - self.began
+
+
+@dataclass(eq=False)
+class Job(Generic[Result]):
+    """One asker's sight of an answer on its way."""
+
+    id: str
+    asker: str
+    """Which token asked; nobody else sees the job."""
+    question: str
+    ask: Callable[[Hold], Result]
+    work: _Work[Result]
+
+    @property
+    def of(self) -> str:
+        """The data set that is asked about."""
+        return self.work.key[0]
+
+    @property
+    def leads(self) -> bool:
+        """Whether the question is asked in this asker's name; others join in."""
+        return self.work.jobs[0] is self
+
+    def tenths(self) -> int:
+        """How far it had come at the last beat, from 0 to 10."""
+        return self.work.tenths()
+
+    def state(self) -> State:
+        """Where it stands, which changes at beats only."""
+        if self.work.future.done():
+            return "failed" if self.work.future.exception() else "done"
+        return "waiting" if self.work.began is None else "answering"
+
+    async def wait(self, seconds: float) -> bool:
+        """Wait until it is done, at most so long; say whether it is."""
+        deadline = time.monotonic() + seconds
+        while self.state() not in ("done", "failed"):
+            if time.monotonic() >= deadline:
+                return False
+            await asyncio.sleep(LOOK_SECONDS)
+        return True
+
+    def result(self) -> Result:
+        """The answer, or the error in its place; only once the state is done or failed."""
+        return self.work.future.result(timeout=0)
+
+
+class Jobs(Generic[Result]):
+    """The answers being computed, few at a time, and those fetched lately.
+
+    Parameters
+    ----------
+    limits : Limits
+        How many at once, and how many may wait.
+    welcome : callable
+        Whether a token is still good, looked up again when its turn comes.
+    """
+
+    def __init__(self, limits: Limits, welcome: Callable[[str], bool]) -> None:
+        self._limits = limits
+        self._welcome = welcome
+        self._jobs: dict[str, Job[Result]] = {}
+        self._works: dict[Key, _Work[Result]] = {}
+        # One token never holds every worker, so that others always come to their turn.
+        self._turns: Turns[_Work[Result]] = Turns(max(1, limits.workers - 1))
+        self._changed = threading.Condition()
+        self._closing = threading.Event()
+        self._threads: list[threading.Thread] = []
+
+    def start(
+        self, ask: Callable[[Hold], Result], *, asker: str, key: Key, question: str
+    ) -> Job[Result]:
+        """Start a job, join the one that answers this question already, or refuse it."""
+        with self._changed:
+            self._forget_old()
+            work = self._works.get(key)
+            for job in work.jobs if work is not None else ():
+                if job.asker == asker:
+                    return job
+            self._check_room(asker, joins=work is not None)
+            if work is None:
+                work = self._works[key] = _Work(key, self._closing)
+            job = Job(secrets.token_urlsafe(16), asker, question, ask, work)
+            work.jobs.append(job)
+            self._jobs[job.id] = job
+            if work.began is None:
+                self._turns.add(asker, work)
+                self._changed.notify()
+            if len(self._threads) < self._limits.workers:
+                name = f"privod-answer-{len(self._threads)}"
+                # A daemon, since an answer cannot be cut short and must not keep a server up.
+                self._threads.append(threading.Thread(target=self._serve, name=name, daemon=True))
+                self._threads[-1].start()
+            return job
+
+    def has(self, key: Key) -> bool:
+        """Whether a question is being answered."""
+        with self._changed:
+            return key in self._works
+
+    def running(self) -> bool:
+        """Whether an answer is being computed."""
+        with self._changed:
+            return any(work.began is not None for work in self._works.values())
+
+    def find(self, job_id: str, asker: str) -> Job[Result]:
+        """One's own job."""
+        with self._changed:
+            job = self._jobs.get(job_id)
+        if job is None or job.asker != asker:
+            raise NotFound(
+                "There is no such job. It ended more than an hour ago, or the server was restarted;"
+                " ask the question again: a stored answer costs nothing."
+            )
+        return job
+
+    def close(self) -> None:
+        """Drop what is waiting, and give what is running a while to end."""
+        deadline = time.monotonic() + self._limits.stop_seconds
+        stopped = Unavailable("The server was stopped first. Nothing was charged. Ask again.")
+        with self._changed:
+            self._closing.set()
+            for work in [work for work in self._works.values() if work.began is None]:
+                self._end(work, stopped)
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+    def _check_room(self, asker: str, *, joins: bool) -> None:
+        if self._closing.is_set():
+            raise Unavailable("The server is stopping. Ask again when it is back.")
+        if not joins and len(self._works) >= self._limits.waiting_jobs:
+            raise LimitReached("Too many answers are being computed. Try again in a minute.")
+        own = [job for work in self._works.values() for job in work.jobs if job.asker == asker]
+        most = self._limits.waiting_jobs_per_token
+        if len(own) >= most:
+            raise LimitReached(
+                f"A token may have {most} answers under way. Wait until one is done."
+            )
+
+    def _serve(self) -> None:
+        while (taken := self._take()) is not None:
+            asker, work = taken
+            outcome = self._outcome(work, asker)
+            with self._changed:
+                self._end(work, outcome)
+                self._turns.leave(asker)
+                self._changed.notify_all()
+
+    def _take(self) -> tuple[str, _Work[Result]] | None:
+        """Wait for the next turn; None when the server stops."""
+        with self._changed:
+            while not self._closing.is_set():
+                taken = self._turns.take(lambda work: work.began is None)
+                if taken is not None:
+                    taken[1].begin()
+                    return taken
+                self._changed.wait()
+        return None
+
+    def _outcome(self, work: _Work[Result], asker: str) -> Result | PrivodError:
+        """Ask in the name of whoever's turn it is, unless the token was revoked meanwhile."""
+        try:
+            leader = self._leader(work, asker)
+            with listening(work.hear):
+                return leader.ask(work.hold)
+        except PrivodError as problem:
+            return problem
+        except Exception:  # its message might speak of rows, so it goes no further
+            return AnswerFailed("The question could not be answered.")
+        finally:
+            work.hold()
+
+    def _leader(self, work: _Work[Result], asker: str) -> Job[Result]:
+        with self._changed:
+            work.jobs.sort(key=lambda job: job.asker != asker)
+            waiting = list(work.jobs)
+        for job in waiting:
+            if self._welcome(job.asker):
+                with self._changed:
+                    work.jobs.remove(job)
+                    work.jobs.insert(0, job)
+                return job
+        raise NotAllowed("The token was revoked before its turn came. Nothing was charged.")
+
+    def _end(self, work: _Work[Result], outcome: Result | PrivodError) -> None:
+        work.ended = time.monotonic()
+        if isinstance(outcome, PrivodError):
+            work.future.set_exception(outcome)
+        else:
+            work.future.set_result(outcome)
+        del self._works[work.key]
+
+    def _forget_old(self) -> None:
+        now = time.monotonic()
+        ended = [job for job in self._jobs.values() if job.work.ended is not None]
+        surplus = max(0, len(ended) - KEPT_JOBS)
+        for place, job in enumerate(ended):
+            if place < surplus or now - (job.work.ended or now) > KEPT_SECONDS:
+                del self._jobs[job.id]

@@ -1,0 +1,1 @@
+"""What answers a request: the JSON interface and the pages of the console."""

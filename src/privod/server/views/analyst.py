@@ -1,0 +1,260 @@
+"""The console for analysts: picking a question, its price, asking it, the answer."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from privod.curator import Answer
+from privod.errors import InvalidParameter, NoPromise, PrivodError
+from privod.privacy import Guarantee
+from privod.queries.catalog import QUERIES, kind_of
+from privod.queries.parameters import parameters_of, promise_of
+from privod.queries.query import Query, canonical_json
+from privod.server.asking import begin
+from privod.server.http.authorization import form_of
+from privod.server.jobs.answers import answer_key, as_csv
+from privod.server.jobs.jobs import Job
+from privod.server.site import site_of, visitor_of
+from privod.server.views.api import CSV, JSON, PICTURE_HEADERS, SVG
+from privod.server.views.console import text_of
+from privod.server.views.forms import boxes_of, query_from_form
+from privod.server.views.pages import fragment, page, redirect, segment
+
+__all__ = ["answer", "answer_csv", "answer_json", "answer_svg", "ask", "ask_form", "job"]
+__all__ += ["job_progress", "price", "price_page", "questions"]
+
+QUICK_SECONDS = 0.6  # an answer that is there by then needs no page about waiting
+
+
+def questions(request: Request) -> Response:
+    """The questions that these columns allow, each with what it promises and costs."""
+    curator = site_of(request).curator
+    dataset = curator.dataset(request.path_params["dataset"])
+    shown = []
+    for kind in QUERIES.values():
+        examples = kind.examples(dataset.domain)
+        guarantee = examples[0].guarantee() if examples else None
+        if guarantee is None or isinstance(guarantee, Guarantee):
+            shown.append({"kind": kind, "promise": promise_of(kind), "guarantee": guarantee})
+    books = curator.budget(dataset.name)
+    return page(request, "questions.html", dataset=dataset, books=books, questions=shown)
+
+
+def ask_form(request: Request) -> Response:
+    """A question's form, filled with an example."""
+    dataset = site_of(request).curator.dataset(request.path_params["dataset"])
+    examples = kind_of(request.path_params["question"]).examples(dataset.domain)
+    chosen = request.query_params.get("example", "0")
+    place = int(chosen) if chosen.isascii() and chosen.isdigit() and len(chosen) < 4 else 0
+    query = examples[min(place, len(examples) - 1)] if examples else None
+    return _question_page(request, query.parameters() if query else {}, query)
+
+
+def price_page(request: Request) -> Response:
+    """The form again with its price, for browsers without script."""
+    typed = _typed(request)
+    try:
+        return _question_page(request, typed, _query(request))
+    except PrivodError as problem:
+        return _question_page(request, typed, None, problem)
+
+
+def price(request: Request) -> Response:
+    """The price alone, for the page's script."""
+    query = None
+    try:
+        query = _query(request)
+        return fragment(request, "price.html", **_priced(request, query))
+    except PrivodError as problem:
+        return fragment(request, "price.html", **_unpriced(query, problem))
+
+
+async def ask(request: Request) -> Response:
+    """Ask: on to the answer, or to the page of the job if it takes long."""
+    of = request.path_params["dataset"]
+    query = None
+    try:
+        query = _query(request)
+        request_id = text_of(request, "request_id")[:100] or None
+        begun = await begin(site_of(request), visitor_of(request), query, of, request_id)
+        if begun is not None:
+            if not await begun.wait(QUICK_SECONDS):
+                return redirect(f"/jobs/{begun.id}")
+            begun.result()  # raises what went wrong
+    except PrivodError as problem:
+        typed = _typed(request)
+        return await run_in_threadpool(_question_page, request, typed, query, problem)
+    return redirect(_answer_path(of, query))
+
+
+def _query(request: Request) -> Query[Any]:
+    return query_from_form(kind_of(request.path_params["question"]), form_of(request))
+
+
+def _typed(request: Request) -> dict[str, Any]:
+    """What was typed, to be shown again."""
+    form = form_of(request)
+    typed: dict[str, Any] = {}
+    for parameter in parameters_of(kind_of(request.path_params["question"])):
+        texts = [value for value in form.getlist(parameter.name) if isinstance(value, str)]
+        typed[parameter.name] = texts if parameter.kind == "columns" else "".join(texts[:1])
+    return typed
+
+
+def _question_page(
+    request: Request,
+    values: dict[str, Any],
+    query: Query[Any] | None,
+    problem: PrivodError | None = None,
+) -> Response:
+    curator = site_of(request).curator
+    dataset = curator.dataset(request.path_params["dataset"])
+    kind = kind_of(request.path_params["question"])
+    books = curator.budget(dataset.name)
+    wrong = problem if isinstance(problem, InvalidParameter) else None
+    boxes = boxes_of(kind, dataset.domain, books, values, wrong)
+    at_box = any(box.problem for box in boxes)
+    shown = _unpriced(query, None)
+    if query is not None:
+        try:
+            shown = _priced(request, query)
+        except PrivodError as unpriced:
+            shown = _unpriced(query, unpriced)
+    return page(
+        request,
+        "question.html",
+        200 if problem is None else 422,
+        dataset=dataset,
+        kind=kind,
+        promise=promise_of(kind),
+        examples=_named(kind.examples(dataset.domain)),
+        boxes=boxes,
+        problem=str(problem) if problem and not at_box else None,
+        request_id=secrets.token_urlsafe(16),
+        **shown,
+    )
+
+
+def _named(examples: Sequence[Query[Any]]) -> list[str]:
+    """Examples in a few words each: the columns they are about, numbered where these repeat."""
+    names: list[str] = []
+    for example in examples:
+        given = example.parameters()
+        words = given.get("columns") or given.get("column") or example.name
+        name = ", ".join(words[:3]) if isinstance(words, list) else str(words)
+        names.append(f"{name} ({len(names) + 1})" if name in names else name)
+    return names
+
+
+def _priced(request: Request, query: Query[Any]) -> dict[str, Any]:
+    """What the price panel shows."""
+    curator, of = site_of(request).curator, request.path_params["dataset"]
+    price = curator.price(query, of)
+    books = {book.adjacency: book for book in curator.budget(of)}
+    lines = [
+        {"book": books[charge.adjacency], "cost": charge.loss, "left": charge.left}
+        for charge in price.charges
+        if charge.adjacency in books
+    ]
+    guarantee = query.guarantee()
+    priced = {
+        "stored": price.already_answered,
+        "loss": guarantee.loss,
+        "lines": lines,
+        "sentence": guarantee.sentence(),
+    }
+    return {"priced": priced, "price_problem": None, "needed_book": None}
+
+
+def _unpriced(query: Query[Any] | None, problem: PrivodError | None) -> dict[str, Any]:
+    """What the price panel shows when there is no price, and which book would give one."""
+    needed = None
+    if query is not None and isinstance(problem, NoPromise):
+        guarantee = query.guarantee()
+        if isinstance(guarantee, Guarantee):
+            needed = canonical_json(guarantee.adjacency.to_json())
+    said = None if problem is None else str(problem)
+    return {"priced": None, "price_problem": said, "needed_book": needed}
+
+
+def job(request: Request) -> Response:
+    """A job's page, or on to its answer once that is there."""
+    found = site_of(request).jobs.find(request.path_params["job"], visitor_of(request).id)
+    if found.state() in ("done", "failed"):
+        return redirect(_answer_path(found.of, found.result().release.query))
+    return page(request, "job.html", job=found, words=_words(found), tenths=found.tenths())
+
+
+def job_progress(request: Request) -> Response:
+    """How far a job has come, for the page's script."""
+    found = site_of(request).jobs.find(request.path_params["job"], visitor_of(request).id)
+    ended = found.state() in ("done", "failed")
+    return JSONResponse({"tenths": found.tenths(), "words": _words(found), "ended": ended})
+
+
+def _words(job: Job[Answer]) -> str:
+    words = {
+        "waiting": "Waiting for its turn.",
+        "answering": "Looking at the data and blurring the answer.",
+        "done": "Done.",
+        "failed": "It ended without an answer.",
+    }
+    return words[job.state()]
+
+
+def _answer_path(of: str, query: Query[Any]) -> str:
+    return f"/data/{segment(of)}/answers/{answer_key(query)}"
+
+
+def answer(request: Request) -> Response:
+    """An answer: in a sentence, as a picture, with its promise."""
+    of, key = request.path_params["dataset"], request.path_params["key"]
+    release = site_of(request).answers.release(of, key)
+    written = {parameter.name: parameter for parameter in parameters_of(type(release.query))}
+    parameters = [
+        (name.replace("_", " "), written[name].written(value) or "none")
+        for name, value in release.query.parameters().items()
+    ]
+    return page(
+        request,
+        "answer.html",
+        dataset=of,
+        release=release,
+        parameters=parameters,
+        has_picture=True,
+        here=_answer_path(of, release.query),
+    )
+
+
+def answer_json(request: Request) -> Response:
+    """The release as JSON, as every privod reads it back."""
+    release = _release(request)
+    return Response(canonical_json(release.to_json()), media_type=JSON, headers=_saved("json"))
+
+
+def answer_csv(request: Request) -> Response:
+    """The answer as a table."""
+    return Response(as_csv(_release(request)), media_type=CSV, headers=_saved("csv"))
+
+
+def answer_svg(request: Request) -> Response:
+    """The answer as a picture."""
+    of, key = request.path_params["dataset"], request.path_params["key"]
+    headers = PICTURE_HEADERS | (_saved("svg") if "download" in request.query_params else {})
+    return Response(site_of(request).answers.svg(of, key), media_type=SVG, headers=headers)
+
+
+def _release(request: Request) -> Any:
+    return site_of(request).answers.release(
+        request.path_params["dataset"], request.path_params["key"]
+    )
+
+
+def _saved(ending: str) -> dict[str, str]:
+    return {"content-disposition": f'attachment; filename="privod-answer.{ending}"'}

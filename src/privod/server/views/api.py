@@ -1,0 +1,222 @@
+"""The JSON interface: each view calls the curator, and nothing below it."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+from fastapi import File, Form, Path, Request, Response, UploadFile
+from starlette.concurrency import run_in_threadpool
+
+from privod.curator import Answer
+from privod.data import Domain
+from privod.errors import InvalidParameter, NotFound
+from privod.privacy import Loss, adjacency_from_json
+from privod.queries.catalog import QUERIES, query_from_json
+from privod.server import authentication as auth
+from privod.server.asking import answer_of, begin
+from privod.server.jobs import uploads
+from privod.server.jobs.answers import answer_key, as_csv
+from privod.server.jobs.jobs import Job
+from privod.server.shapes import (
+    AnswerShape,
+    AskForm,
+    BookForm,
+    BookShape,
+    DataSetShape,
+    EntryShape,
+    JobShape,
+    PriceForm,
+    PriceShape,
+    QuestionShape,
+    TokenForm,
+    TokenMade,
+    TokenShape,
+    VerificationShape,
+    VerifyForm,
+    VisitorShape,
+)
+from privod.server.site import site_of, visitor_of
+
+JSON = "application/json"
+SVG = "image/svg+xml"
+CSV = "text/csv; charset=utf-8"
+# A picture carries its style inside; it may load and run nothing.
+PICTURE_HEADERS = {
+    "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox"
+}
+
+Dataset = Annotated[
+    str, Path(max_length=200, description="A data set's name; a slash in it is %252F.")
+]
+Key = Annotated[str, Path(max_length=64, description="An answer's key.")]
+
+
+def health() -> dict[str, str]:
+    """Say that the server is up."""
+    return {"status": "up"}
+
+
+def openapi(request: Request) -> Response:
+    """This document."""
+    return Response(json.dumps(request.app.openapi()), media_type=JSON)
+
+
+def me(request: Request) -> VisitorShape:
+    """Say whose token was shown."""
+    return VisitorShape.of(visitor_of(request))
+
+
+def questions() -> list[QuestionShape]:
+    """List the questions that can be asked, with their parameters."""
+    return [QuestionShape.of(kind) for kind in QUERIES.values()]
+
+
+def datasets(request: Request) -> list[DataSetShape]:
+    """List the data sets that the token is for."""
+    visitor = visitor_of(request)
+    known = site_of(request).curator.datasets()
+    return [DataSetShape.of(dataset) for dataset in known if visitor.sees(dataset.name)]
+
+
+def register(
+    request: Request,
+    name: Annotated[str, Form(min_length=1, max_length=200)],
+    domain: Annotated[str, Form(max_length=1_000_000, description="The domain, as JSON.")],
+    file: Annotated[UploadFile, File(description="A .csv or .parquet file.")],
+    continues: Annotated[str | None, Form(max_length=200)] = None,
+) -> DataSetShape:
+    """Register a data set, for good."""
+    try:
+        declared = json.loads(domain)
+    except (ValueError, RecursionError):
+        way_out = "Write {'columns': [{'name': 'age', 'low': 0, 'high': 120}, ...]} in JSON."
+        raise InvalidParameter("domain", "must be JSON", domain[:50], way_out) from None
+    curator = site_of(request).curator
+    registered = uploads.register(
+        curator, name, Domain.from_json(declared), file, continues or None
+    )
+    return DataSetShape.of(registered)
+
+
+def dataset(request: Request, dataset: Dataset) -> DataSetShape:
+    """What is public about a data set."""
+    return DataSetShape.of(site_of(request).curator.dataset(dataset))
+
+
+def open_book(request: Request, dataset: Dataset, form: BookForm) -> BookShape:
+    """Open a book; what a narrow one gives up must be confirmed."""
+    adjacency = adjacency_from_json(form.adjacency)
+    budget = Loss(form.epsilon, form.delta)
+    curator = site_of(request).curator
+    return BookShape.of(curator.open_book(dataset, adjacency, budget, confirmed=form.confirmed))
+
+
+def budget(request: Request, dataset: Dataset) -> list[BookShape]:
+    """The books of a data set and what is left in each."""
+    return [BookShape.of(book) for book in site_of(request).curator.budget(dataset)]
+
+
+def history(request: Request, dataset: Dataset) -> list[EntryShape]:
+    """The entries of the book about a data set and its versions, oldest first."""
+    return [EntryShape.of(entry) for entry in site_of(request).curator.history(dataset)]
+
+
+def price(request: Request, dataset: Dataset, form: PriceForm) -> PriceShape:
+    """What a question would cost; nothing is looked at and nothing is charged."""
+    query = query_from_json(form.query)
+    return PriceShape.of(site_of(request).curator.price(query, dataset), query)
+
+
+async def ask(request: Request, response: Response, dataset: Dataset, form: AskForm) -> Any:
+    """Ask a question: 200 with the answer, or 202 with a job if it takes longer than `wait`."""
+    site, visitor = site_of(request), visitor_of(request)
+    query = query_from_json(form.query)
+    ready = site.answers.ready(dataset, query)
+    if ready is not None:
+        return Response(ready, media_type=JSON)
+    begun = await begin(site, visitor, query, dataset, form.request_id)
+    if begun is None:
+        written = await run_in_threadpool(site.answers.json, dataset, answer_key(query))
+        return Response(written, media_type=JSON)
+    if await begun.wait(form.wait):
+        return AnswerShape.of(answer_of(begun), answer_key(query))
+    response.status_code = 202
+    return _shown(begun)
+
+
+def job(request: Request, job: Annotated[str, Path(max_length=64)]) -> JobShape:
+    """How far one's own job has come, and its answer once it is done."""
+    return _shown(site_of(request).jobs.find(job, visitor_of(request).id))
+
+
+def _shown(job: Job[Answer]) -> JobShape:
+    state = job.state()
+    answer = None
+    if state == "failed":
+        job.result()  # raises what went wrong, in the one error shape
+    if state == "done":
+        result = answer_of(job)
+        answer = AnswerShape.of(result, answer_key(result.release.query))
+    return JobShape(job=job.id, state=state, tenths=job.tenths(), answer=answer)
+
+
+def answers(request: Request, dataset: Dataset) -> list[dict[str, Any]]:
+    """The answered questions about a data set, newest first, each with its answer's key."""
+    found = site_of(request).answers.questions(dataset)
+    return [{"key": key, "query": query.to_json()} for key, query in found]
+
+
+def answer(request: Request, dataset: Dataset, key: Key) -> Response:
+    """A stored answer."""
+    return Response(site_of(request).answers.json(dataset, key), media_type=JSON)
+
+
+def answer_csv(request: Request, dataset: Dataset, key: Key) -> Response:
+    """A stored answer as a table."""
+    return Response(as_csv(site_of(request).answers.release(dataset, key)), media_type=CSV)
+
+
+def answer_svg(request: Request, dataset: Dataset, key: Key) -> Response:
+    """A stored answer as a picture."""
+    drawn = site_of(request).answers.svg(dataset, key)
+    return Response(drawn, media_type=SVG, headers=PICTURE_HEADERS)
+
+
+def verify(request: Request, form: VerifyForm | None = None) -> VerificationShape:
+    """Recompute the whole book; an error names the first entry that was tampered with."""
+    head = None if form is None else form.expected_head
+    return VerificationShape.of(site_of(request).curator.verify(head))
+
+
+def tokens(request: Request) -> list[TokenShape]:
+    """The tokens handed out; the tokens themselves are kept nowhere."""
+    seen = auth.tokens_seen(site_of(request).curator, visitor_of(request))
+    return [TokenShape.of(token) for token in seen]
+
+
+def make_token(request: Request, form: TokenForm) -> TokenMade:
+    """Hand out a token; it is shown this once."""
+    visitor = visitor_of(request)
+    of = form.dataset if visitor.of is None else form.dataset or visitor.of
+    if of is not None and not visitor.sees(of):
+        raise NotFound(f"There is no data set {of!r} that this token is for.")
+    return TokenMade(token=auth.create_token(site_of(request).curator, form.role, of, form.label))
+
+
+def revoke_token(request: Request, token: Annotated[str, Path(max_length=64)]) -> dict[str, bool]:
+    """Revoke a token, from the next request on."""
+    auth.revoke_token(site_of(request).curator, visitor_of(request), token)
+    return {"revoked": True}
+
+
+RESPONSES: dict[Any, dict[int | str, dict[str, Any]]] = {
+    ask: {
+        200: {"model": AnswerShape, "description": "The answer."},
+        202: {"model": JobShape, "description": "The answer is on its way."},
+    },
+    answer: {200: {"model": AnswerShape, "description": "The answer."}},
+    answer_csv: {200: {"content": {"text/csv": {}}, "description": "The answer."}},
+    answer_svg: {200: {"content": {SVG: {}}, "description": "The answer."}},
+}
+"""What the views answer whose return type does not say it."""

@@ -1,0 +1,159 @@
+"""The console for everyone: signing in, what data there is, its books, their history."""
+
+from __future__ import annotations
+
+from starlette.datastructures import UploadFile
+from starlette.requests import Request
+from starlette.responses import Response
+
+from privod.curator import Entry
+from privod.errors import BookDamaged, InvalidParameter, NotFound
+from privod.privacy import Loss
+from privod.server.authentication import find_visitor, token_hash
+from privod.server.http.authorization import form_of
+from privod.server.http.middleware import address_of
+from privod.server.jobs.answers import draw_history
+from privod.server.site import site_of, visitor_of
+from privod.server.views.api import PICTURE_HEADERS, SVG
+from privod.server.views.pages import STATIC, page, redirect, set_cookie
+
+__all__ = ["book_picture", "data_set", "data_sets", "history", "robots", "sign_in", "sign_in_form"]
+__all__ += ["sign_out", "static", "text_of", "verify", "verify_form"]
+
+SHOWN_ANSWERS = 20
+SHOWN_ENTRIES = 500
+YEAR = "public, max-age=31536000, immutable"
+
+
+def text_of(request: Request, name: str) -> str:
+    """A text field of the form that was sent."""
+    value = form_of(request).get(name, "")
+    return "" if isinstance(value, UploadFile) else value
+
+
+def static(request: Request) -> Response:
+    """A style sheet, a script or a picture that belongs to the console itself."""
+    name = request.path_params["file"]
+    if name not in STATIC:
+        raise NotFound("There is no such file.")
+    data, media_type = STATIC[name]
+    return Response(data, media_type=media_type, headers={"cache-control": YEAR})
+
+
+def robots(_request: Request) -> Response:
+    """Nothing here is for search engines."""
+    return Response("User-agent: *\nDisallow: /\n", media_type="text/plain")
+
+
+def sign_in_form(request: Request) -> Response:
+    """Ask for a token."""
+    if request.scope["visitor"] is not None:
+        return redirect("/")
+    return page(request, "sign_in.html", next=_own_path(request.query_params.get("next", "/")))
+
+
+def sign_in(request: Request) -> Response:
+    """Begin a session: a new cookie, whatever the browser had before."""
+    site = site_of(request)
+    token, onward = text_of(request, "token").strip(), _own_path(text_of(request, "next"))
+    site.failures.check(address_of(request.scope))
+    hashed = token_hash(token)
+    if find_visitor(site.curator, hashed) is None:
+        site.failures.take(address_of(request.scope))
+        problem = "This token is unknown or revoked. Ask the owner for a new one."
+        return page(request, "sign_in.html", 403, next=onward, problem=problem)
+    site.sessions.end(request.scope["cookie"])
+    response = redirect(onward)
+    set_cookie(site, response, site.sessions.begin(hashed))
+    return response
+
+
+def _own_path(text: str) -> str:
+    """A path of this server; anything that could lead elsewhere becomes the start page."""
+    plain = text.startswith("/") and not text.startswith(("//", "/\\")) and text.isprintable()
+    return text if plain else "/"
+
+
+def sign_out(request: Request) -> Response:
+    """End the session."""
+    site = site_of(request)
+    site.sessions.end(request.scope["cookie"])
+    response = redirect("/sign-in")
+    response.delete_cookie(site.cookie_name, path="/", secure=site.secure, httponly=True)
+    return response
+
+
+def data_sets(request: Request) -> Response:
+    """The data sets that the token is for, each with its first book."""
+    curator, visitor = site_of(request).curator, visitor_of(request)
+    shown = [
+        {"dataset": dataset, "books": curator.budget(dataset.name)}
+        for dataset in curator.datasets()
+        if visitor.sees(dataset.name)
+    ]
+    may_register = visitor.role == "owner" and visitor.of is None
+    return page(request, "data_sets.html", data_sets=shown, may_register=may_register)
+
+
+def data_set(request: Request) -> Response:
+    """One data set: what is public, its books, what was answered."""
+    site, visitor = site_of(request), visitor_of(request)
+    dataset = site.curator.dataset(request.path_params["dataset"])
+    may_read = visitor.role != "auditor"
+    answers = site.answers.newest(dataset.name, SHOWN_ANSWERS) if may_read else None
+    books = site.curator.budget(dataset.name)
+    return page(request, "data_set.html", dataset=dataset, books=books, answers=answers)
+
+
+def history(request: Request) -> Response:
+    """Every entry of the book about a data set, and its budgets over time as pictures."""
+    curator = site_of(request).curator
+    dataset = curator.dataset(request.path_params["dataset"])
+    entries = curator.history(dataset.name)
+    newest = tuple(reversed(entries))[:SHOWN_ENTRIES]
+    more = len(entries) if len(entries) > len(newest) else 0
+    books = curator.budget(dataset.name)
+    return page(request, "history.html", dataset=dataset, books=books, entries=newest, more=more)
+
+
+def book_picture(request: Request) -> Response:
+    """A book's budget over time."""
+    curator = site_of(request).curator
+    of, number = request.path_params["dataset"], request.path_params["book"]
+    for book in curator.budget(of):
+        if book.number == number:
+            charges = [_charge(entry) for entry in curator.history(of) if _charges(entry, number)]
+            drawn = draw_history(f"{of}: {book.adjacency.name}", book.budget, charges)
+            return Response(drawn, media_type=SVG, headers=PICTURE_HEADERS)
+    raise NotFound(f"{of!r} has no such book.")
+
+
+def _charges(entry: Entry, book: int) -> bool:
+    return entry.book == book and entry.kind in ("charge", "carry")
+
+
+def _charge(entry: Entry) -> tuple[str, Loss]:
+    label = "earlier questions" if entry.query is None else str(entry.query["name"])
+    return label, entry.loss or Loss(0)
+
+
+def verify_form(request: Request) -> Response:
+    """Offer to verify the book."""
+    return page(request, "verify.html", section="verify", found=None)
+
+
+def verify(request: Request) -> Response:
+    """Verify the book and say what was found."""
+    try:
+        checked = site_of(request).curator.verify(text_of(request, "head").strip() or None)
+    except (BookDamaged, InvalidParameter) as problem:
+        damaged = isinstance(problem, BookDamaged)
+        found = {"intact": False, "damaged": damaged, "sentence": str(problem)}
+        return page(request, "verify.html", section="verify", found=found)
+    sentence = (
+        f"{checked.entries} entries, {checked.questions} questions and {checked.releases} answers"
+        f" were checked. Note the head elsewhere to compare later: {checked.head}"
+    )
+    return page(
+        request, "verify.html", section="verify", found={"intact": True, "sentence": sentence}
+    )

@@ -1,0 +1,209 @@
+"""The console for owners: registering data, opening books, handing out tokens."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from starlette.datastructures import UploadFile
+from starlette.requests import Request
+from starlette.responses import Response
+
+from privod.data import Domain
+from privod.errors import InvalidData, InvalidParameter, NeedsConfirmation, NotFound, PrivodError
+from privod.privacy import AddRemove, Loss, Replace, adjacency_from_json
+from privod.server import authentication as auth
+from privod.server.http.authorization import form_of
+from privod.server.jobs import uploads
+from privod.server.site import site_of, visitor_of
+from privod.server.views.console import text_of
+from privod.server.views.forms import Box, Choice, domain_from_lines
+from privod.server.views.pages import page, redirect, segment
+
+__all__ = ["edit_columns", "make_token", "open_book", "open_book_form", "preview", "register"]
+__all__ += ["register_form", "revoke_token", "tokens"]
+
+COLUMNS_FIELDS = ("name", "columns", "person", "max_rows_per_person", "continues")
+BLANK = {"name": "", "columns": "", "person": "", "max_rows_per_person": "1", "continues": ""}
+
+
+def register_form(request: Request) -> Response:
+    """Ask what the data is called and what is public about it."""
+    return _register_page(request, BLANK)
+
+
+def edit_columns(request: Request) -> Response:
+    """Back from the preview to the columns, with what was typed."""
+    return _register_page(request, _typed(request))
+
+
+def preview(request: Request) -> Response:
+    """Show what would become public, and ask for the file."""
+    form = _typed(request)
+    try:
+        domain = _domain(form)
+    except PrivodError as problem:
+        return _register_page(request, form, problem)
+    return page(request, "register.html", form=form, domain=domain)
+
+
+def register(request: Request) -> Response:
+    """Register the file."""
+    form = _typed(request)
+    file = form_of(request).get("file")
+    try:
+        domain = _domain(form)
+    except PrivodError as problem:
+        return _register_page(request, form, problem)
+    try:
+        if not isinstance(file, UploadFile) or not file.filename:
+            raise InvalidData("No file was sent. Choose a CSV or Parquet file.")
+        curator = site_of(request).curator
+        uploads.register(curator, form["name"], domain, file, form["continues"] or None)
+    except PrivodError as problem:
+        return page(request, "register.html", 422, form=form, domain=domain, problem=str(problem))
+    return redirect(f"/data/{segment(form['name'])}/books/new")
+
+
+def _typed(request: Request) -> dict[str, str]:
+    return {name: text_of(request, name) for name in COLUMNS_FIELDS}
+
+
+def _domain(form: dict[str, str]) -> Domain:
+    if not form["name"].strip():
+        raise InvalidParameter("name", "must not be empty", "", "Try 'patients-2026'.")
+    return domain_from_lines(form["columns"], form["person"], form["max_rows_per_person"])
+
+
+def _register_page(
+    request: Request, form: dict[str, str], problem: PrivodError | None = None
+) -> Response:
+    known = [dataset.name for dataset in site_of(request).curator.datasets()]
+    said = str(problem) if problem else None
+    return page(
+        request,
+        "register.html",
+        422 if problem else 200,
+        form=form,
+        domain=None,
+        known=known,
+        problem=said,
+    )
+
+
+ADJACENCIES = (
+    Choice("add-remove", f"add-remove: {AddRemove().protected}"),
+    Choice("replace", f"replace: {Replace().protected}"),
+    Choice("other", "another, written below"),
+)
+BLANK_BOOK = {"adjacency": "add-remove", "other": "", "epsilon": "1", "delta": "0"}
+OTHER = Box(
+    name="other",
+    label="Another idea of who is protected",
+    doc=(
+        'As JSON, such as {"name": "in-crowd", "radius": 2, "columns": ["age"], "crowd": 5}.'
+        " A question that needs such a book says so, with what to enter."
+    ),
+    widget="lines",
+)
+
+
+def open_book_form(request: Request) -> Response:
+    """Ask for a budget."""
+    chosen = request.query_params.get("adjacency", "")
+    form = {**BLANK_BOOK, "adjacency": "other", "other": chosen} if chosen else BLANK_BOOK
+    return _book_page(request, form)
+
+
+def open_book(request: Request) -> Response:
+    """Open the book, once what it gives up is confirmed."""
+    of = request.path_params["dataset"]
+    form = {name: text_of(request, name) for name in BLANK_BOOK}
+    try:
+        adjacency = adjacency_from_json(_adjacency(form))
+        budget = Loss(form["epsilon"], form["delta"].strip() or "0")
+        confirmed = text_of(request, "confirmed") == "yes"
+        site_of(request).curator.open_book(of, adjacency, budget, confirmed=confirmed)
+    except NeedsConfirmation as needed:
+        return _book_page(request, form, gives_up=str(needed))
+    except PrivodError as problem:
+        return _book_page(request, form, problem=str(problem))
+    return redirect(f"/data/{segment(of)}")
+
+
+def _adjacency(form: dict[str, str]) -> dict[str, Any]:
+    if form["adjacency"] != "other":
+        return {"name": form["adjacency"]}
+    try:
+        written = json.loads(form["other"])
+    except (ValueError, RecursionError):
+        written = None
+    if not isinstance(written, dict):
+        raise InvalidParameter("adjacency", "must be JSON", form["other"][:100], OTHER.doc)
+    return written
+
+
+def _book_page(
+    request: Request, form: dict[str, str], problem: str | None = None, gives_up: str = ""
+) -> Response:
+    dataset = site_of(request).curator.dataset(request.path_params["dataset"])
+    other = Box(**{**vars(OTHER), "text": form["other"]})
+    return page(
+        request,
+        "open_book.html",
+        422 if problem else 200,
+        dataset=dataset,
+        form=form,
+        adjacencies=ADJACENCIES,
+        other=other,
+        problem=problem,
+        gives_up=gives_up,
+    )
+
+
+def tokens(request: Request) -> Response:
+    """The tokens handed out, and a form for another."""
+    of = request.query_params.get("of", "")
+    return _tokens_page(request, {"label": "", "role": "analyst", "of": of})
+
+
+def make_token(request: Request) -> Response:
+    """Make a token and show it this once."""
+    curator, visitor = site_of(request).curator, visitor_of(request)
+    form = {name: text_of(request, name) for name in ("label", "role", "of")}
+    of = form["of"] or visitor.of
+    try:
+        if of is not None and not visitor.sees(of):
+            raise NotFound(f"There is no data set {of!r} that your token is for.")
+        token = auth.create_token(curator, form["role"], of, form["label"])
+    except PrivodError as problem:
+        return _tokens_page(request, form, problem=str(problem))
+    return _tokens_page(request, {"label": "", "role": "analyst", "of": form["of"]}, token=token)
+
+
+def revoke_token(request: Request) -> Response:
+    """Revoke a token."""
+    auth.revoke_token(site_of(request).curator, visitor_of(request), request.path_params["token"])
+    return redirect("/tokens")
+
+
+def _tokens_page(
+    request: Request, form: dict[str, str], problem: str | None = None, token: str = ""
+) -> Response:
+    curator, visitor = site_of(request).curator, visitor_of(request)
+    known = [
+        {"id": auth.token_id(each.hash), "mine": each.hash == visitor.id, "token": each}
+        for each in auth.tokens_seen(curator, visitor)
+    ]
+    names = [each.name for each in curator.datasets() if visitor.sees(each.name)]
+    return page(
+        request,
+        "tokens.html",
+        422 if problem else 200,
+        section="tokens",
+        form=form,
+        tokens=known,
+        data_sets=names,
+        token=token,
+        problem=problem,
+    )

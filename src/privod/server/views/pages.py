@@ -1,0 +1,156 @@
+"""Turning templates into pages: what every page shows, how numbers and times are written."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from fractions import Fraction
+from functools import lru_cache
+from importlib import resources
+from typing import Any
+from urllib.parse import quote
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from privod.errors import PrivodError
+from privod.privacy import Adjacency, decimal_text
+from privod.queries.catalog import QUERIES
+from privod.queries.query import canonical_json
+from privod.server.authentication import LONGEST_SESSION, form_code
+from privod.server.failures import status_of
+from privod.server.site import Site, site_of
+
+__all__ = ["STATIC", "error_page", "fragment", "page", "redirect", "segment", "set_cookie"]
+
+HEADINGS = {
+    401: "Please sign in",
+    403: "Not allowed",
+    404: "Not found",
+    405: "Not possible",
+    408: "Too slow",
+    409: "Not possible",
+    413: "Too large",
+    422: "That does not fit",
+    429: "Slow down, please",
+    500: "Something went wrong",
+    503: "Not available",
+}
+MEDIA_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+
+
+def _static() -> dict[str, tuple[bytes, str]]:
+    folder = resources.files("privod.server") / "static"
+    return {
+        file.name: (file.read_bytes(), MEDIA_TYPES[file.name[file.name.rindex(".") :]])
+        for file in folder.iterdir()
+    }
+
+
+STATIC = _static()
+"""Every static file: name to bytes and type."""
+
+STATIC_VERSION = hashlib.sha256(b"".join(data for data, _ in STATIC.values())).hexdigest()[:12]
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("privod.server"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals["static_version"] = STATIC_VERSION
+    filters: dict[str, Callable[..., str]] = {
+        "day": lambda time: time[:10],
+        "decimal": _decimal,
+        "moment": lambda time: f"{datetime.fromisoformat(time):%Y-%m-%d %H:%M:%S}",
+        "plain": lambda value: f"{value:g}" if isinstance(value, float) else str(value),
+        "question": lambda name: QUERIES[name].question if name in QUERIES else name,
+        "segment": segment,
+        "settings": _settings,
+    }
+    environment.filters.update(filters)
+    return environment
+
+
+def segment(text: str) -> str:
+    """A name as one part of an address; a slash in it is encoded twice, see `Door.check`."""
+    return quote(text.replace("%", "%25").replace("/", "%2F"), safe="")
+
+
+def _settings(adjacency: Adjacency) -> str:
+    """What tells two books of one name apart."""
+    given = {key: value for key, value in adjacency.to_json().items() if key != "name"}
+    return ", ".join(
+        f"{key} {value if isinstance(value, str) else canonical_json(value)}"
+        for key, value in given.items()
+    )
+
+
+def _decimal(number: Fraction) -> str:
+    """A number as short as it can be written exactly, or rounded where that is long."""
+    text = decimal_text(number)
+    return text if len(text) <= 12 else f"about {float(number):.4g}"
+
+
+def page(request: Request, template: str, status: int = 200, **shown: Any) -> Response:
+    """A page of the console; its forms carry the code of this browser."""
+    site = site_of(request)
+    cookie = request.scope.get("cookie", "")
+    fresh = "" if cookie else secrets.token_urlsafe(32)
+    response = HTMLResponse(_rendered(request, site, template, cookie or fresh, shown), status)
+    if fresh:
+        set_cookie(site, response, fresh)
+    return response
+
+
+def fragment(request: Request, template: str, **shown: Any) -> Response:
+    """A piece of a page."""
+    return HTMLResponse(_environment().get_template(template).render(_common(request, shown)))
+
+
+def error_page(request: Request, problem: PrivodError, status: int | None = None) -> Response:
+    """The one page for everything that goes wrong."""
+    status = status or status_of(problem)
+    heading = HEADINGS.get(status, "Not possible")
+    return page(request, "error.html", status, heading=heading, message=str(problem))
+
+
+def redirect(path: str) -> RedirectResponse:
+    """Lead the browser on, after a form."""
+    return RedirectResponse(path, status_code=303)
+
+
+def set_cookie(site: Site, response: Response, value: str) -> None:
+    """Give the browser its one cookie, which no script and no other site can use."""
+    response.set_cookie(
+        site.cookie_name,
+        value,
+        max_age=int(LONGEST_SESSION),
+        path="/",
+        secure=site.secure,
+        httponly=True,
+        samesite="lax",
+    )
+
+
+def _rendered(
+    request: Request, site: Site, template: str, cookie: str, shown: Mapping[str, Any]
+) -> str:
+    field = Markup('<input type="hidden" name="code" value="{}">')
+    code = form_code(site.secret, cookie)
+    common = _common(request, shown)
+    common["code_field"] = lambda: field.format(code)
+    return _environment().get_template(template).render(common)
+
+
+def _common(request: Request, shown: Mapping[str, Any]) -> dict[str, Any]:
+    blank: dict[str, Any] = {"problem": None, "section": "data"}
+    return blank | {"visitor": request.scope.get("visitor")} | dict(shown)
