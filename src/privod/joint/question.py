@@ -1,6 +1,6 @@
 """Which of my records are outliers in our joint data, without pooling it? [Raval 2011].
 
-Several holders, no curator: this question is not asked of one table and never charged to a budget.
+Several holders, no curator: this question is not asked of one table and never charged to a book.
 It is a frozen value of public parameters that all parties must share; `joint_run` carries it out.
 """
 
@@ -45,8 +45,9 @@ class JointOutliers(HashSettings):
 
     Guarantee
     ---------
-    The answer is as right as the hashing; what is hidden is the computation, from
-    honest-but-curious participants, as `secrecy()` says in words. With `epsilon` the table that
+    The answer is a list of suspects, as right as the hashing: false alarms and missed outliers are
+    both possible. It gets no noise. `secrecy()` says in words what honest-but-curious participants
+    learn besides; a dishonest one can learn more. With `epsilon` the table that
     parties learn from each other is differentially private as well.
 
     Parameters
