@@ -21,8 +21,9 @@ from privod.data.fineness import rounded
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness
 from privod.privacy import AddRemove, Adjacency, Number
+from privod.queries.checks import whole_number
 from privod.queries.count_query import CountQuery
-from privod.queries.query import Release, whole_number
+from privod.queries.query import Release
 
 __all__ = ["PrivateBounds"]
 

@@ -16,7 +16,8 @@ from typing import TypeVar
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace
 from privod.privacy import AddRemove, Adjacency, Guarantee, Number, Replace, positive
-from privod.queries.query import Query, column_names, dp_adjacency
+from privod.queries.checks import column_names, dp_adjacency
+from privod.queries.query import Query
 
 __all__ = ["COUNTS_CHANGED", "MOST_EXPECTED", "CountQuery", "told_of_epsilon", "uniform_cells"]
 

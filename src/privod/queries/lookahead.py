@@ -16,9 +16,16 @@ from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, Randomness
 from privod.outliers.crowds.anomalies import protected_crowd
 from privod.privacy import Guarantee, Number, positive
-from privod.queries.anomaly_labels import checked_records, crowd_adjacency
-from privod.queries.outlier_count import checked_radius, numeric_columns
-from privod.queries.query import LARGEST_COUNT, Query, Release, column_names, whole_number
+from privod.queries.anomaly_labels import crowd_adjacency
+from privod.queries.checks import (
+    LARGEST_COUNT,
+    checked_radius,
+    checked_records,
+    column_names,
+    numeric_columns,
+    whole_number,
+)
+from privod.queries.query import Query, Release
 
 __all__ = ["CopyCount", "LookaheadCount"]
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
@@ -23,26 +22,21 @@ from numpy.typing import NDArray
 from privod.data import Domain, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import ExponentialMechanism, PermuteAndFlip, Randomness, Top
-from privod.outliers.crowds.distance import available_threads
 from privod.privacy import AddRemove, Adjacency, Guarantee, Number, exact, positive
 from privod.progress import track
-from privod.queries.outlier_count import (
-    MOST_COLUMNS,
-    OutlierCount,
-    checked_radius,
-    count_outliers,
-    count_sensitivity,
-    numeric_columns,
-    typical_radius,
-)
-from privod.queries.query import (
+from privod.queries.checks import (
     LARGEST_COUNT,
-    Query,
-    Release,
+    MOST_AXES,
+    checked_radius,
     column_names,
     dp_adjacency,
+    numeric_columns,
+    typical_radius,
     whole_number,
 )
+from privod.queries.outlier_count import OutlierCount, count_outliers, count_sensitivity
+from privod.queries.query import Query, Release
+from privod.threads import thread_pool
 
 __all__ = ["FoundSubspaces", "OutlierSubspaces", "columns_in_words"]
 
@@ -127,13 +121,13 @@ class OutlierSubspaces(Query[FoundSubspaces]):
         object.__setattr__(self, "adjacency", dp_adjacency(self.adjacency))
         whole_number(self.max_crowd, "max_crowd", at_least=1, at_most=LARGEST_COUNT)
         whole_number(self.n_subspaces, "n_subspaces", at_least=1)
-        whole_number(self.size, "size", at_least=1, at_most=MOST_COLUMNS)
+        whole_number(self.size, "size", at_least=1, at_most=MOST_AXES)
         if len(set(sets)) != len(sets):
             raise InvalidParameter(
                 "candidates", "must be different sets", len(sets), "Name each once."
             )
-        if any(len(some) > MOST_COLUMNS for some in sets):
-            rule = f"must have at most {MOST_COLUMNS} columns each"
+        if any(len(some) > MOST_AXES for some in sets):
+            rule = f"must have at most {MOST_AXES} columns each"
             raise InvalidParameter("candidates", rule, len(max(sets, key=len)), "Name fewer.")
         if self.choice not in ("permute-and-flip", "exponential"):
             rule = "must be permute-and-flip or exponential"
@@ -235,7 +229,7 @@ class OutlierSubspaces(Query[FoundSubspaces]):
         # How many rows there are may be private: the same steps are reported on both ways.
         if len(sets) * len(table) < ALONE_BELOW:
             return list(track(map(count, sets), "column sets", total=len(sets)))
-        with ThreadPoolExecutor(available_threads()) as pool:
+        with thread_pool() as pool:
             return list(track(pool.map(count, sets), "column sets", total=len(sets)))
 
     def chance_at_most(self, missing: int, size: int) -> float:

@@ -26,6 +26,7 @@ from privod.mechanisms.merged import MergedNoise
 from privod.mechanisms.sparse import count_reaching, distinct
 from privod.outliers.grid.grid import MOST_CELLS_PER_AXIS, Grid, OccupiedCells
 from privod.privacy import AddRemove, Adjacency, Guarantee, Number
+from privod.queries.checks import LARGEST_COUNT, whole_number
 from privod.queries.count_query import (
     MOST_EXPECTED,
     CountQuery,
@@ -34,7 +35,7 @@ from privod.queries.count_query import (
 )
 from privod.queries.grid_knn.interactive import LazyGrid
 from privod.queries.grid_knn.release import NoisyGrid, NoisyTotal
-from privod.queries.query import LARGEST_COUNT, Release, whole_number
+from privod.queries.query import Release
 from privod.queries.release_file import LARGEST_SUM
 
 __all__ = ["GridKnn"]

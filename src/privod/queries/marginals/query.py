@@ -20,9 +20,10 @@ from privod.mechanisms import Randomness
 from privod.mechanisms.merged import MergedNoise
 from privod.outliers.grid.grid import MOST_CELLS_PER_AXIS, Grid
 from privod.privacy import AddRemove, Adjacency, Number
+from privod.queries.checks import whole_number
 from privod.queries.count_query import CountQuery, uniform_cells
 from privod.queries.marginals.release import MarginalScores, NoisyMarginals
-from privod.queries.query import Release, whole_number
+from privod.queries.query import Release
 
 __all__ = ["MarginalHistograms", "MarginalScores", "NoisyMarginals"]
 

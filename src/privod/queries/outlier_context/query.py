@@ -26,10 +26,11 @@ from privod.outliers.contexts.detectors import BuiltIn
 from privod.outliers.contexts.matching import RecordView, look_from
 from privod.privacy import Guarantee, Number, SameContexts, positive
 from privod.progress import listening
+from privod.queries.checks import whole_number
 from privod.queries.outlier_context import search
 from privod.queries.outlier_context.search import Candidates, Sampler
 from privod.queries.outlier_context.utility import OVERLAP, ContextUtility, context_utility
-from privod.queries.query import Query, Release, canonical_json, whole_number
+from privod.queries.query import Query, Release, canonical_json
 
 __all__ = ["OutlierContext"]
 
