@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 
 from privod.errors import InvalidParameter
 from privod.mechanisms import gaussian_loss
+from privod.mechanisms.exact import Enclosure, Uniform, exp_minus
 from privod.mechanisms.inversion import InversionTable
 from privod.mechanisms.noise import BLOCK, LARGEST_COUNT, Geometric, Shape, checked_counts
 from privod.mechanisms.randomness import Randomness
-from privod.mechanisms.reals import Enclosure, Uniform, exp_minus
 from privod.privacy import Loss, Number, exact, positive
 
 __all__ = ["DiscreteGaussian"]
