@@ -33,7 +33,7 @@ from privod.queries.count_query import (
     told_of_epsilon,
     uniform_cells,
 )
-from privod.queries.grid_knn.interactive import LazyGrid
+from privod.queries.grid_knn.interactive import InteractiveGrid
 from privod.queries.grid_knn.release import NoisyGrid, NoisyTotal
 from privod.queries.query import Release
 from privod.queries.release_file import LARGEST_SUM
@@ -194,7 +194,7 @@ class GridKnn(CountQuery[NoisyGrid]):
         )
         return self.release(value, randomness)
 
-    def lazy(self, table: Table, randomness: Randomness) -> LazyGrid:
+    def lazy(self, table: Table, randomness: Randomness) -> InteractiveGrid:
         """The paper's server: holds the records and draws a cell's noise when first asked.
 
         Same promise, same scores; what it holds is private and stays with the curator. No cell is
@@ -203,7 +203,7 @@ class GridKnn(CountQuery[NoisyGrid]):
         grid = self.grid(table.domain)
         occupied = grid.occupied_counts(table.numbers(self.columns))
         whole = replace(self, drop_below=None)
-        return LazyGrid(grid, occupied, whole.noise, randomness, whole.guarantee())
+        return InteractiveGrid(grid, occupied, whole.noise, randomness, whole.guarantee())
 
     def sentence(self, value: NoisyGrid) -> str:
         grid = value.grid
