@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 
 from privod.errors import InvalidParameter
 from privod.mechanisms import gaussian_loss
+from privod.mechanisms.exact import Enclosure, Uniform, exp_minus
 from privod.mechanisms.inversion import InversionTable
 from privod.mechanisms.noise import BLOCK, LARGEST_COUNT, Geometric, Shape, checked_counts
 from privod.mechanisms.randomness import Randomness
-from privod.mechanisms.reals import Enclosure, Uniform, exp_minus
 from privod.privacy import Loss, Number, exact, positive
 
 __all__ = ["DiscreteGaussian"]
@@ -302,7 +302,8 @@ class _Sampler:
         drop = CHANCE_BITS - PREFIX_BITS
         for place, square in enumerate(squares):
             sure[:, place] = (low * square.low >> CHANCE_BITS) >> drop
-            possible[:, place] = -(-(-(-high * square.high >> CHANCE_BITS)) >> drop)
+            most = -(-high * square.high >> CHANCE_BITS)
+            possible[:, place] = -(-most >> drop)
             low = low * ratio_low >> CHANCE_BITS
             high = -(-high * ratio_high >> CHANCE_BITS)
         last = sure[:, :-1] if step == 1 else sure[:, 1:]  # a part of one member ends where it is

@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from privod.errors import InvalidParameter
-from privod.mechanisms.reals import Enclosure, exp_minus, rational
+from privod.mechanisms.exact import Enclosure, exp_minus, rational
 from privod.privacy.loss import rounded_up
 from privod.privacy.zcdp import delta_of_rho
 
