@@ -30,7 +30,7 @@ from privod.data.sources import read
 from privod.mechanisms import secure
 from privod.outliers.contexts.contexts import Choices, ContextSpace, population
 from privod.outliers.contexts.detectors import Grubbs, Histogram, LocalOutlierFactor
-from privod.outliers.contexts.matching import Vantage, look_from
+from privod.outliers.contexts.matching import RecordView, look_from
 from privod.queries.outlier_context.query import OutlierContext
 from privod.queries.outlier_context.search import choose_by_number
 
@@ -115,7 +115,9 @@ def person(kind: str, rows: Table, rank: int) -> Person:
     return Person(kind, values, float(salaries[row]))
 
 
-def view_of(rows: Table, one: Person, detector: Grubbs | LocalOutlierFactor | Histogram) -> Vantage:
+def view_of(
+    rows: Table, one: Person, detector: Grubbs | LocalOutlierFactor | Histogram
+) -> RecordView:
     space = ContextSpace.around(rows.domain, one.attributes)
     return look_from(rows, space, "salary", one.value, detector)
 

@@ -39,7 +39,7 @@ def medians(actions: list[Action], repeats: int) -> list[float]:
 
 
 def race_noise(n_counts: int, n_theirs: int) -> None:
-    """Blur counts at several scales; OpenDP may blur fewer, its cost per draw is constant."""
+    """Add noise at several scales; OpenDP may draw fewer, its cost per draw is constant."""
     space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
     ratios = []
     for scale in (Fraction(1), Fraction(3), Fraction(10), Fraction(1, 7), Fraction(10**9)):
@@ -49,7 +49,7 @@ def race_noise(n_counts: int, n_theirs: int) -> None:
         few = np.zeros(n_theirs, dtype=np.int64)
         noise.draw(1, source)  # builds the tables of this scale, once
         ours_seconds, theirs_seconds = (
-            medians([lambda n=noise, c=counts, s=source: n.blur(c, s)], 5)[0],  # type: ignore[misc]
+            medians([lambda n=noise, c=counts, s=source: n.add_to(c, s)], 5)[0],  # type: ignore[misc]
             medians([lambda t=theirs, c=few: t(c)], 1)[0],  # type: ignore[misc]
         )
         ours_ns, theirs_ns = ours_seconds / n_counts * 1e9, theirs_seconds / n_theirs * 1e9

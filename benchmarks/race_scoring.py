@@ -6,8 +6,8 @@
 A row is: fit on 80 % of the records, score the other 20 %. Everyone gets one core, in the same run,
 and what is measured is processor time, so that other work on the machine counts little: best of
 some repeats. A peer that would take long scores a sample and its time is scaled up, as printed.
-Ours blurs with exact noise from the operating system; ranges are declared. The detector also finds
-a threshold, but only when asked for one; "privod grid alone" is the released grid and its scores,
+Ours draws exact noise from the operating system; ranges are declared. The detector also finds a
+threshold, but only when asked for one; "privod grid alone" is the released grid and its scores,
 without scikit-learn around it, and "all cells" is the grid that drops none, where it can be held.
 "All peers" include HBOS, which adds up histograms; "neighbor peers" look at records together, as
 the grid does. PyOD's k-NN also scores its training records while fitting, which is its way.
@@ -206,10 +206,10 @@ def speed_goals(quick: bool) -> None:
         ("mixture", mixture(100_000, 6, 0), mixture(100_000, 6, 1)),
         ("uniform", spread[:100_000], spread[100_000:]),
     ):
-        blurred = DiscreteLaplace(Fraction(1)).blur(grid.all_counts(reference), secure())
+        noisy = DiscreteLaplace(Fraction(1)).add_to(grid.all_counts(reference), secure())
         asked = fresh[: 20_000 if quick else 100_000]
-        grid.walk(blurred, asked[:100], 10)
-        seconds = min(_time(partial(grid.walk, blurred, asked, 10)) for _ in range(3))
+        grid.walk(noisy, asked[:100], 10)
+        seconds = min(_time(partial(grid.walk, noisy, asked, 10)) for _ in range(3))
         figure(f"scored_points_per_second_and_core_{kind}_d6_b8_k10", len(asked) / seconds)
     n = 10**6 if quick else 10**7
     points = np.tile(mixture(10**6, 6, 0), (n // 10**6, 1))

@@ -25,6 +25,7 @@ from privod.privacy import Guarantee
 from privod.queries.catalog import QUERIES, query_from_json, release_from_json
 from privod.queries.parameters import parameters_of
 from privod.queries.query import Query, canonical_json
+from privod.questions import question
 
 PROOFS = Path(__file__).parent.parent / "docs" / "proofs"
 AUDIT_RUNS = 1500
@@ -145,7 +146,7 @@ def test_it_has_a_picture_and_a_sentence_even_of_no_rows(query: Query[Any]) -> N
 
 @every_kind
 def test_it_has_a_proof_page(kind: type[Query[Any]]) -> None:
-    page = PROOFS / f"{kind.__module__.rpartition('.')[2]}.md"
+    page = PROOFS.parent / question(kind.name).proof
     assert page.is_file()
     assert kind.name in page.read_text()
 

@@ -15,7 +15,7 @@ from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, Randomness, seeded
 from privod.privacy import Guarantee, Loss
 from privod.queries.catalog import QUERIES
-from privod.queries.histogram import BlurredCounts, Histogram
+from privod.queries.histogram import Histogram, NoisyCounts
 from privod.queries.query import Release
 
 RUNS = 6000
@@ -33,24 +33,24 @@ class HalfTheNoise(Histogram):
 
 @dataclass(frozen=True, kw_only=True)
 class ForgetsEmptyCells(Histogram):
-    def answer(self, table: Table, randomness: Randomness) -> Release[BlurredCounts]:
+    def answer(self, table: Table, randomness: Randomness) -> Release[NoisyCounts]:
         release = super().answer(table, randomness)
         true = np.bincount(table.codes(self.columns)[:, 0], minlength=release.value.counts.size)
         counts = np.where(true == 0, 0, release.value.counts)
-        return self.release(BlurredCounts(release.value.axes, counts), randomness)
+        return self.release(NoisyCounts(release.value.axes, counts), randomness)
 
 
 @dataclass(frozen=True, kw_only=True)
 class FloatSampler(Histogram):
-    def answer(self, table: Table, randomness: Randomness) -> Release[BlurredCounts]:
+    def answer(self, table: Table, randomness: Randomness) -> Release[NoisyCounts]:
         release = super().answer(table, randomness)
         true = np.bincount(table.codes(self.columns)[:, 0], minlength=release.value.counts.size)
         uniform = randomness.words(true.size) / 2.0**64
         noise = (
             np.sign(uniform - 0.5) * np.log1p(-2 * np.abs(uniform - 0.5)) * -float(self.noise.scale)
         )
-        blurred: np.ndarray = true + noise
-        return self.release(BlurredCounts(release.value.axes, blurred), randomness)
+        noisy: np.ndarray = true + noise
+        return self.release(NoisyCounts(release.value.axes, noisy), randomness)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -81,9 +81,9 @@ def test_counts_and_walks_equal_the_slow_twins(
     assert list(map(tuple, some.cells.tolist())) == sorted(occupied)
     assert some.counts.tolist() == [occupied[cell] for cell in sorted(occupied)]
 
-    blurred = counts + noise
-    by_cell = dict(zip(cells, blurred.tolist(), strict=True))
-    walked = grid.walk(blurred, asked, n_neighbors, depth)
+    noisy = counts + noise
+    by_cell = dict(zip(cells, noisy.tolist(), strict=True))
+    walked = grid.walk(noisy, asked, n_neighbors, depth)
     expected = slow_scores(grid, by_cell, asked, n_neighbors, depth)
     assert (walked.basic.tolist(), walked.weighted.tolist()) == expected[:2]
     assert walked.graded.tolist() == expected[2]
@@ -97,11 +97,11 @@ def test_counts_and_walks_equal_the_slow_twins(
 def test_a_walk_of_many_shells_in_six_dimensions_equals_the_slow_twin() -> None:
     grid = unit_grid(6, 4)
     rng = np.random.default_rng(3)
-    blurred = rng.integers(-2, 3, grid.n_cells)
+    noisy = rng.integers(-2, 3, grid.n_cells)
     cells = list(itertools.product(range(4), repeat=6))
-    by_cell = dict(zip(cells, blurred.tolist(), strict=True))
+    by_cell = dict(zip(cells, noisy.tolist(), strict=True))
     asked = np.vstack([rng.random((6, 6)) * 4, np.full((1, 6), 0.5), np.full((1, 6), 2.0)])
-    walked = grid.walk(blurred, asked, 60)
+    walked = grid.walk(noisy, asked, 60)
     assert walked.weighted.tolist() == slow_scores(grid, by_cell, asked, 60, None)[1]
     assert walked.basic.tolist() == slow_scores(grid, by_cell, asked, 60, None)[0]
 
@@ -124,11 +124,11 @@ def test_walks_that_never_end_and_walks_among_ties_equal_the_slow_twin(
 ) -> None:
     grid = unit_grid(n_axes, cells_per_axis)
     rng = np.random.default_rng(n_axes)
-    blurred = rng.integers(-2, 3, grid.n_cells)
+    noisy = rng.integers(-2, 3, grid.n_cells)
     cells = list(itertools.product(range(cells_per_axis), repeat=n_axes))
     centers = rng.integers(0, cells_per_axis, (2, n_axes)) + 0.5
     asked = np.vstack([centers, np.floor(centers), rng.random((2, n_axes)) * cells_per_axis])
-    for counts in (blurred, -abs(blurred)):
+    for counts in (noisy, -abs(noisy)):
         by_cell = dict(zip(cells, counts.tolist(), strict=True))
         for depth in (None, Fraction(1, 2)):
             walked = grid.walk(counts, asked, 30, depth)

@@ -68,7 +68,7 @@ def test_little_noise_leaves_the_counts_and_every_cell_is_there() -> None:
     assert value.columns == ("x", "y")
 
 
-def test_empty_cells_are_blurred_like_full_ones() -> None:
+def test_empty_cells_are_noisy_like_full_ones() -> None:
     query = GridKnn(columns=("x", "y"), epsilon=1, cells_per_axis=50)
     counts = query.answer(plane([]), seeded(2)).value.counts
     assert counts.min() < 0 < counts.max()
@@ -88,7 +88,7 @@ def test_a_sparse_grid_keeps_what_reaches_the_threshold_in_order() -> None:
 
 
 @pytest.mark.parametrize(("scale", "threshold"), [(Fraction(1), 1), (Fraction(5, 2), 3)])
-def test_the_law_of_the_sparse_draw_is_the_law_of_blurring_all_and_dropping(
+def test_the_law_of_the_sparse_draw_is_the_law_of_adding_noise_to_all_and_dropping(
     scale: Fraction, threshold: int
 ) -> None:
     """Theorem 2, with the tables that the samplers draw from, for outcomes of three empty cells."""
@@ -106,12 +106,12 @@ def test_the_law_of_the_sparse_draw_is_the_law_of_blurring_all_and_dropping(
     dropped = sum(mass for value, mass in exactly.items() if value < threshold)
     for values in itertools.product([None, 0, 1, 4], repeat=n_empty):
         kept = [value for value in values if value is not None]
-        blur_all = dropped ** (n_empty - len(kept))
+        add_to_all = dropped ** (n_empty - len(kept))
         sparse = counts[len(kept)] / math.comb(n_empty, len(kept))
         for value in kept:
-            blur_all *= exactly[threshold + value]
+            add_to_all *= exactly[threshold + value]
             sparse *= excesses[value]
-        assert abs(sparse - blur_all) < Fraction(1, 10**50)
+        assert abs(sparse - add_to_all) < Fraction(1, 10**50)
 
 
 def test_sparse_draws_follow_the_exact_law_on_a_small_grid() -> None:

@@ -18,7 +18,7 @@ from privod.queries.grid_knn.release import NoisyGrid
 from privod.queries.query import Release
 
 
-class _EmptyCellsUnblurred(GridKnn):
+class _EmptyCellsWithoutNoise(GridKnn):
     """A planted bug: what is empty is released as an exact zero."""
 
     def answer(self, table: Table, randomness: Randomness) -> Release[NoisyGrid]:
@@ -29,7 +29,7 @@ class _EmptyCellsUnblurred(GridKnn):
 
 
 class _NoiseDrawnTwice(GridKnn):
-    """A planted bug: cells are blurred anew when asked for again; one asks twice."""
+    """A planted bug: cells are noisy anew when asked for again; one asks twice."""
 
     def answer(self, table: Table, randomness: Randomness) -> Release[NoisyGrid]:
         first = super().answer(table, randomness)
@@ -74,7 +74,7 @@ class _TotalForFree(GridKnn):
 @pytest.mark.parametrize(
     ("bug", "place"),
     [
-        (_EmptyCellsUnblurred, 0),
+        (_EmptyCellsWithoutNoise, 0),
         (_NoiseDrawnTwice, 0),
         (_ScaleOfThePaper, 1),
         (_TotalInTheClear, 2),

@@ -1,4 +1,4 @@
-"""Lookahead counts: rare ones exactly, others blurred, and which of the two is told for nothing."""
+"""Lookahead counts: rare ones exactly, others noisy, and which of the two is told for nothing."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ def ask(**changed: Any) -> LookaheadCount:
     return LookaheadCount(**(asked | changed))
 
 
-def test_rare_counts_are_told_exactly_and_others_blurred() -> None:
+def test_rare_counts_are_told_exactly_and_others_noisy() -> None:
     query = ask()
     assert query.guarantee().adjacency == InCrowd(0, ("x",), 4)
     rare = {query.answer(copies(2), seeded(s)).value for s in range(20)}
-    assert rare == {CopyCount(2, blurred=False)}
+    assert rare == {CopyCount(2, noisy=False)}
     assert len({query.answer(copies(3), seeded(s)).value.count for s in range(20)}) > 3
 
 
 @pytest.mark.parametrize("max_crowd", [1, 2, 3, 4])
 @pytest.mark.parametrize("margin", [1, 2, 3, 4, 5])
-def test_whether_it_is_blurred_is_the_same_on_both_sides_of_every_adjacent_pair(
+def test_whether_it_is_noisy_is_the_same_on_both_sides_of_every_adjacent_pair(
     max_crowd: int, margin: int
 ) -> None:
     query = ask(max_crowd=max_crowd, edit_margin=margin)
@@ -48,29 +48,28 @@ def test_whether_it_is_blurred_is_the_same_on_both_sides_of_every_adjacent_pair(
     assert least > 1 or adjacency == AddRemove()
     for more in range(least, 9):
         one, other = (query.answer(copies(n), secure()).value for n in (more, more - 1))
-        assert one.blurred
-        assert other.blurred
+        assert one.noisy
+        assert other.noisy
 
 
-def test_the_sentence_never_calls_a_blurred_count_exact() -> None:
-    blurred = ask(epsilon=1).sentence(CopyCount(-2, blurred=True))
+def test_the_sentence_never_calls_a_noisy_count_exact() -> None:
+    noisy = ask(epsilon=1).sentence(CopyCount(-2, noisy=True))
     assert (
-        blurred
-        == "There are about -2 copies of this record, right to within 3 with 95 % certainty."
+        noisy == "There are about -2 copies of this record, right to within 3 with 95 % certainty."
     )
-    assert "exactly 1 copy" in ask().sentence(CopyCount(1, blurred=False))
-    assert "exactly 0 copies" in ask().sentence(CopyCount(0, blurred=False))
+    assert "exactly 1 copy" in ask().sentence(CopyCount(1, noisy=False))
+    assert "exactly 0 copies" in ask().sentence(CopyCount(0, noisy=False))
     wide = ask(max_crowd=3, edit_margin=5)
-    assert wide.blurred_from == 0
-    assert wide.answer(copies(0), secure()).value.blurred
+    assert wide.noisy_from == 0
+    assert wide.answer(copies(0), secure()).value.noisy
 
 
-@pytest.mark.parametrize("value", [CopyCount(-2, blurred=True), CopyCount(2, blurred=False)])
+@pytest.mark.parametrize("value", [CopyCount(-2, noisy=True), CopyCount(2, noisy=False)])
 def test_the_picture_has_an_error_bar_exactly_if_there_is_noise(value: CopyCount) -> None:
     query = ask()
     axes = draw(query.release(value, secure())).axes[0]
     bars = [some for some in axes.containers if some.__class__.__name__ == "ErrorbarContainer"]
-    assert len(bars) == int(value.blurred)
+    assert len(bars) == int(value.noisy)
 
 
 def test_a_lookahead_at_a_radius_is_refused_with_its_reason() -> None:
@@ -85,7 +84,7 @@ def test_an_epsilon_out_of_reach_is_refused_at_once() -> None:
 
 class LooksAheadTooLittle(LookaheadCount):
     @property
-    def blurred_from(self) -> int:
+    def noisy_from(self) -> int:
         return protected_crowd(self.max_crowd, self.edit_margin)
 
 

@@ -1,4 +1,4 @@
-"""Blurred histograms of single columns and the scores read off them."""
+"""Noisy histograms of single columns and the scores read off them."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_wrong_parameters_are_refused(wrong: dict[str, object], message: str) ->
 
 
 class _NoiseOfOneColumn(MarginalHistograms):
-    """A planted bug: each histogram is blurred as if it were the only one."""
+    """A planted bug: each histogram is noisy as if it were the only one."""
 
     @property
     def noise(self) -> DiscreteLaplace:

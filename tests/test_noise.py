@@ -296,19 +296,19 @@ def test_figures_for_humans_survive_extreme_scales() -> None:
 
 @settings(deadline=None, max_examples=50)
 @given(st.lists(st.integers(-(2**62), 2**62), max_size=50), st.integers(0, 1000))
-def test_blurring_adds_the_noise_that_the_same_seed_draws(counts: list[int], seed: int) -> None:
+def test_adding_noise_adds_what_the_same_seed_draws(counts: list[int], seed: int) -> None:
     noise = DiscreteLaplace(Fraction(5, 2))
     array = np.array(counts, dtype=np.int64)
     expected = array + noise.draw(array.shape, seeded(seed))
-    assert np.array_equal(noise.blur(array, seeded(seed)), expected)
+    assert np.array_equal(noise.add_to(array, seeded(seed)), expected)
 
 
-def test_blurring_keeps_the_shape_and_leaves_the_counts_alone() -> None:
+def test_adding_noise_to_keeps_the_shape_and_leaves_the_counts_alone() -> None:
     counts = np.arange(24, dtype=np.int32).reshape(2, 3, 4)[:, ::-1]
     before = counts.copy()
-    blurred = DiscreteLaplace(Fraction(1)).blur(counts, secure())
-    assert blurred.shape == counts.shape
-    assert blurred.dtype == np.int64
+    noisy = DiscreteLaplace(Fraction(1)).add_to(counts, secure())
+    assert noisy.shape == counts.shape
+    assert noisy.dtype == np.int64
     assert np.array_equal(counts, before)
     assert DiscreteLaplace(Fraction(1)).draw((3, 0), secure()).shape == (3, 0)
 
@@ -322,10 +322,10 @@ def test_counts_that_are_not_integers_or_too_large_are_refused() -> None:
     noise = DiscreteLaplace(Fraction(1))
     for counts in (np.array([1.0]), np.array([True]), np.array(["1"]), np.array([None])):
         with pytest.raises(InvalidData, match="counts must be integers"):
-            noise.blur(counts, secure())
+            noise.add_to(counts, secure())
     for large in (np.array([2**62 + 1]), np.array([-(2**63)]), np.array([2**63], dtype=np.uint64)):
         with pytest.raises(InvalidData, match="within 2\\^62"):
-            noise.blur(large, secure())
+            noise.add_to(large, secure())
 
 
 @pytest.mark.parametrize("scale", [0, -1, "1e-10", 2**41])

@@ -20,8 +20,8 @@ from privod.outliers.contexts.contexts import Choices, ContextSpace
 from privod.outliers.contexts.detectors import detector, plug_in
 from privod.queries.outlier_context.query import OutlierContext
 from privod.queries.outlier_context.search import (
+    Candidates,
     Frontier,
-    Landscape,
     breadth_first,
 )
 from privod.queries.outlier_context.utility import plug_in_utility
@@ -161,9 +161,9 @@ def test_a_wide_search_takes_time_in_proportion_to_its_visits() -> None:
 
     space = ContextSpace.around(domain, dict(query.record))
     view = matching.look_from(table, space, "salary", 100, detector("grubbs"))
-    landscape, choice = Landscape(view), Counting(Fraction(300))
-    assert landscape.matching([space.everyone])
-    found = breadth_first(landscape, space.everyone, 300, choice, seeded(0))
+    pool, choice = Candidates(view), Counting(Fraction(300))
+    assert pool.matching([space.everyone])
+    found = breadth_first(pool, space.everyone, 300, choice, seeded(0))
     assert len(set(found)) == 300
     assert choices == [1] * 300
 

@@ -49,7 +49,7 @@ class ScalesToTheLocalSensitivity(OutlierCount):
         return self.release(CountedOutliers(count, 1), randomness)
 
 
-class BlursLessThanPromised(OutlierCount):
+class AddsLessNoiseThanClaimed(OutlierCount):
     """A smooth bound, and half of it as the scale."""
 
     def answer(self, table: Table, randomness: Any) -> Any:
@@ -68,7 +68,7 @@ def test_the_audit_catches_bugs_planted_in_the_global_noise(bug: type[OutlierCou
 
 @pytest.mark.parametrize("noise", ["heavy", "laplace", "gaussian"])
 @pytest.mark.parametrize(
-    ("bug", "place"), [(BlursLessThanPromised, 0), (ScalesToTheLocalSensitivity, 2)]
+    ("bug", "place"), [(AddsLessNoiseThanClaimed, 0), (ScalesToTheLocalSensitivity, 2)]
 )
 def test_the_audit_catches_bugs_planted_in_every_smooth_noise(
     bug: type[OutlierCount], place: int, noise: str

@@ -79,7 +79,7 @@ def test_the_histogram_says_what_it_needs() -> None:
     assert found["bins"].default == 10
     assert found["adjacency"].default == {"name": "add-remove"}
     assert found["epsilon"].doc == "The privacy loss of the whole histogram, greater than 0."
-    assert promise_of(Histogram).startswith("Protected is every record")
+    assert promise_of(Histogram).startswith("Every record is protected")
 
 
 def test_every_kind_of_field_has_its_kind() -> None:

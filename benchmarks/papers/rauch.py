@@ -145,7 +145,7 @@ def quality(labels: NDArray[np.int64], scores: Floats) -> dict[str, float]:
 def private_scores(
     split: Split, cells: int | None, epsilon: str, seed: int, n_neighbors: int = N_NEIGHBORS
 ) -> dict[str, Floats]:
-    """The paper's two scores and ours from one blurred grid; lazy where it cannot be held."""
+    """The paper's two scores and ours from one noisy grid; lazy where it cannot be held."""
     columns, n = split.columns, len(split.reference)
     query = GridKnn(
         columns=split.reference.domain.names,
@@ -188,7 +188,7 @@ def summarized(found: list[dict[str, float]]) -> dict[str, float]:
 
 
 def repeated(split: Split, cells: int | None, epsilon: str, repeats: int) -> Rows:
-    """The blurred grid's quality, by the paper's two scores and by ours."""
+    """The noisy grid's quality, by the paper's two scores and by ours."""
     runs = [private_scores(split, cells, epsilon, seed) for seed in range(repeats)]
     names = {"basic": "DP grid", "weighted": "DP weighted grid", "graded": "DP graded grid (ours)"}
     return [

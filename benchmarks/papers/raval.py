@@ -8,7 +8,7 @@ detection), `figure2.csv` (bytes against size), `figure3.csv` (rounds against fa
 As in the paper: p_t = 0.9988, approximation 2. The paper names neither its radius nor k, L and w;
 here k = 4, L = 50, w = 4 R, b_t by the exact binomial tail, and the radius is twice the 99 %
 quantile of the distance to the (1 - p_t) n-th neighbor, of a sample. Corel, Landsat and the
-household incomes are not to be had: Gaussian clusters of the same size stand in for them. KDD 99
+network_of incomes are not to be had: Gaussian clusters of the same size stand in for them. KDD 99
 stands in for the DARPA traffic, and of MiniBooNE only a part of the signal is there. Columns are
 divided by their standard deviation.
 """
@@ -52,7 +52,7 @@ PAPER = {  # Table III: time, b_t, false positives %, processed %, threshold, th
     "miniboone": (26.55, 40, 0.006, 0.04, 157, 366),
     "landsat": (44.11, 30, 0.014, 0.36, 331, 929),
     "darpa": (50.00, 30, 0.031, 0.68, 550, 1103),
-    "household": (61.63, 25, 0.009, 0.14, 1200, 1326),
+    "network_of": (61.63, 25, 0.009, 0.14, 1200, 1326),
 }
 
 
@@ -314,7 +314,7 @@ def main() -> None:
         partial(real, "credit_fraud", ""),
         partial(synthetic, "landsat", 275_465, 60),
         partial(real, "kdd99_10percent", "darpa"),
-        partial(synthetic, "household", 1_000_000, 3),
+        partial(synthetic, "network_of", 1_000_000, 3),
     ]
     if quick:
         sets = [partial(synthetic, "corel", 20_000, 32), miniboone]

@@ -32,9 +32,9 @@ from privod.data.sources import read
 from privod.mechanisms import secure
 from privod.outliers.contexts import detectors
 from privod.outliers.contexts.contexts import Choices, ContextSpace
-from privod.outliers.contexts.matching import Vantage, look_from
+from privod.outliers.contexts.matching import RecordView, look_from
 from privod.queries.outlier_context.query import OutlierContext
-from privod.queries.outlier_context.search import Landscape, Sampler, choose_by_number, first_match
+from privod.queries.outlier_context.search import Candidates, Sampler, choose_by_number, first_match
 
 OUT = Path("out/papers/shafieinejad")
 LOF = "lof(n_neighbors=20, threshold=1.5)"
@@ -96,7 +96,7 @@ TABLES = {  # name: file, domain; rows with other categories are dropped
 class Outlier:
     """A record that stands out somewhere, what the best answer is, and where a search starts."""
 
-    view: Vantage
+    view: RecordView
     record: tuple[tuple[str, str | int], ...]
     column: str
     sizes: NDArray[np.int32]
@@ -133,7 +133,7 @@ def outliers_of(table: Table, detector: str, n: int, seed: int) -> list[Outlier]
         view = look_from(table, space, column, float(values[row]), rule)
         if space.n_contexts <= PROBES and not (view.scan() >= 0).any():
             continue  # the probes would say the same, one by one
-        start = first_match(Landscape(view), space.everyone, PROBES)
+        start = first_match(Candidates(view), space.everyone, PROBES)
         if start is not None:
             record = tuple(zip((c.name for c in columns), own, strict=True))
             found.append(Outlier(view, record, column, view.scan(), start))

@@ -6,7 +6,7 @@ from privod.client import (
 )
 from privod.curator import (
     Answer as Answer,
-    BookState as BookState,
+    BudgetState as BudgetState,
     Charge as Charge,
     Curator as Curator,
     DataSet as DataSet,
@@ -33,10 +33,10 @@ from privod.data import (
 from privod.errors import (
     AlreadyExists as AlreadyExists,
     AnswerFailed as AnswerFailed,
-    BookDamaged as BookDamaged,
     BudgetExceeded as BudgetExceeded,
     InvalidData as InvalidData,
     InvalidParameter as InvalidParameter,
+    LedgerDamaged as LedgerDamaged,
     LimitReached as LimitReached,
     NeedsConfirmation as NeedsConfirmation,
     NoPromise as NoPromise,
@@ -107,8 +107,8 @@ from privod.queries.grid_knn.release import (
     NoisyGrid as NoisyGrid,
 )
 from privod.queries.histogram import (
-    BlurredCounts as BlurredCounts,
     Histogram as Histogram,
+    NoisyCounts as NoisyCounts,
 )
 from privod.queries.lookahead import (
     LookaheadCount as LookaheadCount,

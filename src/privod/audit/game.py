@@ -44,7 +44,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Game:
-    """A question, two adjacent tables that it should find hardest to blur, and where to look."""
+    """A question, two adjacent tables that it should find hardest to hide, and where to look."""
 
     query: Query[Any]
     left: Table

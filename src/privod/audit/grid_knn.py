@@ -14,7 +14,7 @@ DOMAIN = Domain((Numeric("x", 0, 2),))
 
 
 def _count(value: NoisyGrid, cell: int) -> float:
-    """The blurred count of a cell; a dropped one counts zero."""
+    """The noisy count of a cell; a dropped one counts zero."""
     if value.cells is None:
         return float(value.counts[cell])
     kept = value.cells[:, 0] == cell

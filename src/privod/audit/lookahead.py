@@ -17,11 +17,11 @@ def _count(value: CopyCount) -> float:
     return float(value.count)
 
 
-def _blurred(value: CopyCount) -> float:
-    return float(value.blurred)
+def _noisy(value: CopyCount) -> float:
+    return float(value.noisy)
 
 
-READINGS = (Reading("the count", _count), Reading("whether it is blurred", _blurred))
+READINGS = (Reading("the count", _count), Reading("whether it is noisy", _noisy))
 
 
 def _copies(n: int) -> Table:

@@ -24,7 +24,7 @@ from sklearn.utils.validation import _get_feature_names, check_is_fitted, valida
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness, secure, seeded
-from privod.mechanisms.merged import SummedNoise
+from privod.mechanisms.merged import MergedNoise
 from privod.outliers.grid.grid import Grid
 from privod.privacy import Guarantee, Loss, Number, exact, positive
 from privod.queries.bounds import PrivateBounds
@@ -60,8 +60,8 @@ class Mergeable(Protocol):
         """Whether a test seed made it."""
 
     @property
-    def noise(self) -> SummedNoise:
-        """What blurs its counts: a draw for every batch."""
+    def noise(self) -> MergedNoise:
+        """The noise of its counts: a draw for every batch."""
 
     def merge(self, *others: Any) -> Any:
         """Add up."""

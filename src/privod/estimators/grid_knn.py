@@ -22,7 +22,7 @@ __all__ = ["GridKnnDetector"]
 
 
 class GridKnnDetector(PrivateDetector[NoisyGrid]):
-    """Flags records that are far from their neighbors, by a blurred grid of the reference.
+    """Flags records that are far from their neighbors, by a noisy grid of the reference.
 
     Guarantee
     ---------
@@ -45,7 +45,7 @@ class GridKnnDetector(PrivateDetector[NoisyGrid]):
     expected_records : int
         A public guess of the number of rows, for the automatic choices.
     drop_below : int or "auto", optional
-        Keep only cells whose blurred count reaches this; None: all. "auto": chosen from public
+        Keep only cells whose noisy count reaches this; None: all. "auto": chosen from public
         guesses, and only where there are many more cells than records.
     n_neighbors : int
         Which neighbor's distance is the score.
@@ -63,7 +63,7 @@ class GridKnnDetector(PrivateDetector[NoisyGrid]):
     Attributes
     ----------
     release_ : Release
-        The blurred grid with its promise; the only thing kept of the data.
+        The noisy grid with its promise; the only thing kept of the data.
     bounds_release_ : Release or None
         The bought ranges.
     guarantee_ : Guarantee

@@ -21,7 +21,7 @@ __all__ = ["MarginalDetector"]
 
 
 class MarginalDetector(PrivateDetector[NoisyMarginals]):
-    """Flags records with rare values, by blurred histograms of single columns.
+    """Flags records with rare values, by noisy histograms of single columns.
 
     Guarantee
     ---------
@@ -41,7 +41,7 @@ random_state
     Attributes
     ----------
     release_ : Release
-        The blurred histograms with their promise; the only thing kept of the data.
+        The noisy histograms with their promise; the only thing kept of the data.
     bounds_release_, guarantee_, offset_, n_features_in_, feature_names_in_
         As in `GridKnnDetector`.
     """

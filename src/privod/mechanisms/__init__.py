@@ -1,4 +1,4 @@
-"""How an answer is blurred: randomness, exact noise, exact coins, exact choices."""
+"""How noise is added: randomness, exact noise, exact coins, exact choices."""
 
 from privod.mechanisms.coins import bernoulli, bernoulli_exp, damped_logistic, logistic
 from privod.mechanisms.gaussian import DiscreteGaussian

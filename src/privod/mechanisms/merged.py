@@ -1,4 +1,4 @@
-"""How far off is a count that was added up of several blurred ones?
+"""How far off is a count that was added up of several noisy ones?
 
 A merged count carries the noise of all its parts. Their variances add up, so its error bars must
 come from the sum of the draws, not from the least noisy of them.
@@ -20,7 +20,7 @@ from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms.noise import DiscreteLaplace
 from privod.privacy import exact
 
-__all__ = ["SummedNoise"]
+__all__ = ["MergedNoise"]
 
 Floats = NDArray[np.float64]
 
@@ -32,8 +32,8 @@ LEAST_DENSITY = 1e-18  # the table's rounding
 
 
 @dataclass(frozen=True)
-class SummedNoise:
-    """The sum of independent draws of discrete Laplace noise: what blurs a merged count.
+class MergedNoise:
+    """The sum of independent draws of discrete Laplace noise: the noise of a merged count.
 
     Parameters
     ----------
@@ -44,14 +44,14 @@ class SummedNoise:
     parts: tuple[tuple[Fraction, int], ...]
 
     @classmethod
-    def of(cls, noise: DiscreteLaplace) -> SummedNoise:
+    def of(cls, noise: DiscreteLaplace) -> MergedNoise:
         """One draw."""
         return cls(((noise.scale, 1),))
 
-    def __add__(self, other: SummedNoise) -> SummedNoise:
+    def __add__(self, other: MergedNoise) -> MergedNoise:
         times: Counter[Fraction] = Counter(dict(self.parts))
         times.update(dict(other.parts))
-        return SummedNoise(tuple(sorted(times.items())))
+        return MergedNoise(tuple(sorted(times.items())))
 
     @property
     def n_draws(self) -> int:
@@ -102,7 +102,7 @@ class SummedNoise:
         return [[str(scale), times] for scale, times in self.parts]
 
     @classmethod
-    def from_json(cls, data: Any) -> SummedNoise:
+    def from_json(cls, data: Any) -> MergedNoise:
         """Read back what `to_json` wrote."""
         wrong = InvalidData("The noise must be a list of ascending scales with numbers of draws.")
         if not isinstance(data, list) or not 0 < len(data) <= MOST_SCALES:
@@ -118,7 +118,7 @@ class SummedNoise:
 
 
 @lru_cache(maxsize=64)
-def _tabulated(noise: SummedNoise) -> tuple[float, Floats]:
+def _tabulated(noise: MergedNoise) -> tuple[float, Floats]:
     """The law of the sum at the multiples of a step, from minus to plus its tails.
 
     The characteristic function of a draw is (1 - q)^2 / (1 - 2 q cos t + q^2); those of the parts

@@ -1,4 +1,4 @@
-"""How are counts blurred? By integer noise whose law is exactly the one the promise needs.
+"""How is noise added to counts? By integer noise whose law is exactly the one the promise needs.
 
 `DiscreteLaplace` is the noise of counts, `Geometric` its one-sided half. The path from random bits
 to noise holds no float; law and loss are proved in docs/proofs/discrete_laplace.md. A draw takes a
@@ -81,7 +81,7 @@ class DiscreteLaplace:
     Guarantee
     ---------
     Integers that together change by at most `sensitivity` between adjacent data sets (the sum of
-    the absolute changes), each blurred by its own draw, lose epsilon = sensitivity / scale.
+    the absolute changes), each with its own draw, lose epsilon = sensitivity / scale.
 
     Parameters
     ----------
@@ -105,14 +105,14 @@ class DiscreteLaplace:
         return cls(changed / lost)
 
     def loss(self, sensitivity: Number) -> Loss:
-        """What is lost by releasing blurred integers of this total sensitivity."""
+        """What is lost by releasing noisy integers of this total sensitivity."""
         return Loss(positive(sensitivity, "sensitivity") / self.scale)
 
     def draw(self, shape: Shape, randomness: Randomness) -> NDArray[np.int64]:
         """Return an array of independent draws."""
         return self._added_to(np.zeros(shape, dtype=np.int64), randomness)
 
-    def blur(self, counts: NDArray[Any], randomness: Randomness) -> NDArray[np.int64]:
+    def add_to(self, counts: NDArray[Any], randomness: Randomness) -> NDArray[np.int64]:
         """Return the counts, each with its own draw added, as a new array of the same shape."""
         return self._added_to(checked_counts(counts), randomness)
 
@@ -168,13 +168,13 @@ class DiscreteLaplace:
         return (one - ratio) / (one + ratio) * exp_minus(abs(value) / self.scale, precision)
 
     def _added_to(self, counts: NDArray[np.int64], randomness: Randomness) -> NDArray[np.int64]:
-        blurred = np.empty(counts.shape, dtype=np.int64)
-        flat, flat_counts = blurred.reshape(-1), counts.reshape(-1)
+        noisy = np.empty(counts.shape, dtype=np.int64)
+        flat, flat_counts = noisy.reshape(-1), counts.reshape(-1)
         for start in range(0, flat.size, BLOCK):
             block = slice(start, start + BLOCK)
             noise = _laplace(self.scale, flat[block].size, randomness)
             np.add(flat_counts[block], noise, out=flat[block])
-        return blurred
+        return noisy
 
 
 def _laplace(scale: Fraction, n: int, randomness: Randomness) -> NDArray[np.int64]:
@@ -302,5 +302,5 @@ def checked_counts(counts: NDArray[Any]) -> NDArray[np.int64]:
     if array.dtype.itemsize == 8 and array.size:
         lowest, highest = int(array.min()), int(array.max())
         if max(-lowest, highest) > LARGEST_COUNT:
-            raise InvalidData("counts must lie within 2^62 of 0, so that blurred ones fit 64 bits.")
+            raise InvalidData("counts must lie within 2^62 of 0, so that noisy ones fit 64 bits.")
     return array.astype(np.int64, copy=False)

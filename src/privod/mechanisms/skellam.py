@@ -99,7 +99,7 @@ class SkellamShares:
     Guarantee
     ---------
     Integers of which at most `unit_shifts` differ between adjacent data sets, each by one, each
-    blurred by its own noise from at least `honest` shares, lose `loss(...)`.
+    with its own noise from at least `honest` shares, lose `loss(...)`.
 
     Parameters
     ----------

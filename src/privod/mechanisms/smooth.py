@@ -140,7 +140,7 @@ class SmoothNoise(ABC):
 
     @abstractmethod
     def loss(self) -> Loss:
-        """What one blurred count loses, whatever it counts, if the bound is smooth."""
+        """What one noisy count loses, whatever it counts, if the bound is smooth."""
 
     @abstractmethod
     def draw(self, bound: Fraction, randomness: Randomness) -> int:

@@ -1,4 +1,4 @@
-"""Which of astronomically many blurred zeros reach a threshold? Drawn without touching the others.
+"""Which of astronomically many noisy zeros reach a threshold? Drawn without touching the others.
 
 Of `n` independent draws of discrete Laplace noise, `count_reaching` says how many are at least
 `threshold`, `distinct` says which ones, and `DiscreteLaplace.draw_reaching` their values. Together

@@ -1,4 +1,4 @@
-"""A blurred grid: its counts, where new records would stand out, and scored records upon it."""
+"""A noisy grid: its counts, where new records would stand out, and scored records upon it."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def draw(release: Release[NoisyGrid]) -> Figure:
     value = release.value
     if value.grid.n_axes == 2:
         return draw_scored(value)
-    figure, axes = blank(f"Blurred counts over {_names(value)}")
+    figure, axes = blank(f"Noisy counts over {_names(value)}")
     order = np.argsort(-value.counts, kind="stable")[:MOST_BARS]
     fullest = value.grid.cells_at(order) if value.cells is None else value.cells[order]
     places = np.arange(len(order))
     axes.bar(places, value.counts[order], color=ACCENT)
     labels = [_range_label(value, cell) for cell in fullest]
     axes.set_xticks(places, labels, rotation=60, ha="right", fontsize=7)
-    axes.set_ylabel("records (blurred)")
+    axes.set_ylabel("records (noisy)")
     axes.set_xlabel(f"the fullest cells of {len(value.counts)} kept")
     return figure
 
@@ -47,7 +47,7 @@ def draw_scored(
     target_fraction: float = FLAGGED,
 ) -> Figure:
     """A two-dimensional grid, the line beyond which a share of its records lie, and new records."""
-    figure, axes = blank(f"Blurred counts over {_names(value)}", 6.4, 5.0)
+    figure, axes = blank(f"Noisy counts over {_names(value)}", 6.4, 5.0)
     x, y = value.grid.columns
     extent = (x.low, x.high, y.low, y.high)
     image = axes.imshow(
@@ -56,7 +56,7 @@ def draw_scored(
     axes.grid(False)
     axes.set_xlabel(x.name)
     axes.set_ylabel(y.name)
-    axes.figure.colorbar(image, ax=axes, label="records (blurred)")
+    axes.figure.colorbar(image, ax=axes, label="records (noisy)")
     limit = float(value.threshold(target_fraction, n_neighbors).graded[0])
     _contour(axes, value, n_neighbors, limit, f"about {target_fraction:.2g} of all lie beyond")
     if points is not None:
@@ -88,7 +88,7 @@ def draw_quality(
 ) -> Figure:
     """Quality against epsilon: for each method the epsilons, means and deviations.
 
-    What never deviates was not blurred: a dashed line, each with dashes of its own length, so that
+    What never deviates got no noise: a dashed line, each with dashes of its own length, so that
     of two that agree both are seen.
     """
     figure, axes = blank(title)

@@ -1,4 +1,4 @@
-"""Blurred counts as bars with their error, or as a map of two columns."""
+"""Noisy counts as bars with their error, or as a map of two columns."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privod.pictures.canvas import ACCENT, INK, blank
-from privod.queries.histogram import BlurredCounts, Histogram
+from privod.queries.histogram import Histogram, NoisyCounts
 from privod.queries.query import Release
 
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ __all__ = ["draw"]
 MOST_BARS = 60
 
 
-def draw(release: Release[BlurredCounts]) -> Figure:
+def draw(release: Release[NoisyCounts]) -> Figure:
     """Bars for one column, a colored map for two, the largest cells for more."""
     query, value = release.query, release.value
-    assert isinstance(query, Histogram)  # noqa: S101 - what a release of blurred counts answers
+    assert isinstance(query, Histogram)  # noqa: S101 - what a release of noisy counts answers
     figure, axes = blank(f"Records by {' and '.join(axis.column for axis in value.axes)}")
     if len(value.axes) == 2:
         _map(axes, value)
@@ -32,7 +32,7 @@ def draw(release: Release[BlurredCounts]) -> Figure:
     return figure
 
 
-def _bars(axes: Axes, value: BlurredCounts, margin: int) -> None:
+def _bars(axes: Axes, value: NoisyCounts, margin: int) -> None:
     counts = value.counts.ravel()
     shown = np.arange(len(counts))
     if len(counts) > MOST_BARS:
@@ -44,12 +44,12 @@ def _bars(axes: Axes, value: BlurredCounts, margin: int) -> None:
     axes.grid(False, axis="x")
 
 
-def _name(value: BlurredCounts, cell: int) -> str:
+def _name(value: NoisyCounts, cell: int) -> str:
     places = np.unravel_index(cell, value.counts.shape)
     return ", ".join(axis.labels[place] for axis, place in zip(value.axes, places, strict=True))
 
 
-def _map(axes: Axes, value: BlurredCounts) -> None:
+def _map(axes: Axes, value: NoisyCounts) -> None:
     rows, columns = value.axes
     image = axes.imshow(value.counts, cmap="Blues", aspect="auto")
     axes.set_yticks(np.arange(len(rows.labels)), list(rows.labels), fontsize=8)

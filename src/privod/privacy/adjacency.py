@@ -30,7 +30,7 @@ class Adjacency(ABC):
     @property
     @abstractmethod
     def protected(self) -> str:
-        """Who is protected, to be read after "protected is"."""
+        """Who is protected, as a sentence without its period."""
 
     @property
     @abstractmethod
@@ -53,7 +53,7 @@ class AddRemove(Adjacency):
 
     @property
     def protected(self) -> str:
-        return "every record, and whether it is there at all"
+        return "Every record is protected, including whether it is in the data at all"
 
     @property
     def gives_up(self) -> str:
@@ -74,7 +74,7 @@ class Replace(Adjacency):
 
     @property
     def protected(self) -> str:
-        return "what every record says, but not how many records there are"
+        return "What every record says is protected, but not how many records there are"
 
     @property
     def gives_up(self) -> str:
@@ -134,8 +134,8 @@ class InCrowd(Adjacency):
     def protected(self) -> str:
         where = ", ".join(self.columns)
         return (
-            f"everyone who stands in a crowd of at least {self.crowd} records"
-            f" within {self.radius:g} over {where}"
+            f"Every record with at least {self.crowd} records within {self.radius:g} of it over"
+            f" {where}, itself included, is protected"
         )
 
     @property
@@ -182,8 +182,8 @@ class SameContexts(Adjacency):
     @property
     def protected(self) -> str:
         return (
-            "every other record whose coming or going leaves the set of contexts, in which this"
-            f" record stands out by {self.column}, as it is"
+            "Every other record is protected whose presence does not change the set of contexts in"
+            f" which this record stands out by {self.column}"
         )
 
     @property

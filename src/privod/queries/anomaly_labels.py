@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privod.data import Domain, Numeric, Table
-from privod.data.fineness import UNTOUCHED, rounded
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness, damped_logistic
 from privod.outliers.crowds.anomalies import (
@@ -28,14 +27,20 @@ from privod.outliers.crowds.anomalies import (
 )
 from privod.outliers.crowds.lookup import lookup_for
 from privod.outliers.crowds.public_cover import most_in_one_ball
-from privod.privacy import AddRemove, Adjacency, Guarantee, InCrowd, Loss, Number, exact, positive
-from privod.queries.outlier_count import checked_radius, numeric_columns, typical_radius
-from privod.queries.query import LARGEST_COUNT, Query, Release, column_names, whole_number
+from privod.privacy import AddRemove, Adjacency, Guarantee, InCrowd, Loss, Number, positive
+from privod.queries.checks import (
+    LARGEST_COUNT,
+    checked_radius,
+    checked_records,
+    column_names,
+    numeric_columns,
+    typical_radius,
+    whole_number,
+)
+from privod.queries.query import Query, Release
 
-__all__ = ["AnomalyLabels", "answer_by_edits", "checked_records", "crowd_adjacency"]
+__all__ = ["AnomalyLabels", "answer_by_edits", "crowd_adjacency"]
 
-MOST_RECORDS = 100_000
-MOST_NUMBERS = 300_000  # of all records asked about, so that pricing them takes seconds at most
 SURE = 100  # e^-100 < 2^-144
 SMALLEST_LOG = 800  # e^-800 is 0 as a float
 
@@ -59,7 +64,7 @@ class AnomalyLabels(Query[tuple[bool, ...]]):
 
     Guarantee
     ---------
-    With an `edit_margin`, protected is everyone who stands in a crowd of at least max_crowd + 1 -
+    With an `edit_margin`, everyone is protected who stands in a crowd of at least max_crowd + 1 -
     edit_margin records within the radius; a record that stays anomalous gets less, the farther out
     the less. Without one, every record is protected. "No" covers absent and normal alike.
 
@@ -230,31 +235,3 @@ def crowd_adjacency(
     """Who is protected: everyone in a crowd of max_crowd + 1 - edit_margin, or everyone."""
     crowd = 1 if edit_margin is None else protected_crowd(max_crowd, edit_margin)
     return AddRemove() if crowd <= 1 else InCrowd(radius, columns, crowd)
-
-
-def checked_records(value: Any, width: int) -> tuple[tuple[float, ...], ...]:
-    """Read records of so many numbers each."""
-    way_out = f"Give at least one record of {width} numbers."
-    if not isinstance(value, list | tuple) or not value:
-        raise InvalidParameter("records", "must hold a record", type(value).__name__, way_out)
-    if len(value) > MOST_RECORDS:
-        rule = f"must be at most {MOST_RECORDS}"
-        raise InvalidParameter("records", rule, len(value), "Ask about fewer at a time.")
-    if len(value) * width > MOST_NUMBERS:
-        rule = f"must be at most {MOST_NUMBERS} numbers together"
-        raise InvalidParameter("records", rule, len(value) * width, "Ask about fewer at a time.")
-    found = []
-    for row in value:
-        entries = tuple(row) if isinstance(row, list | tuple) else (row,)
-        if len(entries) != width:
-            rule = f"must have {width} values each, one for each column"
-            raise InvalidParameter("records", rule, len(entries), way_out)
-        found.append(tuple(_number(entry) for entry in entries))
-    return tuple(found)
-
-
-def _number(entry: Any) -> float:
-    """Read a number as a table would."""
-    usual = type(entry) is float and math.isfinite(entry)
-    number = entry if usual else float(exact(entry, "records"))
-    return number if abs(number) >= UNTOUCHED else float(rounded(number))

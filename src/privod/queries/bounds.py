@@ -1,9 +1,9 @@
 """Buy column ranges with budget, for those who cannot declare them.
 
 Declared ranges may be as wide as one likes; this question finds where in them the records are.
-First the sizes: of all magnitudes, the three octaves in a row with most records by blurred counts
-set the scale. Then zooms: the range is cut into equal bins, blurred counts less a penalty are
-added up, and the stretch with the largest sum is kept, with a margin. Every look is a blurred
+First the sizes: of all magnitudes, the three octaves in a row with most records by noisy counts
+set the scale. Then zooms: the range is cut into equal bins, noisy counts less a penalty are
+added up, and the stretch with the largest sum is kept, with a margin. Every look is a noisy
 histogram, every choice post-processing; proof and error in docs/proofs/bounds.md.
 """
 
@@ -21,8 +21,9 @@ from privod.data.fineness import rounded
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness
 from privod.privacy import AddRemove, Adjacency, Number
+from privod.queries.checks import whole_number
 from privod.queries.count_query import CountQuery
-from privod.queries.query import Release, whole_number
+from privod.queries.query import Release
 
 __all__ = ["PrivateBounds"]
 
@@ -43,8 +44,8 @@ class PrivateBounds(CountQuery[tuple[Numeric, ...]]):
 
     Guarantee
     ---------
-    Protected is every record (AddRemove), or what every record says (Replace). The ranges come from
-    blurred histograms within the declared ranges, never from the rows themselves.
+    Every record is protected (AddRemove), or what every record says (Replace). The ranges come from
+    noisy histograms within the declared ranges, never from the rows themselves.
 
     Parameters
     ----------
@@ -122,7 +123,7 @@ class PrivateBounds(CountQuery[tuple[Numeric, ...]]):
         top = math.frexp(max(abs(declared.low), abs(declared.high)))[1]
         sizes = values[values != 0]  # zero has no magnitude, and lies in whatever range is found
         octaves = np.clip(top - np.frexp(sizes)[1], 0, OCTAVES - 1)  # |x| < 2^exponent
-        counts = self.noise.blur(np.bincount(octaves, minlength=OCTAVES), randomness)
+        counts = self.noise.add_to(np.bincount(octaves, minlength=OCTAVES), randomness)
         together = np.convolve(counts, np.ones(ABREAST, dtype=np.int64))[ABREAST - 1 :]
         largest = top - int(np.argmax(together))
         size = math.ldexp(float(WIDEN), largest) if largest < 1000 else math.inf
@@ -136,7 +137,7 @@ class PrivateBounds(CountQuery[tuple[Numeric, ...]]):
         inside = values[(values >= low) & (values <= high)] if width > 0 else values[:0]
         bins = np.minimum((inside - low) / width if width > 0 else inside, BINS - 1)
         exact_counts = np.bincount(bins.astype(np.int64), minlength=BINS)
-        counts = self.noise.blur(exact_counts, randomness)
+        counts = self.noise.add_to(exact_counts, randomness)
         penalty = PENALTY * float(self.noise.scale)
         first, last = _best_stretch(counts.astype(np.float64) - penalty)
         margin = MARGIN * (last - first + 1) * width

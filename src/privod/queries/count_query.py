@@ -1,4 +1,4 @@
-"""Questions that are answered by counts, each blurred once: one noise, one promise.
+"""Questions that are answered by counts, each with noise once: one noise, one guarantee.
 
 A record lies in one cell of a histogram, so adding or removing it changes one count by one, and
 replacing it changes two. Whoever counts several histograms of the same records changes as many
@@ -16,7 +16,8 @@ from typing import TypeVar
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace
 from privod.privacy import AddRemove, Adjacency, Guarantee, Number, Replace, positive
-from privod.queries.query import Query, column_names, dp_adjacency
+from privod.queries.checks import column_names, dp_adjacency
+from privod.queries.query import Query
 
 __all__ = ["COUNTS_CHANGED", "MOST_EXPECTED", "CountQuery", "told_of_epsilon", "uniform_cells"]
 
@@ -27,7 +28,7 @@ MOST_EXPECTED = 10**15  # records; a larger guess chooses nothing else
 
 
 class CountQuery(Query[Value]):
-    """A question whose answer is histograms of columns, blurred by exact discrete Laplace noise."""
+    """A question whose answer is histograms of columns, with exact discrete Laplace noise."""
 
     columns: tuple[str, ...]
     epsilon: Number
@@ -45,7 +46,7 @@ class CountQuery(Query[Value]):
 
     @property
     def noise(self) -> DiscreteLaplace:
-        """What blurs each count."""
+        """The noise of each count."""
         return DiscreteLaplace.for_loss(Fraction(self.epsilon), self._counts_changed)
 
     def guarantee(self) -> Guarantee:

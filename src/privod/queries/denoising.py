@@ -1,9 +1,9 @@
-"""How many records does a blurred count stand for? Post-processing: the law of the noise is public.
+"""How many records does a noisy count stand for? Post-processing: the law of the noise is public.
 
-A blurred count taken at its word counts half the noise of every empty cell as records. Here the
-law of the counts behind many blurred ones is estimated by maximum likelihood [Kiefer 1956], by
-expectation-maximization, and each blurred count is replaced by its expectation under that law
-(empirical Bayes [Robbins 1956]). Their sum is close to that of the blurred counts, and none of them
+A noisy count taken at its word counts half the noise of every empty cell as records. Here the
+law of the counts behind many noisy ones is estimated by maximum likelihood [Kiefer 1956], by
+expectation-maximization, and each noisy count is replaced by its expectation under that law
+(empirical Bayes [Robbins 1956]). Their sum is close to that of the noisy counts, and none of them
 is negative.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.mechanisms.merged import SummedNoise
+from privod.mechanisms.merged import MergedNoise
 
 __all__ = ["expected_counts"]
 
@@ -26,17 +26,17 @@ ROUNDS = 100  # more change thresholds by less than their noise does
 LEAST = 1e-300
 
 
-def expected_counts(blurred: Ints, noise: SummedNoise) -> Floats:
-    """What each blurred count is expected to stand for, given all of them; the same shape."""
+def expected_counts(noisy: Ints, noise: MergedNoise) -> Floats:
+    """What each noisy count is expected to stand for, given all of them; the same shape."""
     step = max(1.0, noise.scale / PLACES_PER_SCALE)
     top = BELIEVED_FROM * noise.scale
-    expected = np.maximum(blurred.astype(np.float64), 0.0)
-    doubted = blurred < top
+    expected = np.maximum(noisy.astype(np.float64), 0.0)
+    doubted = noisy < top
     if not doubted.any():
         return expected
     support = np.arange(0.0, top + BEYOND * noise.scale + step, step)
     seen, place, times = np.unique(
-        np.rint(blurred[doubted] / step), return_inverse=True, return_counts=True
+        np.rint(noisy[doubted] / step), return_inverse=True, return_counts=True
     )
     likely = np.maximum(noise.density(seen[:, None] * step - support), LEAST)
     law = np.full(len(support), 1 / len(support))

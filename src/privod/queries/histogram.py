@@ -1,7 +1,7 @@
 """Count the records in every cell of one or more columns: the plainest useful question.
 
-A record lies in exactly one cell, so blurring every count, the empty ones too, keeps the promise of
-the Laplace mechanism [Dwork 2006]; proof in docs/proofs/histogram.md.
+A record lies in exactly one cell, so noise on every count, the empty ones too, keeps the guarantee
+of the Laplace mechanism [Dwork 2006]; proof in docs/proofs/histogram.md.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from privod.data import Column, Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness
 from privod.privacy import AddRemove, Adjacency, Number
+from privod.queries.checks import whole_number
 from privod.queries.count_query import CountQuery
-from privod.queries.query import Release, whole_number
+from privod.queries.query import Release
 
-__all__ = ["Axis", "BlurredCounts", "Histogram"]
+__all__ = ["Axis", "Histogram", "NoisyCounts"]
 
 MOST_CELLS = 1_000_000  # each is named and written out: some seconds, 300 MB
 
@@ -46,14 +47,14 @@ class Axis:
 
 
 @dataclass(frozen=True, eq=False)
-class BlurredCounts:
-    """Blurred counts over the product of some axes; any of them may be negative."""
+class NoisyCounts:
+    """Noisy counts over the product of some axes; any of them may be negative."""
 
     axes: tuple[Axis, ...]
     counts: NDArray[np.int64]
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, BlurredCounts):
+        if not isinstance(other, NoisyCounts):
             return NotImplemented
         return self.axes == other.axes and np.array_equal(self.counts, other.counts)
 
@@ -61,13 +62,13 @@ class BlurredCounts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Histogram(CountQuery[BlurredCounts]):
+class Histogram(CountQuery[NoisyCounts]):
     """How many records lie in each cell of these columns?
 
     Guarantee
     ---------
-    Protected is every record (AddRemove), or what every record says (Replace). Each count, empty
-    cells included, is blurred once by exact discrete Laplace noise.
+    Every record is protected (AddRemove), or what every record says (Replace). Each count, empty
+    cells included, gets one draw of exact discrete Laplace noise.
 
     Parameters
     ----------
@@ -107,15 +108,15 @@ class Histogram(CountQuery[BlurredCounts]):
             rule = f"must give at most {MOST_CELLS} cells"
             raise InvalidParameter("columns", rule, cells, "Name fewer columns or use fewer bins.")
 
-    def answer(self, table: Table, randomness: Randomness) -> Release[BlurredCounts]:
+    def answer(self, table: Table, randomness: Randomness) -> Release[NoisyCounts]:
         axes = tuple(Axis.of(column, self.bins) for column in self._columns(table.domain))
         shape = tuple(len(axis.labels) for axis in axes)
         places = tuple(self._places(table, axis) for axis in axes)
         cells = np.ravel_multi_index(places, shape)
         counts = np.bincount(cells, minlength=math.prod(shape)).reshape(shape)
-        return self.release(BlurredCounts(axes, self.noise.blur(counts, randomness)), randomness)
+        return self.release(NoisyCounts(axes, self.noise.add_to(counts, randomness)), randomness)
 
-    def sentence(self, value: BlurredCounts) -> str:
+    def sentence(self, value: NoisyCounts) -> str:
         fullest = np.unravel_index(int(value.counts.argmax()), value.counts.shape)
         where = " and ".join(
             f"{axis.column} {axis.labels[place]}"
@@ -128,19 +129,19 @@ class Histogram(CountQuery[BlurredCounts]):
             " with 95 % certainty."
         )
 
-    def value_to_json(self, value: BlurredCounts) -> Any:
+    def value_to_json(self, value: NoisyCounts) -> Any:
         axes = [
             {"column": axis.column, "labels": list(axis.labels), "edges": list(axis.edges)}
             for axis in value.axes
         ]
         return {"axes": axes, "counts": value.counts.tolist()}
 
-    def value_from_json(self, data: Any) -> BlurredCounts:
+    def value_from_json(self, data: Any) -> NoisyCounts:
         axes = tuple(
             Axis(axis["column"], tuple(axis["labels"]), tuple(axis["edges"]))
             for axis in data["axes"]
         )
-        return BlurredCounts(axes, np.asarray(data["counts"], dtype=np.int64))
+        return NoisyCounts(axes, np.asarray(data["counts"], dtype=np.int64))
 
     @classmethod
     def examples(cls, domain: Domain) -> tuple[Self, ...]:

@@ -1,4 +1,4 @@
-"""How many copies of one record are there? Rare ones exactly, others blurred [Asif 2020, 8.1].
+"""How many copies of one record are there? Rare ones exactly, others noisy [Asif 2020, 8.1].
 
 Proof in docs/proofs/lookahead.md.
 """
@@ -16,9 +16,16 @@ from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, Randomness
 from privod.outliers.crowds.anomalies import protected_crowd
 from privod.privacy import Guarantee, Number, positive
-from privod.queries.anomaly_labels import checked_records, crowd_adjacency
-from privod.queries.outlier_count import checked_radius, numeric_columns
-from privod.queries.query import LARGEST_COUNT, Query, Release, column_names, whole_number
+from privod.queries.anomaly_labels import crowd_adjacency
+from privod.queries.checks import (
+    LARGEST_COUNT,
+    checked_radius,
+    checked_records,
+    column_names,
+    numeric_columns,
+    whole_number,
+)
+from privod.queries.query import Query, Release
 
 __all__ = ["CopyCount", "LookaheadCount"]
 
@@ -28,7 +35,7 @@ class CopyCount:
     """A number of copies, and whether noise was added to it."""
 
     count: int
-    blurred: bool
+    noisy: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,9 +44,9 @@ class LookaheadCount(Query[CopyCount]):
 
     Guarantee
     ---------
-    Protected is every record with at least max_crowd + 1 - edit_margin copies of its values in
+    Every record is protected that has at least max_crowd + 1 - edit_margin copies of its values in
     these columns. Counts of rarer values are told as they are: their owners are not protected.
-    Whether a count was blurred is told with it; that costs nothing.
+    Whether a count is noisy is told with it; that costs nothing.
 
     Parameters
     ----------
@@ -82,12 +89,12 @@ class LookaheadCount(Query[CopyCount]):
 
     @property
     def noise(self) -> DiscreteLaplace:
-        """What blurs a count that is not rare."""
+        """The noise of a count that is not rare."""
         return DiscreteLaplace.for_loss(Fraction(self.epsilon), 1)
 
     @property
-    def blurred_from(self) -> int:
-        """Counts from here on are blurred, one copy before anyone is protected; 0 if all are."""
+    def noisy_from(self) -> int:
+        """Counts from here on are noisy, one copy before anyone is protected; 0 if all are."""
         looked_ahead = self.edit_margin + 1  # n = k + 1, so that both of an adjacent pair are
         return max(0, protected_crowd(self.max_crowd, looked_ahead))
 
@@ -101,15 +108,15 @@ class LookaheadCount(Query[CopyCount]):
     def answer(self, table: Table, randomness: Randomness) -> Release[CopyCount]:
         points = table.numbers(self.columns)
         copies = int((points == np.array(self.record)).all(axis=1).sum())
-        blurred = copies >= self.blurred_from
-        if blurred:
-            copies = int(self.noise.blur(np.array([copies]), randomness)[0])
-        return self.release(CopyCount(copies, blurred), randomness)
+        noisy = copies >= self.noisy_from
+        if noisy:
+            copies = int(self.noise.add_to(np.array([copies]), randomness)[0])
+        return self.release(CopyCount(copies, noisy), randomness)
 
     def sentence(self, value: CopyCount) -> str:
-        if not value.blurred:
+        if not value.noisy:
             many = "is exactly 1 copy" if value.count == 1 else f"are exactly {value.count} copies"
-            return f"There {many} of this record; fewer than {self.blurred_from} are told exactly."
+            return f"There {many} of this record; fewer than {self.noisy_from} are told exactly."
         margin = self.noise.quantile(0.95)
         return (
             f"There are about {value.count} copies of this record, right to within {margin} with"
@@ -117,10 +124,10 @@ class LookaheadCount(Query[CopyCount]):
         )
 
     def value_to_json(self, value: CopyCount) -> Any:
-        return {"count": value.count, "blurred": value.blurred}
+        return {"count": value.count, "noisy": value.noisy}
 
     def value_from_json(self, data: Any) -> CopyCount:
-        return CopyCount(int(data["count"]), bool(data["blurred"]))
+        return CopyCount(int(data["count"]), bool(data["noisy"]))
 
     @classmethod
     def examples(cls, domain: Domain) -> tuple[Self, ...]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, Self
@@ -19,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privod.data import Domain, Numeric, Table
-from privod.data.fineness import FINEST
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, Randomness
 from privod.mechanisms.smooth import (
@@ -30,17 +28,20 @@ from privod.mechanisms.smooth import (
     SmoothNoise,
 )
 from privod.outliers.crowds.cover import Cover
-from privod.outliers.crowds.distance import CrowdIndex, available_threads
+from privod.outliers.crowds.distance import CrowdIndex
 from privod.outliers.crowds.packing import packing_number
 from privod.privacy import AddRemove, Adjacency, Guarantee, Loss, Number, Replace, exact, positive
-from privod.queries.query import (
+from privod.queries.checks import (
     LARGEST_COUNT,
-    Query,
-    Release,
+    checked_radius,
     column_names,
     dp_adjacency,
+    numeric_columns,
+    typical_radius,
     whole_number,
 )
+from privod.queries.query import Query, Release
+from privod.threads import in_threads
 
 __all__ = [
     "NOISES",
@@ -48,22 +49,18 @@ __all__ = [
     "OutlierCount",
     "count_sensitivity",
     "count_with_bound",
-    "numeric_columns",
 ]
 
 NOISES: tuple[str, ...] = ("auto", "global", "laplace", "heavy", "gaussian")
 LARGEST_NOISE = 2**40  # the largest scale that discrete Laplace noise is drawn at
 LARGEST_EPSILON = 10**9  # for a change of 1 it makes the smallest noise that is drawn
 PAYS_OFF = 2  # auto takes a smooth noise if even twice its least deviation is below the global one
-MOST_COLUMNS = 200
 ALONE_BELOW = 20_000  # records below which a second thread costs more than it brings
-LARGEST_RADIUS = 1e150  # its square still is a float
-SMALLEST_RADIUS = FINEST  # so is the square of this one; nearer records are equal
 
 
 @dataclass(frozen=True)
 class CountedOutliers:
-    """A blurred count, and what is public and its noise depends on: columns, perhaps records."""
+    """A noisy count, and what is public and its noise depends on: columns, perhaps records."""
 
     count: int
     n_columns: int
@@ -76,7 +73,7 @@ class OutlierCount(Query[CountedOutliers]):
 
     Guarantee
     ---------
-    Protected is every record (AddRemove), or what every record says (Replace). The count is blurred
+    Every record is protected (AddRemove), or what every record says (Replace). The count is noisy
     once, by noise for the worst data set or by noise that follows a smooth bound of the local
     sensitivity; how large the second noise was is not told, because that depends on the rows.
 
@@ -97,7 +94,7 @@ class OutlierCount(Query[CountedOutliers]):
     adjacency : AddRemove or Replace
         Which two data sets must look alike.
     at_least_zero : bool
-        Whether a negative blurred count is shown as 0.
+        Whether a negative noisy count is shown as 0.
     """
 
     name: ClassVar[str] = "outlier-count-1"
@@ -156,7 +153,7 @@ class OutlierCount(Query[CountedOutliers]):
         if chosen == "global":
             count = count_outliers(points, radius, self.max_crowd)
             noise = DiscreteLaplace(self._global_scale(len(columns), size))
-            blurred = int(noise.blur(np.array([count]), randomness)[0])
+            noisy = int(noise.add_to(np.array([count]), randomness)[0])
         else:
             smooth = self._smooth(chosen)
             count, rung = count_with_bound(
@@ -168,8 +165,8 @@ class OutlierCount(Query[CountedOutliers]):
                 extent(table.domain, columns),
                 size,
             )
-            blurred = count + smooth.draw(smooth.staircase.value(rung), randomness)
-        shown = max(blurred, 0) if self.at_least_zero else blurred
+            noisy = count + smooth.draw(smooth.staircase.value(rung), randomness)
+        shown = max(noisy, 0) if self.at_least_zero else noisy
         return self.release(CountedOutliers(shown, len(columns), size), randomness)
 
     def chosen_noise(self, dimensions: int, size: int | None = None) -> str:
@@ -236,10 +233,10 @@ class OutlierCount(Query[CountedOutliers]):
             return ()
         radius = typical_radius(domain, columns)
         first = cls(radius=radius, max_crowd=3, epsilon=1, columns=columns)
-        blurred = cls(
+        noisy = cls(
             radius=radius, max_crowd=3, epsilon=1, delta="1e-6", columns=columns, noise="laplace"
         )
-        return (first, blurred)
+        return (first, noisy)
 
     def _global_scale(self, dimensions: int, size: int | None = None) -> Fraction:
         sensitivity = count_sensitivity(self.max_crowd, dimensions, self.adjacency, size)
@@ -332,51 +329,14 @@ def local_bound(
             return covers.of(np.abs(others - line) <= t, enough)
 
         lines = (max_crowd, max_crowd - 1)
-        if len(others) < ALONE_BELOW:
-            most = max(map(covered, lines))
-        else:
-            with ThreadPoolExecutor(min(len(lines), available_threads())) as pool:
-                most = max(pool.map(covered, lines))
+        threads = 1 if len(others) < ALONE_BELOW else None
+        most = max(in_threads(lambda place: covered(lines[place]), len(lines), threads))
         return min(sensitivity, max(1, most + alone))
 
     return bound
-
-
-def numeric_columns(domain: Domain, columns: tuple[str, ...]) -> tuple[str, ...]:
-    """The named columns, or all numeric ones; an error unless they are numeric columns."""
-    known = domain.numeric_names
-    chosen = columns or known
-    for column in chosen:
-        if column not in known:
-            way_out = f"The numeric columns are {', '.join(known[:20])}."
-            raise InvalidParameter("columns", "must be numeric columns", column, way_out)
-    if not 1 <= len(chosen) <= MOST_COLUMNS:
-        rule = f"must be 1 to {MOST_COLUMNS} numeric columns"
-        raise InvalidParameter("columns", rule, len(chosen), "Name some of them.")
-    return chosen
 
 
 def extent(domain: Domain, columns: tuple[str, ...]) -> float:
     """A public bound of the absolute values in these columns."""
     limits = [domain[column] for column in columns]
     return max(max(abs(c.low), abs(c.high)) for c in limits if isinstance(c, Numeric))
-
-
-def typical_radius(domain: Domain, columns: tuple[str, ...]) -> float:
-    """A twentieth of the columns' root-mean-square range, for examples."""
-    limits = [domain[column] for column in columns]
-    ranges = [c.high - c.low for c in limits if isinstance(c, Numeric)]
-    return float(f"{math.sqrt(sum(width**2 for width in ranges) / len(ranges)) / 20:.3g}")
-
-
-def checked_radius(value: Any) -> float:
-    """Read a radius: 0, for equal records, or a number whose square is not rounded away."""
-    number = float(exact(value, "radius"))
-    if number < 0:
-        raise InvalidParameter("radius", "must be at least 0", value, "Try 1.")
-    if 0 < number < SMALLEST_RADIUS:
-        rule = "must be 0 or at least 2^-500"
-        raise InvalidParameter("radius", rule, value, "Try 0, for equal records.")
-    if number > LARGEST_RADIUS:
-        raise InvalidParameter("radius", "must be at most 1e150", value, "Try 1.")
-    return number

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from privod.data import Numeric
 from privod.errors import InvalidData
 from privod.mechanisms import DiscreteLaplace
-from privod.mechanisms.merged import SummedNoise
+from privod.mechanisms.merged import MergedNoise
 from privod.privacy import Guarantee, positive
 from privod.queries.count_query import COUNTS_CHANGED
 
@@ -140,11 +140,11 @@ def checked_columns(data: Any) -> tuple[Numeric, ...]:
 
 
 def checked_promise(
-    header: dict[str, Any], counts_changed: int, noise_of_total: SummedNoise | None = None
-) -> tuple[Guarantee, SummedNoise]:
+    header: dict[str, Any], counts_changed: int, noise_of_total: MergedNoise | None = None
+) -> tuple[Guarantee, MergedNoise]:
     """Read the promise and the noise, of which the promise must follow.
 
-    `counts_changed` is what one record more or less changes; a total that was blurred apart changes
+    `counts_changed` is what one record more or less changes; a total with noise of its own changes
     by one. Files from before merges kept the noise of their parts have none; theirs follows from
     the promise.
     """
@@ -152,8 +152,8 @@ def checked_promise(
     changed = counts_changed * COUNTS_CHANGED[promise.adjacency]
     epsilon = positive(promise.loss.epsilon, "epsilon")
     if "noise" not in header and noise_of_total is None:
-        return promise, SummedNoise.of(DiscreteLaplace(changed / epsilon))
-    noise = SummedNoise.from_json(header["noise"])
+        return promise, MergedNoise.of(DiscreteLaplace(changed / epsilon))
+    noise = MergedNoise.from_json(header["noise"])
     lost = changed / noise.least_scale
     if noise_of_total is not None:
         lost += 1 / noise_of_total.least_scale

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
@@ -23,26 +22,21 @@ from numpy.typing import NDArray
 from privod.data import Domain, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import ExponentialMechanism, PermuteAndFlip, Randomness, Top
-from privod.outliers.crowds.distance import available_threads
 from privod.privacy import AddRemove, Adjacency, Guarantee, Number, exact, positive
 from privod.progress import track
-from privod.queries.outlier_count import (
-    MOST_COLUMNS,
-    OutlierCount,
-    checked_radius,
-    count_outliers,
-    count_sensitivity,
-    numeric_columns,
-    typical_radius,
-)
-from privod.queries.query import (
+from privod.queries.checks import (
     LARGEST_COUNT,
-    Query,
-    Release,
+    MOST_AXES,
+    checked_radius,
     column_names,
     dp_adjacency,
+    numeric_columns,
+    typical_radius,
     whole_number,
 )
+from privod.queries.outlier_count import OutlierCount, count_outliers, count_sensitivity
+from privod.queries.query import Query, Release
+from privod.threads import thread_pool
 
 __all__ = ["FoundSubspaces", "OutlierSubspaces", "columns_in_words"]
 
@@ -56,7 +50,7 @@ ALONE_BELOW = 20_000  # records times sets below which threads cost more than th
 
 @dataclass(frozen=True)
 class FoundSubspaces:
-    """The chosen column sets, the likeliest fullest first, and their blurred counts if bought.
+    """The chosen column sets, the likeliest fullest first, and their noisy counts if bought.
 
     Of how many sets they were chosen is public; it says how sure the choice is.
     """
@@ -72,8 +66,8 @@ class OutlierSubspaces(Query[FoundSubspaces]):
 
     Guarantee
     ---------
-    Protected is every record (AddRemove), or what every record says (Replace). The sets are chosen
-    one after the other by an exact random choice; counts in them, if asked for, are blurred as in
+    Every record is protected (AddRemove), or what every record says (Replace). The sets are chosen
+    one after the other by an exact random choice; counts in them, if asked for, are noisy as in
     the outlier count. Both together cost epsilon, however many sets compete.
 
     Parameters
@@ -127,13 +121,13 @@ class OutlierSubspaces(Query[FoundSubspaces]):
         object.__setattr__(self, "adjacency", dp_adjacency(self.adjacency))
         whole_number(self.max_crowd, "max_crowd", at_least=1, at_most=LARGEST_COUNT)
         whole_number(self.n_subspaces, "n_subspaces", at_least=1)
-        whole_number(self.size, "size", at_least=1, at_most=MOST_COLUMNS)
+        whole_number(self.size, "size", at_least=1, at_most=MOST_AXES)
         if len(set(sets)) != len(sets):
             raise InvalidParameter(
                 "candidates", "must be different sets", len(sets), "Name each once."
             )
-        if any(len(some) > MOST_COLUMNS for some in sets):
-            rule = f"must have at most {MOST_COLUMNS} columns each"
+        if any(len(some) > MOST_AXES for some in sets):
+            rule = f"must have at most {MOST_AXES} columns each"
             raise InvalidParameter("candidates", rule, len(max(sets, key=len)), "Name fewer.")
         if self.choice not in ("permute-and-flip", "exponential"):
             rule = "must be permute-and-flip or exponential"
@@ -235,7 +229,7 @@ class OutlierSubspaces(Query[FoundSubspaces]):
         # How many rows there are may be private: the same steps are reported on both ways.
         if len(sets) * len(table) < ALONE_BELOW:
             return list(track(map(count, sets), "column sets", total=len(sets)))
-        with ThreadPoolExecutor(available_threads()) as pool:
+        with thread_pool() as pool:
             return list(track(pool.map(count, sets), "column sets", total=len(sets)))
 
     def chance_at_most(self, missing: int, size: int) -> float:

@@ -9,7 +9,7 @@ QUESTION = Question(
     query="privod.queries.histogram:Histogram",
     picture="privod.pictures.histogram:draw",
     games="privod.audit.histogram:games",
-    exports=("privod.queries.histogram:BlurredCounts",),
+    exports=("privod.queries.histogram:NoisyCounts",),
     guide="questions/histogram.md",
     proof="proofs/histogram.md",
 )

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 from privod.errors import LimitReached
 
-__all__ = ["Limits", "Places", "Rate", "Rates", "TooLarge", "TooSlow", "household"]
+__all__ = ["Limits", "Places", "Rate", "Rates", "TooLarge", "TooSlow", "network_of"]
 
 TOO_OFTEN = "Too many requests. Wait a few seconds, then come back more slowly."
-HOUSEHOLD_BITS = 64  # of an IPv6 address: who has one address of such a network has all of them
+NETWORK_BITS = 64  # of an IPv6 address: who has one address of such a network has all of them
 MOST_BUCKETS = 20_000  # visitors remembered; past this the longest unseen are forgotten
 
 
-def household(address: str) -> str:
+def network_of(address: str) -> str:
     """Whom an address counts for: itself, or the whole network that an IPv6 address comes from."""
     if ":" not in address:
         return address
@@ -29,7 +29,7 @@ def household(address: str) -> str:
         return address
     if found.ipv4_mapped is not None:
         return str(found.ipv4_mapped)
-    return str(ipaddress.IPv6Network((int(found), HOUSEHOLD_BITS), strict=False))
+    return str(ipaddress.IPv6Network((int(found), NETWORK_BITS), strict=False))
 
 
 class TooLarge(LimitReached):

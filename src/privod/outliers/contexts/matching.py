@@ -6,8 +6,6 @@ owner.
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -29,8 +27,9 @@ from privod.outliers.contexts.kernels.judge import (
 )
 from privod.outliers.contexts.kernels.scan import NO_MATCH, scan_contexts
 from privod.progress import track
+from privod.threads import thread_pool
 
-__all__ = ["NO_MATCH", "Judged", "Vantage", "look_from"]
+__all__ = ["NO_MATCH", "Judged", "RecordView", "look_from"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -49,7 +48,7 @@ class Judged(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class Vantage:
+class RecordView:
     """The rows of a table as one record sees them: by cell, and by distance from its value."""
 
     space: ContextSpace
@@ -93,7 +92,7 @@ class Vantage:
         if len(firsts) == 1:
             one(0)
             return utilities
-        with ThreadPoolExecutor(_workers()) as pool:
+        with thread_pool() as pool:
             for _ in track(pool.map(one, firsts), "judging contexts", len(firsts)):
                 pass
         return utilities
@@ -115,7 +114,7 @@ class Vantage:
     def _everything(self) -> Rule:
         return Rule(EVERYTHING, self.value, 1, 0.0, np.zeros(0), 0)
 
-    def where_everything_matches(self) -> Vantage:
+    def where_everything_matches(self) -> RecordView:
         """The same view for a detector to which everything stands out."""
         return replace(self, rule=self._everything)
 
@@ -134,7 +133,7 @@ def look_from(
     value: float,
     detector: Detector,
     overlap_with: Context | None = None,
-) -> Vantage:
+) -> RecordView:
     """See the table from a record; one row equal to it is taken as the record, if there is one.
 
     The utility of a context is its population, the record included; with `overlap_with`, how many
@@ -154,7 +153,7 @@ def look_from(
     rule = detector.rule(value, len(values)) if isinstance(detector, BuiltIn) else None
     reach = 0 if rule is None else rule.reach
     split = int(np.searchsorted(values, value, side="right"))
-    return Vantage(
+    return RecordView(
         space,
         detector,
         value,
@@ -217,9 +216,3 @@ def _side(codes: NDArray[np.uint8], values: Floats, cell_of: NDArray[np.int32], 
     return Side(
         np.ascontiguousarray(values[near]), codes, np.ascontiguousarray(cell_of[near]), settled
     )
-
-
-def _workers() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""The paper's own server: a cell is blurred when it is first asked for, and never again [Rauch].
+"""The paper's own server: a cell's noise is drawn when first asked for, and never again [Rauch].
 
 It holds exact counts and stays with the curator. It is for reproducing the paper in 13 and 30
 dimensions, where a grid cannot be held and a sparse one forgets most cells.
@@ -36,7 +36,7 @@ class LazyGrid:
 
     There is one of its kind: a copy or a pickle would hold the exact counts and draw the noise of a
     cell anew, and who averages over copies takes the noise away. Both are refused, and so is a
-    forked process. Several threads may score at once; a cell is blurred by one of them.
+    forked process. Several threads may score at once; a cell gets one of them.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class LazyGrid:
         }
         self._noise = noise
         self._randomness = randomness
-        self._blurred: dict[bytes, int] = {}
+        self._noisy: dict[bytes, int] = {}
         self._drawing = threading.Lock()
         self._process = os.getpid()
 
@@ -71,7 +71,7 @@ class LazyGrid:
         return self._randomness.seeded
 
     def scores(self, points: ArrayLike, n_neighbors: int, max_depth: Number) -> WalkScores:
-        """Score new records; as with a grid that was blurred in one go."""
+        """Score new records; as with a grid whose noise was drawn in one go."""
         asked = scored_points(points, self.grid.n_axes)
         offsets = self._offsets(walk_depth(n_neighbors, max_depth))
         scored = [self._score(point, offsets, n_neighbors) for point in asked]
@@ -97,16 +97,16 @@ class LazyGrid:
         return int(steps[-1]), int((counts[: end + 1] * steps).sum()), share
 
     def _counts(self, cells: NDArray[np.int32]) -> Ints:
-        """The blurred counts of these cells; noise is drawn for those never asked for before."""
+        """The noisy counts of these cells; noise is drawn for those never asked for before."""
         if os.getpid() != self._process:
             raise RuntimeError(f"A lazy grid answers where it was made: {ONE_OF_ITS_KIND}")
         keys = [row.tobytes() for row in cells]
         with self._drawing:
-            fresh = [key for key in keys if key not in self._blurred]
+            fresh = [key for key in keys if key not in self._noisy]
             exact_counts = np.array([self._exact.get(key, 0) for key in fresh], dtype=np.int64)
-            blurred = self._noise.blur(exact_counts, self._randomness)
-            self._blurred.update(zip(fresh, blurred.tolist(), strict=True))
-        return np.array([self._blurred[key] for key in keys], dtype=np.int64)
+            noisy = self._noise.add_to(exact_counts, self._randomness)
+            self._noisy.update(zip(fresh, noisy.tolist(), strict=True))
+        return np.array([self._noisy[key] for key in keys], dtype=np.int64)
 
     def _offsets(self, max_depth: Fraction | None) -> NDArray[np.int32]:
         """Every step pattern within the depth, in ascending order of the cells it leads to."""

@@ -1,11 +1,11 @@
-"""Release a blurred grid that scores new records against private ones [Rauch 2021].
+"""Release a noisy grid that scores new records against private ones [Rauch 2021].
 
 The reference records are counted in the cells of a uniform grid and every count, the empty cells'
-too, is blurred once. All else is post-processing (`NoisyGrid`). The paper claims its scale
+too, gets noise once. All else is post-processing (`NoisyGrid`). The paper claims its scale
 1 / epsilon under replacement, which changes two cells; here that takes 2 / epsilon. It also scales
 by constants read off the private records; here ranges are public, or bought (`PrivateBounds`).
 
-A grid of many cells keeps only those whose blurred count reaches a public threshold. Where the
+A grid of many cells keeps only those whose noisy count reaches a public threshold. Where the
 other records are it does not show, but how many there are is bought with a fiftieth of epsilon.
 Proof in docs/proofs/grid_knn.md.
 """
@@ -22,10 +22,11 @@ import numpy as np
 from privod.data import Domain, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, Randomness
-from privod.mechanisms.merged import SummedNoise
+from privod.mechanisms.merged import MergedNoise
 from privod.mechanisms.sparse import count_reaching, distinct
 from privod.outliers.grid.grid import MOST_CELLS_PER_AXIS, Grid, OccupiedCells
 from privod.privacy import AddRemove, Adjacency, Guarantee, Number
+from privod.queries.checks import LARGEST_COUNT, whole_number
 from privod.queries.count_query import (
     MOST_EXPECTED,
     CountQuery,
@@ -33,8 +34,8 @@ from privod.queries.count_query import (
     uniform_cells,
 )
 from privod.queries.grid_knn.interactive import LazyGrid
-from privod.queries.grid_knn.release import BlurredTotal, NoisyGrid
-from privod.queries.query import LARGEST_COUNT, Release, whole_number
+from privod.queries.grid_knn.release import NoisyGrid, NoisyTotal
+from privod.queries.query import Release
 from privod.queries.release_file import LARGEST_SUM
 
 __all__ = ["GridKnn"]
@@ -51,12 +52,12 @@ MANY_RECORDS = 1000  # ... if this many times the threshold are expected: then c
 
 @dataclass(frozen=True, kw_only=True)
 class GridKnn(CountQuery[NoisyGrid]):
-    """A blurred grid of the records, to score new ones by how far their neighbors are.
+    """A noisy grid of the records, to score new ones by how far their neighbors are.
 
     Guarantee
     ---------
-    Protected is every record (AddRemove), or what every record says (Replace). Each count, empty
-    cells included, is blurred once by exact discrete Laplace noise; scoring costs nothing more. If
+    Every record is protected (AddRemove), or what every record says (Replace). Each count, empty
+    cells included, gets one draw of exact discrete Laplace noise; scoring costs nothing more. If
     cells are dropped, a fiftieth of epsilon buys the number of records.
 
     Parameters
@@ -71,7 +72,7 @@ class GridKnn(CountQuery[NoisyGrid]):
     expected_records : int
         A public guess of the number of records, at least 1; steers the two automatic choices.
     drop_below : int or "auto", optional
-        Drop the cells whose blurred count stays below this, at least 1. None: drop none. "auto":
+        Drop the cells whose noisy count stays below this, at least 1. None: drop none. "auto":
         the threshold that about one empty cell per hundred expected records passes, if there are
         more than four cells to an expected record and a thousand times as many of these as the
         threshold, or more than ten million cells; otherwise drop none.
@@ -117,7 +118,7 @@ class GridKnn(CountQuery[NoisyGrid]):
 
     @property
     def threshold(self) -> int | None:
-        """The blurred count that a cell must reach to be kept; None: all are kept."""
+        """The noisy count that a cell must reach to be kept; None: all are kept."""
         if self.drop_below != "auto":
             return self.drop_below
         least, n_cells, guess = self.automatic_threshold, self.n_cells, self.expected_records
@@ -139,7 +140,7 @@ class GridKnn(CountQuery[NoisyGrid]):
 
     @property
     def noise_of_total(self) -> DiscreteLaplace:
-        """What blurs the number of records where cells are dropped; a record changes it by one."""
+        """The noise of the bought number of records, which one record changes by one."""
         return DiscreteLaplace.for_loss(Fraction(self.epsilon) * TOTAL_SHARE, 1)
 
     def guarantee(self) -> Guarantee:
@@ -175,12 +176,12 @@ class GridKnn(CountQuery[NoisyGrid]):
         threshold = self.threshold
         kept, records = None, None
         if threshold is None:
-            counts = self.noise.blur(grid.all_counts(points), randomness)
+            counts = self.noise.add_to(grid.all_counts(points), randomness)
         else:
             occupied = grid.occupied_counts(points)
             kept, counts = self._reaching(occupied, grid, threshold, randomness)
-            blurred = self.noise_of_total.blur(np.array([len(table)]), randomness)
-            records = BlurredTotal(int(blurred[0]), SummedNoise.of(self.noise_of_total))
+            noisy = self.noise_of_total.add_to(np.array([len(table)]), randomness)
+            records = NoisyTotal(int(noisy[0]), MergedNoise.of(self.noise_of_total))
         value = NoisyGrid(
             grid,
             counts,
@@ -188,13 +189,13 @@ class GridKnn(CountQuery[NoisyGrid]):
             threshold,
             self.guarantee(),
             randomness.seeded,
-            SummedNoise.of(self.noise),
+            MergedNoise.of(self.noise),
             records,
         )
         return self.release(value, randomness)
 
     def lazy(self, table: Table, randomness: Randomness) -> LazyGrid:
-        """The paper's server: holds the records and blurs a cell when it is first asked for.
+        """The paper's server: holds the records and draws a cell's noise when first asked.
 
         Same promise, same scores; what it holds is private and stays with the curator. No cell is
         dropped, so the counts have all of epsilon.
@@ -208,9 +209,9 @@ class GridKnn(CountQuery[NoisyGrid]):
         grid = value.grid
         names = ", ".join(value.columns[:4]) + (", ..." if grid.n_axes > 4 else "")
         if value.drop_below is None:
-            kept = f"all {grid.n_cells} blurred cells"
+            kept = f"all {grid.n_cells} noisy cells"
         else:
-            least = f"whose blurred count is at least {value.drop_below}"
+            least = f"whose noisy count is at least {value.drop_below}"
             kept = f"the {len(value.counts)} of {_rounded(grid.n_cells)} cells {least}"
         merged = value.noise.n_draws > 1 and value.drop_below is not None
         short = ", but for what parts of the merge have dropped," if merged else ""
@@ -258,20 +259,20 @@ class GridKnn(CountQuery[NoisyGrid]):
     def _reaching(
         self, occupied: OccupiedCells, grid: Grid, threshold: int, randomness: Randomness
     ) -> OccupiedCells:
-        """Blur every cell, keep those that reach the threshold; as if no cell had been skipped.
+        """Keep the cells that reach the threshold with noise, as if no cell had been skipped.
 
-        The occupied cells are blurred and filtered. Of the empty ones it is drawn how many pass,
+        The occupied cells get noise and are filtered. Of the empty ones it is drawn how many pass,
         which, and with what counts [Cormode 2012; docs/proofs/grid_knn.md, Theorem 2].
         """
-        blurred = self.noise.blur(occupied.counts, randomness)
-        stay = blurred >= threshold
+        noisy = self.noise.add_to(occupied.counts, randomness)
+        stay = noisy >= threshold
         n_empty = grid.n_cells - len(occupied.counts)
         n_passing = count_reaching(self.noise, threshold, n_empty, randomness)
         taken = frozenset(grid.indices_of(occupied.cells))
         drawn = distinct(n_passing, grid.n_cells, randomness, avoiding=taken)
         values = self.noise.draw_reaching(threshold, n_passing, randomness)
         cells = np.concatenate([occupied.cells[stay], grid.cells_at(drawn)])
-        counts = np.concatenate([blurred[stay], values])
+        counts = np.concatenate([noisy[stay], values])
         order = np.lexsort(cells.T[::-1])
         return OccupiedCells(cells[order], counts[order])
 

@@ -1,4 +1,4 @@
-"""A blurred grid that may be carried away: score new records against it, free, forever, offline.
+"""A noisy grid that may be carried away: score new records against it, free, forever, offline.
 
 Whatever is computed here looks at the released counts only, so none of it costs budget: scores, a
 threshold, a merge with the grids of other holders, a file.
@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from privod.errors import InvalidData, InvalidParameter
-from privod.mechanisms.merged import SummedNoise
+from privod.mechanisms.merged import MergedNoise
 from privod.outliers.grid.grid import Grid, OccupiedCells, WalkScores
 from privod.privacy import AddRemove, Guarantee, Number, exact, in_parallel
+from privod.queries.checks import LARGEST_COUNT, whole_number
 from privod.queries.grid_knn.threshold import (
     Places,
     limits,
@@ -26,7 +27,6 @@ from privod.queries.grid_knn.threshold import (
     places_of_all,
     places_of_kept,
 )
-from privod.queries.query import LARGEST_COUNT, whole_number
 from privod.queries.release_file import (
     ArrayOf,
     build_from_file,
@@ -39,7 +39,7 @@ from privod.queries.release_file import (
     write_file,
 )
 
-__all__ = ["BlurredTotal", "NoisyGrid", "scored_points", "walk_depth"]
+__all__ = ["NoisyGrid", "NoisyTotal", "scored_points", "walk_depth"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -49,30 +49,30 @@ KIND = "grid"
 
 
 @dataclass(frozen=True)
-class BlurredTotal:
-    """How many records there are, blurred by noise of its own."""
+class NoisyTotal:
+    """How many records there are, with noise of its own."""
 
     count: int
-    noise: SummedNoise
+    noise: MergedNoise
 
-    def __add__(self, other: BlurredTotal) -> BlurredTotal:
-        return BlurredTotal(self.count + other.count, self.noise + other.noise)
+    def __add__(self, other: NoisyTotal) -> NoisyTotal:
+        return NoisyTotal(self.count + other.count, self.noise + other.noise)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
         return {"count": self.count, "noise": self.noise.to_json()}
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> BlurredTotal:
+    def from_json(cls, data: dict[str, Any]) -> NoisyTotal:
         """Read back what `to_json` wrote."""
         least, most = -LARGEST_COUNT, LARGEST_COUNT
         count = whole_number(data["count"], "count", at_least=least, at_most=most)
-        return cls(count, SummedNoise.from_json(data["noise"]))
+        return cls(count, MergedNoise.from_json(data["noise"]))
 
 
 @dataclass(frozen=True, eq=False)
 class NoisyGrid:
-    """Blurred counts of the cells of a grid: all of them, or those that reach `drop_below`.
+    """Noisy counts of the cells of a grid: all of them, or those that reach `drop_below`.
 
     Guarantee
     ---------
@@ -84,18 +84,18 @@ class NoisyGrid:
     grid : Grid
         The columns with their ranges, and the number of cells per axis.
     counts : array of int
-        A blurred count for every cell in order of index, or for every kept cell.
+        A noisy count for every cell in order of index, or for every kept cell.
     cells : array of int, optional
         The kept cells, ascending, one row each; None where all cells are kept.
     drop_below : int, optional
-        Cells whose blurred count stays below are dropped and count zero; None: none is dropped.
+        Cells whose noisy count stays below are dropped and count zero; None: none is dropped.
     guarantee : Guarantee
         The promise of the release.
     seeded : bool
         Whether the noise came from a test seed; such a grid protects nobody.
-    noise : SummedNoise
-        What blurs each count: one draw, or in a merged grid one for every part.
-    records : BlurredTotal, optional
+    noise : MergedNoise
+        The noise of each count: one draw, or in a merged grid one for every part.
+    records : NoisyTotal, optional
         How many records there are, where cells are dropped. All counts together say it otherwise,
         and have to in releases from before it was bought.
     """
@@ -106,8 +106,8 @@ class NoisyGrid:
     drop_below: int | None
     guarantee: Guarantee
     seeded: bool
-    noise: SummedNoise
-    records: BlurredTotal | None = None
+    noise: MergedNoise
+    records: NoisyTotal | None = None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, NoisyGrid):
@@ -143,7 +143,7 @@ class NoisyGrid:
         points : array of shape (n, d)
             The records, with the grid's columns in its order; what lies outside a range is clipped.
         n_neighbors : int
-            The walk ends when this many blurred records have been seen, at least 1.
+            The walk ends when this many noisy records have been seen, at least 1.
         max_depth : number, optional
             How far the walk may go, center to center, in lengths of a range; None: to the end.
         """
@@ -159,7 +159,7 @@ class NoisyGrid:
     ) -> WalkScores:
         """The scores beyond which about this share of the reference records lie.
 
-        Computed from the blurred grid alone: as many points as can be are placed where the counts
+        Computed from the noisy grid alone: as many points as can be are placed where the counts
         show records to be, and scored. Scores come in steps; of the two shares next to the one
         asked for, the nearer is taken. A share below `hidden_share` is a guess, since the records
         it is about cannot be told from noise. Changing the share later is free.
@@ -281,7 +281,7 @@ class NoisyGrid:
             if outside or (counts < threshold).any() or not _ascending(cells):
                 raise InvalidData("The counts do not fit the cells that are declared.")
             if header.get("records") is not None:
-                records = BlurredTotal.from_json(header["records"])
+                records = NoisyTotal.from_json(header["records"])
         check_counts(counts)
         promise, noise = checked_promise(header, 1, None if records is None else records.noise)
         seeded = checked_truth(header["seeded"])

@@ -1,7 +1,7 @@
-"""Where do the reference records lie, as far as a blurred grid shows it?
+"""Where do the reference records lie, as far as a noisy grid shows it?
 
 A threshold is a quantile of scores, each place weighted by the records there. Most cells of a grid
-hold few records or none, and their blurred counts are noise; but cells that lie side by side hold
+hold few records or none, and their noisy counts are noise; but cells that lie side by side hold
 alike. So the cells are ordered by what lies around them, which their own noise does not touch, and
 taken together, fullest surroundings first, until a group holds more than its noise explains. Within
 a group each count is replaced by its expectation (`expected_counts`). What is left at the end is
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privod.mechanisms import seeded
-from privod.mechanisms.merged import SummedNoise
+from privod.mechanisms.merged import MergedNoise
 from privod.outliers.grid.grid import Grid, WalkScores
 from privod.queries.denoising import expected_counts
 
@@ -59,7 +59,7 @@ class Places(NamedTuple):
     """About which share of the records cannot be placed: their cells cannot be told from noise."""
 
 
-def places_of_all(grid: Grid, counts: Ints, noise: SummedNoise) -> Places:
+def places_of_all(grid: Grid, counts: Ints, noise: MergedNoise) -> Places:
     """Places of the records of a grid that holds all cells."""
     records = np.zeros(len(counts))
     groups = _by_surroundings(grid, counts)
@@ -92,14 +92,14 @@ def places_of_kept(
     grid: Grid,
     cells: Cells,
     counts: Ints,
-    noise: SummedNoise,
+    noise: MergedNoise,
     total: int,
     deviation: float,
 ) -> Places:
     """Places of the records of a grid that dropped the cells below a threshold.
 
     A kept count is believed less the share of false ones among those as large. Where fewer records
-    are kept than there are by the blurred `total`, beyond what its `deviation` explains, the others
+    are kept than there are by the noisy `total`, beyond what its `deviation` explains, the others
     are in dropped cells, nobody knows which: they are placed beside the kept ones, or, if most are
     not kept, anywhere.
     """
@@ -229,7 +229,7 @@ def _by_surroundings(grid: Grid, counts: Ints) -> list[Ints]:
 
 
 def _surroundings(grid: Grid, counts: Ints) -> Floats:
-    """The blurred counts around each cell, its own included with weight one."""
+    """The noisy counts around each cell, its own included with weight one."""
     around = counts.astype(np.float64)
     for axis in range(grid.n_axes):
         lines = around.reshape(grid.cells_per_axis**axis, grid.cells_per_axis, -1)
@@ -240,7 +240,7 @@ def _surroundings(grid: Grid, counts: Ints) -> Floats:
     return around.reshape(-1)
 
 
-def _believed_alone(counts: Ints, noise: SummedNoise) -> float:
+def _believed_alone(counts: Ints, noise: MergedNoise) -> float:
     """The count from which on noise makes up about a hundredth of what is surely seen, or less."""
     seen = _beyond_noise(int(counts.sum()), noise.deviation * math.sqrt(len(counts)))
     cells_per_record = len(counts) / max(1.0, seen)

@@ -1,8 +1,8 @@
-"""Release blurred histograms of single columns that score new records, for many columns.
+"""Release noisy histograms of single columns that score new records, for many columns.
 
 No grid survives thirty columns: its cells are too many to hold a crowd. One histogram a column
 does, and the detectors built on such histograms, HBOS [Goldstein 2012] and ECOD [Li 2022], are as
-good as k-NN on many real sets. Here the histograms are blurred once under one budget; both scores
+good as k-NN on many real sets. Here the histograms get noise once under one budget; both scores
 are post-processing. Proof in docs/proofs/marginals.md.
 """
 
@@ -17,12 +17,13 @@ import numpy as np
 from privod.data import Domain, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness
-from privod.mechanisms.merged import SummedNoise
+from privod.mechanisms.merged import MergedNoise
 from privod.outliers.grid.grid import MOST_CELLS_PER_AXIS, Grid
 from privod.privacy import AddRemove, Adjacency, Number
+from privod.queries.checks import whole_number
 from privod.queries.count_query import CountQuery, uniform_cells
 from privod.queries.marginals.release import MarginalScores, NoisyMarginals
-from privod.queries.query import Release, whole_number
+from privod.queries.query import Release
 
 __all__ = ["MarginalHistograms", "MarginalScores", "NoisyMarginals"]
 
@@ -32,12 +33,12 @@ MOST_BINS = 10_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class MarginalHistograms(CountQuery[NoisyMarginals]):
-    """Blurred histograms of single columns, to score new records by how rare their values are.
+    """Noisy histograms of single columns, to score new records by how rare their values are.
 
     Guarantee
     ---------
-    Protected is every record (AddRemove), or what every record says (Replace). Each count, empty
-    bins included, is blurred once; the loss covers all columns together, and scoring costs nothing.
+    Every record is protected (AddRemove), or what every record says (Replace). Each count, empty
+    bins included, gets noise once; the loss covers all columns together, and scoring costs nothing.
 
     Parameters
     ----------
@@ -89,10 +90,10 @@ class MarginalHistograms(CountQuery[NoisyMarginals]):
         counts = np.zeros((len(columns), bins), dtype=np.int64)
         for place, column in enumerate(columns):
             counts[place] = Grid((column,), bins).all_counts(table.numbers((column.name,)))
-        blurred = self.noise.blur(counts, randomness)
+        noisy = self.noise.add_to(counts, randomness)
         promise = self.guarantee()
-        noise = SummedNoise.of(self.noise)
-        value = NoisyMarginals(columns, blurred, noise, promise, randomness.seeded)
+        noise = MergedNoise.of(self.noise)
+        value = NoisyMarginals(columns, noisy, noise, promise, randomness.seeded)
         return self.release(value, randomness)
 
     def sentence(self, value: NoisyMarginals) -> str:

@@ -1,4 +1,4 @@
-"""Blurred histograms that may be carried away: score new records against them, free and offline.
+"""Noisy histograms that may be carried away: score new records against them, free and offline.
 
 Whatever is computed here looks at the released counts only, so none of it costs budget.
 """
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from privod.data import Numeric
 from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms import seeded
-from privod.mechanisms.merged import SummedNoise
+from privod.mechanisms.merged import MergedNoise
 from privod.outliers.grid.grid import Grid
 from privod.privacy import Guarantee
 from privod.queries.denoising import expected_counts
@@ -57,7 +57,7 @@ class MarginalScores(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class NoisyMarginals:
-    """Blurred histograms of single columns, one row of counts for each.
+    """Noisy histograms of single columns, one row of counts for each.
 
     Guarantee
     ---------
@@ -68,9 +68,9 @@ class NoisyMarginals:
     columns : tuple of Numeric
         The columns with their ranges.
     counts : array of int, shape (columns, bins)
-        The blurred counts.
-    noise : SummedNoise
-        What blurs each count, public: counts below its scale say nothing.
+        The noisy counts.
+    noise : MergedNoise
+        The noise of each count, public: counts below its scale say nothing.
     guarantee : Guarantee
         The promise of the release.
     seeded : bool
@@ -79,7 +79,7 @@ class NoisyMarginals:
 
     columns: tuple[Numeric, ...]
     counts: Ints
-    noise: SummedNoise
+    noise: MergedNoise
     guarantee: Guarantee
     seeded: bool
 
@@ -100,7 +100,7 @@ class NoisyMarginals:
     def threshold(self, target_fraction: float) -> MarginalScores:
         """The scores beyond which about this share of the reference records lie.
 
-        From the blurred histograms alone, as if the columns were independent: records are put
+        From the noisy histograms alone, as if the columns were independent: records are put
         together of values drawn column by column, and scored. Free.
         """
         if not 0 < target_fraction < 1:

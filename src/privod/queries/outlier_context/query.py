@@ -23,13 +23,14 @@ from privod.mechanisms.selection import LARGEST_UTILITY
 from privod.outliers.contexts import detectors
 from privod.outliers.contexts.contexts import MOST_VALUES, Choices, Context, ContextSpace
 from privod.outliers.contexts.detectors import BuiltIn
-from privod.outliers.contexts.matching import Vantage, look_from
+from privod.outliers.contexts.matching import RecordView, look_from
 from privod.privacy import Guarantee, Number, SameContexts, positive
 from privod.progress import listening
+from privod.queries.checks import whole_number
 from privod.queries.outlier_context import search
-from privod.queries.outlier_context.search import Landscape, Sampler
+from privod.queries.outlier_context.search import Candidates, Sampler
 from privod.queries.outlier_context.utility import OVERLAP, ContextUtility, context_utility
-from privod.queries.query import Query, Release, canonical_json, whole_number
+from privod.queries.query import Query, Release, canonical_json
 
 __all__ = ["OutlierContext"]
 
@@ -53,7 +54,7 @@ class OutlierContext(Query[Context | None]):
 
     Guarantee
     ---------
-    Weaker than differential privacy: protected is every other record whose coming or going leaves
+    Weaker than differential privacy: every other record is protected whose presence leaves
     the set of groups in which this person stands out as it is. A record on which that set hangs is
     not protected, nor is the person asked about. Unless `tells_none` is set, an answer does not say
     that the person stands out anywhere at all.
@@ -88,7 +89,7 @@ class OutlierContext(Query[Context | None]):
         values of all attributes it is at most 2**18.
     tells_none : bool
         Whether the answer may be that the person stands out nowhere. The owner must have opened a
-        book that allows it. Otherwise some group is answered even then.
+        budget that allows it. Otherwise some group is answered even then.
     """
 
     name: ClassVar[str] = "outlier-context-1"
@@ -265,7 +266,7 @@ class OutlierContext(Query[Context | None]):
         chosen = {str(row[0]): row[1:] for row in self.start}
         return space.choices(Context.of(space.attributes, chosen))
 
-    def _worth(self, view: Vantage, context: Choices) -> int:
+    def _worth(self, view: RecordView, context: Choices) -> int:
         """A plugged-in utility of a context, kept where a choice can weigh it whatever the rows."""
         assert self._utility.function is not None  # noqa: S101 - asked of plugged-in ones only
         values = np.sort(np.append(view.values[view.members(context)], view.value))
@@ -273,7 +274,7 @@ class OutlierContext(Query[Context | None]):
         return int(max(-LARGEST_UTILITY, min(LARGEST_UTILITY, worth)))
 
     def _directly(
-        self, view: Vantage, choice: ExponentialMechanism, randomness: Randomness
+        self, view: RecordView, choice: ExponentialMechanism, randomness: Randomness
     ) -> Choices | None:
         """Choose among all matching contexts or, if there are none, among all contexts."""
         utilities = view.scan()
@@ -291,7 +292,7 @@ class OutlierContext(Query[Context | None]):
 
     def _searching(
         self,
-        view: Vantage,
+        view: RecordView,
         sampler: Sampler,
         start: Choices,
         choice: ExponentialMechanism,
@@ -300,13 +301,13 @@ class OutlierContext(Query[Context | None]):
         """Choose among the matching contexts a search finds or, if none, as if all matched."""
         worth = partial(self._worth, view) if self._utility.function is not None else None
         most_probes = MOST_PROBES_PLUGGED_IN if self._plugged_in else MOST_PROBES
-        for landscape in (Landscape(view, worth), Landscape(view, worth, everything_matches=True)):
+        for pool in (Candidates(view, worth), Candidates(view, worth, everything_matches=True)):
             found = search.candidates(
-                sampler, landscape, start, self.max_visits, most_probes, choice, randomness
+                sampler, pool, start, self.max_visits, most_probes, choice, randomness
             )
             if found or self.tells_none:
                 break
-        return landscape.choose(found, choice, randomness) if found else None
+        return pool.choose(found, choice, randomness) if found else None
 
 
 def _pairs(record: Any) -> tuple[tuple[str, Category], ...]:

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from privod.mechanisms import ExponentialMechanism, Randomness
 from privod.outliers.contexts.contexts import Choices, ContextSpace
-from privod.outliers.contexts.matching import Vantage
+from privod.outliers.contexts.matching import RecordView
 
-__all__ = ["Frontier", "Landscape", "Sampler", "candidates", "choose_by_number"]
+__all__ = ["Candidates", "Frontier", "Sampler", "candidates", "choose_by_number"]
 
 Sampler = Literal["auto", "direct", "uniform", "random-walk", "dfs", "bfs"]
 
@@ -31,12 +31,12 @@ BLOCK = 1 << 20  # utilities counted at a time, so that memory stays flat
 
 
 @dataclass
-class Landscape:
+class Candidates:
     """Which contexts match and what each is worth, looked up once each.
 
     Parameters
     ----------
-    view : Vantage
+    view : RecordView
         The rows as the record sees them.
     worth : callable, optional
         The utility of a context, where it is not the one that `view` counts.
@@ -44,7 +44,7 @@ class Landscape:
         Whether no context is refused.
     """
 
-    view: Vantage
+    view: RecordView
     worth: Callable[[Choices], int] | None = None
     everything_matches: bool = False
     _known: dict[Choices, tuple[bool, int]] = field(default_factory=dict)
@@ -129,7 +129,7 @@ def choose_by_number(
 
 def candidates(
     sampler: Sampler,
-    landscape: Landscape,
+    pool: Candidates,
     start: Choices,
     n: int,
     most_probes: int,
@@ -138,14 +138,14 @@ def candidates(
 ) -> list[Choices]:
     """The matching contexts that a sampler comes to know; none if it finds no match at all."""
     if sampler == "uniform":
-        return uniform(landscape, n, most_probes, randomness)
-    first = first_match(landscape, start, most_probes)
+        return uniform(pool, n, most_probes, randomness)
+    first = first_match(pool, start, most_probes)
     if first is None:
         return []
     if sampler == "random-walk":
-        return random_walk(landscape, first, n, randomness)
+        return random_walk(pool, first, n, randomness)
     walk = depth_first if sampler == "dfs" else breadth_first
-    return walk(landscape, first, n, choice, randomness)
+    return walk(pool, first, n, choice, randomness)
 
 
 def public_order(space: ContextSpace, start: Choices) -> Iterator[Choices]:
@@ -170,40 +170,36 @@ def public_order(space: ContextSpace, start: Choices) -> Iterator[Choices]:
         yield from map(tuple, (words & np.array(everyone) | 1).tolist())
 
 
-def first_match(landscape: Landscape, start: Choices, most_probes: int) -> Choices | None:
+def first_match(pool: Candidates, start: Choices, most_probes: int) -> Choices | None:
     """The first match in the public order; None if there is none among so many."""
-    probes = islice(public_order(landscape.view.space, start), most_probes)
+    probes = islice(public_order(pool.view.space, start), most_probes)
     size = 1
     while batch := list(islice(probes, size)):
-        if found := landscape.matching(batch):
+        if found := pool.matching(batch):
             return found[0]
         size = min(4 * size, BATCH)
     return None
 
 
-def uniform(
-    landscape: Landscape, n: int, most_probes: int, randomness: Randomness
-) -> list[Choices]:
+def uniform(pool: Candidates, n: int, most_probes: int, randomness: Randomness) -> list[Choices]:
     """Draw contexts uniformly until n of the draws match [Algorithm 2]; [] if none of all does."""
-    space = landscape.view.space
+    space = pool.view.space
     found: list[Choices] = []
     n_free = sum(space.free_bits)
     left = min(most_probes, max(n, MANY_TIMES * space.n_contexts))
     while left and len(found) < n:
         batch = [space.numbered(randomness.bits(n_free)) for _ in range(min(n, left, BATCH))]
-        found += landscape.matching(batch)
+        found += pool.matching(batch)
         left -= len(batch)
     return list(dict.fromkeys(found[:n]))
 
 
-def random_walk(
-    landscape: Landscape, start: Choices, n: int, randomness: Randomness
-) -> list[Choices]:
+def random_walk(pool: Candidates, start: Choices, n: int, randomness: Randomness) -> list[Choices]:
     """Step to random connected matches until n are known, or none is left to step to [Alg. 3]."""
     here, visited = start, {start: None}
     steps = 1
     while steps < n:
-        ways = landscape.matching(landscape.view.space.connected(here))
+        ways = pool.matching(pool.view.space.connected(here))
         if not ways:
             break
         here = ways[randomness.below(len(ways))]
@@ -213,7 +209,7 @@ def random_walk(
 
 
 def depth_first(
-    landscape: Landscape,
+    pool: Candidates,
     start: Choices,
     n: int,
     choice: ExponentialMechanism,
@@ -222,18 +218,18 @@ def depth_first(
     """Go on from the latest context that leads to a new match, by private choice [Algorithm 4]."""
     visited, stack = {start: None}, [start]
     while len(visited) < n and stack:
-        children = landscape.matching(landscape.view.space.connected(stack[-1]))
+        children = pool.matching(pool.view.space.connected(stack[-1]))
         children = [child for child in children if child not in visited]
         if not children:
             stack.pop()
             continue
-        stack.append(landscape.choose(children, choice, randomness))
+        stack.append(pool.choose(children, choice, randomness))
         visited[stack[-1]] = None
     return list(visited)
 
 
 def breadth_first(
-    landscape: Landscape,
+    pool: Candidates,
     start: Choices,
     n: int,
     choice: ExponentialMechanism,
@@ -243,12 +239,12 @@ def breadth_first(
     visited: list[Choices] = []
     seen = {start}
     frontier = Frontier()
-    frontier.add(start, landscape.worth_of(start))
+    frontier.add(start, pool.worth_of(start))
     while len(visited) < n and frontier:
         here = frontier.take(choice, randomness)
         visited.append(here)
-        for child in landscape.matching(landscape.view.space.connected(here)):
+        for child in pool.matching(pool.view.space.connected(here)):
             if child not in seen:
                 seen.add(child)
-                frontier.add(child, landscape.worth_of(child))
+                frontier.add(child, pool.worth_of(child))
     return visited

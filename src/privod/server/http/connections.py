@@ -14,7 +14,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from privod.server.limits import household
+from privod.server.limits import network_of
 
 __all__ = ["Connections", "PromptProtocol"]
 
@@ -40,7 +40,7 @@ class Connections:
 
     def admit(self, address: str) -> bool:
         """Count one more, unless it is one too many."""
-        whose = household(address)
+        whose = network_of(address)
         if self._held[whose] >= self._most_each and address not in self._shared:
             return False
         self._held[whose] += 1
@@ -48,7 +48,7 @@ class Connections:
 
     def dismiss(self, address: str) -> None:
         """Count one less of those admitted."""
-        whose = household(address)
+        whose = network_of(address)
         self._held[whose] -= 1
         if not self._held[whose]:
             del self._held[whose]

@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from privod.errors import AnswerFailed, NotAllowed, PrivodError
 from privod.server.authentication import Visitor, find_visitor, token_hash
 from privod.server.failures import UnknownToken
-from privod.server.limits import Places, TooLarge, TooSlow, household
+from privod.server.limits import Places, TooLarge, TooSlow, network_of
 from privod.server.site import Site
 
 __all__ = ["API_PREFIX", "Gate", "address_of"]
@@ -252,7 +252,7 @@ def _cookie(header: str, name: str) -> str:
 def address_of(scope: Scope) -> str:
     """Where a request comes from; behind a proxy, what the proxy says. For limits, not for logs."""
     client: Any = scope.get("client")
-    return household(str(client[0])) if client else "-"
+    return network_of(str(client[0])) if client else "-"
 
 
 def _log_failure(problem: Exception) -> None:

@@ -63,7 +63,7 @@ def thresholds(norm: float, longest: float, radius: float, depth: int) -> tuple[
     return sure + margin, maybe - margin
 
 
-class Desk(NamedTuple):
+class Workspace(NamedTuple):
     """What a block of query points needs while it meets leaves."""
 
     counts: Ints
@@ -80,9 +80,9 @@ class Desk(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def set_desk(block: int, dimensions: int, leaf_size: int) -> Desk:
-    """A desk for blocks of up to `block` queries."""
-    return Desk(
+def make_workspace(block: int, dimensions: int, leaf_size: int) -> Workspace:
+    """A work for blocks of up to `block` queries."""
+    return Workspace(
         np.zeros(block, np.int64),
         np.full(block, -1, np.int64),
         np.empty((block, dimensions), np.float32),
@@ -98,28 +98,34 @@ def set_desk(block: int, dimensions: int, leaf_size: int) -> Desk:
 
 
 @njit(cache=True, nogil=True)
-def clear_desk(desk: Desk) -> None:
+def clear_workspace(work: Workspace) -> None:
     """Make ready for the next block."""
-    desk.counts[:] = 0
-    desk.entered[:] = -1
+    work.counts[:] = 0
+    work.entered[:] = -1
 
 
 @njit(cache=True, nogil=True, inline="always")
 def _enter_frame(
-    queries: Floats, chosen: Ints, count: int, node: int, tree: Tree, tiles: Tiles, desk: Desk
+    queries: Floats,
+    chosen: Ints,
+    count: int,
+    node: int,
+    tree: Tree,
+    tiles: Tiles,
+    work: Workspace,
 ) -> None:
     """Move the chosen queries into a frame, unless they are in it already."""
     for c in range(count):
         q = chosen[c]
-        if desk.entered[q] == node:
+        if work.entered[q] == node:
             continue
-        desk.entered[q] = node
+        work.entered[q] = node
         square = 0.0
         for j in range(queries.shape[1]):
             value = np.float32((queries[q, j] - tree.mean[node, j]) * tiles.scale)
-            desk.moved[q, j] = value
+            work.moved[q, j] = value
             square += np.float64(value) * np.float64(value)
-        desk.sure[q], desk.maybe[q] = thresholds(
+        work.sure[q], work.maybe[q] = thresholds(
             np.sqrt(square), tiles.longest[node], tiles.radius * tiles.scale, queries.shape[1]
         )
 
@@ -132,7 +138,7 @@ def meet_leaf(
     leaf: int,
     tree: Tree,
     tiles: Tiles,
-    desk: Desk,
+    work: Workspace,
     credit: Ints,
     both_ways: bool,
 ) -> None:
@@ -141,16 +147,16 @@ def meet_leaf(
     Four queries at a time; pairs that float32 leaves open are decided in float64. Inlined, because
     a call would count references to every array that it passes on.
     """
-    _enter_frame(queries, chosen, count, tiles.frame[leaf], tree, tiles, desk)
+    _enter_frame(queries, chosen, count, tiles.frame[leaf], tree, tiles, work)
     depth = queries.shape[1]
     start = leaf * tree.leaf_size
     stop = min(start + tree.leaf_size, tree.ordered.shape[0])
     first, last = start // POINTS, (stop + POINTS - 1) // POINTS
-    near, far, earned = desk.near, desk.far, desk.earned
+    near, far, earned = work.near, work.far, work.earned
     to_group, to_sure, to_maybe = (
-        desk.group.ctypes.data,
-        desk.group_sure.ctypes.data,
-        desk.group_maybe.ctypes.data,
+        work.group.ctypes.data,
+        work.group_sure.ctypes.data,
+        work.group_maybe.ctypes.data,
     )
     to_near, to_far, to_earned = near.ctypes.data, far.ctypes.data, earned.ctypes.data
     to_points, to_norms = tiles.laid.ctypes.data, tiles.norms.ctypes.data
@@ -162,10 +168,16 @@ def meet_leaf(
             if lane < members:
                 q = chosen[c + lane]
                 for j in range(depth):
-                    desk.group[j, lane] = desk.moved[q, j]
-                desk.group_sure[lane], desk.group_maybe[lane] = desk.sure[q], desk.maybe[q]
+                    work.group[j, lane] = work.moved[q, j]
+                work.group_sure[lane], work.group_maybe[lane] = (
+                    work.sure[q],
+                    work.maybe[q],
+                )
             else:
-                desk.group_sure[lane], desk.group_maybe[lane] = np.nan, np.inf  # nobody is near
+                work.group_sure[lane], work.group_maybe[lane] = (
+                    np.nan,
+                    np.inf,
+                )  # nobody is near
         near[:] = 0
         far[:] = 0
         for tile in range(first, last):
@@ -180,7 +192,7 @@ def meet_leaf(
         total = 0
         for lane in range(members):
             inside = near[lane, 0] + near[lane, 1] + near[lane, 2] + near[lane, 3]
-            desk.counts[chosen[c + lane]] += inside
+            work.counts[chosen[c + lane]] += inside
             total += inside
         if total != far[0] + far[1] + far[2] + far[3]:
             for tile in range(first, last):
@@ -192,8 +204,8 @@ def meet_leaf(
                     continue  # the open pair is in another tile
                 for lane in range(members):
                     q = chosen[c + lane]
-                    desk.counts[q] += _resolve(
-                        queries[q], q, tile, stop, tree, tiles, desk, credit, both_ways
+                    work.counts[q] += _resolve(
+                        queries[q], q, tile, stop, tree, tiles, work, credit, both_ways
                     )
     if both_ways:
         for i in range(start, stop):
@@ -208,7 +220,7 @@ def _resolve(
     stop: int,
     tree: Tree,
     tiles: Tiles,
-    desk: Desk,
+    work: Workspace,
     credit: Ints,
     both_ways: bool,
 ) -> int:
@@ -217,8 +229,8 @@ def _resolve(
     for i in range(tile * POINTS, min((tile + 1) * POINTS, stop)):
         value = tiles.norms[tile, i % POINTS]
         for j in range(query.size):
-            value = fused(tiles.laid[tile, j, i % POINTS], desk.moved[place, j], value)
-        if value >= desk.sure[place] or value < desk.maybe[place]:
+            value = fused(tiles.laid[tile, j, i % POINTS], work.moved[place, j], value)
+        if value >= work.sure[place] or value < work.maybe[place]:
             continue
         if within(query, tree.ordered[i], tiles.square):
             found += 1

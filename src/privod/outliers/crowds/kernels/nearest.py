@@ -18,7 +18,7 @@ from privod.outliers.crowds.kernels.boxes import (
     measure_gaps,
     widest_gap,
 )
-from privod.outliers.crowds.kernels.leaf import clear_desk, meet_leaf, set_desk
+from privod.outliers.crowds.kernels.leaf import clear_workspace, make_workspace, meet_leaf
 from privod.outliers.crowds.kernels.tree import Floats, Ints, Tiles, Tree
 
 
@@ -34,8 +34,8 @@ def walk_to_cap(
     n = tree.ordered.shape[0]
     square = tiles.square
     result = np.zeros(total, np.int64)
-    desk = set_desk(block, d, tree.leaf_size)
-    counts = desk.counts
+    work = make_workspace(block, d, tree.leaf_size)
+    counts = work.counts
     hungry, picked = np.empty(block, np.int64), np.empty(block, np.int64)
     columns, gaps = np.empty((d, block)), np.empty(block)
     low, high, mean = np.empty(d), np.empty(d), np.empty(d)
@@ -46,7 +46,7 @@ def walk_to_cap(
         m = min(block, total - begin)
         queries = asked[begin : begin + m]
         bound_box(queries, low, high)
-        clear_desk(desk)
+        clear_workspace(work)
         mean[:] = 0.0
         for i in range(m):
             hungry[i] = i
@@ -86,7 +86,7 @@ def walk_to_cap(
                 n_picked = _pick(hungry, n_hungry, gaps, square, picked)
             if n_picked > 0:
                 leaf = tree.first[node]
-                meet_leaf(queries, picked, n_picked, leaf, tree, tiles, desk, nothing, False)
+                meet_leaf(queries, picked, n_picked, leaf, tree, tiles, work, nothing, False)
                 n_hungry = _keep_below(counts, cap, hungry, n_hungry)
         for i in range(m):
             result[begin + i] = min(counts[i], cap)

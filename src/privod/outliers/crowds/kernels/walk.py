@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 
 from privod.outliers.crowds.kernels.boxes import bound_box, box_gap, box_reach, sift
-from privod.outliers.crowds.kernels.leaf import clear_desk, meet_leaf, set_desk
+from privod.outliers.crowds.kernels.leaf import clear_workspace, make_workspace, meet_leaf
 from privod.outliers.crowds.kernels.tree import Floats, Ints, Tiles, Tree
 
 SIFT_EVERY = 3  # levels of the tree between two looks at each query point of a block by itself
@@ -33,8 +33,8 @@ def walk(
     square = tiles.square
     credit = np.zeros(total, np.int64)
     passed = np.zeros(tree.first.size, np.int64)
-    desk = set_desk(block, d, tree.leaf_size)
-    counts = desk.counts
+    work = make_workspace(block, d, tree.leaf_size)
+    counts = work.counts
     columns = np.empty((d, block))
     pool = np.empty(64 * block, np.int64)
     gaps, reaches = np.empty(block), np.empty(block)
@@ -44,7 +44,7 @@ def walk(
         begin, m = leaf * block, min(block, total - leaf * block)
         queries = asked[begin : begin + m]
         bound_box(queries, low, high)
-        clear_desk(desk)
+        clear_workspace(work)
         for i in range(m):
             pool[i] = i
             columns[:, i] = queries[i]
@@ -95,7 +95,7 @@ def walk(
                     other,
                     tree,
                     tiles,
-                    desk,
+                    work,
                     credit,
                     own and other != leaf,
                 )

@@ -1,6 +1,6 @@
 """Walk outward from a point's cell over a grid that holds every cell [Rauch, Algorithm 1].
 
-The walk goes shell by shell (grid_shell.py), in ascending (distance, index). Blurred counts of
+The walk goes shell by shell (grid_shell.py), in ascending (distance, index). Noisy counts of
 empty cells add up to a random walk: it may take thousands of cells to end, most of them far below
 the goal. So a shell is cut into bands of equal width, and only a band whose positive counts could
 end the walk is looked into: split at one of its cells into the nearer and the farther ones, which

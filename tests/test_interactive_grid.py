@@ -37,10 +37,10 @@ def test_a_lazy_grid_scores_like_a_dense_one_and_never_draws_twice() -> None:
         assert dense.basic.tolist() == lazy.basic.tolist()
         assert dense.weighted.tolist() == lazy.weighted.tolist()
         assert dense.graded.tolist() == lazy.graded.tolist()
-    blurred = GridKnn(columns=domain.names, epsilon="0.1", cells_per_axis=3).lazy(table, secure())
-    first = blurred.scores(asked, 6, 1)
-    assert blurred.scores(asked, 6, 1).weighted.tolist() == first.weighted.tolist()
-    assert "0." not in repr(blurred)
+    noisy = GridKnn(columns=domain.names, epsilon="0.1", cells_per_axis=3).lazy(table, secure())
+    first = noisy.scores(asked, 6, 1)
+    assert noisy.scores(asked, 6, 1).weighted.tolist() == first.weighted.tolist()
+    assert "0." not in repr(noisy)
     with pytest.raises(InvalidParameter, match="max_depth must keep the walk"):
         GridKnn(columns=domain.names, epsilon=1, cells_per_axis=100).lazy(table, secure()).scores(
             asked, 6, 3
@@ -99,7 +99,7 @@ class _SlowDice(Randomness):
         return os.urandom(n)
 
 
-def test_two_threads_never_blur_one_cell_twice() -> None:
+def test_two_threads_never_add_noise_to_one_cell_twice() -> None:
     for _ in range(5):
         grid = lazy_plane(_SlowDice())
         start = threading.Barrier(4)

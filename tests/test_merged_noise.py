@@ -1,4 +1,4 @@
-"""SummedNoise: the error bars of a merged count."""
+"""MergedNoise: the error bars of a merged count."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms import DiscreteLaplace, seeded
-from privod.mechanisms.merged import SummedNoise
+from privod.mechanisms.merged import MergedNoise
 
 
-def summed(*scales: object) -> SummedNoise:
-    parts = [SummedNoise.of(DiscreteLaplace(Fraction(str(scale)))) for scale in scales]
+def summed(*scales: object) -> MergedNoise:
+    parts = [MergedNoise.of(DiscreteLaplace(Fraction(str(scale)))) for scale in scales]
     return reduce(add, parts)
 
 
@@ -68,7 +68,7 @@ def test_sums_do_not_depend_on_their_order_and_keep_their_parts() -> None:
 @given(st.lists(st.integers(1, 10**6), min_size=1, max_size=8))
 def test_more_parts_never_look_more_certain(scales: list[int]) -> None:
     noise = summed(*scales)
-    assert SummedNoise.from_json(json.loads(json.dumps(noise.to_json()))) == noise
+    assert MergedNoise.from_json(json.loads(json.dumps(noise.to_json()))) == noise
     assert (noise + summed(5)).quantile(0.9) >= noise.quantile(0.9) * 0.99
     assert noise.quantile(0.5) <= noise.quantile(0.95)
 
@@ -80,11 +80,11 @@ def test_more_parts_never_look_more_certain(scales: list[int]) -> None:
 )  # fmt: skip
 def test_noise_that_nobody_wrote_is_refused(wrong: Any) -> None:
     with pytest.raises(InvalidData, match="ascending scales"):
-        SummedNoise.from_json(wrong)
+        MergedNoise.from_json(wrong)
 
 
 def test_wrong_scales_and_confidences_are_refused() -> None:
     with pytest.raises(InvalidParameter, match="scale"):
-        SummedNoise.from_json([["-1", 1]])
+        MergedNoise.from_json([["-1", 1]])
     with pytest.raises(InvalidParameter, match="confidence"):
         summed(1, 2).quantile(1)
