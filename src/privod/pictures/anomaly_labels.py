@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -73,7 +74,7 @@ def privacy_of_records(
     """Every record's values and its eps_i, the loss of a label about itself; not private."""
     columns = tuple(sorted(query.columns))
     points = table.numbers(columns)
-    epsilon = float(query.epsilon)
+    epsilon = float(Fraction(query.epsilon))
     known: dict[tuple[int, int], float] = {}
     losses = np.empty(len(points))
     for place, state in enumerate(
