@@ -13,7 +13,7 @@ from privod.cli.app import DEFAULT_LOCATION, AsJson, At, app, curator_at
 from privod.cli.output import emit, progress_bars, table, words
 from privod.errors import InvalidParameter
 
-__all__ = ["ask", "price", "promise", "questions"]
+__all__ = ["ask", "guarantee", "price", "questions"]
 
 Dataset = Annotated[str, typer.Argument(help="The data set.")]
 Question = Annotated[str, typer.Argument(help="The question's name: see 'privod questions'.")]
@@ -71,15 +71,15 @@ def _query(name: str, settings: list[str] | None) -> Any:
 
 
 @app.command()
-def promise(question: Question, settings: Settings = None, as_json: AsJson = False) -> None:
-    """Say what a question promises and to whom, and which budget its owner must open for it."""
-    guarantee = _query(question, settings).guarantee()
-    adjacency = json.dumps(guarantee.adjacency.to_json())
+def guarantee(question: Question, settings: Settings = None, as_json: AsJson = False) -> None:
+    """Say what a question guarantees and to whom, and which budget its owner must open for it."""
+    given = _query(question, settings).guarantee()
+    adjacency = json.dumps(given.adjacency.to_json())
     emit(
-        wire.Guarantee.of(guarantee),
+        wire.Guarantee.of(given),
         as_json,
-        words(guarantee.sentence()),
-        words(guarantee.adjacency.gives_up),
+        words(given.sentence()),
+        words(given.adjacency.gives_up),
         words(f"A budget for it: privod open DATA --epsilon LIMIT --adjacency '{adjacency}'"),
     )
 
