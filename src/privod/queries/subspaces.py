@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from privod.data import Domain, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import ExponentialMechanism, PermuteAndFlip, Randomness, Top
-from privod.privacy import AddRemove, Adjacency, Guarantee, positive
+from privod.privacy import AddRemove, Adjacency, Cost, Guarantee, positive
 from privod.privacy.loss import as_exact
 from privod.progress import track
 from privod.queries.checks import (
@@ -170,6 +170,14 @@ class OutlierSubspaces(Query[FoundSubspaces]):
         if self.count_share:
             loss = loss + self.counting(()).guarantee().loss * self.n_subspaces
         return Guarantee(loss, self.adjacency)
+
+    def cost(self) -> Cost:
+        concentrated = self.selection.zcdp(self.steps)
+        if self.count_share:
+            counted = self.counting(()).cost().zcdp
+            for _ in range(self.n_subspaces):
+                concentrated = concentrated + counted
+        return Cost(self.guarantee().loss, concentrated)
 
     def check(self, domain: Domain) -> None:
         n_columns = len(numeric_columns(domain, self.columns))
