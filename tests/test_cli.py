@@ -91,12 +91,12 @@ def test_too_much_is_refused_and_what_is_left_is_said(patients: Path) -> None:
     assert as_json("budget", "patients")[0]["spent"]["epsilon"] == "0"
 
 
-def test_a_narrow_book_must_be_confirmed(patients: Path) -> None:
+def test_a_narrow_budget_must_be_confirmed(patients: Path) -> None:
     arguments = ("open", "patients", "--epsilon", "2", "--adjacency", "replace")
     message = run(*arguments, "--json", fails_with=NeedsConfirmation)
     assert "number of records becomes public" in message
     result = RUNNER.invoke(app, list(arguments), input="y\n")
-    assert "Opened a book" in result.stdout
+    assert "Opened a budget" in result.stdout
     crowd = '{"name": "in-crowd", "radius": 1, "columns": ["age"], "crowd": 5}'
     assert "crowd" in str(
         as_json("open", "patients", "--epsilon", "2", "--adjacency", crowd, "--yes")
@@ -164,7 +164,7 @@ def test_the_questions_explain_themselves(place: Path) -> None:
     assert "histogram-1" in run("questions")
 
 
-def test_a_question_says_what_it_promises_and_which_book_it_needs(place: Path) -> None:
+def test_a_question_says_what_it_promises_and_which_budget_it_needs(place: Path) -> None:
     setting = ("histogram", "columns=age", "epsilon=0.3", "adjacency=replace")
     assert as_json("promise", *setting)["adjacency"] == {"name": "replace"}
     shown = run("promise", *setting)

@@ -288,7 +288,7 @@ def test_asking_again_what_took_all_of_the_budget_holds_nobody_up(
     query = {"name": "histogram-1", "columns": ["age"], "epsilon": "1"}
     with running(tmp_path) as server, long_answers(monkeypatch) as go_on:
         server.curator.register("small", ROWS, DOMAIN)
-        server.curator.open_book("small", AddRemove(), Loss("1"))
+        server.curator.open_budget("small", AddRemove(), Loss("1"))
         token = server.token("analyst")
         with server.api(token) as api:
             form = {"query": query, "wait": 0}
@@ -353,7 +353,7 @@ def test_a_token_revoked_while_its_question_waits_is_not_charged(
         assert charged(server.curator, "patients") == 1
 
 
-def test_an_answer_stands_in_the_book_at_the_beat_and_not_before(tmp_path: Path) -> None:
+def test_an_answer_stands_in_the_ledger_at_the_beat_and_not_before(tmp_path: Path) -> None:
     query = Histogram(columns=("age",), epsilon="1")
     key = answer_key(query)
     with running(tmp_path) as server, server.api(server.token("analyst")) as api:
@@ -370,4 +370,6 @@ def test_an_answer_stands_in_the_book_at_the_beat_and_not_before(tmp_path: Path)
         times = {
             entry["kind"]: entry["time"] for entry in api.get("/datasets/patients/history").json()
         }
-        assert times["release"] == times["charge"]  # so that the book tells no more than the beats
+        assert (
+            times["release"] == times["charge"]
+        )  # so that the ledger tells no more than the beats

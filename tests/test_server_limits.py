@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from privod.curator import BookState, Curator
+from privod.curator import BudgetState, Curator
 from privod.errors import LimitReached
 from privod.server import limits as limits_module
 from privod.server.http import middleware as gate
@@ -104,7 +104,7 @@ def test_too_many_requests_at_once_are_refused_in_the_one_shape(
     budget = Curator.budget
     inside, go_on = threading.Semaphore(0), threading.Event()
 
-    def slow(self: Curator, of: str) -> tuple[BookState, ...]:
+    def slow(self: Curator, of: str) -> tuple[BudgetState, ...]:
         inside.release()
         go_on.wait(20)
         return budget(self, of)
@@ -221,7 +221,7 @@ def test_an_upload_that_is_too_large_is_refused(tmp_path: Path, streamed: bool) 
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-@pytest.mark.parametrize("path", ["/verify", "/tokens", "/datasets/patients/books", "/nowhere"])
+@pytest.mark.parametrize("path", ["/verify", "/tokens", "/datasets/patients/budgets", "/nowhere"])
 def test_an_owner_may_send_much_only_where_files_are_sent(
     tmp_path: Path, path: str, streamed: bool
 ) -> None:

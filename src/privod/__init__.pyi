@@ -6,7 +6,7 @@ from privod.client import (
 )
 from privod.curator import (
     Answer as Answer,
-    BookState as BookState,
+    BudgetState as BudgetState,
     Charge as Charge,
     Curator as Curator,
     DataSet as DataSet,
@@ -33,10 +33,10 @@ from privod.data import (
 from privod.errors import (
     AlreadyExists as AlreadyExists,
     AnswerFailed as AnswerFailed,
-    BookDamaged as BookDamaged,
     BudgetExceeded as BudgetExceeded,
     InvalidData as InvalidData,
     InvalidParameter as InvalidParameter,
+    LedgerDamaged as LedgerDamaged,
     LimitReached as LimitReached,
     NeedsConfirmation as NeedsConfirmation,
     NoPromise as NoPromise,
@@ -124,6 +124,10 @@ from privod.queries.outlier_context.query import (
 )
 from privod.queries.outlier_count import (
     OutlierCount as OutlierCount,
+)
+from privod.queries.rare_combinations import (
+    CombinationCounts as CombinationCounts,
+    RareCombinations as RareCombinations,
 )
 from privod.queries.subspaces import (
     OutlierSubspaces as OutlierSubspaces,

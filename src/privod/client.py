@@ -22,7 +22,7 @@ from urllib.parse import quote, urlsplit
 from privod import errors
 from privod.curator import (
     Answer,
-    BookState,
+    BudgetState,
     Charge,
     DataSet,
     Entry,
@@ -113,7 +113,7 @@ class Client:
     def __repr__(self) -> str:
         return f"Client({str(self._http.base_url)!r})"
 
-    # ---- data sets and books -------------------------------------------------------------------
+    # ---- data sets and budgets -------------------------------------------------------------------
 
     def register(
         self, name: str, source: Any, domain: Domain, *, continues: str | None = None
@@ -141,12 +141,12 @@ class Client:
         """The data set of this name."""
         return _dataset(self._get(_path(name)))
 
-    def open_book(
+    def open_budget(
         self, of: str, adjacency: Adjacency, budget: Loss, *, confirmed: bool = False
-    ) -> BookState:
-        """Allow questions up to a budget; see `Curator.open_book`."""
+    ) -> BudgetState:
+        """Allow questions up to a budget; see `Curator.open_budget`."""
         form = {"adjacency": adjacency.to_json(), **budget.to_json(), "confirmed": confirmed}
-        return _book(self._post(_path(of, "books"), form))
+        return _budget(self._post(_path(of, "budgets"), form))
 
     # ---- asking --------------------------------------------------------------------------------
 
@@ -180,14 +180,14 @@ class Client:
             time.sleep(pause)
             pause = min(pause * PAUSE_RATIO, LONGEST_PAUSE)
 
-    # ---- reading the book ----------------------------------------------------------------------
+    # ---- reading the ledger ----------------------------------------------------------------------
 
-    def budget(self, of: str) -> tuple[BookState, ...]:
-        """The books that count for a data set, and what is left in each."""
-        return tuple(_book(data) for data in self._get(_path(of, "budget")))
+    def budget(self, of: str) -> tuple[BudgetState, ...]:
+        """The budgets that count for a data set, and what is left in each."""
+        return tuple(_budget(data) for data in self._get(_path(of, "budget")))
 
     def history(self, of: str | None = None) -> tuple[Entry, ...]:
-        """The entries of the book, about one data set and its versions or about all."""
+        """The entries of the ledger, about one data set and its versions or about all."""
         names = [dataset.name for dataset in self.datasets()] if of is None else [of]
         entries = {
             data["number"]: _entry(data)
@@ -213,11 +213,11 @@ class Client:
         raise errors.NotFound(f"This question about {of!r} has no stored answer. Ask it.")
 
     def head(self) -> str:
-        """How long the book is and what it ends in, once all of it is verified."""
+        """How long the ledger is and what it ends in, once all of it is verified."""
         return self.verify().head
 
     def verify(self, expected_head: str | None = None) -> Verification:
-        """Have the whole book recomputed; raises `BookDamaged` if it does not hold."""
+        """Have the whole ledger recomputed; raises `LedgerDamaged` if it does not hold."""
         data = self._post("/verify", {"expected_head": expected_head})
         return Verification(**{**data, "without_rows": tuple(data["without_rows"])})
 
@@ -304,8 +304,8 @@ def _dataset(data: dict[str, Any]) -> DataSet:
     return DataSet(**{**data, "domain": Domain.from_json(data["domain"])})
 
 
-def _book(data: dict[str, Any]) -> BookState:
-    book = BookState(
+def _budget(data: dict[str, Any]) -> BudgetState:
+    state = BudgetState(
         data["number"],
         data["dataset"],
         adjacency_from_json(data["adjacency"]),
@@ -313,8 +313,8 @@ def _book(data: dict[str, Any]) -> BookState:
         _loss(data["spent"]),
     )
     # What the curator found from the single charges, which are not sent.
-    vars(book)["tightest"] = Total(_loss(data["tightest"]), data["tightest_by"])
-    return book
+    vars(state)["tightest"] = Total(_loss(data["tightest"]), data["tightest_by"])
+    return state
 
 
 def _priced(data: dict[str, Any]) -> PricedCharge:

@@ -75,7 +75,7 @@ def _query(name: str, settings: list[str] | None) -> Any:
 
 @app.command()
 def promise(question: Question, settings: Settings = None, as_json: AsJson = False) -> None:
-    """Say what a question promises and to whom, and which book its owner must open for it."""
+    """Say what a question promises and to whom, and which budget its owner must open for it."""
     guarantee = _query(question, settings).guarantee()
     adjacency = json.dumps(guarantee.adjacency.to_json())
     emit(
@@ -83,7 +83,7 @@ def promise(question: Question, settings: Settings = None, as_json: AsJson = Fal
         as_json,
         words(guarantee.sentence()),
         words(guarantee.adjacency.gives_up),
-        words(f"A book for it: privod open DATA --epsilon LIMIT --adjacency '{adjacency}'"),
+        words(f"A budget for it: privod open DATA --epsilon LIMIT --adjacency '{adjacency}'"),
     )
 
 
@@ -106,7 +106,7 @@ def price(
         found.to_json(),
         as_json,
         words(query.guarantee().sentence()),
-        table("Price", ["book", "cost", "would be left"], rows),
+        table("Price", ["budget", "cost", "would be left"], rows),
         words(remark),
     )
 

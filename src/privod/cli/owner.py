@@ -1,4 +1,4 @@
-"""What an owner does: register data, open books, read and verify them."""
+"""What an owner does: register data, open budgets, read and verify them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from privod.errors import InvalidParameter, NeedsConfirmation
 if TYPE_CHECKING:
     from privod.privacy import Adjacency
 
-__all__ = ["budget", "datasets", "history", "open_book", "read_adjacency", "register", "verify"]
+__all__ = ["budget", "datasets", "history", "open_budget", "read_adjacency", "register", "verify"]
 
 
 @app.command()
@@ -26,7 +26,7 @@ def register(
     domain: Annotated[Path, typer.Option(help="A JSON file that declares the public domain.")],
     continues: Annotated[
         str | None,
-        typer.Option(help="An earlier data set about the same people: shares its books."),
+        typer.Option(help="An earlier data set about the same people: shares its budgets."),
     ] = None,
     at: At = DEFAULT_LOCATION,
     as_json: AsJson = False,
@@ -38,7 +38,7 @@ def register(
     with progress_bars(as_json):
         registered = curator_at(at).register(name, file, declared, continues=continues)
     text = (
-        f"Registered {name!r} with {len(declared.columns)} columns. Open a book to allow answers."
+        f"Registered {name!r} with {len(declared.columns)} columns. Open a budget to allow answers."
     )
     emit({"name": registered.name, "domain": declared.to_json()}, as_json, words(text))
 
@@ -61,7 +61,7 @@ def datasets(at: At = DEFAULT_LOCATION, as_json: AsJson = False) -> None:
 
 
 @app.command(name="open")
-def open_book(
+def open_budget(
     name: Annotated[str, typer.Argument(help="The data set.")],
     epsilon: Annotated[str, typer.Option(help="The budget, such as 1 or 1/3.")],
     delta: Annotated[str, typer.Option(help="The budget's delta.")] = "0",
@@ -69,25 +69,25 @@ def open_book(
         str, typer.Option(help="add-remove, replace, or JSON with a name and parameters.")
     ] = "add-remove",
     yes: Annotated[
-        bool, typer.Option("--yes", help="Confirm what a narrow book gives up.")
+        bool, typer.Option("--yes", help="Confirm what a narrow budget gives up.")
     ] = False,
     at: At = DEFAULT_LOCATION,
     as_json: AsJson = False,
 ) -> None:
-    """Open a book: allow answers about a data set up to a budget."""
+    """Open a budget: allow answers about a data set up to a loss."""
     from privod.privacy import Loss
 
     relation = read_adjacency(adjacency)
     limit = Loss(epsilon, delta)
     curator = curator_at(at)
     try:
-        book = curator.open_book(name, relation, limit, confirmed=yes)
+        state = curator.open_budget(name, relation, limit, confirmed=yes)
     except NeedsConfirmation as needed:
-        if as_json or not typer.confirm(f"{needed}\nOpen this book?"):
+        if as_json or not typer.confirm(f"{needed}\nOpen this ledger?"):
             raise
-        book = curator.open_book(name, relation, limit, confirmed=True)
-    text = f"Opened a book on {name!r} under {relation.name} with a budget of {limit}."
-    emit(book.to_json(), as_json, words(text))
+        state = curator.open_budget(name, relation, limit, confirmed=True)
+    text = f"Opened a budget of {limit} on {name!r} under {relation.name}."
+    emit(state.to_json(), as_json, words(text))
 
 
 def read_adjacency(text: str) -> Adjacency:
@@ -110,13 +110,16 @@ def budget(
     at: At = DEFAULT_LOCATION,
     as_json: AsJson = False,
 ) -> None:
-    """Show every book of a data set: its budget, what is spent and what is left."""
-    books = curator_at(at).budget(name)
+    """Show every budget of a data set: its limit, what is spent and what is left."""
+    budgets = curator_at(at).budget(name)
     rows = [
-        [book.adjacency.name, str(book.budget), str(book.spent), str(book.left)] for book in books
+        [state.adjacency.name, str(state.budget), str(state.spent), str(state.left)]
+        for state in budgets
     ]
-    headings = ["book", "budget", "spent", "left"]
-    emit([book.to_json() for book in books], as_json, table(f"Books of {name}", headings, rows))
+    headings = ["adjacency", "budget", "spent", "left"]
+    emit(
+        [state.to_json() for state in budgets], as_json, table(f"Budgets of {name}", headings, rows)
+    )
 
 
 @app.command()
@@ -125,9 +128,9 @@ def history(
     at: At = DEFAULT_LOCATION,
     as_json: AsJson = False,
 ) -> None:
-    """Show the book's entries, oldest first."""
+    """Show the ledger's entries, oldest first."""
     entries = curator_at(at).history(name)
-    headings = ["number", "time", "what", "data set", "book", "loss", "asked by"]
+    headings = ["number", "time", "what", "data set", "budget", "loss", "asked by"]
     rows = [
         [
             str(entry.number),
@@ -151,11 +154,11 @@ def verify(
     at: At = DEFAULT_LOCATION,
     as_json: AsJson = False,
 ) -> None:
-    """Recompute the whole book and name the first entry that was tampered with."""
+    """Recompute the whole ledger and name the first entry that was tampered with."""
     with progress_bars(as_json):
         found = curator_at(at).verify(head)
     text = (
-        f"The book holds: {found.entries} entries, {found.questions} questions,"
+        f"The ledger holds: {found.entries} entries, {found.questions} questions,"
         f" {found.releases} releases, {found.datasets} data sets."
         f" Note its head elsewhere: {found.head}"
     )

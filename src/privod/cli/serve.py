@@ -25,7 +25,7 @@ DatabaseUrl = Annotated[
     typer.Option(
         "--database",
         envvar="PRIVOD_DATABASE",
-        help="A postgresql:// URL, where the book is not in the directory.",
+        help="A postgresql:// URL, where the ledger is not in the directory.",
     ),
 ]
 
@@ -83,7 +83,9 @@ def serve(
 @token.command(name="add")
 def add_token(
     role: Annotated[str, typer.Argument(help="owner, analyst or auditor.")],
-    label: Annotated[str, typer.Option(help="For whom; stands in the book beside what they ask.")],
+    label: Annotated[
+        str, typer.Option(help="For whom; stands in the ledger beside what they ask.")
+    ],
     of: Annotated[str | None, typer.Option(help="One data set; all of them if none.")] = None,
     at: Directory = DEFAULT_LOCATION,
     database: DatabaseUrl = None,

@@ -15,7 +15,7 @@ from privod.curator.owners import (
     charge_elsewhere,
     check_registration,
     costs_elsewhere,
-    open_book,
+    open_budget,
     versions_of,
 )
 from privod.curator.questions import Question
@@ -32,7 +32,7 @@ from privod.errors import (
 )
 from privod.ledger import chain as ledger
 from privod.ledger import store
-from privod.ledger.chain import BookState, Charge, Entry
+from privod.ledger.chain import BudgetState, Charge, Entry
 from privod.ledger.database import Database
 from privod.ledger.engines import open_database
 from privod.ledger.prices import Price, price_of
@@ -75,8 +75,8 @@ class Curator:
 
     Guarantee
     ---------
-    Every answer was charged, durably and before the rows were looked at, to every open book under
-    whose adjacency its promise holds, and no question ever brings a book's charges past its budget,
+    Every answer was charged, durably and before the rows were looked at, to every open budget under
+    whose adjacency its promise holds, and no question ever brings a budget past its limit,
     however many threads, processes and hosts ask, and wherever any of them is killed.
     """
 
@@ -97,9 +97,9 @@ class Curator:
         Parameters
         ----------
         location : path
-            The directory that holds the rows and, unless `database` is given, the book.
+            The directory that holds the rows and, unless `database` is given, the ledger.
         database : str, optional
-            A postgresql:// URL of the database that holds the book.
+            A postgresql:// URL of the database that holds the ledger.
         """
         directory = Path(location)
         try:
@@ -126,7 +126,7 @@ class Curator:
     ) -> None:
         self.close()
 
-    # ---- data sets and books -------------------------------------------------------------------
+    # ---- data sets and budgets -------------------------------------------------------------------
 
     def register(
         self, name: str, source: Any, domain: Domain, *, continues: str | None = None
@@ -142,7 +142,7 @@ class Curator:
         domain : Domain
             What is public about them.
         continues : str, optional
-            An earlier version about the same people; its books count for this one too.
+            An earlier version about the same people; its budgets count for this one too.
         """
         short_text(name, "name")
         with self.database.reading() as connection:
@@ -170,16 +170,16 @@ class Curator:
                 self._datasets[name] = store.find_dataset(connection, name)
         return self._datasets[name]
 
-    def open_book(
+    def open_budget(
         self, of: str, adjacency: Adjacency, budget: Loss, *, confirmed: bool = False
-    ) -> BookState:
+    ) -> BudgetState:
         """Allow questions about a data set, and all versions of it, up to a budget, for good.
 
         What was asked before counts from the start, where it says something under this adjacency.
-        If opening the book gives up a part of the promise, the owner must confirm it.
+        If opening the ledger gives up a part of the promise, the owner must confirm it.
         """
         with self.database.writing() as connection:
-            return open_book(connection, of, adjacency, budget, confirmed)
+            return open_budget(connection, of, adjacency, budget, confirmed)
 
     def price_elsewhere(self, of: str, guarantee: Guarantee) -> Price:
         """Say what `charge_elsewhere` would charge and leave, without charging."""
@@ -187,10 +187,10 @@ class Curator:
             return price_of(costs_elsewhere(connection, of, guarantee))
 
     def charge_elsewhere(self, of: str, guarantee: Guarantee, reason: str) -> tuple[Charge, ...]:
-        """Charge what was revealed about a data set without this book, for the reason given.
+        """Charge what was revealed about a data set without this ledger, for the reason given.
 
         So after a restore from a backup that lacks the latest charges, or after a publication that
-        did not go through the curator. It is charged in full even where less is left: such a book
+        did not go through the curator. It is charged in full even where less is left: such a budget
         says what was spent, past its budget, and pays for nothing more.
         """
         with self.database.writing() as connection:
@@ -233,10 +233,10 @@ class Curator:
         request_id : str, optional
             A name for this request, unique to it. Asking again under it never pays twice.
         asked_by : str
-            Who asks, as the book shall say.
+            Who asks, as the ledger shall say.
         hold : callable, optional
             Called when the rows were looked at, before anything of it is stored or shown. A server
-            waits here, so that no moment in the book tells exactly how long that took.
+            waits here, so that no moment in the ledger tells exactly how long that took.
         """
         short_text(asked_by, "asked_by")
         if request_id is not None:
@@ -321,19 +321,19 @@ class Curator:
             raise AnswerFailed(NO_ANSWER) from problem
         return Answer(release, charges, stored=False)
 
-    # ---- reading the book ----------------------------------------------------------------------
+    # ---- reading the ledger ----------------------------------------------------------------------
 
-    def budget(self, of: str) -> tuple[BookState, ...]:
-        """The books that count for a data set, and what is left in each."""
+    def budget(self, of: str) -> tuple[BudgetState, ...]:
+        """The budgets that count for a data set, and what is left in each."""
         with self.database.reading() as connection:
             root = store.find_dataset(connection, of).root
             return tuple(
-                replace(book, losses=ledger.losses_of(connection, book.number))
-                for book in ledger.books_of(connection, root)
+                replace(state, losses=ledger.losses_of(connection, state.number))
+                for state in ledger.budgets_of(connection, root)
             )
 
     def history(self, of: str | None = None) -> tuple[Entry, ...]:
-        """The entries of the book, about one data set and its versions or about all."""
+        """The entries of the ledger, about one data set and its versions or about all."""
         with self.database.reading() as connection:
             if of is None:
                 return tuple(ledger.read_entries(connection))
@@ -357,18 +357,18 @@ class Curator:
             return tuple(store.read_releases(connection, of))
 
     def head(self) -> str:
-        """How long the book is and what it ends in: note it elsewhere, to compare later."""
+        """How long the ledger is and what it ends in: note it elsewhere, to compare later."""
         with self.database.reading() as connection:
             length, digest = ledger.read_head(connection)
         return f"{length}:{digest}"
 
     def verify(self, expected_head: str | None = None) -> Verification:
-        """Recompute the whole book; raise `BookDamaged` naming the first entry that is wrong.
+        """Recompute the whole ledger; raise `LedgerDamaged` naming the first entry that is wrong.
 
         Parameters
         ----------
         expected_head : str, optional
-            A head noted earlier and elsewhere; the book must still contain it. Without one, a book
-            that was rewritten from its first entry on looks as good as new.
+            A head noted earlier and elsewhere; the ledger must still contain it. Without one, a
+            ledger that was rewritten from its first entry on looks as good as new.
         """
         return verify(self.database, self._rows, expected_head)

@@ -20,7 +20,8 @@ from privod.mechanisms.skellam import SkellamShares
 from privod.outliers.hashing.outliers import crowd_limit
 from privod.outliers.hashing.plan import HashSettings
 from privod.privacy import Guarantee, Loss, Number, Replace, Secrecy, positive
-from privod.queries.query import canonical_json, column_names, whole_number
+from privod.queries.checks import column_names, whole_number
+from privod.queries.query import canonical_json
 
 __all__ = ["JointOutliers", "suppression_floor"]
 
@@ -45,8 +46,9 @@ class JointOutliers(HashSettings):
 
     Guarantee
     ---------
-    The answer is as right as the hashing, and gets no noise; what is hidden is the computation, from
-    honest-but-curious participants, as `secrecy()` says in words. With `epsilon` the table that
+    The answer is a list of suspects, as right as the hashing: false alarms and missed outliers are
+    both possible. It gets no noise. `secrecy()` says in words what honest-but-curious participants
+    learn besides; a dishonest one can learn more. With `epsilon` the table that
     parties learn from each other is differentially private as well.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Where the book is kept: an SQLite file, or a PostgreSQL database; the same SQL for both.
+"""Where the ledger is kept: an SQLite file, or a PostgreSQL database; the same SQL for both.
 
 Two kinds of transaction are what the rest of the curator knows: `reading`, which sees one moment,
 and `writing`, of which only one runs at a time and which is on disk when it returns. `glancing` is

@@ -1,4 +1,4 @@
-"""Which engine keeps the book: an SQLite file beside the rows, or PostgreSQL by its URL."""
+"""Which engine keeps the ledger: an SQLite file beside the rows, or PostgreSQL by its URL."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["open_database"]
 def open_database(directory: Path, url: str | None) -> Database:
     """The database at a URL, or the SQLite file inside the directory."""
     if url is None:
-        from privod.ledger.sqlite import BOOK_FILE, SQLite
+        from privod.ledger.sqlite import LEDGER_FILE, SQLite
 
-        private_file(directory / BOOK_FILE)  # as SQLite then makes those it puts beside it
-        for beside in directory.glob(f"{BOOK_FILE}-*"):
+        private_file(directory / LEDGER_FILE)  # as SQLite then makes those it puts beside it
+        for beside in directory.glob(f"{LEDGER_FILE}-*"):
             close_to_others(beside)
         return SQLite(directory)
     from privod.ledger.postgresql import PostgreSQL

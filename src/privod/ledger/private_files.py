@@ -19,7 +19,7 @@ _mutex = threading.Lock()
 def private_directory(path: Path) -> None:
     """Make a directory for its owner alone; one that is there keeps its mode.
 
-    Who may write to it could put another book in the place of ours, so this is warned of. Who may
+    Who may write to it could put another ledger in the place of ours, so this is warned of. Who may
     only read it sees names, since what we put there is closed by itself.
     """
     path.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The tables of the book, as numbered steps from one version to the next.
+"""The tables of the ledger, as numbered steps from one version to the next.
 
 A step, once released, is never edited: a change of the tables is a new step at the end.
 """
@@ -18,7 +18,7 @@ Step = tuple[tuple[str, ...], dict[str, tuple[str, ...]]]
 
 FIRST: Step = (
     (
-        # What the chain should end in; `moved_to` is set once the book lives elsewhere.
+        # What the chain should end in; `moved_to` is set once the ledger lives elsewhere.
         "CREATE TABLE head (length INTEGER NOT NULL, hash TEXT NOT NULL, moved_to TEXT)",
         "INSERT INTO head (length, hash) VALUES (0, '')",
         """CREATE TABLE datasets (
@@ -83,7 +83,7 @@ FIRST: Step = (
         ),
         "postgresql": (
             "CREATE FUNCTION append_only() RETURNS trigger LANGUAGE plpgsql AS"
-            " $$ BEGIN RAISE EXCEPTION 'the book is append-only'; END $$",
+            " $$ BEGIN RAISE EXCEPTION 'the ledger is append-only'; END $$",
             *(
                 f"CREATE TRIGGER {table}_append_only BEFORE UPDATE OR DELETE OR TRUNCATE"
                 f" ON {table} EXECUTE FUNCTION append_only()"
@@ -104,7 +104,7 @@ def bring_up_to_date(database: Database) -> None:
         seen = int(rows[0][0]) if rows else 0
         if seen > len(STEPS):
             raise Unavailable(
-                f"The book is of version {seen} and this privod knows {len(STEPS)}."
+                f"The ledger is of version {seen} and this privod knows {len(STEPS)}."
                 " Install a newer privod."
             )
         if seen == len(STEPS):

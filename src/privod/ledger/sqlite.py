@@ -1,4 +1,4 @@
-"""The book in one SQLite file: write-ahead log, synced at every commit, one writer at a time."""
+"""The ledger in one SQLite file: write-ahead log, synced at every commit, one writer at a time."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from privod.errors import BookDamaged, PrivodError, Unavailable
+from privod.errors import LedgerDamaged, PrivodError, Unavailable
 from privod.ledger.database import PATIENCE, Database, Driver
 
-__all__ = ["BOOK_FILE", "SQLite"]
+__all__ = ["LEDGER_FILE", "SQLite"]
 
-BOOK_FILE = "book.sqlite3"
+LEDGER_FILE = "book.sqlite3"
 FIRST_WAIT = 0.01  # seconds; grows until PATIENCE is used up
 
 
@@ -31,7 +31,7 @@ class SQLite(Database):
 
     def __init__(self, directory: Path) -> None:
         super().__init__()
-        self.path = directory / BOOK_FILE
+        self.path = directory / LEDGER_FILE
         self.where = str(self.path)
         self._locks = directory / "locks"
 
@@ -53,7 +53,7 @@ class SQLite(Database):
 
     def _explain(self, problem: Exception) -> PrivodError:
         code = getattr(problem, "sqlite_errorname", "") or ""
-        where = f"The book {str(self.path)!r}"
+        where = f"The ledger {str(self.path)!r}"
         if code == "SQLITE_FULL":
             return Unavailable(
                 f"{where} could not be written: the disk is full. Nothing was changed."
@@ -69,13 +69,13 @@ class SQLite(Database):
                 f"{where} was busy for {PATIENCE} seconds. Nothing was changed. Ask again."
             )
         if code.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
-            return BookDamaged(f"{where} is damaged as a file. Restore it from a backup.")
+            return LedgerDamaged(f"{where} is damaged as a file. Restore it from a backup.")
         if code.startswith("SQLITE_IOERR"):
             return Unavailable(
                 f"{where} could not be read or written by the disk ({code})."
                 " Check the disk; a retry with the same request id never pays twice."
             )
-        return BookDamaged(f"{where} does not take what privod writes ({code or 'no code'}).")
+        return LedgerDamaged(f"{where} does not take what privod writes ({code or 'no code'}).")
 
     @contextmanager
     def alone(self, key: str) -> Iterator[None]:
@@ -109,7 +109,7 @@ class SQLite(Database):
         return "" if findings == ["ok"] else "; ".join(findings[:3])
 
     def copy_to(self, path: Path) -> None:
-        """Copy the book as it is at one moment, while others go on writing."""
+        """Copy the ledger as it is at one moment, while others go on writing."""
         with self._connected() as driver:
             assert isinstance(driver, sqlite3.Connection)  # noqa: S101 - told to the type checker
             target = sqlite3.connect(path)

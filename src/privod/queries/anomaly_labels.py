@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privod.data import Domain, Numeric, Table
-from privod.data.fineness import UNTOUCHED, rounded
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness, damped_logistic
 from privod.outliers.crowds.anomalies import (
@@ -28,14 +27,21 @@ from privod.outliers.crowds.anomalies import (
 )
 from privod.outliers.crowds.lookup import lookup_for
 from privod.outliers.crowds.public_cover import most_in_one_ball
-from privod.privacy import AddRemove, Adjacency, Guarantee, InCrowd, Loss, Number, exact, positive
-from privod.queries.outlier_count import checked_radius, numeric_columns, typical_radius
-from privod.queries.query import LARGEST_COUNT, Query, Release, column_names, whole_number
+from privod.privacy import AddRemove, Adjacency, Guarantee, InCrowd, Loss, positive
+from privod.queries.checks import (
+    LARGEST_COUNT,
+    ExactNumber,
+    checked_radius,
+    checked_records,
+    column_names,
+    numeric_columns,
+    typical_radius,
+    whole_number,
+)
+from privod.queries.query import Query, Release
 
-__all__ = ["AnomalyLabels", "answer_by_edits", "checked_records", "crowd_adjacency"]
+__all__ = ["AnomalyLabels", "answer_by_edits", "crowd_adjacency"]
 
-MOST_RECORDS = 100_000
-MOST_NUMBERS = 300_000  # of all records asked about, so that pricing them takes seconds at most
 SURE = 100  # e^-100 < 2^-144
 SMALLEST_LOG = 800  # e^-800 is 0 as a float
 
@@ -86,14 +92,13 @@ class AnomalyLabels(Query[tuple[bool, ...]]):
     columns: tuple[str, ...]
     radius: float
     max_crowd: int
-    epsilon: Number
+    epsilon: ExactNumber = ExactNumber(positive)
     edit_margin: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", column_names(self.columns))
         object.__setattr__(self, "records", checked_records(self.records, len(self.columns)))
         object.__setattr__(self, "radius", checked_radius(self.radius))
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
         whole_number(self.max_crowd, "max_crowd", at_least=1, at_most=LARGEST_COUNT)
         if self.edit_margin is not None:
             whole_number(self.edit_margin, "edit_margin", at_least=1)
@@ -122,7 +127,7 @@ class AnomalyLabels(Query[tuple[bool, ...]]):
             answer_by_edits(
                 is_anomalous(crowd, copies, self.max_crowd),
                 self.edits(crowd, copies),
-                Fraction(self.epsilon),
+                self.epsilon,
                 randomness,
             )
             for crowd, copies in lookup.crowds_and_copies(self._records(), cap=far)
@@ -132,7 +137,7 @@ class AnomalyLabels(Query[tuple[bool, ...]]):
     @property
     def most_edits(self) -> int:
         """More edits are not told apart: at so many the coin lies less than once in 2^144 times."""
-        return 1 + math.ceil(SURE / Fraction(self.epsilon))
+        return 1 + math.ceil(SURE / self.epsilon)
 
     def edits(self, crowd: int, copies: int) -> int:
         """The bound of the edits that would flip a label; not private."""
@@ -200,7 +205,7 @@ class AnomalyLabels(Query[tuple[bool, ...]]):
 
     def _lies(self, edits: int) -> float:
         """e^(-epsilon (edits - 1)) / (1 + e^epsilon), which is 0 where floats end."""
-        epsilon = Fraction(self.epsilon)
+        epsilon = self.epsilon
         damped = float(min(epsilon * edits, Fraction(SMALLEST_LOG)))
         plain = float(min(epsilon, Fraction(SMALLEST_LOG)))
         return math.exp(-damped) / (1 + math.exp(-plain))
@@ -230,31 +235,3 @@ def crowd_adjacency(
     """Who is protected: everyone in a crowd of max_crowd + 1 - edit_margin, or everyone."""
     crowd = 1 if edit_margin is None else protected_crowd(max_crowd, edit_margin)
     return AddRemove() if crowd <= 1 else InCrowd(radius, columns, crowd)
-
-
-def checked_records(value: Any, width: int) -> tuple[tuple[float, ...], ...]:
-    """Read records of so many numbers each."""
-    way_out = f"Give at least one record of {width} numbers."
-    if not isinstance(value, list | tuple) or not value:
-        raise InvalidParameter("records", "must hold a record", type(value).__name__, way_out)
-    if len(value) > MOST_RECORDS:
-        rule = f"must be at most {MOST_RECORDS}"
-        raise InvalidParameter("records", rule, len(value), "Ask about fewer at a time.")
-    if len(value) * width > MOST_NUMBERS:
-        rule = f"must be at most {MOST_NUMBERS} numbers together"
-        raise InvalidParameter("records", rule, len(value) * width, "Ask about fewer at a time.")
-    found = []
-    for row in value:
-        entries = tuple(row) if isinstance(row, list | tuple) else (row,)
-        if len(entries) != width:
-            rule = f"must have {width} values each, one for each column"
-            raise InvalidParameter("records", rule, len(entries), way_out)
-        found.append(tuple(_number(entry) for entry in entries))
-    return tuple(found)
-
-
-def _number(entry: Any) -> float:
-    """Read a number as a table would."""
-    usual = type(entry) is float and math.isfinite(entry)
-    number = entry if usual else float(exact(entry, "records"))
-    return number if abs(number) >= UNTOUCHED else float(rounded(number))

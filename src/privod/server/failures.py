@@ -36,7 +36,7 @@ STATUS: dict[type[PrivodError], int] = {
     TooLarge: 413,
     TooSlow: 408,
     errors.AnswerFailed: 500,
-    errors.BookDamaged: 409,
+    errors.LedgerDamaged: 409,
     errors.Unavailable: 503,
 }
 

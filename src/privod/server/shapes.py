@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from privod.curator import (
     Answer,
-    BookState,
+    BudgetState,
     Charge,
     DataSet,
     Entry,
@@ -27,8 +27,8 @@ from privod.server.jobs.jobs import State
 __all__ = [
     "AnswerShape",
     "AskForm",
-    "BookForm",
-    "BookShape",
+    "BudgetForm",
+    "BudgetShape",
     "DataSetShape",
     "EntryShape",
     "ErrorShape",
@@ -123,8 +123,8 @@ class DataSetShape(Shape):
         )
 
 
-class BookForm(Form):
-    """A book to be opened."""
+class BudgetForm(Form):
+    """A budget to be opened."""
 
     adjacency: Given = Field(examples=[{"name": "add-remove"}])
     epsilon: Written
@@ -132,8 +132,8 @@ class BookForm(Form):
     confirmed: bool = False
 
 
-class BookShape(Shape):
-    """A book: its budget, what is spent of it, and the smallest total known to hold."""
+class BudgetShape(Shape):
+    """A budget: its limit, what is spent of it, and the smallest total known to hold."""
 
     number: int
     dataset: str
@@ -145,16 +145,16 @@ class BookShape(Shape):
     tightest_by: str
 
     @classmethod
-    def of(cls, book: BookState) -> Self:
+    def of(cls, state: BudgetState) -> Self:
         return cls(
-            number=book.number,
-            dataset=book.dataset,
-            adjacency=book.adjacency.to_json(),
-            budget=LossShape.of(book.budget),
-            spent=LossShape.of(book.spent),
-            left=LossShape.of(book.left),
-            tightest=LossShape.of(book.tightest.loss),
-            tightest_by=book.tightest.method,
+            number=state.number,
+            dataset=state.dataset,
+            adjacency=state.adjacency.to_json(),
+            budget=LossShape.of(state.budget),
+            spent=LossShape.of(state.spent),
+            left=LossShape.of(state.left),
+            tightest=LossShape.of(state.tightest.loss),
+            tightest_by=state.tightest.method,
         )
 
 
@@ -176,7 +176,7 @@ class AskForm(PriceForm):
 
 
 class PricedChargeShape(Shape):
-    """What one book would be charged, and what would be left; null if that is too much."""
+    """What one budget would be charged, and what would be left; null if that is too much."""
 
     adjacency: Plain
     loss: LossShape
@@ -210,7 +210,7 @@ class PriceShape(Shape):
 
 
 class ChargeShape(Shape):
-    """What one book was charged, and in which entry."""
+    """What one budget was charged, and in which entry."""
 
     entry: int
     adjacency: Plain
@@ -254,13 +254,13 @@ class JobShape(Shape):
 
 
 class EntryShape(Shape):
-    """One line of the book."""
+    """One line of the ledger."""
 
     number: int
     time: str
     kind: str
     dataset: str
-    book: int | None
+    budget: int | None
     adjacency: Plain | None
     loss: LossShape | None
     query: Plain | None
@@ -277,7 +277,7 @@ class EntryShape(Shape):
             time=entry.time,
             kind=entry.kind,
             dataset=entry.dataset,
-            book=entry.book,
+            budget=entry.budget,
             adjacency=None if entry.adjacency is None else entry.adjacency.to_json(),
             loss=None if entry.loss is None else LossShape.of(entry.loss),
             query=entry.query,
@@ -290,13 +290,13 @@ class EntryShape(Shape):
 
 
 class VerifyForm(Form):
-    """A head noted earlier and elsewhere, which the book must still contain."""
+    """A head noted earlier and elsewhere, which the ledger must still contain."""
 
     expected_head: Short | None = None
 
 
 class VerificationShape(Shape):
-    """A book that holds: where it ends, and how much was looked at."""
+    """A ledger that holds: where it ends, and how much was looked at."""
 
     head: str
     entries: int

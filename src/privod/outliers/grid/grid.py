@@ -9,9 +9,7 @@ counts may be exact or noisy.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -32,6 +30,7 @@ from privod.outliers.grid.kernels.counts import (
 )
 from privod.outliers.grid.kernels.dense import walk_dense
 from privod.outliers.grid.kernels.sparse import walk_sparse
+from privod.threads import available_threads, in_threads
 
 __all__ = [
     "MOST_CELLS_PER_AXIS",
@@ -146,7 +145,7 @@ class Grid:
 
     def all_counts(self, points: Floats) -> Ints:
         """How many points each of the n_cells cells holds, by cell index."""
-        bands = min(_n_threads(), max(1, len(points) // ROWS_WORTH_A_THREAD))
+        bands = min(available_threads(), max(1, len(points) // ROWS_WORTH_A_THREAD))
         counts = np.zeros((bands, self.n_cells), dtype=np.int64)
         cuts = [len(points) * band // bands for band in range(bands + 1)]
         lows, scales = tuple(self._lows.tolist()), tuple(self._scales.tolist())
@@ -155,7 +154,7 @@ class Grid:
             part = points[cuts[band] : cuts[band + 1]]
             count_dense(part, lows, scales, np.uint32(self.cells_per_axis), counts[band])
 
-        _in_threads(count, bands)
+        in_threads(count, bands)
         for band in range(1, bands):
             counts[0] += counts[band]
         total: Ints = counts[0]
@@ -310,7 +309,7 @@ class Grid:
             rows = slice(chunk * ROWS_PER_CHUNK, (chunk + 1) * ROWS_PER_CHUNK)
             score(points[rows], basic[rows], weighted[rows], share[rows])
 
-        _in_threads(score_chunk, -(-len(points) // ROWS_PER_CHUNK))
+        in_threads(score_chunk, -(-len(points) // ROWS_PER_CHUNK))
         per_axis = self.cells_per_axis
         return WalkScores(basic / per_axis, weighted / per_axis, (basic + share) / per_axis)
 
@@ -328,20 +327,3 @@ def neighbor_scores(reference: Floats, points: Floats, n_neighbors: int) -> Neig
     ranks = np.arange(1, min(n_neighbors, len(reference)) + 1)
     distances = cKDTree(reference).query(points, k=ranks)[0]
     return NeighborScores(distances[:, -1].copy(), distances.sum(axis=1))
-
-
-def _n_threads() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _in_threads(work: Callable[[int], None], pieces: int) -> None:
-    """Do the pieces of work, on several threads where there are several pieces."""
-    if pieces <= 1 or _n_threads() == 1:
-        for piece in range(pieces):
-            work(piece)
-        return
-    with ThreadPoolExecutor(min(pieces, _n_threads())) as pool:
-        for _ in pool.map(work, range(pieces)):
-            pass

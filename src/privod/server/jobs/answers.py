@@ -135,8 +135,8 @@ def stored_json(release: Release[Any]) -> bytes:
 
 
 def draw_history(title: str, budget: Loss, charges: list[tuple[str, Loss]]) -> bytes:
-    """A book's budget over time as a picture."""
-    return pictures.svg(pictures.draw_book(title, budget, charges))
+    """A budget over time as a picture."""
+    return pictures.svg(pictures.draw_budget(title, budget, charges))
 
 
 def as_csv(release: Release[Any]) -> str:

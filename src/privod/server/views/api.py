@@ -21,8 +21,8 @@ from privod.server.jobs.jobs import Job
 from privod.server.shapes import (
     AnswerShape,
     AskForm,
-    BookForm,
-    BookShape,
+    BudgetForm,
+    BudgetShape,
     DataSetShape,
     EntryShape,
     JobShape,
@@ -104,21 +104,21 @@ def dataset(request: Request, dataset: Dataset) -> DataSetShape:
     return DataSetShape.of(site_of(request).curator.dataset(dataset))
 
 
-def open_book(request: Request, dataset: Dataset, form: BookForm) -> BookShape:
-    """Open a book; what a narrow one gives up must be confirmed."""
+def open_budget(request: Request, dataset: Dataset, form: BudgetForm) -> BudgetShape:
+    """Open a budget; what a narrow one gives up must be confirmed."""
     adjacency = adjacency_from_json(form.adjacency)
     budget = Loss(form.epsilon, form.delta)
     curator = site_of(request).curator
-    return BookShape.of(curator.open_book(dataset, adjacency, budget, confirmed=form.confirmed))
+    return BudgetShape.of(curator.open_budget(dataset, adjacency, budget, confirmed=form.confirmed))
 
 
-def budget(request: Request, dataset: Dataset) -> list[BookShape]:
-    """The books of a data set and what is left in each."""
-    return [BookShape.of(book) for book in site_of(request).curator.budget(dataset)]
+def budget(request: Request, dataset: Dataset) -> list[BudgetShape]:
+    """The budgets of a data set and what is left in each."""
+    return [BudgetShape.of(state) for state in site_of(request).curator.budget(dataset)]
 
 
 def history(request: Request, dataset: Dataset) -> list[EntryShape]:
-    """The entries of the book about a data set and its versions, oldest first."""
+    """The entries of the ledger about a data set and its versions, oldest first."""
     return [EntryShape.of(entry) for entry in site_of(request).curator.history(dataset)]
 
 
@@ -184,7 +184,7 @@ def answer_svg(request: Request, dataset: Dataset, key: Key) -> Response:
 
 
 def verify(request: Request, form: VerifyForm | None = None) -> VerificationShape:
-    """Recompute the whole book; an error names the first entry that was tampered with."""
+    """Recompute the whole ledger; an error names the first entry that was tampered with."""
     head = None if form is None else form.expected_head
     return VerificationShape.of(site_of(request).curator.verify(head))
 

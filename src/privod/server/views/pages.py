@@ -86,7 +86,7 @@ def segment(text: str) -> str:
 
 
 def _settings(adjacency: Adjacency) -> str:
-    """What tells two books of one name apart."""
+    """What tells two budgets of one name apart."""
     given = {key: value for key, value in adjacency.to_json().items() if key != "name"}
     return ", ".join(
         f"{key} {value if isinstance(value, str) else canonical_json(value)}"

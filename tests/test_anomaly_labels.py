@@ -306,22 +306,22 @@ def test_bad_parameters_are_told_by_name(changed: dict[str, Any], message: str) 
     assert message in str(caught.value)
 
 
-def test_sensitive_labels_have_a_book_of_their_own(tmp_path: Path) -> None:
+def test_sensitive_labels_have_a_budget_of_their_own(tmp_path: Path) -> None:
     curator = Curator.open(tmp_path)
     curator.register("people", {"x": np.zeros(9), "y": np.zeros(9)}, DOMAIN)
     narrow = InCrowd(1, ("x",), 2)
     asked = labels(50, edit_margin=1, max_crowd=2)
-    curator.open_book("people", AddRemove(), Loss(1))
+    curator.open_budget("people", AddRemove(), Loss(1))
     with pytest.raises(NoPromise):
         curator.ask(asked, "people")
-    curator.open_book("people", narrow, Loss(1), confirmed=True)
-    curator.ask(labels(50), "people")  # a loss under AddRemove holds in the narrow book too
-    spent = {book.adjacency: book.spent for book in curator.budget("people")}
+    curator.open_budget("people", narrow, Loss(1), confirmed=True)
+    curator.ask(labels(50), "people")  # a loss under AddRemove holds in the narrow budget too
+    spent = {state.adjacency: state.spent for state in curator.budget("people")}
     assert spent == {AddRemove(): Loss("0.5"), narrow: Loss("0.5")}
     release = curator.ask(asked, "people").release  # and one under the narrow one holds there only
     assert release.guarantee.adjacency == narrow
     assert len(release.value) == 1
-    spent = {book.adjacency: book.spent for book in curator.budget("people")}
+    spent = {state.adjacency: state.spent for state in curator.budget("people")}
     assert spent == {AddRemove(): Loss("0.5"), narrow: Loss(1)}
 
 

@@ -54,13 +54,13 @@ def test_a_directory_that_is_made_is_closed(tmp_path: Path) -> None:
         assert others(tmp_path / "new") == 0
 
 
-def test_a_book_that_was_open_to_others_is_closed_when_it_is_opened(tmp_path: Path) -> None:
+def test_a_budget_that_was_open_to_others_is_closed_when_it_is_opened(tmp_path: Path) -> None:
     with Curator.open(tmp_path):
         pass
-    book = tmp_path / "book.sqlite3"
-    book.chmod(0o644)
+    budget = tmp_path / "book.sqlite3"
+    budget.chmod(0o644)
     with Curator.open(tmp_path):
-        assert others(book) == 0
+        assert others(budget) == 0
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o770])
@@ -83,16 +83,16 @@ def test_a_file_that_cannot_be_made_is_left_for_others_to_tell(tmp_path: Path) -
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_closing_a_book_to_others_frees_no_lock_that_is_held_on_it(tmp_path: Path) -> None:
-    book = tmp_path / "book"
+def test_closing_a_budget_to_others_frees_no_lock_that_is_held_on_it(tmp_path: Path) -> None:
+    budget = tmp_path / "book"
     begin = (
         "import sqlite3, sys; sqlite3.connect(sys.argv[1], timeout=0).execute('BEGIN IMMEDIATE')"
     )
-    other = [sys.executable, "-c", begin, str(book)]
-    holder = sqlite3.connect(book, isolation_level=None)
+    other = [sys.executable, "-c", begin, str(budget)]
+    holder = sqlite3.connect(budget, isolation_level=None)
     holder.execute("CREATE TABLE t (x)")
     assert subprocess.run(other, capture_output=True, check=False).returncode == 0
     holder.execute("BEGIN IMMEDIATE")
-    private_file(book)
+    private_file(budget)
     assert subprocess.run(other, capture_output=True, check=False).returncode != 0
     holder.close()

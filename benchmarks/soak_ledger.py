@@ -1,6 +1,6 @@
-"""Does the book hold under eight processes, and under kill -9?
+"""Does the ledger hold under eight processes, and under kill -9?
 
-Run `python benchmarks/soak_book.py` (about five minutes), or with `--quick`. The test suite runs
+Run `python benchmarks/soak_ledger.py` (about five minutes), or with `--quick`. The test suite runs
 the same two trials with smaller numbers.
 """
 
@@ -30,7 +30,7 @@ from tests.postgres_cluster import find_server, running_server
 
 from privod.curator import Curator
 from privod.data import Domain, Numeric
-from privod.errors import BookDamaged, BudgetExceeded
+from privod.errors import BudgetExceeded, LedgerDamaged
 from privod.privacy import AddRemove, Loss
 from privod.queries.histogram import Histogram
 from privod.queries.query import canonical_json
@@ -59,11 +59,11 @@ def context() -> ForkServerContext:
 
 
 def fill(place: Place, budget: Loss) -> None:
-    """Register a hundred people and open a book."""
+    """Register a hundred people and open a budget."""
     values = np.linspace(0, 1, 100)
     with place.open() as curator:
         curator.register(DATA, dict.fromkeys(DOMAIN.names, values), DOMAIN)
-        curator.open_book(DATA, AddRemove(), budget)
+        curator.open_budget(DATA, AddRemove(), budget)
 
 
 def question(number: int, unit: Fraction) -> Histogram:
@@ -99,8 +99,8 @@ def hammer(place: Place, processes: int, units: int) -> tuple[int, float]:
     seconds = time.perf_counter() - began
     with place.open() as curator:
         curator.verify()
-        (book,) = curator.budget(DATA)
-        assert book.spent == Loss(Fraction(granted, units))
+        (state,) = curator.budget(DATA)
+        assert state.spent == Loss(Fraction(granted, units))
     return granted, seconds
 
 
@@ -147,13 +147,13 @@ def kill_often(place: Place, times: int, scratch: Path, seed: int = 0) -> int:
 
 
 def _check(place: Place, notes: Path, shown: dict[str, str]) -> None:
-    """The book holds, and every answer ever shown is the stored one, to the last digit."""
+    """The ledger holds, and every answer ever shown is the stored one, to the last digit."""
     for line in notes.read_text().splitlines(keepends=True):
         if not line.endswith("\n"):
             continue  # the kill tore it: this answer was not shown to the end
         query, release = json.loads(line)
         if shown.setdefault(query, release) != release:
-            raise BookDamaged("A stored release is noisy a second time.")
+            raise LedgerDamaged("A stored release is noisy a second time.")
     with place.open() as curator:
         curator.verify()  # also: no release without its charge, no overspending
         stored = {
@@ -161,7 +161,7 @@ def _check(place: Place, notes: Path, shown: dict[str, str]) -> None:
             for release in curator.releases(DATA)
         }
     if any(stored.get(query) != release for query, release in shown.items()):
-        raise BookDamaged("An answer that was shown is not stored.")
+        raise LedgerDamaged("An answer that was shown is not stored.")
 
 
 # ---- both, on both engines ---------------------------------------------------------------------
@@ -197,7 +197,7 @@ def main() -> None:
         for engine, url in engines:
             empty(url)
             granted, seconds = hammer(Place(f"{scratch}/{engine}-hammer", url), 8, units)
-            print(f"figure {engine}_units_in_the_book {units}")
+            print(f"figure {engine}_units_in_the_ledger {units}")
             print(f"figure {engine}_granted_to_8_processes {granted}")
             print(f"figure {engine}_seconds {seconds:.1f}")
             empty(url)

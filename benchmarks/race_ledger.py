@@ -1,8 +1,8 @@
 """How many charges a second, how long a question takes, and how quickly a stored answer comes.
 
-Run `python benchmarks/race_book.py`, or with `--quick`. Both engines are measured in one run; a
+Run `python benchmarks/race_ledger.py`, or with `--quick`. Both engines are measured in one run; a
 PostgreSQL server is started where its programs are found. The data set is tiny and the question is
-a histogram, so that what is measured is the book.
+a histogram, so that what is measured is the ledger.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.soak_book import DATA, Place, context, empty, fill, places, question
+from benchmarks.soak_ledger import DATA, Place, context, empty, fill, places, question
 
 from privod.curator import Curator
 from privod.privacy import AddRemove, Guarantee, Loss
@@ -55,7 +55,7 @@ def _charge(place: Place, count: int) -> None:
 
 
 def charges_a_second(place: Place, processes: int, count: int) -> float:
-    """Durable charges to one book, from several processes at once."""
+    """Durable charges to one budget, from several processes at once."""
     with context().Pool(processes) as pool:
         pool.starmap(_charge, [(place, 1)] * processes)  # start them up
         began = time.perf_counter()
