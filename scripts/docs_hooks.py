@@ -20,15 +20,27 @@ from privod.queries.catalog import JOINT_QUESTIONS, QUERIES
 from privod.queries.parameters import parameters_of, promise_of
 from privod.questions import questions
 
-__all__ = ["MARKERS", "on_files", "on_page_markdown"]
+__all__ = ["MARKERS", "on_config", "on_files", "on_page_markdown"]
 
 EXAMPLE = "<!-- privod:example -->"
 GUARANTEE = "<!-- privod:guarantee -->"
 PARAMETERS = "<!-- privod:parameters -->"
 MARKERS = (EXAMPLE, GUARANTEE, PARAMETERS)
+QUESTIONS = "<!-- privod:questions -->"
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 _shown: dict[str, str] = {}  # page to what its example printed, with its picture
+
+
+def on_config(config: Any) -> Any:
+    """Put the page of every question and every proof into the navigation."""
+    for entry in config["nav"]:
+        if isinstance(entry, dict) and "Questions" in entry:
+            entry["Questions"][1:1] = [described.guide for described in questions().values()]
+        if isinstance(entry, dict) and "Guarantees" in entry:
+            proofs = sorted(Path(config["docs_dir"]).glob("proofs/*.md"))
+            entry["Guarantees"] += [f"proofs/{proof.name}" for proof in proofs]
+    return config
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -50,9 +62,10 @@ def on_files(files: Any, config: Any) -> Any:
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Fill the markers of a question's page."""
     path = page.file.src_uri
+    markdown = markdown.replace(QUESTIONS, question_table())
     for name, described in questions().items():
         if described.guide == path:
-            kind: Any = JOINT_QUESTIONS[name] if described.joint else QUERIES[name]
+            kind = kind_named(name)
             markdown = markdown.replace(GUARANTEE, promise_of(kind))
             markdown = markdown.replace(PARAMETERS, parameter_table(kind))
             markdown = markdown.replace(EXAMPLE, _shown.get(path, ""))
@@ -71,6 +84,23 @@ def run_example(text: str) -> tuple[str, Any]:
         finally:
             os.chdir(before)
     return printed.getvalue(), names["release"]
+
+
+def kind_named(name: str) -> Any:
+    """The class of a question, joint or not."""
+    return JOINT_QUESTIONS[name] if name in JOINT_QUESTIONS else QUERIES[name]
+
+
+def question_table() -> str:
+    """Every registered question with its page and its proof."""
+    lines = ["| question | name | proof |", "| --- | --- | --- |"]
+    for name, described in questions().items():
+        guide, proof = Path(described.guide).name, Path(described.proof)
+        lines.append(
+            f"| {kind_named(name).question} | [{name.rpartition('-')[0]}]({guide}) |"
+            f" [{proof.stem}](../{proof}) |"
+        )
+    return "\n".join(lines)
 
 
 def parameter_table(kind: Any) -> str:
