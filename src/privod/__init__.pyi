@@ -125,6 +125,10 @@ from privod.queries.outlier_context.query import (
 from privod.queries.outlier_count import (
     OutlierCount as OutlierCount,
 )
+from privod.queries.rare_combinations import (
+    CombinationCounts as CombinationCounts,
+    RareCombinations as RareCombinations,
+)
 from privod.queries.subspaces import (
     OutlierSubspaces as OutlierSubspaces,
 )
