@@ -78,9 +78,7 @@ def _codes(values: Any, column: Column) -> Any:
 
 
 def _all_numbers(bounds: list[Any]) -> bool:
-    return len(bounds) == 2 and all(
-        isinstance(side, int | float | np.generic) for side in bounds
-    )
+    return len(bounds) == 2 and all(isinstance(side, int | float | np.generic) for side in bounds)
 
 
 def _column(name: str, known: Any) -> Column:
