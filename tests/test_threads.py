@@ -52,13 +52,11 @@ def test_results_come_back_in_the_order_of_the_pieces(threads: int | None) -> No
 
 def test_pieces_run_side_by_side_on_as_many_threads_as_asked() -> None:
     together = threading.Barrier(3, timeout=60)  # is passed only if three are inside at once
-    in_threads(lambda piece: together.wait(), 3, threads=3)
+    in_threads(lambda _: together.wait(), 3, threads=3)
 
 
 def test_one_thread_is_the_thread_that_asks() -> None:
-    assert in_threads(lambda piece: threading.get_ident(), 4, threads=1) == 4 * [
-        threading.get_ident()
-    ]
+    assert in_threads(lambda _: threading.get_ident(), 4, threads=1) == 4 * [threading.get_ident()]
 
 
 def test_what_fails_in_a_thread_fails_here() -> None:

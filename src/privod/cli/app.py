@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -40,6 +41,22 @@ At = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"privod {import_module('privod').__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", is_eager=True, callback=_print_version, help="Say the version."),
+    ] = False,
+) -> None:
+    """Read what stands before the command."""
 
 
 def curator_at(location: str) -> CuratorProtocol:

@@ -302,7 +302,8 @@ class _Sampler:
         drop = CHANCE_BITS - PREFIX_BITS
         for place, square in enumerate(squares):
             sure[:, place] = (low * square.low >> CHANCE_BITS) >> drop
-            possible[:, place] = -(-(-(-high * square.high >> CHANCE_BITS)) >> drop)
+            most = -(-high * square.high >> CHANCE_BITS)
+            possible[:, place] = -(-most >> drop)
             low = low * ratio_low >> CHANCE_BITS
             high = -(-high * ratio_high >> CHANCE_BITS)
         last = sure[:, :-1] if step == 1 else sure[:, 1:]  # a part of one member ends where it is

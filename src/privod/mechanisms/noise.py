@@ -23,7 +23,8 @@ from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms.exact import Enclosure, exp_minus, powers
 from privod.mechanisms.inversion import InversionTable, Thresholds
 from privod.mechanisms.randomness import Randomness
-from privod.privacy import Loss, Number, exact, positive
+from privod.privacy import Loss, Number, positive
+from privod.privacy.loss import as_exact
 
 __all__ = ["DiscreteLaplace", "Geometric"]
 
@@ -281,7 +282,7 @@ def _law(scale: Fraction) -> tuple[Thresholds, int]:
 
 
 def _checked_scale(scale: Number) -> Fraction:
-    number = exact(scale, "scale")
+    number = as_exact(scale, "scale")
     if not SMALLEST_SCALE <= number <= LARGEST_SCALE:
         rule = "must lie between 1/10^9 and 2^40"
         way_out = "Try sensitivity / epsilon, such as 1."

@@ -27,9 +27,10 @@ from privod.outliers.crowds.anomalies import (
 )
 from privod.outliers.crowds.lookup import lookup_for
 from privod.outliers.crowds.public_cover import most_in_one_ball
-from privod.privacy import AddRemove, Adjacency, Guarantee, InCrowd, Loss, Number, positive
+from privod.privacy import AddRemove, Adjacency, Guarantee, InCrowd, Loss, positive
 from privod.queries.checks import (
     LARGEST_COUNT,
+    ExactNumber,
     checked_radius,
     checked_records,
     column_names,
@@ -91,14 +92,13 @@ class AnomalyLabels(Query[tuple[bool, ...]]):
     columns: tuple[str, ...]
     radius: float
     max_crowd: int
-    epsilon: Number
+    epsilon: ExactNumber = ExactNumber(positive)
     edit_margin: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", column_names(self.columns))
         object.__setattr__(self, "records", checked_records(self.records, len(self.columns)))
         object.__setattr__(self, "radius", checked_radius(self.radius))
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
         whole_number(self.max_crowd, "max_crowd", at_least=1, at_most=LARGEST_COUNT)
         if self.edit_margin is not None:
             whole_number(self.edit_margin, "edit_margin", at_least=1)
@@ -127,7 +127,7 @@ class AnomalyLabels(Query[tuple[bool, ...]]):
             answer_by_edits(
                 is_anomalous(crowd, copies, self.max_crowd),
                 self.edits(crowd, copies),
-                Fraction(self.epsilon),
+                self.epsilon,
                 randomness,
             )
             for crowd, copies in lookup.crowds_and_copies(self._records(), cap=far)
@@ -137,7 +137,7 @@ class AnomalyLabels(Query[tuple[bool, ...]]):
     @property
     def most_edits(self) -> int:
         """More edits are not told apart: at so many the coin lies less than once in 2^144 times."""
-        return 1 + math.ceil(SURE / Fraction(self.epsilon))
+        return 1 + math.ceil(SURE / self.epsilon)
 
     def edits(self, crowd: int, copies: int) -> int:
         """The bound of the edits that would flip a label; not private."""
@@ -205,7 +205,7 @@ class AnomalyLabels(Query[tuple[bool, ...]]):
 
     def _lies(self, edits: int) -> float:
         """e^(-epsilon (edits - 1)) / (1 + e^epsilon), which is 0 where floats end."""
-        epsilon = Fraction(self.epsilon)
+        epsilon = self.epsilon
         damped = float(min(epsilon * edits, Fraction(SMALLEST_LOG)))
         plain = float(min(epsilon, Fraction(SMALLEST_LOG)))
         return math.exp(-damped) / (1 + math.exp(-plain))

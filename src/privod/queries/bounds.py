@@ -20,8 +20,8 @@ from privod.data import Domain, Numeric, Table
 from privod.data.fineness import rounded
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness
-from privod.privacy import AddRemove, Adjacency, Number
-from privod.queries.checks import whole_number
+from privod.privacy import AddRemove, Adjacency, positive
+from privod.queries.checks import ExactNumber, whole_number
 from privod.queries.count_query import CountQuery
 from privod.queries.query import Release
 
@@ -64,7 +64,7 @@ class PrivateBounds(CountQuery[tuple[Numeric, ...]]):
     question: ClassVar[str] = "Between which values do the bulk of the records lie?"
 
     columns: tuple[str, ...]
-    epsilon: Number
+    epsilon: ExactNumber = ExactNumber(positive)
     zooms: int = 1
     adjacency: Adjacency = AddRemove()
 

@@ -7,16 +7,20 @@ stored, or raises `InvalidParameter`; nothing here looks at rows.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 from privod.data import Domain, Numeric
 from privod.data.fineness import FINEST, UNTOUCHED, rounded
 from privod.errors import InvalidParameter
-from privod.privacy import AddRemove, Adjacency, Replace, adjacency_from_json, exact
+from privod.privacy import AddRemove, Adjacency, Number, Replace, adjacency_from_json
+from privod.privacy.loss import as_float
 
 __all__ = [
     "LARGEST_COUNT",
     "MOST_AXES",
+    "ExactNumber",
     "checked_radius",
     "checked_records",
     "column_names",
@@ -32,6 +36,34 @@ LARGEST_RADIUS = 1e150  # its square still is a float
 SMALLEST_RADIUS = FINEST  # so is the square of this one; nearer records are equal
 MOST_RECORDS = 100_000
 MOST_NUMBERS = 300_000  # of all records asked about, so that pricing them takes seconds at most
+
+
+class ExactNumber:
+    """A field of a frozen dataclass that is given as any number and stored as an exact fraction.
+
+    What is given is read when the value is built, by `read`, and never again: the field itself is a
+    `Fraction`, for readers and type checkers alike.
+    """
+
+    def __init__(
+        self, read: Callable[[Number, str], Fraction], default: Fraction | None = None
+    ) -> None:
+        self._read = read
+        self._default = default
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: object, owner: type | None = None) -> Fraction:
+        if instance is not None:
+            number: Fraction = vars(instance)[self._name]
+            return number
+        if self._default is None:  # so a dataclass learns that the field has no default
+            raise AttributeError(self._name)
+        return self._default
+
+    def __set__(self, instance: object, value: Number) -> None:
+        vars(instance)[self._name] = self._read(value, self._name)
 
 
 def whole_number(value: Any, name: str, at_least: int, at_most: int | None = None) -> int:
@@ -84,7 +116,7 @@ def numeric_columns(domain: Domain, columns: tuple[str, ...]) -> tuple[str, ...]
 
 def checked_radius(value: Any) -> float:
     """Read a radius: 0, for equal records, or a number whose square is not rounded away."""
-    number = float(exact(value, "radius"))
+    number = as_float(value, "radius")
     if number < 0:
         raise InvalidParameter("radius", "must be at least 0", value, "Try 1.")
     if 0 < number < SMALLEST_RADIUS:
@@ -125,6 +157,5 @@ def checked_records(value: Any, width: int) -> tuple[tuple[float, ...], ...]:
 
 def _number(entry: Any) -> float:
     """Read a number as a table would."""
-    usual = type(entry) is float and math.isfinite(entry)
-    number = entry if usual else float(exact(entry, "records"))
+    number = as_float(entry, "records")
     return number if abs(number) >= UNTOUCHED else float(rounded(number))

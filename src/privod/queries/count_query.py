@@ -10,13 +10,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from fractions import Fraction
 from typing import TypeVar
 
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace
-from privod.privacy import AddRemove, Adjacency, Guarantee, Number, Replace, positive
-from privod.queries.checks import column_names, dp_adjacency
+from privod.privacy import AddRemove, Adjacency, Guarantee, Number, Replace
+from privod.queries.checks import ExactNumber, column_names, dp_adjacency
 from privod.queries.query import Query
 
 __all__ = ["COUNTS_CHANGED", "MOST_EXPECTED", "CountQuery", "told_of_epsilon", "uniform_cells"]
@@ -31,12 +30,11 @@ class CountQuery(Query[Value]):
     """A question whose answer is histograms of columns, with exact discrete Laplace noise."""
 
     columns: tuple[str, ...]
-    epsilon: Number
+    epsilon: ExactNumber
     adjacency: Adjacency
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", column_names(self.columns))
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
         object.__setattr__(self, "adjacency", dp_adjacency(self.adjacency))
 
     @property
@@ -47,7 +45,7 @@ class CountQuery(Query[Value]):
     @property
     def noise(self) -> DiscreteLaplace:
         """The noise of each count."""
-        return DiscreteLaplace.for_loss(Fraction(self.epsilon), self._counts_changed)
+        return DiscreteLaplace.for_loss(self.epsilon, self._counts_changed)
 
     def guarantee(self) -> Guarantee:
         return Guarantee(self.noise.loss(self._counts_changed), self.adjacency)

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from privod.data import Column, Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness
-from privod.privacy import AddRemove, Adjacency, Number
-from privod.queries.checks import whole_number
+from privod.privacy import AddRemove, Adjacency, positive
+from privod.queries.checks import ExactNumber, whole_number
 from privod.queries.count_query import CountQuery
 from privod.queries.query import Release
 
@@ -87,7 +87,7 @@ class Histogram(CountQuery[NoisyCounts]):
     question: ClassVar[str] = "How are the records spread over these columns?"
 
     columns: tuple[str, ...]
-    epsilon: Number
+    epsilon: ExactNumber = ExactNumber(positive)
     bins: int = 10
     adjacency: Adjacency = AddRemove()
 

@@ -6,7 +6,6 @@ Proof in docs/proofs/lookahead.md.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,10 +14,11 @@ from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, Randomness
 from privod.outliers.crowds.anomalies import protected_crowd
-from privod.privacy import Guarantee, Number, positive
+from privod.privacy import Guarantee, positive
 from privod.queries.anomaly_labels import crowd_adjacency
 from privod.queries.checks import (
     LARGEST_COUNT,
+    ExactNumber,
     checked_radius,
     checked_records,
     column_names,
@@ -70,7 +70,7 @@ class LookaheadCount(Query[CopyCount]):
     record: tuple[float, ...]
     columns: tuple[str, ...]
     max_crowd: int
-    epsilon: Number
+    epsilon: ExactNumber = ExactNumber(positive)
     edit_margin: int = 1
     radius: float = 0.0
 
@@ -78,7 +78,6 @@ class LookaheadCount(Query[CopyCount]):
         object.__setattr__(self, "columns", column_names(self.columns))
         record = checked_records((self.record,), len(self.columns))[0]
         object.__setattr__(self, "record", record)
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
         object.__setattr__(self, "radius", checked_radius(self.radius))
         whole_number(self.max_crowd, "max_crowd", at_least=1, at_most=LARGEST_COUNT)
         whole_number(self.edit_margin, "edit_margin", at_least=1)
@@ -90,7 +89,7 @@ class LookaheadCount(Query[CopyCount]):
     @property
     def noise(self) -> DiscreteLaplace:
         """The noise of a count that is not rare."""
-        return DiscreteLaplace.for_loss(Fraction(self.epsilon), 1)
+        return DiscreteLaplace.for_loss(self.epsilon, 1)
 
     @property
     def noisy_from(self) -> int:

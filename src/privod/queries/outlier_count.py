@@ -30,9 +30,11 @@ from privod.mechanisms.smooth import (
 from privod.outliers.crowds.cover import Cover
 from privod.outliers.crowds.distance import CrowdIndex
 from privod.outliers.crowds.packing import packing_number
-from privod.privacy import AddRemove, Adjacency, Guarantee, Loss, Number, Replace, exact, positive
+from privod.privacy import AddRemove, Adjacency, Guarantee, Loss, Replace, positive
+from privod.privacy.loss import as_exact
 from privod.queries.checks import (
     LARGEST_COUNT,
+    ExactNumber,
     checked_radius,
     column_names,
     dp_adjacency,
@@ -102,8 +104,8 @@ class OutlierCount(Query[CountedOutliers]):
 
     radius: float
     max_crowd: int
-    epsilon: Number
-    delta: Number = 0
+    epsilon: ExactNumber = ExactNumber(positive)
+    delta: ExactNumber = ExactNumber(as_exact, Fraction(0))
     columns: tuple[str, ...] = ()
     noise: Literal["auto", "global", "laplace", "heavy", "gaussian"] = "auto"
     adjacency: Adjacency = AddRemove()
@@ -111,17 +113,15 @@ class OutlierCount(Query[CountedOutliers]):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "radius", checked_radius(self.radius))
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
-        object.__setattr__(self, "delta", exact(self.delta, "delta"))
         object.__setattr__(self, "columns", column_names(self.columns) if self.columns else ())
         object.__setattr__(self, "adjacency", dp_adjacency(self.adjacency))
         whole_number(self.max_crowd, "max_crowd", at_least=1, at_most=LARGEST_COUNT)
-        if Fraction(self.epsilon) > LARGEST_EPSILON:
+        if self.epsilon > LARGEST_EPSILON:
             raise InvalidParameter("epsilon", "must be at most 10^9", str(self.epsilon), "Try 1.")
         if self.noise not in NOISES:
             rule = f"must be one of {', '.join(NOISES)}"
             raise InvalidParameter("noise", rule, self.noise, "Try 'auto'.")
-        if not 0 <= Fraction(self.delta) <= Fraction(1, 2):
+        if not 0 <= self.delta <= Fraction(1, 2):
             raise InvalidParameter("delta", "must lie between 0 and 1/2", self.delta, "Try 1e-6.")
         if self.noise in ("laplace", "gaussian") and not self.delta:
             rule = f"must be greater than 0 for {self.noise} noise"
@@ -240,7 +240,7 @@ class OutlierCount(Query[CountedOutliers]):
 
     def _global_scale(self, dimensions: int, size: int | None = None) -> Fraction:
         sensitivity = count_sensitivity(self.max_crowd, dimensions, self.adjacency, size)
-        return sensitivity / Fraction(self.epsilon)
+        return sensitivity / self.epsilon
 
     def _size_is_public(self, domain: Domain) -> bool:
         """Adjacent tables are of one size: rows are replaced, and none is dropped for what it says.

@@ -22,11 +22,13 @@ from numpy.typing import NDArray
 from privod.data import Domain, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import ExponentialMechanism, PermuteAndFlip, Randomness, Top
-from privod.privacy import AddRemove, Adjacency, Guarantee, Number, exact, positive
+from privod.privacy import AddRemove, Adjacency, Cost, Guarantee, positive
+from privod.privacy.loss import as_exact
 from privod.progress import track
 from privod.queries.checks import (
     LARGEST_COUNT,
     MOST_AXES,
+    ExactNumber,
     checked_radius,
     column_names,
     dp_adjacency,
@@ -101,20 +103,18 @@ class OutlierSubspaces(Query[FoundSubspaces]):
 
     radius: float
     max_crowd: int
-    epsilon: Number
+    epsilon: ExactNumber = ExactNumber(positive)
     n_subspaces: int = 1
     size: int = 1
     smaller_too: bool = False
     columns: tuple[str, ...] = ()
     candidates: tuple[tuple[str, ...], ...] = ()
-    count_share: Number = 0
+    count_share: ExactNumber = ExactNumber(as_exact, Fraction(0))
     choice: Literal["permute-and-flip", "exponential"] = "permute-and-flip"
     adjacency: Adjacency = AddRemove()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "radius", checked_radius(self.radius))
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
-        object.__setattr__(self, "count_share", exact(self.count_share, "count_share"))
         object.__setattr__(self, "columns", column_names(self.columns) if self.columns else ())
         sets = tuple(tuple(sorted(column_names(some))) for some in self.candidates)
         object.__setattr__(self, "candidates", sets)
@@ -132,7 +132,7 @@ class OutlierSubspaces(Query[FoundSubspaces]):
         if self.choice not in ("permute-and-flip", "exponential"):
             rule = "must be permute-and-flip or exponential"
             raise InvalidParameter("choice", rule, self.choice, "Try 'permute-and-flip'.")
-        if not 0 <= Fraction(self.count_share) < 1:
+        if not 0 <= self.count_share < 1:
             rule = "must be from 0 to below 1"
             raise InvalidParameter("count_share", rule, self.count_share, "Try 0.5.")
         if not LEAST_LOSS <= self._loss_of_a_choice <= LARGEST_LOSS:
@@ -156,7 +156,7 @@ class OutlierSubspaces(Query[FoundSubspaces]):
 
     def counting(self, columns: tuple[str, ...]) -> OutlierCount:
         """How the outliers of a set found are counted."""
-        each = Fraction(self.count_share) * Fraction(self.epsilon) / self.n_subspaces
+        each = self.count_share * self.epsilon / self.n_subspaces
         return OutlierCount(
             radius=self.radius,
             max_crowd=self.max_crowd,
@@ -170,6 +170,14 @@ class OutlierSubspaces(Query[FoundSubspaces]):
         if self.count_share:
             loss = loss + self.counting(()).guarantee().loss * self.n_subspaces
         return Guarantee(loss, self.adjacency)
+
+    def cost(self) -> Cost:
+        concentrated = self.selection.zcdp(self.steps)
+        if self.count_share:
+            counted = self.counting(()).cost().zcdp
+            for _ in range(self.n_subspaces):
+                concentrated = concentrated + counted
+        return Cost(self.guarantee().loss, concentrated)
 
     def check(self, domain: Domain) -> None:
         n_columns = len(numeric_columns(domain, self.columns))
@@ -300,7 +308,7 @@ class OutlierSubspaces(Query[FoundSubspaces]):
 
     @property
     def _loss_of_a_choice(self) -> Fraction:
-        return (1 - Fraction(self.count_share)) * Fraction(self.epsilon) / self.n_subspaces
+        return (1 - self.count_share) * self.epsilon / self.n_subspaces
 
     def _sensitivity(self, size: int) -> int:
         return count_sensitivity(self.max_crowd, size, self.adjacency)

@@ -20,7 +20,7 @@ from privod.outliers.grid.grid import Grid, OccupiedCells, WalkScores, cells_wit
 from privod.privacy import Guarantee, Number
 from privod.queries.grid_knn.release import scored_points, walk_depth
 
-__all__ = ["LazyGrid"]
+__all__ = ["InteractiveGrid"]
 
 Ints = NDArray[np.int64]
 
@@ -31,7 +31,7 @@ ONE_OF_ITS_KIND = (
 )
 
 
-class LazyGrid:
+class InteractiveGrid:
     """Scores like a `NoisyGrid` with all cells, and draws the noise of a cell on first use.
 
     There is one of its kind: a copy or a pickle would hold the exact counts and draw the noise of a
@@ -60,7 +60,7 @@ class LazyGrid:
         self._process = os.getpid()
 
     def __repr__(self) -> str:
-        return f"LazyGrid({self.grid.n_axes} columns, records private)"
+        return f"InteractiveGrid({self.grid.n_axes} columns, records private)"
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise TypeError(f"A lazy grid cannot be copied or pickled: {ONE_OF_ITS_KIND}")

@@ -25,15 +25,15 @@ from privod.mechanisms import DiscreteLaplace, Randomness
 from privod.mechanisms.merged import MergedNoise
 from privod.mechanisms.sparse import count_reaching, distinct
 from privod.outliers.grid.grid import MOST_CELLS_PER_AXIS, Grid, OccupiedCells
-from privod.privacy import AddRemove, Adjacency, Guarantee, Number
-from privod.queries.checks import LARGEST_COUNT, whole_number
+from privod.privacy import AddRemove, Adjacency, Guarantee, positive
+from privod.queries.checks import LARGEST_COUNT, ExactNumber, whole_number
 from privod.queries.count_query import (
     MOST_EXPECTED,
     CountQuery,
     told_of_epsilon,
     uniform_cells,
 )
-from privod.queries.grid_knn.interactive import LazyGrid
+from privod.queries.grid_knn.interactive import InteractiveGrid
 from privod.queries.grid_knn.release import NoisyGrid, NoisyTotal
 from privod.queries.query import Release
 from privod.queries.release_file import LARGEST_SUM
@@ -84,7 +84,7 @@ class GridKnn(CountQuery[NoisyGrid]):
     question: ClassVar[str] = "How far from the records at hand does a new record lie?"
 
     columns: tuple[str, ...]
-    epsilon: Number
+    epsilon: ExactNumber = ExactNumber(positive)
     cells_per_axis: int | None = None
     expected_records: int = 1000
     drop_below: int | Literal["auto"] | None = "auto"
@@ -103,7 +103,7 @@ class GridKnn(CountQuery[NoisyGrid]):
         elif self.drop_below is not None:
             whole_number(self.drop_below, "drop_below", at_least=1, at_most=LARGEST_COUNT)
         # An epsilon too small or too large for the noise, or for a part of it, is refused here.
-        DiscreteLaplace.for_loss(Fraction(self.epsilon), self._counts_changed)
+        DiscreteLaplace.for_loss(self.epsilon, self._counts_changed)
         with told_of_epsilon(self.epsilon, "the fiftieth of it that counts all records"):
             self.guarantee()
 
@@ -141,7 +141,7 @@ class GridKnn(CountQuery[NoisyGrid]):
     @property
     def noise_of_total(self) -> DiscreteLaplace:
         """The noise of the bought number of records, which one record changes by one."""
-        return DiscreteLaplace.for_loss(Fraction(self.epsilon) * TOTAL_SHARE, 1)
+        return DiscreteLaplace.for_loss(self.epsilon * TOTAL_SHARE, 1)
 
     def guarantee(self) -> Guarantee:
         if self.threshold is None:
@@ -194,7 +194,7 @@ class GridKnn(CountQuery[NoisyGrid]):
         )
         return self.release(value, randomness)
 
-    def lazy(self, table: Table, randomness: Randomness) -> LazyGrid:
+    def lazy(self, table: Table, randomness: Randomness) -> InteractiveGrid:
         """The paper's server: holds the records and draws a cell's noise when first asked.
 
         Same promise, same scores; what it holds is private and stays with the curator. No cell is
@@ -203,7 +203,7 @@ class GridKnn(CountQuery[NoisyGrid]):
         grid = self.grid(table.domain)
         occupied = grid.occupied_counts(table.numbers(self.columns))
         whole = replace(self, drop_below=None)
-        return LazyGrid(grid, occupied, whole.noise, randomness, whole.guarantee())
+        return InteractiveGrid(grid, occupied, whole.noise, randomness, whole.guarantee())
 
     def sentence(self, value: NoisyGrid) -> str:
         grid = value.grid
@@ -247,13 +247,13 @@ class GridKnn(CountQuery[NoisyGrid]):
     def _cells_per_axis(self) -> int:
         if self.cells_per_axis is not None:
             return self.cells_per_axis
-        epsilon, n_axes = float(Fraction(self.epsilon)), len(self.columns)
+        epsilon, n_axes = float(self.epsilon), len(self.columns)
         per_axis = uniform_cells(self.expected_records, epsilon, n_axes)
         return min(MOST_CELLS_PER_AXIS, max(2, round(per_axis)))
 
     @property
     def _noise_of_kept(self) -> DiscreteLaplace:
-        share = Fraction(self.epsilon) * (1 - TOTAL_SHARE)
+        share = self.epsilon * (1 - TOTAL_SHARE)
         return DiscreteLaplace.for_loss(share, self._counts_changed)
 
     def _reaching(
@@ -268,7 +268,7 @@ class GridKnn(CountQuery[NoisyGrid]):
         stay = noisy >= threshold
         n_empty = grid.n_cells - len(occupied.counts)
         n_passing = count_reaching(self.noise, threshold, n_empty, randomness)
-        taken = frozenset(grid.indices_of(occupied.cells))
+        taken = grid.indices_of(occupied.cells)  # ascending, as the cells are
         drawn = distinct(n_passing, grid.n_cells, randomness, avoiding=taken)
         values = self.noise.draw_reaching(threshold, n_passing, randomness)
         cells = np.concatenate([occupied.cells[stay], grid.cells_at(drawn)])

@@ -9,7 +9,6 @@ are post-processing. Proof in docs/proofs/marginals.md.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,8 +18,8 @@ from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness
 from privod.mechanisms.merged import MergedNoise
 from privod.outliers.grid.grid import MOST_CELLS_PER_AXIS, Grid
-from privod.privacy import AddRemove, Adjacency, Number
-from privod.queries.checks import whole_number
+from privod.privacy import AddRemove, Adjacency, positive
+from privod.queries.checks import ExactNumber, whole_number
 from privod.queries.count_query import CountQuery, uniform_cells
 from privod.queries.marginals.release import MarginalScores, NoisyMarginals
 from privod.queries.query import Release
@@ -59,7 +58,7 @@ class MarginalHistograms(CountQuery[NoisyMarginals]):
     question: ClassVar[str] = "How rare are the values of a new record, column by column?"
 
     columns: tuple[str, ...]
-    epsilon: Number
+    epsilon: ExactNumber = ExactNumber(positive)
     bins: int | None = None
     expected_records: int = 1000
     adjacency: Adjacency = AddRemove()
@@ -117,5 +116,5 @@ class MarginalHistograms(CountQuery[NoisyMarginals]):
         return (cls(columns=columns, epsilon=1),) if columns else ()
 
     def _automatic_bins(self) -> int:
-        share = float(Fraction(self.epsilon)) / len(self.columns)  # the loss of one column
+        share = float(self.epsilon) / len(self.columns)  # the loss of one column
         return int(min(MOST_AUTOMATIC_BINS, max(2, uniform_cells(self.expected_records, share, 1))))
