@@ -131,10 +131,6 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
     def _column_names(self) -> tuple[str, ...]:
         return self.release_.value.columns
 
-    @property
-    def _slack(self) -> float:
-        return 0.0  # scores are of cells alone: there is no tie-break
-
     def _fit_anew(self, X: ArrayLike) -> None:  # noqa: N803 - scikit-learn's name
         """Read what is declared, and ask; whatever public can be wrong is found before."""
         self._check()
