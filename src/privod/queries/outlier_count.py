@@ -1,9 +1,9 @@
 """Count the outliers of a subspace under differential privacy [Okada 2015].
 
-A record is outlying when at most `max_crowd` records, itself included, lie within `radius` of it,
-where distances over several columns are divided by the square root of their number. One record
-can change many records' status, so the noise follows either the worst case over all data sets or
-a smooth bound of what is possible near this one; proofs in docs/proofs/outlier_count.md.
+A record is outlying when at most `max_crowd` records, itself included, lie within `radius` of it
+(Euclidean, over the columns asked about). One record can change many records' status, so the noise
+follows either the worst case over all data sets or a smooth bound of what is possible near this
+one; proofs in docs/proofs/outlier_count.md.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class OutlierCount(Query[CountedOutliers]):
     Parameters
     ----------
     radius : float
-        How near records must be to count as neighbors, in root-mean-square distance per column.
+        How near records must be to count as neighbors: the Euclidean distance over the columns.
     max_crowd : int
         A record is outlying with at most this many records, itself included, within the radius.
     epsilon : number
@@ -149,16 +149,15 @@ class OutlierCount(Query[CountedOutliers]):
         points = table.numbers(columns)
         size = len(table) if self._size_is_public(table.domain) else None
         chosen = self.chosen_noise(len(columns), size)
-        radius = self.radius * math.sqrt(len(columns))
         if chosen == "global":
-            count = count_outliers(points, radius, self.max_crowd)
+            count = count_outliers(points, self.radius, self.max_crowd)
             noise = DiscreteLaplace(self._global_scale(len(columns), size))
             noisy = int(noise.add_to(np.array([count]), randomness)[0])
         else:
             smooth = self._smooth(chosen)
             count, rung = count_with_bound(
                 points,
-                radius,
+                self.radius,
                 self.max_crowd,
                 smooth,
                 self.adjacency,
