@@ -38,6 +38,7 @@ from privod.queries.checks import (
     typical_radius,
     whole_number,
 )
+from privod.queries.preview import Preview
 from privod.queries.query import Query, Release
 
 __all__ = ["AnomalyLabels", "answer_by_edits", "crowd_adjacency"]
@@ -121,6 +122,9 @@ class AnomalyLabels(Query[tuple[bool, ...]]):
 
     def guarantee(self) -> Guarantee:
         return Guarantee(Loss(self.epsilon), self.adjacency)
+
+    def preview(self, domain: Domain) -> Preview:  # noqa: ARG002
+        return Preview("The label", wrong_label=self.lone_error)
 
     def check(self, domain: Domain) -> None:
         numeric_columns(domain, self.columns)

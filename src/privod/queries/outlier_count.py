@@ -42,6 +42,7 @@ from privod.queries.checks import (
     typical_radius,
     whole_number,
 )
+from privod.queries.preview import Preview, of_counts
 from privod.queries.query import Query, Release
 from privod.threads import in_threads
 
@@ -136,6 +137,14 @@ class OutlierCount(Query[CountedOutliers]):
         if self.noise == "global":
             return Guarantee(Loss(self.epsilon), self.adjacency)
         return Guarantee(self._smooth(self.noise).loss(), self.adjacency)
+
+    def preview(self, domain: Domain) -> Preview:
+        n_columns = len(numeric_columns(domain, self.columns))
+        chosen = self.chosen_noise(n_columns)
+        if chosen == "global":
+            return of_counts(DiscreteLaplace(self._global_scale(n_columns)), 1)
+        least = self.least_deviations(n_columns)[chosen]
+        return Preview("the count", least_deviation=least)
 
     def check(self, domain: Domain) -> None:
         columns = numeric_columns(domain, self.columns)

@@ -37,6 +37,7 @@ from privod.queries.checks import (
     whole_number,
 )
 from privod.queries.outlier_count import OutlierCount, count_outliers, count_sensitivity
+from privod.queries.preview import Preview
 from privod.queries.query import Query, Release
 from privod.threads import thread_pool
 
@@ -184,6 +185,18 @@ class OutlierSubspaces(Query[FoundSubspaces]):
             for _ in range(self.n_subspaces):
                 concentrated = concentrated + counted
         return Cost(self.guarantee().loss, concentrated)
+
+    def preview(self, domain: Domain) -> Preview:
+        n_columns = len(numeric_columns(domain, self.columns))
+        number = self._number_of_candidates(n_columns)
+        if number <= self.n_subspaces:
+            return Preview("the choice", 0, words="Every competing set will be named.")
+        missing = max(self.surely_missing(size, number) for size in self._sizes())
+        words = (
+            f"With 95 % certainty no set left out will have {missing} more records that stand apart"
+            " than a set named of its size."
+        )
+        return Preview("the choice", missing, words=words)
 
     def check(self, domain: Domain) -> None:
         n_columns = len(numeric_columns(domain, self.columns))

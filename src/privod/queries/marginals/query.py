@@ -8,7 +8,7 @@ are post-processing. Proof in docs/proofs/marginals.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -22,6 +22,7 @@ from privod.privacy import AddRemove, Adjacency, positive
 from privod.queries.checks import ExactNumber, whole_number
 from privod.queries.count_query import CountQuery, uniform_cells
 from privod.queries.marginals.release import MarginalScores, NoisyMarginals
+from privod.queries.preview import Preview, of_counts
 from privod.queries.query import Release
 
 __all__ = ["MarginalHistograms", "MarginalScores", "NoisyMarginals"]
@@ -73,6 +74,11 @@ class MarginalHistograms(CountQuery[NoisyMarginals]):
     @property
     def n_histograms(self) -> int:
         return len(self.columns)
+
+    def preview(self, domain: Domain) -> Preview:  # noqa: ARG002
+        bins = self.bins or self._automatic_bins()
+        shown = of_counts(self.noise, bins * len(self.columns))
+        return replace(shown, typical_share=1 / bins)
 
     def check(self, domain: Domain) -> None:
         domain.numeric(self.columns)
