@@ -54,6 +54,10 @@ def test_from_a_file_to_an_answer(patients: Path) -> None:
     assert price["affordable"]
     assert price["charges"][0]["loss"]["epsilon"] == "2/5"
     answer = as_json("ask", "patients", "histogram", "columns=age", "epsilon=0.4")
+    assert answer["release"]["guarantee"] == {
+        "loss": {"epsilon": "2/5", "delta": "0"},
+        "adjacency": {"name": "add-remove"},
+    }
     assert answer["guarantee"]["loss"]["epsilon"] == "2/5"
     assert not answer["stored"]
     assert as_json("ask", "patients", "histogram", "columns=age", "epsilon=2/5")["stored"]
@@ -187,7 +191,7 @@ def test_an_error_is_one_line_without_a_traceback(place: Path) -> None:
     assert failed.stderr.startswith("privod: There is no data set 'nobody'.")
     assert "Traceback" not in failed.stderr
     failed = subprocess.run([*command, "--json"], capture_output=True, text=True, check=False)
-    assert json.loads(failed.stderr)["error"]["kind"] == "NotFound"
+    assert json.loads(failed.stderr)["error"]["kind"] == "not-found"
 
 
 def test_help_names_every_command(place: Path) -> None:

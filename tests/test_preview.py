@@ -132,7 +132,7 @@ def test_the_command_line_prices_with_a_preview_and_finds_the_epsilon(tmp_path: 
     asked = ["price", "stays", "histogram", "columns=ward", "--at", str(tmp_path), "--json"]
     shown = json.loads(CliRunner().invoke(app, [*asked, "--within", "10"]).stdout)
     assert shown["preview"]["margin"] == 10
-    assert shown["charges"][0]["loss"]["epsilon"] == shown["epsilon"]
+    assert Fraction(shown["charges"][0]["loss"]["epsilon"]) < Fraction(1, 3)
     noisy = CliRunner().invoke(app, [*asked[:-1], "epsilon=0.001", "--records", "200"]).stdout
     assert "mostly noise" in " ".join(noisy.split())
     assert curator.budget("stays")[0].spent == Loss(0)

@@ -24,10 +24,10 @@ from privod.errors import (
 from privod.privacy import AddRemove, Loss
 from privod.progress import track
 from privod.queries.histogram import Histogram
-from privod.server.jobs.answers import answer_key
 from privod.server.jobs.jobs import BEAT_RATIO, FIRST_BEAT, Hold, Job, Jobs, next_beat
 from privod.server.jobs.queue import Turns
 from privod.server.limits import Limits
+from privod.wire import answer_key
 from tests.running_server import DOMAIN, ROWS, running
 
 

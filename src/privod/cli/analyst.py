@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from privod import wire
 from privod.cli.app import DEFAULT_LOCATION, AsJson, At, app, curator_at
 from privod.cli.output import emit, progress_bars, table, words
 from privod.errors import InvalidParameter
@@ -30,30 +31,26 @@ def questions(
 ) -> None:
     """List the questions that can be asked, or explain one."""
     from privod.queries.catalog import JOINT_QUESTIONS, QUERIES, kind_of
-    from privod.queries.parameters import parameters_of, promise_of
+    from privod.queries.parameters import parameters_of
+    from privod.wire.questions import describe
 
     if name is None:
-        rows = [[kind.name, kind.question] for kind in QUERIES.values()]
-        rows += [[kind.name, kind.question] for kind in JOINT_QUESTIONS.values()]
-        data = [{"name": row[0], "question": row[1]} for row in rows]
-        emit(data, as_json, table("Questions", ["name", "question"], rows))
+        known = [describe(kind) for kind in (*QUERIES.values(), *JOINT_QUESTIONS.values())]
+        rows = [[one.name, one.question] for one in known]
+        emit(known, as_json, table("Questions", ["name", "question"], rows))
         return
     kind: Any = JOINT_QUESTIONS.get(name) or kind_of(name)
-    parameters = parameters_of(kind)
-    described = [
-        {"name": each.name, "required": each.required, "default": each.default, "doc": each.doc}
-        for each in parameters
-    ]
+    described = describe(kind)
     rows = [
         [each.name, "required" if each.required else each.written(each.default), each.doc]
-        for each in parameters
+        for each in parameters_of(kind)
     ]
     emit(
-        {"name": kind.name, "question": kind.question, "parameters": described},
+        described,
         as_json,
-        words(kind.question, "bold"),
-        words(promise_of(kind)),
-        table(kind.name, ["parameter", "default", "meaning"], rows),
+        words(described.question, "bold"),
+        words(described.guarantee),
+        table(described.name, ["parameter", "default", "meaning"], rows),
     )
 
 
@@ -80,7 +77,7 @@ def promise(question: Question, settings: Settings = None, as_json: AsJson = Fal
     guarantee = _query(question, settings).guarantee()
     adjacency = json.dumps(guarantee.adjacency.to_json())
     emit(
-        guarantee.to_json(),
+        wire.Guarantee.of(guarantee),
         as_json,
         words(guarantee.sentence()),
         words(guarantee.adjacency.gives_up),
@@ -107,14 +104,14 @@ def price(
     from privod.privacy import decimal_text
     from privod.queries.preview import enough_epsilon, epsilon_within
 
-    curator = curator_at(at)
-    domain = curator.dataset(dataset).domain
-    if within is not None:
-        settings = [*(settings or []), "epsilon=1"] if not _names_epsilon(settings) else settings
+    if within is not None and not _names_epsilon(settings):
+        settings = [*(settings or []), "epsilon=1"]
     query = _query(question, settings)
-    if within is not None:
-        query = replace(query, epsilon=epsilon_within(query, domain, within))
-    found = curator.price(query, dataset)
+    with curator_at(at) as curator:
+        domain = curator.dataset(dataset).domain
+        if within is not None:
+            query = replace(query, epsilon=epsilon_within(query, domain, within))
+        found = curator.price(query, dataset)
     preview = query.preview(domain)
     worth = preview.sentence()
     if preview.is_noise(records):
@@ -125,11 +122,7 @@ def price(
     if not found.affordable:
         remark = "It is over budget."
     emit(
-        {
-            **found.to_json(),
-            "epsilon": str(query.epsilon),
-            "preview": {**preview.to_json(), "is_noise": preview.is_noise(records)},
-        },
+        wire.Price.of(found, query, domain),
         as_json,
         words(worth, "bold"),
         words(f"Epsilon: {decimal_text(query.epsilon)}." if within is not None else ""),
@@ -163,8 +156,8 @@ def ask(
     query = _query(question, settings)
     if picture is not None and picture.suffix not in (".svg", ".png"):
         raise InvalidParameter("picture", "must end in .svg or .png", str(picture), "Rename it.")
-    with progress_bars(as_json):
-        answer = curator_at(at).ask(query, dataset, request_id=request_id)
+    with progress_bars(as_json), curator_at(at) as curator:
+        answer = curator.ask(query, dataset, request_id=request_id)
     release = answer.release
     if out is not None and out.suffix == ".privod" and hasattr(release.value, "save"):
         release.value.save(out)
@@ -177,7 +170,7 @@ def ask(
         picture.write_bytes(write(pictures.draw(release)))
     paid = "It was answered before and cost nothing." if answer.stored else _paid(answer)
     emit(
-        {**release.to_json(), "sentence": release.sentence(), "stored": answer.stored},
+        wire.Answer.of(answer),
         as_json,
         words(release.sentence(), "bold"),
         words(release.guarantee.sentence()),

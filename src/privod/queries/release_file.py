@@ -47,7 +47,7 @@ ArrayOf = Callable[[str, str, tuple[int | None, ...]], Array]
 
 Value = TypeVar("Value")
 
-KINDS = {"grid": "a grid", "marginals": "marginal histograms"}
+KINDS = {"grid": "a grid", "marginals": "marginal histograms", "profile": "a profile"}
 VERSION = 1
 MOST_BYTES = 2**30  # of a saved array, unpacked
 MOST_HEADER_BYTES = 2**24

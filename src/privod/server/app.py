@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Scope
 
 from privod.errors import InvalidParameter, LimitReached, NotFound, PrivodError
-from privod.server.failures import UnknownToken, described, status_of
+from privod.server.failures import UnknownToken, status_of
 from privod.server.http.authorization import (
     ANALYST,
     ANYONE,
@@ -29,10 +29,10 @@ from privod.server.http.authorization import (
     console_route,
 )
 from privod.server.http.middleware import API_PREFIX, Gate
-from privod.server.shapes import ErrorShape
 from privod.server.site import Site
 from privod.server.views import analyst, api, console, owner
 from privod.server.views.pages import error_page
+from privod.wire import Failure, problem_of
 
 __all__ = ["API", "CONSOLE", "make_app"]
 
@@ -97,8 +97,8 @@ CONSOLE = (
 )
 
 ERRORS: dict[int | str, dict[str, Any]] = {
-    "4XX": {"model": ErrorShape, "description": "What was wrong, in the one error shape."},
-    "5XX": {"model": ErrorShape, "description": "What failed, in the one error shape."},
+    "4XX": {"model": Failure, "description": "What was wrong, in the one error shape."},
+    "5XX": {"model": Failure, "description": "What failed, in the one error shape."},
 }
 
 
@@ -151,7 +151,7 @@ def _told(request: Request, problem: PrivodError, status: int | None = None) -> 
     """The error as JSON in the interface, as a page in the console."""
     status = status or status_of(problem)
     if request.url.path.startswith(API_PREFIX):
-        response: Response = JSONResponse(described(problem), status)
+        response: Response = JSONResponse(problem_of(problem), status)
     else:
         response = error_page(request, problem, status)
     if isinstance(problem, LimitReached):

@@ -10,9 +10,9 @@ from starlette.concurrency import run_in_threadpool
 from privod.curator import Answer
 from privod.queries.query import Query
 from privod.server.authentication import Visitor
-from privod.server.jobs.answers import answer_key
 from privod.server.jobs.jobs import Hold, Job
 from privod.server.site import Site
+from privod.wire import answer_key
 
 __all__ = ["answer_of", "begin"]
 

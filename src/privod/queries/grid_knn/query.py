@@ -272,7 +272,7 @@ class GridKnn(CountQuery[NoisyGrid]):
         stay = noisy >= threshold
         n_empty = grid.n_cells - len(occupied.counts)
         n_passing = count_reaching(self.noise, threshold, n_empty, randomness)
-        taken = frozenset(grid.indices_of(occupied.cells))
+        taken = grid.indices_of(occupied.cells)  # ascending, as the cells are
         drawn = distinct(n_passing, grid.n_cells, randomness, avoiding=taken)
         values = self.noise.draw_reaching(threshold, n_passing, randomness)
         cells = np.concatenate([occupied.cells[stay], grid.cells_at(drawn)])
