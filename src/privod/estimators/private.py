@@ -161,7 +161,7 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         self.guarantee_ = self.release_.guarantee
         self._set_offset()
 
-    def _add_batch(self, X: ArrayLike) -> None:  # noqa: N803 - scikit-learn's name
+    def _add_batch(self, X: ArrayLike) -> Guarantee:  # noqa: N803 - scikit-learn's name
         self._check()
         rows = self._rows(X)
         known = self.release_.value
@@ -176,6 +176,7 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         adjacency = batch.guarantee.adjacency
         self.guarantee_ = Guarantee(Loss(largest), adjacency)  # batches are disjoint
         self._set_offset()
+        return batch.guarantee
 
     @staticmethod
     def _like(release: Release[NoisyProfile], epsilon: Fraction) -> DetectorProfile:
