@@ -67,7 +67,7 @@ def test_a_question_reads_each_of_its_numbers_once_from_json_to_release(
 def test_asking_a_curator_reads_no_number_again(tmp_path: Path, read: list[str]) -> None:
     curator = Curator.open(tmp_path / "curator")
     curator.register("people", ROWS, DOMAIN)
-    curator.open_book("people", AddRemove(), Loss(10))
+    curator.open_budget("people", AddRemove(), Loss(10))
     query = Histogram(columns=("age",), epsilon="0.5")
     read.clear()
     curator.ask(query, "people")

@@ -281,7 +281,7 @@ def test_secrecy_says_who_learns_what(partition: str, protocol: str) -> None:
 def test_a_run_is_drawn_with_what_everybody_sent_and_learned() -> None:
     run = rehearse(question("horizontal", epsilon=8, delta="1e-6"), rows_apart(all_points()))
     text = svg(draw_run(run.answers)).decode()
-    for piece in ("p0", "p1", "p2", "aggregator", "hidden numbers", "outliers", "learned"):
+    for piece in ("p0", "p1", "p2", "aggregator", "hidden numbers", "suspects", "learned"):
         assert piece in text
     assert svg(draw_run({"p1": run.answers["p1"]}))
 
@@ -297,7 +297,8 @@ def test_the_deployment_pages_question_and_domain_fit_each_other() -> None:
 def test_an_answer_speaks_and_counts_its_bytes() -> None:
     run = rehearse(question("horizontal"), rows_apart(all_points()))
     answer = run.answers["p1"]
-    assert "of your records are outlying among the 900" in answer.sentence()
+    assert "of your records are suspects among the 900" in answer.sentence()
+    assert "may be missing" in answer.sentence()
     phases = {phase["phase"]: phase for phase in answer.to_json()["traffic"]}
     counters = 12 * DEPTH << slot_bits(N, 45, 12, 4)
     assert phases["bin counts"]["sent"] >= 4 * counters

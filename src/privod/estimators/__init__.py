@@ -12,6 +12,7 @@ try:
     from privod.estimators.grid_knn import GridKnnDetector
     from privod.estimators.hashed import HashedDetector
     from privod.estimators.marginals import MarginalDetector
+    from privod.estimators.private import PrivateDetector
     from privod.estimators.spending import PrivacyWarning, Spending, search_loss, spending, spent
 except ImportError as problem:
     if problem.name is None or not problem.name.startswith("sklearn"):
@@ -25,6 +26,7 @@ __all__ = [
     "HashedDetector",
     "MarginalDetector",
     "PrivacyWarning",
+    "PrivateDetector",
     "Spending",
     "search_loss",
     "spending",

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from privod.estimators.detector import PrivateDetector
+from privod.estimators.detector import ReleaseDetector
 from privod.outliers.grid.grid import Grid
 from privod.privacy import Number
 from privod.queries.marginals.query import MarginalHistograms, NoisyMarginals
@@ -20,7 +20,7 @@ from privod.queries.query import Release
 __all__ = ["MarginalDetector"]
 
 
-class MarginalDetector(PrivateDetector[NoisyMarginals]):
+class MarginalDetector(ReleaseDetector[NoisyMarginals]):
     """Flags records with rare values, by noisy histograms of single columns.
 
     Guarantee
@@ -50,7 +50,7 @@ random_state
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **PrivateDetector._parameter_constraints,
+        **ReleaseDetector._parameter_constraints,
         "bins": [Interval(Integral, 2, None, closed="left"), None],
         "score_by": [StrOptions({"density", "tail"})],
     }

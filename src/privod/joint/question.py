@@ -46,8 +46,9 @@ class JointOutliers(HashSettings):
 
     Guarantee
     ---------
-    The answer is as right as the hashing, and gets no noise; what is hidden is the computation, from
-    honest-but-curious participants, as `secrecy()` says in words. With `epsilon` the table that
+    The answer is a list of suspects, as right as the hashing: false alarms and missed outliers are
+    both possible. It gets no noise. `secrecy()` says in words what honest-but-curious participants
+    learn besides; a dishonest one can learn more. With `epsilon` the table that
     parties learn from each other is differentially private as well.
 
     Parameters

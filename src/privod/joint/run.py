@@ -40,7 +40,7 @@ class JointAnswer:
     party : str
         Whose answer this is.
     rows : int64 array
-        The rows of its table that are outlying in the joint data, ascending.
+        The rows of its table that are suspects: probably outlying in the joint data, ascending.
     n_records : int
         How many records all parties have.
     traffic : Traffic
@@ -60,11 +60,12 @@ class JointAnswer:
 
     def sentence(self) -> str:
         """The answer in words."""
-        whose = "your records are" if self.question.partition == "horizontal" else "records are"
+        whose = "your records" if self.question.partition == "horizontal" else "records"
         count = len(self.rows)
         return (
-            f"{count} of {whose} outlying among the {self.n_records} of all parties: at most"
-            f" {self.max_crowd} lie within {self.question.radius:g} of each."
+            f"{count} of {whose} are suspects among the {self.n_records} of all parties: the hashes"
+            f" found no more than {self.max_crowd} records within {self.question.radius:g} of each."
+            " Some suspects may have more, and some outliers may be missing."
         )
 
     def to_json(self) -> dict[str, Any]:

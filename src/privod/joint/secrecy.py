@@ -12,10 +12,11 @@ HUB = "the aggregator"
 _HORIZONTAL_SEALED = (
     (
         EACH,
-        "which of its own records are outlying, the number of records in all, and for every slot of"
+        "which of its own records are suspects, the number of records in all, and for every slot of"
         " the keyed table how many records all parties have there, unless these are few (then 0) or"
         " many (then at least the limit); with them it can ask how crowded any place is, and where"
-        " it has enough records itself it reads exactly how many the others have, even one or none",
+        " it has enough records itself it reads exactly how many the others have, even one or none;"
+        " a dishonest party that sends false counts can locate isolated records of the others",
     ),
     (
         HUB,
@@ -25,18 +26,18 @@ _HORIZONTAL_SEALED = (
 _HORIZONTAL_NOISY = (
     (
         EACH,
-        "which of its own records are outlying, the number of records in all, and a table of counts"
+        "which of its own records are suspects, the number of records in all, and a table of counts"
         " that is differentially private",
     ),
     (HUB, "the number of records in all and the same noisy counts, whose places it does not know"),
 )
 _VERTICAL_SEALED = (
-    (EACH, "the row numbers of the outliers, how many columns every party has"),
+    (EACH, "the row numbers of the suspects, how many columns every party has"),
     (
         HUB,
-        "the row numbers of the outliers and which records share bins, at all parties or at all but"
-        " one, that is roughly who is near whom, but no value, no direction and no distance between"
-        " bins",
+        "the row numbers of the suspects and, row by row, tags from which it can work out every"
+        " party's columns: from several tables it recovers them up to sign and scale, and, with a"
+        " few known records, values",
     ),
 )
 _HORIZONTAL_PAPER = (

@@ -115,7 +115,7 @@ class DiscreteLaplace:
 
     def add_to(self, counts: NDArray[Any], randomness: Randomness) -> NDArray[np.int64]:
         """Return the counts, each with its own draw added, as a new array of the same shape."""
-        return self._added_to(_checked_counts(counts), randomness)
+        return self._added_to(checked_counts(counts), randomness)
 
     def draw_reaching(
         self, threshold: int, shape: Shape, randomness: Randomness
@@ -295,7 +295,7 @@ def _for_humans(number: Fraction) -> float:
     return float(f"{float(number):.6g}")
 
 
-def _checked_counts(counts: NDArray[Any]) -> NDArray[np.int64]:
+def checked_counts(counts: NDArray[Any]) -> NDArray[np.int64]:
     array = np.asarray(counts)
     if array.dtype.kind not in "iu":
         message = f"counts must be integers, got an array of {array.dtype}. Round them beforehand."

@@ -52,7 +52,7 @@ def draw_run(answers: Mapping[str, JointAnswer]) -> Figure:
             fontsize=8,
             bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.85},
         )
-        _node(axes, x, y, f"{name}\n{len(answer.rows)} outliers", WARM)
+        _node(axes, x, y, f"{name}\n{len(answer.rows)} suspects", WARM)
     axes.set_xlim(-2.2, 2.2)
     lowest = min(0.0, *(RING * sin(angle) for angle in angles))
     axes.set_ylim(lowest - 0.3, RING + 0.3)

@@ -101,13 +101,14 @@ def in_parallel(guarantees: Iterable[Guarantee]) -> Guarantee:
 
 @dataclass(frozen=True)
 class Secrecy:
-    """The promise of a computation between parties: the output is exact, the work is hidden.
+    """The promise of a computation between parties: who learns what besides the answer.
 
     Guarantee
     ---------
     An honest-but-curious participant learns what `learns` says of it and nothing else, as long as
     no more than `colluders` participants put their views together. This is not differential
-    privacy: the output itself gets no noise.
+    privacy: the output itself gets no noise. Nor does it say that the output is right: sums are
+    exact, what a protocol concludes from them need not be.
 
     Parameters
     ----------
@@ -127,8 +128,8 @@ class Secrecy:
         """The promise in words."""
         views = "; ".join(f"{who} learns {what}" for who, what in self.learns)
         return (
-            f"The answer gets no noise; only the computation is hidden ({self.protocol},"
-            f" honest-but-curious, up to {self.colluders} colluding): {views}."
+            "The answer is not noisy, and it may be wrong; only the computation is hidden"
+            f" ({self.protocol}, honest-but-curious, up to {self.colluders} colluding): {views}."
         )
 
     def to_json(self) -> dict[str, Any]:

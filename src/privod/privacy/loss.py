@@ -143,7 +143,7 @@ class Loss:
         if hopeless or size >= LARGEST_GROUP:
             return Loss(self.epsilon * size, 1)  # e**exponent may have too many digits to write out
         grown = self.delta * _powers_rounded_up(_exp_rounded_up(self.epsilon), size)
-        return Loss(self.epsilon * size, min(_rounded_up(grown), Fraction(1)))
+        return Loss(self.epsilon * size, min(rounded_up(grown), Fraction(1)))
 
     def __str__(self) -> str:
         text = f"epsilon {decimal_text(self.epsilon)}"
@@ -172,15 +172,26 @@ LN_2_ROUNDED_UP = Fraction(694, 1000)
 LARGEST_GROUP = 2**64  # of more records than any table holds nothing is promised
 
 
-def _rounded_up(number: Fraction) -> Fraction:
-    """The next number above that has few decimal digits, so that books stay readable."""
+def rounded_up(number: Fraction) -> Fraction:
+    """The next number above that has few decimal digits, so that ledgers stay readable."""
+    finest = _last_digit(number)
+    return math.ceil(number / finest) * finest
+
+
+def rounded_down(number: Fraction) -> Fraction:
+    """The next number below that has few decimal digits."""
+    finest = _last_digit(number)
+    return math.floor(number / finest) * finest
+
+
+def _last_digit(number: Fraction) -> Fraction:
+    """What the twelfth digit of a number above 0 is worth."""
     place = math.floor((number.numerator.bit_length() - number.denominator.bit_length()) * 0.30103)
     while Fraction(10) ** place > number:
         place -= 1
     while Fraction(10) ** (place + 1) <= number:
         place += 1
-    finest = Fraction(10) ** (place - SIGNIFICANT_DIGITS)
-    return math.ceil(number / finest) * finest
+    return Fraction(10) ** (place - SIGNIFICANT_DIGITS)
 
 
 EXP_TERMS = 40  # past this many terms of the series the rest is below 2**-100 for exponents up to 1

@@ -15,7 +15,8 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 from privod.data import Domain, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms.randomness import Randomness
-from privod.privacy import Adjacency, Guarantee, adjacency_from_json
+from privod.privacy import Adjacency, Cost, Guarantee, adjacency_from_json
+from privod.queries.preview import Preview
 
 __all__ = [
     "Query",
@@ -43,6 +44,17 @@ class Query(ABC, Generic[Value]):
     @abstractmethod
     def guarantee(self) -> Guarantee:
         """The promise, derived from the noise; needs no data."""
+
+    def cost(self) -> Cost:
+        """What the answer costs, also in the concentrated sense; a question may know it better.
+
+        Both are losses under the adjacency of the guarantee.
+        """
+        return Cost.of_loss(self.guarantee().loss)
+
+    def preview(self, domain: Domain) -> Preview:  # noqa: ARG002 - for those that know
+        """How far off the answer may be, before anything is paid; needs no data."""
+        return Preview("the answer")
 
     @abstractmethod
     def check(self, domain: Domain) -> None:

@@ -23,7 +23,7 @@ from privod.outliers.contexts import detectors
 from privod.outliers.contexts.contexts import MOST_VALUES, Choices, Context, ContextSpace
 from privod.outliers.contexts.detectors import BuiltIn
 from privod.outliers.contexts.matching import RecordView, look_from
-from privod.privacy import Guarantee, SameContexts, positive
+from privod.privacy import Cost, Guarantee, SameContexts, Zcdp, positive
 from privod.progress import listening
 from privod.queries.checks import ExactNumber, whole_number
 from privod.queries.outlier_context import search
@@ -88,7 +88,7 @@ class OutlierContext(Query[Context | None]):
         values of all attributes it is at most 2**18.
     tells_none : bool
         Whether the answer may be that the person stands out nowhere. The owner must have opened a
-        book that allows it. Otherwise some group is answered even then.
+        budget that allows it. Otherwise some group is answered even then.
     """
 
     name: ClassVar[str] = "outlier-context-1"
@@ -144,6 +144,12 @@ class OutlierContext(Query[Context | None]):
         record = canonical_json([[list(pair) for pair in sorted(self.record)], self.value])
         adjacency = SameContexts(self.detector, self.column, record, self.tells_none)
         return Guarantee(step * self._draws(self.sampler), adjacency)
+
+    def cost(self) -> Cost:
+        # One choice of all epsilon costs the most, so auto is charged for that.
+        draws = self._draws(self.sampler)
+        step = self._choice(self.sampler).zcdp(self._utility.sensitivity)
+        return Cost(self.guarantee().loss, Zcdp(draws * step.rho))
 
     def check(self, domain: Domain) -> None:
         (column,) = domain.numeric((self.column,))
