@@ -6,19 +6,17 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.preprocessing import StandardScaler
 
 from privod.audit import Power, Reading, search
 from privod.audit.outlier_count import games
 from privod.data import Domain, Numeric, Table, read
 from privod.errors import InvalidParameter
-from privod.estimators import GridKnnDetector
 from privod.mechanisms import DiscreteLaplace, Randomness, seeded
 from privod.privacy import Loss
 from privod.queries.histogram import Histogram
@@ -75,7 +73,7 @@ def test_what_a_game_says_it_would_have_caught_it_catches() -> None:
     assert "play more" in Power(1000, 0.0).sentence(12.0)
 
 
-@pytest.mark.parametrize("noise", ["heavy", "laplace", "gaussian"])
+@pytest.mark.parametrize("noise", ["laplace"])
 @pytest.mark.parametrize(("share", "holds"), [(Fraction(1), True), (Fraction(1, 4), False)])
 def test_a_quarter_of_the_smooth_noise_is_caught_and_all_of_it_is_not(
     noise: str, share: Fraction, holds: bool
@@ -118,24 +116,6 @@ def test_a_raw_file_is_audited_with_its_reader(tmp_path: Path) -> None:
     loss = query.guarantee().loss
     found = search(asked, loss, lambda: iter([pair]), VALUE, runs=1000, randomness=seeded(4))
     assert found.holds
-
-
-def test_a_pipeline_with_a_scaler_is_caught_where_the_detector_alone_is_not() -> None:
-    rows = np.random.default_rng(1).uniform(-1, 1, size=(200, 1))
-    pair = (rows, np.vstack([rows, [[1e9]]]))
-
-    def fitted(data: Any, randomness: Randomness, behind_scaler: bool = False) -> float:
-        seed = int(randomness.below(2**31))
-        detector = GridKnnDetector(epsilon=0.5, bounds=(-3, 3), cells_per_axis=8, random_state=seed)
-        scaled = StandardScaler().fit_transform(data) if behind_scaler else data
-        return float((detector.fit(scaled).release_.value.counts > 20).sum())
-
-    def holds(mechanism: Any) -> bool:
-        given = (mechanism, Loss("0.5"), lambda: iter([pair]), VALUE)
-        return search(*given, runs=1000, randomness=seeded(5)).holds
-
-    assert holds(fitted)
-    assert not holds(partial(fitted, behind_scaler=True))
 
 
 @pytest.mark.parametrize(
