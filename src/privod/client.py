@@ -28,11 +28,14 @@ from privod.curator import (
     Entry,
     Price,
     PricedCharge,
+    Registered,
     Total,
     Verification,
 )
 from privod.data import Domain
-from privod.data.sources import read, write_parquet
+from privod.data.csv_file import CsvDialect
+from privod.data.intake import IntakeReport
+from privod.data.sources import read_with_report, write_parquet
 from privod.errors import (
     AnswerFailed,
     InvalidParameter,
@@ -116,22 +119,41 @@ class Client:
     # ---- data sets and budgets -------------------------------------------------------------------
 
     def register(
-        self, name: str, source: Any, domain: Domain, *, continues: str | None = None
-    ) -> DataSet:
-        """Send rows to the curator, for good; see `Curator.register`."""
-        fields = {"name": name, "domain": json.dumps(domain.to_json())}
+        self,
+        name: str,
+        source: Any,
+        domain: Domain,
+        *,
+        continues: str | None = None,
+        dialect: CsvDialect | None = None,
+        confirmed: bool = False,
+    ) -> Registered:
+        """Send rows to the curator, for good; see `Curator.register`.
+
+        They are put inside their domain on this machine: nothing else of the source leaves it.
+        """
+        table, intake = read_with_report(source, domain, dialect)
+        intake.refuse_loss(confirmed)
+        fields = {
+            "name": name,
+            "domain": json.dumps(domain.to_json()),
+            "intake": json.dumps(intake.to_json()),
+        }
         if continues is not None:
             fields["continues"] = continues
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "rows.parquet"
-            write_parquet(
-                read(source, domain), path
-            )  # only the declared columns leave this machine
+            write_parquet(table, path)
             with path.open("rb") as file:
                 sent = self._http.build_request(
                     "POST", "/datasets", data=fields, files={"file": ("rows.parquet", file)}
                 )
-                return _dataset(self._once(sent))
+                data = self._once(sent)
+                return Registered(_dataset(data["dataset"]), intake)
+
+    def report(self, of: str) -> IntakeReport:
+        """What became of the records of a data set, for the owner alone."""
+        return IntakeReport.from_json(self._get(_path(of, "report")))
 
     def datasets(self) -> tuple[DataSet, ...]:
         """Every data set that the token is for."""

@@ -16,7 +16,10 @@ from privod.errors import InvalidParameter, NeedsConfirmation
 if TYPE_CHECKING:
     from privod.privacy import Adjacency
 
-__all__ = ["budget", "datasets", "history", "open_budget", "read_adjacency", "register", "verify"]
+__all__ = ["budget", "datasets", "history", "open_budget", "read_adjacency", "register"]
+__all__ += ["report", "verify"]
+
+FOR_OWNER = "For the owner alone, exact and not private:"
 
 
 @app.command()
@@ -28,19 +31,61 @@ def register(
         str | None,
         typer.Option(help="An earlier data set about the same people: shares its budgets."),
     ] = None,
+    encoding: Annotated[str, typer.Option(help="Of a CSV file, such as latin-1.")] = "utf-8",
+    separator: Annotated[str, typer.Option(help="Of a CSV file: , ; | or tab.")] = ",",
+    decimal: Annotated[str, typer.Option(help="Before a fraction: . or ,")] = ".",
+    thousands: Annotated[
+        str | None, typer.Option(help="Between groups of three digits, if at all.")
+    ] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Register even if most records are lost.")
+    ] = False,
     at: At = DEFAULT_LOCATION,
     as_json: AsJson = False,
 ) -> None:
     """Bring a data set into the curator, within its declared domain."""
     from privod.data import Domain
+    from privod.data.intake import LossyIntake
+    from privod.data.sources import CsvDialect
 
     declared = Domain.from_json(_read_json(domain))
-    with progress_bars(as_json):
-        registered = curator_at(at).register(name, file, declared, continues=continues)
+    mark = "\t" if separator == "tab" else separator
+    dialect = CsvDialect(encoding=encoding, separator=mark, decimal=decimal, thousands=thousands)
+    curator = curator_at(at)
+
+    def take(confirmed: bool) -> Any:
+        with progress_bars(as_json):
+            return curator.register(
+                name, file, declared, continues=continues, dialect=dialect, confirmed=confirmed
+            )
+
+    try:
+        registered = take(yes)
+    except LossyIntake as lossy:
+        said = "\n".join((str(lossy), *lossy.report.sentences()))
+        if as_json or not typer.confirm(f"{said}\nRegister what is left?"):
+            raise
+        registered = take(True)
     text = (
         f"Registered {name!r} with {len(declared.columns)} columns. Open a budget to allow answers."
     )
-    emit({"name": registered.name, "domain": declared.to_json()}, as_json, words(text))
+    data = {
+        "name": registered.dataset.name,
+        "domain": declared.to_json(),
+        "report": registered.report.to_json(),
+    }
+    emit(data, as_json, words(text), *map(words, (FOR_OWNER, *registered.report.sentences())))
+
+
+@app.command()
+def report(
+    name: Annotated[str, typer.Argument(help="The data set.")],
+    at: At = DEFAULT_LOCATION,
+    as_json: AsJson = False,
+) -> None:
+    """NOT PRIVATE, for the owner alone: what became of the rows when they were registered."""
+    found = curator_at(at).report(name)
+    emit(found.to_json(), as_json, *map(words, (FOR_OWNER, *found.sentences())))
 
 
 def _read_json(path: Path) -> Any:

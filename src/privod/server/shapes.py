@@ -36,6 +36,7 @@ __all__ = [
     "PriceForm",
     "PriceShape",
     "QuestionShape",
+    "RegisteredShape",
     "TokenForm",
     "TokenMade",
     "TokenShape",
@@ -121,6 +122,13 @@ class DataSetShape(Shape):
             continues=dataset.continues,
             root=dataset.root,
         )
+
+
+class RegisteredShape(Shape):
+    """A data set that was registered, and what became of its records, for the owner alone."""
+
+    dataset: DataSetShape
+    report: Plain
 
 
 class BudgetForm(Form):
