@@ -149,7 +149,8 @@ class Client:
                     "POST", "/datasets", data=fields, files={"file": ("rows.parquet", file)}
                 )
                 data = self._once(sent)
-                return Registered(_dataset(data["dataset"]), intake)
+        told = data.pop("report")
+        return Registered(_dataset(data), IntakeReport.from_json(told))
 
     def report(self, of: str) -> IntakeReport:
         """What became of the records of a data set, for the owner alone."""

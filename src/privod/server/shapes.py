@@ -124,10 +124,9 @@ class DataSetShape(Shape):
         )
 
 
-class RegisteredShape(Shape):
+class RegisteredShape(DataSetShape):
     """A data set that was registered, and what became of its records, for the owner alone."""
 
-    dataset: DataSetShape
     report: Plain
 
 

@@ -116,8 +116,8 @@ def register(
         confirmed=confirmed,
         intake=report,
     )
-    report = registered.report
-    return RegisteredShape(dataset=DataSetShape.of(registered.dataset), report=report.to_json())
+    public = DataSetShape.of(registered.dataset).model_dump()
+    return RegisteredShape(**public, report=registered.report.to_json())
 
 
 def _from_json(what: str, text: str, form: str) -> Any:
