@@ -87,7 +87,7 @@ def test_the_same_question_again_is_the_same_answer_at_no_cost(curator: Curator)
     assert price.affordable
     assert price.charges == ()
     again = curator.ask(question(3, "1/10"), "people", asked_by="bob")
-    assert again == Answer(first.release, (), stored=True)
+    assert again == Answer(first.release, (), stored=True, head=head)
     assert curator.head() == head
 
 

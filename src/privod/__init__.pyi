@@ -60,6 +60,9 @@ from privod.estimators.hashed import (
 from privod.estimators.marginals import (
     MarginalDetector as MarginalDetector,
 )
+from privod.estimators.private import (
+    PrivateDetector as PrivateDetector,
+)
 from privod.joint.question import (
     JointOutliers as JointOutliers,
 )
@@ -109,6 +112,9 @@ from privod.queries.anomaly_labels import (
 from privod.queries.bounds import (
     PrivateBounds as PrivateBounds,
 )
+from privod.queries.graded_count import (
+    GradedCount as GradedCount,
+)
 from privod.queries.grid_knn.query import (
     GridKnn as GridKnn,
 )
@@ -133,6 +139,12 @@ from privod.queries.outlier_context.query import (
 )
 from privod.queries.outlier_count import (
     OutlierCount as OutlierCount,
+)
+from privod.queries.private_detector.query import (
+    DetectorProfile as DetectorProfile,
+)
+from privod.queries.private_detector.release import (
+    NoisyProfile as NoisyProfile,
 )
 from privod.queries.rare_combinations import (
     CombinationCounts as CombinationCounts,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from privod.errors import Unavailable
 from privod.ledger.database import Database
 
-__all__ = ["STEPS", "TABLES", "bring_up_to_date"]
+__all__ = ["STEPS", "TABLES", "bring_up_to_date", "check_version"]
 
 TABLES = ("head", "datasets", "entries", "books", "releases", "tokens")
 """Every table that has content of its own, in an order in which they can be filled."""
@@ -93,7 +93,21 @@ FIRST: Step = (
     },
 )
 
-STEPS: tuple[Step, ...] = (FIRST,)
+# Whether a witness was ever made beside this ledger, so that one that is gone is missed.
+WITNESSED: Step = (("ALTER TABLE head ADD COLUMN witnessed INTEGER NOT NULL DEFAULT 0",), {})
+
+STEPS: tuple[Step, ...] = (FIRST, WITNESSED)
+
+
+def check_version(database: Database) -> None:
+    """Refuse a database that this version cannot read without changing it."""
+    with database.reading() as connection:
+        seen = int(connection.execute("SELECT version FROM schema_version")[0][0])
+    if seen != len(STEPS):
+        raise Unavailable(
+            f"The ledger is of version {seen} and this privod reads version {len(STEPS)}."
+            " Open it once for writing with this version, or install the one that wrote it."
+        )
 
 
 def bring_up_to_date(database: Database) -> None:

@@ -27,6 +27,7 @@ __all__ = [
     "read_releases",
     "refuse_seeded",
     "registration_digest",
+    "release_entry",
     "short_text",
     "where_rows_are",
 ]
@@ -182,6 +183,11 @@ def find_release(connection: Connection, question: str) -> Release[Any] | None:
         question,
     )
     return _release(*rows[0]) if rows else None
+
+
+def release_entry(connection: Connection, question: str) -> int:
+    """The number under which a stored answer is entered."""
+    return int(connection.execute("SELECT entry FROM releases WHERE question = ?", question)[0][0])
 
 
 def read_releases(connection: Connection, dataset: str) -> list[Release[Any]]:

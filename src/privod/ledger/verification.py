@@ -1,8 +1,9 @@
 """Is the ledger what it says it is? Recompute every hash, price, sum, seal and digest.
 
 The chain shows any entry that was changed, removed or inserted; the head shows a tail that was cut
-off; the replay shows entries that were never allowed. What only somebody can show who noted a head
-elsewhere: a ledger rewritten as a whole.
+off; the replay shows entries that were never allowed; the witness shows a ledger that was rolled
+back as a whole. What only somebody can show who noted a head elsewhere: a ledger rewritten together
+with its witness.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from privod.ledger.chain import BudgetState, Entry
 from privod.ledger.database import Connection, Database
 from privod.ledger.prices import ELSEWHERE, guarantee_of, loss_towards, spent_before
 from privod.ledger.store import DataSet, digest, question_key
+from privod.ledger.witness import Witnesses
 from privod.privacy import Loss
 from privod.progress import track
 from privod.queries.catalog import QUERIES
@@ -64,7 +66,12 @@ class _Replay:
     releases: dict[str, Entry] = field(default_factory=dict)
 
 
-def verify(database: Database, rows: SealedRows, expected_head: str | None) -> Verification:
+def verify(
+    database: Database,
+    rows: SealedRows,
+    expected_head: str | None,
+    witnesses: Witnesses | None = None,
+) -> Verification:
     """Recompute everything; raise `LedgerDamaged` naming the first entry that is wrong."""
     wanted = None if expected_head is None else _read_head(expected_head)
     findings = database.check_file()
@@ -81,6 +88,8 @@ def verify(database: Database, rows: SealedRows, expected_head: str | None) -> V
         _check_prices(replay)
         _check_sums(connection, replay)
         _check_releases(connection, replay)
+        if witnesses is not None:
+            witnesses.check(connection)
         length, last = ledger.read_head(connection)
     return Verification(
         head=f"{length}:{last}",
@@ -227,7 +236,7 @@ def _do_again(replay: _Replay, entry: Entry) -> None:
         if key in replay.releases:
             raise LedgerDamaged(f"Entry {entry.number} answers a question for the second time.")
         replay.releases[key] = entry
-    elif entry.kind not in ("register", "moved"):
+    elif entry.kind not in ("register", "moved", "restored"):
         raise _never_entered(entry.number)
     replay.seen.append(entry)
 

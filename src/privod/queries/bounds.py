@@ -123,7 +123,7 @@ class PrivateBounds(CountQuery[tuple[Numeric, ...]]):
         """The declared range, cut to a few times the size that most records have."""
         top = math.frexp(max(abs(declared.low), abs(declared.high)))[1]
         octaves = _counted(Octaves(top, OCTAVES), values)  # zero lies in whatever range is found
-        counts = self.noise.add_to(octaves, randomness)
+        counts = self.count_noise.add_to(octaves, randomness)
         together = np.convolve(counts, np.ones(ABREAST, dtype=np.int64))[ABREAST - 1 :]
         largest = top - int(np.argmax(together))
         size = math.ldexp(float(WIDEN), largest) if largest < 1000 else math.inf
@@ -134,8 +134,8 @@ class PrivateBounds(CountQuery[tuple[Numeric, ...]]):
     ) -> tuple[float, float]:
         """The stretch of bins that holds the most, each bin paying a penalty, and a margin."""
         width = (high - low) / BINS
-        counts = self.noise.add_to(_counted(Equal(low, high, BINS), values), randomness)
-        penalty = PENALTY * float(self.noise.scale)
+        counts = self.count_noise.add_to(_counted(Equal(low, high, BINS), values), randomness)
+        penalty = PENALTY * float(self.laplace_noise.scale)
         first, last = _best_stretch(counts.astype(np.float64) - penalty)
         margin = MARGIN * (last - first + 1) * width
         return low + first * width - margin, low + (last + 1) * width + margin
