@@ -7,6 +7,7 @@ import math
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.data.binning import Codes, Equal, Octaves
@@ -18,11 +19,12 @@ from privod.queries.marginals.query import MarginalHistograms
 FINITE = st.floats(-1e12, 1e12, allow_nan=False)
 
 
-def borders(low: float, high: float, bins: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def borders(low: float, high: float, bins: int) -> NDArray[np.float64]:
     """Values at, one float below and one float above every border, within the range."""
     edges = np.concatenate([np.linspace(low, high, bins + 1), low + np.arange(bins) / bins])
     near = [edges, np.nextafter(edges, -math.inf), np.nextafter(edges, math.inf)]
-    return np.clip(np.concatenate(near), low, high)
+    values: NDArray[np.float64] = np.clip(np.concatenate(near), low, high)
+    return values
 
 
 @settings(deadline=None, max_examples=50)

@@ -69,8 +69,8 @@ def register(
     text = (
         f"Registered {name!r} with {len(declared.columns)} columns. Open a budget to allow answers."
     )
-    said = (text, FOR_OWNER, *registered.report.sentences())
-    emit(wire.Registered.of(registered), as_json, *map(words, said))
+    shown = (text, FOR_OWNER, *registered.report.sentences())
+    emit(wire.Registered.of(registered), as_json, *map(words, shown))
 
 
 @app.command()
