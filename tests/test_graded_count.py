@@ -158,17 +158,17 @@ class CountsItselfAlone(GradedCount):
 
 
 @dataclass(frozen=True, kw_only=True)
-class HalfTheNoise(GradedCount):
-    """A planted bug: half of the noise."""
+class ThirdOfTheNoise(GradedCount):
+    """A planted bug: a third of the noise."""
 
     def noise(self, dimensions: int) -> DiscreteLaplace:
-        return DiscreteLaplace(super().noise(dimensions).scale / 2)
+        return DiscreteLaplace(super().noise(dimensions).scale / 3)
 
 
 def test_the_honest_count_passes_the_audit_and_planted_bugs_are_caught() -> None:
     for game in games():
-        verdict = play(game, 2000, seeded(3))
+        verdict = play(game, 1000, seeded(3))
         assert verdict.holds
-        assert verdict.caught > 0.4
-    for bug in (CountsItselfAlone, HalfTheNoise):
-        assert not all(play(game, 2500, seeded(4)).holds for game in games(bug))
+        assert verdict.caught > 0.2
+    for bug in (CountsItselfAlone, ThirdOfTheNoise):
+        assert not all(play(game, 1000, seeded(4)).holds for game in games(bug))
