@@ -170,8 +170,8 @@ def test_the_questions_explain_themselves(place: Path) -> None:
 
 def test_a_question_says_what_it_promises_and_which_budget_it_needs(place: Path) -> None:
     setting = ("histogram", "columns=age", "epsilon=0.3", "adjacency=replace")
-    assert as_json("promise", *setting)["adjacency"] == {"name": "replace"}
-    shown = run("promise", *setting)
+    assert as_json("guarantee", *setting)["adjacency"] == {"name": "replace"}
+    shown = run("guarantee", *setting)
     assert "exp(0.3)" in shown
     assert "The number of records becomes public" in shown
     assert "--adjacency" in shown

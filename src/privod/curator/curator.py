@@ -1,4 +1,4 @@
-"""The one door: price, charge, look, store, answer; in that order, always."""
+"""The one way in: price, charge, look, store, answer; in that order, always."""
 
 from __future__ import annotations
 
@@ -321,7 +321,7 @@ class Curator:
         *,
         request_id: str | None = None,
         asked_by: str = "owner",
-        hold: Callable[[], None] | None = None,
+        wait_for_release_time: Callable[[], None] | None = None,
     ) -> Answer:
         """Answer a question, at the price that `price` says.
 
@@ -335,7 +335,7 @@ class Curator:
             A name for this request, unique to it. Asking again under it never pays twice.
         asked_by : str
             Who asks, as the ledger shall say.
-        hold : callable, optional
+        wait_for_release_time : callable, optional
             Called when the rows were looked at, before anything of it is stored or shown. A server
             waits here, so that no moment in the ledger tells exactly how long that took.
         """
@@ -375,8 +375,8 @@ class Curator:
             try:
                 release = self._answer(question, folder, seal)
             finally:
-                if hold is not None:
-                    hold()
+                if wait_for_release_time is not None:
+                    wait_for_release_time()
             return self._publish(question, release, charges, asked_by)
 
     def _answer(self, question: Question, folder: str, seal: str) -> Release[Any]:

@@ -21,6 +21,7 @@ from privod.mechanisms import Randomness
 from privod.privacy import AddRemove, Adjacency, positive
 from privod.queries.checks import ExactNumber, whole_number
 from privod.queries.count_query import CountQuery, NoiseName, chance
+from privod.queries.preview import Preview, of_counts
 from privod.queries.query import Release
 
 __all__ = ["Axis", "Histogram", "NoisyCounts"]
@@ -108,11 +109,18 @@ class Histogram(CountQuery[NoisyCounts]):
     def n_histograms(self) -> int:
         return 1
 
-    def check(self, domain: Domain) -> None:
-        cells = math.prod(
+    def n_cells(self, domain: Domain) -> int:
+        """How many counts the answer has."""
+        return math.prod(
             self.bins if isinstance(column, Numeric) else len(column.values)
             for column in self._columns(domain)
         )
+
+    def preview(self, domain: Domain) -> Preview:
+        return of_counts(self.count_noise, self.n_cells(domain))
+
+    def check(self, domain: Domain) -> None:
+        cells = self.n_cells(domain)
         if cells > MOST_CELLS:
             rule = f"must give at most {MOST_CELLS} cells"
             raise InvalidParameter("columns", rule, cells, "Name fewer columns or use fewer bins.")

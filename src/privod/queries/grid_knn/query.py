@@ -38,6 +38,7 @@ from privod.queries.count_query import (
 )
 from privod.queries.grid_knn.interactive import InteractiveGrid
 from privod.queries.grid_knn.release import NoisyGrid, NoisyTotal
+from privod.queries.preview import Preview, of_counts
 from privod.queries.query import Release
 from privod.queries.release_file import LARGEST_SUM
 
@@ -161,6 +162,9 @@ class GridKnn(CountQuery[NoisyGrid]):
         if self.threshold is None:
             return super().guarantee()
         return super().guarantee() + Guarantee(self.noise_of_total.loss(1), self.adjacency)
+
+    def preview(self, domain: Domain) -> Preview:  # noqa: ARG002
+        return of_counts(self.count_noise, self.n_cells, "each count that is kept")
 
     def check(self, domain: Domain) -> None:
         self.grid(domain)

@@ -8,7 +8,7 @@ are post-processing. Proof in docs/proofs/marginals.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
@@ -23,6 +23,7 @@ from privod.privacy import AddRemove, Adjacency, positive
 from privod.queries.checks import ExactNumber, whole_number
 from privod.queries.count_query import CountQuery, NoiseName, chance, uniform_cells
 from privod.queries.marginals.release import MarginalScores, NoisyMarginals
+from privod.queries.preview import Preview, of_counts
 from privod.queries.query import Release
 
 __all__ = ["MarginalHistograms", "MarginalScores", "NoisyMarginals"]
@@ -80,6 +81,11 @@ class MarginalHistograms(CountQuery[NoisyMarginals]):
     @property
     def n_histograms(self) -> int:
         return len(self.columns)
+
+    def preview(self, domain: Domain) -> Preview:  # noqa: ARG002
+        bins = self.bins or self._automatic_bins()
+        shown = of_counts(self.count_noise, bins * len(self.columns))
+        return replace(shown, typical_share=1 / bins)
 
     def check(self, domain: Domain) -> None:
         domain.numeric(self.columns)
