@@ -31,9 +31,7 @@ def test_two_parties_need_noise_and_a_flag() -> None:
         rehearse(question("horizontal", epsilon=1, delta="1e-6"), tables)
     with pytest.raises(InvalidParameter, match="two_parties"):
         question("horizontal", two_parties=True)
-    asked = question(
-        "horizontal", epsilon=8, delta="1e-6", two_parties=True, n_tables=4, min_shared_tables=2
-    )
+    asked = question("horizontal", epsilon=30, delta="1e-6", two_parties=True)
     assert set(rehearse(asked, tables).answers) == {"p0", "p1"}
 
 
@@ -145,7 +143,13 @@ def test_other_ranges_are_other_parameters() -> None:
         ({"n_rounds": 0}, "n_rounds"),
         ({"n_rounds": 10**6}, "n_rounds"),
         ({"colluders": 0}, "colluders"),
-        ({"epsilon": 1}, "delta"),
+        ({"epsilon": 1, "delta": None}, "delta"),
+        ({"find": 1.0}, "find"),
+        ({"false_alarms": 2.0}, "false_alarms"),
+        ({"min_shared_tables": 3}, "min_shared_tables"),
+        ({"n_rounds": 2}, "n_rounds"),
+        ({"n_tables": 0}, "n_tables"),
+        ({"verify": True, "protocol": "paper"}, "verify"),
         ({"epsilon": 1, "delta": "1e-6", "partition": "vertical"}, "epsilon"),
         ({"epsilon": 1, "delta": "1e-6", "protocol": "paper"}, "epsilon"),
     ],
@@ -153,6 +157,18 @@ def test_other_ranges_are_other_parameters() -> None:
 def test_a_wrong_parameter_is_named(changed: dict[str, Any], parameter: str) -> None:
     with pytest.raises(InvalidParameter, match=parameter):
         question(**{"partition": "horizontal", **changed})
+
+
+def test_a_party_with_few_columns_takes_part_only_if_it_agrees_to_show_them() -> None:
+    with pytest.raises(InvalidParameter, match="narrow_parties"):
+        rehearse(question("vertical", narrow_parties=False), columns_apart(all_points()))
+
+
+def test_two_players_and_the_papers_own_formulas_are_allowed_for_study() -> None:
+    asked = question(
+        "horizontal", protocol="paper", hashes_per_table=None, n_tables=None, min_shared_tables=None
+    )
+    assert set(rehearse(asked, rows_apart(all_points(), 2)).answers) == {"p0", "p1"}
 
 
 def test_everybody_cannot_collude() -> None:

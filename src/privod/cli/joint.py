@@ -16,7 +16,7 @@ from privod.cli.output import emit, progress_bars, words
 from privod.errors import InvalidParameter
 from privod.progress import listening
 
-__all__ = ["aggregate", "party", "pki"]
+__all__ = ["aggregate", "party", "pki", "plan"]
 
 RosterFile = Annotated[Path, typer.Option("--roster", help="Who takes part: roster.json.")]
 CertificateFile = Annotated[Path, typer.Option("--certificate", help="Your own, in PEM.")]
@@ -39,6 +39,33 @@ def pki(
     written = [str(path) for path in write_pki(folder, party, aggregator, address)]
     text = "\n".join(["Wrote test certificates, good for 90 days:", *written])
     emit({"written": written}, as_json, words(text))
+
+
+@app.command()
+def plan(
+    question: QuestionFile,
+    records: Annotated[int, typer.Option(help="Roughly how many records all parties have.")],
+    parties: Annotated[int, typer.Option(help="How many parties there are.")] = 3,
+    held: Annotated[
+        list[int] | None,
+        typer.Option("--columns", help="Vertical: a party's number of columns; one per party."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say before a run what it will find, send and cost; no data is needed."""
+    from dataclasses import asdict
+
+    from privod.joint.planning import joint_plan
+    from privod.joint.question import JointOutliers
+
+    asked = JointOutliers.from_json(_read_json(question, "question"))
+    widths = tuple(held or [])
+    if asked.partition == "vertical" and sum(widths) != len(asked.columns):
+        way_out = f"Give --columns once per party; together they have {len(asked.columns)}."
+        raise InvalidParameter("columns", "must add up to the question's", list(widths), way_out)
+    made = joint_plan(asked, records, widths, len(widths) or parties)
+    text = "\n".join([made.sentence(), asked.secrecy().sentence()])
+    emit(asdict(made), as_json, words(text))
 
 
 @app.command()
@@ -88,6 +115,7 @@ def party(
     promise = asked.table_guarantee()
     lines = [
         answer.sentence(),
+        answer.expectation(),
         f"Rows, counted from 0 among those kept: {answer.rows.tolist()}",
         asked.secrecy().sentence(),
         *([] if promise is None else [f"The published table: {promise.sentence()}"]),
