@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -77,7 +78,7 @@ def party(
     data: Annotated[Path, typer.Option(help="Your rows: a .csv or .parquet file.")],
     domain: Annotated[Path, typer.Option(help="A JSON file that declares the public domain.")],
     record: Annotated[
-        Path, typer.Option(help="Where it is kept which rows went to which roster.")
+        Path, typer.Option(help="Your ledger of runs: which rows went to whom.")
     ] = Path("privod-contributions.json"),
     picture: Annotated[
         Path | None, typer.Option(help="Where to draw, as SVG, what was sent and learned.")
@@ -97,7 +98,7 @@ def party(
 
     asked = JointOutliers.from_json(_read_json(question, "question"))
     everyone = Roster.load(roster)
-    identity = Identity.load(certificate, key)
+    identity = Identity.load(certificate, key, _passphrase())
     table = read(data, Domain.from_json(_read_json(domain, "domain")))
     contributions = Contributions(record)
     asked.check_parties(len(everyone.names))
@@ -150,7 +151,7 @@ def aggregate(
 
     asked = JointOutliers.from_json(_read_json(question, "question"))
     everyone = Roster.load(roster)
-    identity = Identity.load(certificate, key)
+    identity = Identity.load(certificate, key, _passphrase())
     declared = None if domain is None else Domain.from_json(_read_json(domain, "domain"))
     asked.check_parties(len(everyone.names))
     patience = Patience(coming, step)
@@ -165,6 +166,14 @@ def aggregate(
     lines = [f"The run is complete: {n_records} records in all.", *traffic.lines()]
     data = {"n_records": n_records, "traffic": traffic.to_json()}
     emit(data, as_json, words("\n".join(lines)))
+
+
+def _passphrase() -> bytes | None:
+    """The passphrase of the key, from the environment: options are seen by other users."""
+    from privod.joint.roster import PASSPHRASE_VARIABLE
+
+    given = os.environ.get(PASSPHRASE_VARIABLE)
+    return None if given is None else given.encode()
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
+from fractions import Fraction
 from importlib import import_module
 from typing import Any
 
@@ -120,7 +121,9 @@ def take_part(
     question.check(domain)
     points = table.numbers(question.own_columns(domain))
     session = agree(channel, identity, roster, question.terms(domain))
-    contributions.claim(_digest(table, question.own_columns(domain)), roster.digest())
+    epsilon = None if question.epsilon is None else Fraction(question.epsilon)
+    digest = _digest(table, question.own_columns(domain), ordered=question.partition == "vertical")
+    run = contributions.claim(digest, roster.names, epsilon)
     plan = None
     if question.partition == "horizontal" and question.protocol == "sealed":
         rows, n, plan = horizontal.take_part(
@@ -132,6 +135,7 @@ def take_part(
         rows, n, plan = vertical.take_part(question, points, domain, channel, session)
     else:
         rows, n = published().take_part_vertical(question, points, domain, channel, session)
+    contributions.finish(run, f"{len(rows)} of {n} records")
     return JointAnswer(question, identity.name, rows, n, plan, channel.traffic)
 
 
@@ -193,9 +197,15 @@ def published() -> Any:
     return import_module("privod.joint.published.protocols")
 
 
-def _digest(table: Table, columns: tuple[str, ...]) -> bytes:
-    """Of the rows, in whatever order the question names its columns."""
+def _digest(table: Table, columns: tuple[str, ...], *, ordered: bool = False) -> bytes:
+    """Of the rows, in whatever order they and the question's columns come.
+
+    Rows of a vertical run have one order, which all parties share.
+    """
     names = tuple(sorted(columns))
     digest = hashlib.sha256(json.dumps(names).encode())
-    digest.update(table.numbers(names).tobytes())
+    numbers = np.ascontiguousarray(table.numbers(names))
+    if not ordered and len(numbers):
+        numbers = numbers[np.lexsort(numbers.T)]
+    digest.update(numbers.tobytes())
     return digest.digest()
