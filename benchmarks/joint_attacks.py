@@ -185,11 +185,14 @@ def _ica(whitened: Floats) -> Floats:
     return found
 
 
-def linked(kept: Transcript, first: int, second: int, rows: NDArray[np.bool_]) -> float:
+def linked(
+    kept: Transcript, first: int, second: int, rows: NDArray[np.bool_], *, ranks_too: bool
+) -> float:
     """Link two tables: how many of the records `rows` have themselves as the nearest candidate?
 
-    Records are compared by the sizes of their group and of each party's class, and by their
-    rank along each party's first slab, up to a sign that the attacker is allowed to get right.
+    Records are compared by the sizes of their group and of each party's class; with `ranks_too` also
+    by their rank along each party's first slab, in the best of all choices of signs, which no real
+    attacker can make.
     """
     parties = sorted(kept.codes)
     best = 0.0
@@ -198,7 +201,8 @@ def linked(kept: Transcript, first: int, second: int, rows: NDArray[np.bool_]) -
     mine = np.flatnonzero(rows[kept.orders[first]])[:LINKED]
     ties = np.random.default_rng(4)
     turns = list(product((1.0, -1.0), repeat=min(len(parties), 3)))
-    for weight, signs in [(0.0, turns[0]), *((1.0, each) for each in turns)]:
+    tried = [(1.0, each) for each in turns] if ranks_too else [(0.0, turns[0])]
+    for weight, signs in tried:
         turned = ranks[1].copy()
         turned[:, : len(signs)] *= signs
         left = np.hstack([sizes[0], weight * ranks[0]])
@@ -296,11 +300,12 @@ def crowd_query(points: Floats, radius: float, n_tables: int, victim: int) -> fl
     def tags(*arguments: Any) -> NDArray[np.uint64]:
         made = plain(*arguments)
         if arguments[4].name != "p2":
-            return made
-        own = np.random.default_rng(len(made)).integers(2**32, 2**63, made.shape, dtype=np.uint64)
+            return np.asarray(made, np.uint64)
+        drawn = np.random.default_rng(len(made))
+        own = drawn.integers(2**32, 2**63, made.shape, dtype=np.uint64)
         own[:, known] = np.arange(len(known)) % n_crowds
         own[:, asked] = np.arange(len(asked)) % n_crowds
-        return own
+        return np.asarray(own, np.uint64)
 
     with patch.object(vertical, "own_tags", tags):
         tables = split(flat, (1, 1, 1))
@@ -355,8 +360,9 @@ def attack(points: Floats, n_tables: int = 50) -> dict[str, float]:
     judged = [by_place(kept, f"p{at}", points[:, starts[at] : starts[at + 1]]) for at in range(3)]
     found["wide_correlation"] = max(one for one, _ in judged)
     found["wide_error"] = min(one for _, one in judged)
-    found["inliers_linked"] = linked(kept, 0, 1, ~outlying)
-    found["outliers_linked"] = linked(kept, 0, 1, outlying) if outlying.any() else 0.0
+    for group, rows in (("inliers", ~outlying), ("outliers", outlying)):
+        for label, ranks_too in (("by_sizes", False), ("by_ranks", True)):
+            found[f"{group}_linked_{label}"] = linked(kept, 0, 1, rows, ranks_too=ranks_too)
     narrow = transcript(points[:, :6], (1, 2, 3), radius_for(points[:, :6]), n_tables)
     found["one_column_slabs"] = slab_correlation(narrow, "p0", points[:, 0])
     changed, groups = planted(points, radius, range(2, 7))
