@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo serve test check system audit papers race soak stub clean
+.PHONY: demo serve test check system audit papers race soak docs dist stub clean
 
 demo: $(VENV)/ready-demo  ## set up and ask every question of the catalog on sample data
 	$(BIN)/privod demo
@@ -40,8 +40,7 @@ papers: $(VENV)/ready-test  ## the papers' experiments as tables and pictures in
 	@test -n "$$PRIVOD_DATA" || { echo "Let PRIVOD_DATA name the folder of data sets."; exit 1; }
 	for script in benchmarks/papers/[a-z]*.py; do $(BIN)/python $$script || exit 1; done
 
-race: $(VENV)/ready-test  ## our times beside the peers', in one run each
-	$(BIN)/python -m pip install --quiet '.[race]'
+race: $(VENV)/ready-test $(VENV)/ready-race  ## our times beside the peers', in one run each
 	for script in benchmarks/race_*.py; do $(BIN)/python $$script || exit 1; done
 
 soak: $(VENV)/ready-test system  ## load, crashes and tampering, for minutes
@@ -53,6 +52,12 @@ $(VENV)/ready-%: pyproject.toml
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[$*]'
 	touch $@
+
+docs: $(VENV)/ready-docs  ## the documentation site in out/site; a broken link fails
+	$(BIN)/python -m mkdocs build --strict
+
+dist: $(VENV)/ready-dist  ## sdist and wheel in dist/, tried in an empty environment
+	$(BIN)/python scripts/check_distribution.py
 
 stub: $(VENV)/ready-test  ## tell type checkers of the public names, after adding one
 	$(BIN)/python scripts/write_root_stub.py

@@ -190,9 +190,9 @@ def linked(
 ) -> float:
     """Link two tables: how many of the records `rows` have themselves as the nearest candidate?
 
-    Records are compared by the sizes of their group and of each party's class; with `ranks_too` also
-    by their rank along each party's first slab, in the best of all choices of signs, which no real
-    attacker can make.
+    Records are compared by the sizes of their group and of each party's class; with `ranks_too`
+    also by their rank along each party's first slab, in the best of all choices of signs, which no
+    real attacker can make.
     """
     parties = sorted(kept.codes)
     best = 0.0

@@ -18,7 +18,14 @@ import numpy as np
 import opendp.prelude as dp
 from numpy.typing import NDArray
 
-from privod.mechanisms import DiscreteLaplace, ExponentialMechanism, PermuteAndFlip, Top, secure
+from privod.mechanisms import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    ExponentialMechanism,
+    PermuteAndFlip,
+    Top,
+    secure,
+)
 from privod.mechanisms.sparse import count_reaching
 
 Action = Callable[[], object]
@@ -39,7 +46,7 @@ def medians(actions: list[Action], repeats: int) -> list[float]:
 
 
 def race_noise(n_counts: int, n_theirs: int) -> None:
-    """Add noise to counts at several scales; OpenDP may draw fewer, its cost per draw is constant."""
+    """Add noise at several scales; OpenDP may draw fewer, its cost per draw is constant."""
     space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
     ratios = []
     for scale in (Fraction(1), Fraction(3), Fraction(10), Fraction(1, 7), Fraction(10**9)):
@@ -58,6 +65,32 @@ def race_noise(n_counts: int, n_theirs: int) -> None:
         figure(f"laplace_scale_{name}_ns", ours_ns)
         figure(f"laplace_scale_{name}_opendp_ns", theirs_ns)
     figure("laplace_smallest_ratio", min(ratios))
+
+
+def race_gaussian(n_counts: int, n_theirs: int) -> None:
+    """The same with discrete Gaussian noise, and beside our own Laplace noise of that scale."""
+    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
+    ratios, beside = [], []
+    for sigma in (Fraction(1), Fraction(3), Fraction(30), Fraction(1000), Fraction(10**9)):
+        noise, laplace, source = DiscreteGaussian(sigma**2), DiscreteLaplace(sigma), secure()
+        theirs = space >> dp.m.then_gaussian(scale=float(sigma))
+        counts = np.zeros(n_counts, dtype=np.int64)
+        few = np.zeros(n_theirs, dtype=np.int64)
+        noise.draw(1, source)
+        laplace.draw(1, source)
+        ours: list[Action] = [
+            lambda n=noise, c=counts, s=source: n.add_to(c, s),  # type: ignore[misc]
+            lambda n=laplace, c=counts, s=source: n.add_to(c, s),  # type: ignore[misc]
+        ]
+        gaussian_seconds, laplace_seconds = medians(ours, 5)
+        theirs_seconds = medians([lambda t=theirs, c=few: t(c)], 1)[0]  # type: ignore[misc]
+        ours_ns, theirs_ns = gaussian_seconds / n_counts * 1e9, theirs_seconds / n_theirs * 1e9
+        ratios.append(theirs_ns / ours_ns)
+        beside.append(gaussian_seconds / laplace_seconds)
+        figure(f"gaussian_sigma_{sigma}_ns", ours_ns)
+        figure(f"gaussian_sigma_{sigma}_opendp_ns", theirs_ns)
+    figure("gaussian_smallest_ratio", min(ratios))
+    figure("gaussian_time_per_laplace_time_most", max(beside))
 
 
 def race_selection(n: int, repeats: int, slow_repeats: int) -> None:
@@ -116,6 +149,7 @@ def main() -> None:
     quick = parser.parse_args().quick
     dp.enable_features("contrib")
     race_noise(10**6, 20_000 if quick else 10**6)
+    race_gaussian(10**6, 20_000 if quick else 10**6)
     race_selection(10**5 if quick else 10**6, 5, 1 if quick else 3)
     time_rare(3)
     print()

@@ -95,11 +95,11 @@ def running(
     data: bool = True,
     database: str | None = None,
 ) -> Iterator[Running]:
-    """Serve a curator; its data set "patients", if wanted, has an open book of epsilon 1000."""
+    """Serve a curator; its data set "patients", if wanted, has an open budget of epsilon 1000."""
     with Curator.open(directory, database=database) as curator:
         if data:
             curator.register("patients", ROWS, DOMAIN)
-            curator.open_book("patients", AddRemove(), Loss("1000"))
+            curator.open_budget("patients", AddRemove(), Loss("1000"))
         create_token(curator, "owner", None, "first owner")
         listening = listening or Listening(port=0)
         config = configured(curator, listening, limits)

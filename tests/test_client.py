@@ -23,9 +23,9 @@ from privod.data import Domain, Numeric
 from privod.data.examples import BREAST_CANCER, breast_cancer
 from privod.errors import (
     AlreadyExists,
-    BookDamaged,
     BudgetExceeded,
     InvalidParameter,
+    LedgerDamaged,
     LimitReached,
     NeedsConfirmation,
     NotAllowed,
@@ -72,10 +72,10 @@ def test_price_ask_and_budget_are_those_of_the_local_curator(
     assert again.release == answer.release == local.release("patients", QUESTION)
     assert analyst.price(QUESTION, "patients") == local.price(QUESTION, "patients")
     here, there = local.budget("patients"), analyst.budget("patients")
-    assert [(book.adjacency, book.budget, book.spent, book.left) for book in there] == [
-        (book.adjacency, book.budget, book.spent, book.left) for book in here
+    assert [(state.adjacency, state.budget, state.spent, state.left) for state in there] == [
+        (state.adjacency, state.budget, state.spent, state.left) for state in here
     ]
-    assert [book.tightest for book in there] == [book.tightest for book in here]
+    assert [state.tightest for state in there] == [state.tightest for state in here]
 
 
 def test_everything_that_is_read_is_what_the_local_curator_reads(
@@ -89,7 +89,7 @@ def test_everything_that_is_read_is_what_the_local_curator_reads(
     assert analyst.release("patients", QUESTION) == local.release("patients", QUESTION)
     assert owner.verify() == local.verify()
     assert owner.verify(local.head()).head == owner.head() == local.head()
-    with pytest.raises(BookDamaged):
+    with pytest.raises(LedgerDamaged):
         owner.verify("1:" + "0" * 64)
     with pytest.raises(InvalidParameter):
         owner.verify("nonsense")
@@ -100,17 +100,17 @@ def test_everything_that_is_read_is_what_the_local_curator_reads(
 
 
 @pytest.mark.parametrize("name", ["from afar", "a/b", "50% ü", "%2F"])
-def test_an_owner_registers_and_opens_books_from_afar(
+def test_an_owner_registers_and_opens_budgets_from_afar(
     server: Running, owner: Client, analyst: Client, name: str
 ) -> None:
     domain = Domain((Numeric("x", 0, 1),))
     made = owner.register(name, {"x": [0.1, 0.2], "secret": ["a", "b"]}, domain)
     assert made == server.curator.dataset(name)
     with pytest.raises(NeedsConfirmation, match="number of records becomes public"):
-        owner.open_book(name, Replace(), Loss(1))
-    book = owner.open_book(name, Replace(), Loss(1), confirmed=True)
-    assert book == server.curator.budget(name)[0]
-    crowd = owner.open_book(name, InCrowd(1.0, ("x",), 3), Loss(1, "1e-6"), confirmed=True)
+        owner.open_budget(name, Replace(), Loss(1))
+    state = owner.open_budget(name, Replace(), Loss(1), confirmed=True)
+    assert state == server.curator.budget(name)[0]
+    crowd = owner.open_budget(name, InCrowd(1.0, ("x",), 3), Loss(1, "1e-6"), confirmed=True)
     assert crowd.budget == Loss(1, "1e-6")
     with pytest.raises(AlreadyExists):
         owner.register(name, {"x": [0.1]}, domain)
@@ -130,7 +130,7 @@ def test_errors_come_back_as_the_exceptions_they_were(analyst: Client) -> None:
     assert wrong.value.parameter == "columns"
     assert "must be columns of the data, got 'height'" in str(wrong.value)
     with pytest.raises(NotAllowed, match="owner"):
-        analyst.open_book("patients", AddRemove(), Loss(1))
+        analyst.open_budget("patients", AddRemove(), Loss(1))
 
 
 def test_an_unknown_token_is_told(server: Running) -> None:
@@ -289,7 +289,7 @@ def sampled(server: Running, monkeypatch: pytest.MonkeyPatch) -> str:
     """The address of a server with the sample data, and a token in the environment."""
     if "breast-cancer" not in [dataset.name for dataset in server.curator.datasets()]:
         server.curator.register("breast-cancer", breast_cancer(), BREAST_CANCER)
-        server.curator.open_book("breast-cancer", AddRemove(), Loss("10"))
+        server.curator.open_budget("breast-cancer", AddRemove(), Loss("10"))
     monkeypatch.setenv("PRIVOD_TOKEN", server.token("analyst"))
     monkeypatch.setenv("PRIVOD_AT", server.url)
     return server.url

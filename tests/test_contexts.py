@@ -206,9 +206,9 @@ def test_words_sql_and_row_filter_pick_the_same_rows() -> None:
     )
     kept = frame[context.row_filter(frame)]
     assert 0 < len(kept) < 40
-    with closing(sqlite3.connect(":memory:")) as book:
-        frame.to_sql("t", book, index=False)
-        rows = book.execute(f"SELECT count(*) FROM t WHERE {context.as_sql()}").fetchall()  # noqa: S608
+    with closing(sqlite3.connect(":memory:")) as budget:
+        frame.to_sql("t", budget, index=False)
+        rows = budget.execute(f"SELECT count(*) FROM t WHERE {context.as_sql()}").fetchall()  # noqa: S608
     assert rows == [(len(kept),)]
     domain = Domain((Categorical(*attributes[0]), Categorical(*attributes[1])))
     table = Table(domain, {name: frame[name].to_numpy() for name, _ in attributes})

@@ -39,10 +39,10 @@ def question(bins: int = 3, epsilon: Any = "0.1", adjacency: Adjacency = AddRemo
 
 
 def with_people(directory: Path) -> Curator:
-    """A curator of one data set with one book."""
+    """A curator of one data set with one budget."""
     curator = Curator.open(directory)
     curator.register("people", ROWS, AGES)
-    curator.open_book("people", AddRemove(), Loss(1))
+    curator.open_budget("people", AddRemove(), Loss(1))
     return curator
 
 
@@ -87,7 +87,7 @@ def test_the_same_question_again_is_the_same_answer_at_no_cost(curator: Curator)
     assert price.affordable
     assert price.charges == ()
     again = curator.ask(question(3, "1/10"), "people", asked_by="bob")
-    assert again == Answer(first.release, (), stored=True)
+    assert again == Answer(first.release, (), stored=True, head=head)
     assert curator.head() == head
 
 
@@ -107,13 +107,13 @@ def test_a_stored_answer_is_given_even_when_nothing_is_left(curator: Curator) ->
         ("how old?", "people", InvalidParameter),
         (question(), "animals", NotFound),
         (question(adjacency=Replace()), "people", NoPromise),
-        (question(), "without a book", NotFound),
+        (question(), "without a budget", NotFound),
     ],
 )
 def test_what_cannot_be_asked_is_refused_alike_by_price_and_ask(
     curator: Curator, query: Any, of: str, problem: type[PrivodError]
 ) -> None:
-    curator.register("without a book", ROWS, AGES)
+    curator.register("without a budget", ROWS, AGES)
     head = curator.head()
     with pytest.raises(problem) as priced:
         curator.price(query, of)
@@ -332,9 +332,9 @@ def test_everything_public_can_be_written_as_json(curator: Curator) -> None:
 
     price = curator.price(question(), "people").to_json()
     answer = curator.ask(question(), "people").to_json()
-    book = curator.budget("people")[0].to_json()
+    state = curator.budget("people")[0].to_json()
     entries = [entry.to_json() for entry in curator.history()]
-    text = json.dumps([price, answer, book, entries])
+    text = json.dumps([price, answer, state, entries])
     assert '"left": {"epsilon": "9/10", "delta": "0"}' in text
 
 

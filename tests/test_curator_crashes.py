@@ -1,4 +1,4 @@
-"""Many processes on one book, and processes killed at any moment; `make soak` does more of it."""
+"""Many processes on one budget, and processes killed at any moment; `make soak` does more of it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from benchmarks.soak_book import DATA, Place, fill, hammer, kill_often, question
+from benchmarks.soak_ledger import DATA, Place, fill, hammer, kill_often, question
 
 from privod.errors import AnswerFailed
 from privod.privacy import Loss
@@ -20,7 +20,7 @@ def test_processes_are_granted_exactly_what_there_is(tmp_path: Path) -> None:
     assert granted == 60
 
 
-def test_a_book_survives_kill_9_at_random_moments(tmp_path: Path) -> None:
+def test_a_budget_survives_kill_9_at_random_moments(tmp_path: Path) -> None:
     place = Place(str(tmp_path / "curator"), None)
     assert kill_often(place, times=15, scratch=tmp_path) > 0
 
@@ -28,7 +28,7 @@ def test_a_book_survives_kill_9_at_random_moments(tmp_path: Path) -> None:
 KILLED_WHILE_LOOKING = """
 import os, signal, sys
 from fractions import Fraction
-from benchmarks.soak_book import DATA, Place, question
+from benchmarks.soak_ledger import DATA, Place, question
 from privod.queries.histogram import Histogram
 
 def die(*_):

@@ -1,4 +1,4 @@
-"""The same book in PostgreSQL, on a server that the tests start and stop themselves."""
+"""The same budget in PostgreSQL, on a server that the tests start and stop themselves."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import psycopg
 import pytest
-from benchmarks.soak_book import Place, empty, hammer, kill_often
+from benchmarks.soak_ledger import Place, empty, hammer, kill_often
 from typer.testing import CliRunner
 
 from privod.cli import app
 from privod.curator import Curator, backup, migrate
 from privod.data import Domain, Numeric
-from privod.errors import BookDamaged, BudgetExceeded, InvalidParameter, Unavailable
+from privod.errors import BudgetExceeded, InvalidParameter, LedgerDamaged, Unavailable
 from privod.privacy import AddRemove, Loss, Replace
 from privod.queries.histogram import Histogram
 from tests.postgres_cluster import find_server, running_server
@@ -44,7 +44,7 @@ def url(server: str) -> str:
 def curator(tmp_path: Path, url: str) -> Iterator[Curator]:
     with Curator.open(tmp_path / "postgres", database=url) as curator:
         curator.register("people", ROWS, DOMAIN)
-        curator.open_book("people", AddRemove(), Loss(1))
+        curator.open_budget("people", AddRemove(), Loss(1))
         yield curator
 
 
@@ -60,7 +60,7 @@ def change(url: str, statement: str) -> None:
 
 
 def test_the_life_of_a_question(curator: Curator, tmp_path: Path, url: str) -> None:
-    curator.open_book("people", Replace(), Loss(1), confirmed=True)
+    curator.open_budget("people", Replace(), Loss(1), confirmed=True)
     answer = curator.ask(question(3), "people", request_id="r1")
     assert [charge.loss for charge in answer.charges] == [Loss("0.1"), Loss("0.2")]
     assert curator.ask(question(3), "people", request_id="r1").stored
@@ -68,7 +68,7 @@ def test_the_life_of_a_question(curator: Curator, tmp_path: Path, url: str) -> N
         curator.ask(question(4), "people", request_id="r1")
     for bins in range(4, 8):
         curator.ask(question(bins), "people")
-    with pytest.raises(BudgetExceeded, match="replace book"):
+    with pytest.raises(BudgetExceeded, match="replace budget"):
         curator.ask(question(9), "people")
     found = curator.verify()
     assert found.releases == 5
@@ -104,7 +104,7 @@ def test_processes_are_granted_exactly_what_there_is(tmp_path: Path, url: str) -
     assert granted == 40
 
 
-def test_a_book_survives_kill_9_at_random_moments(tmp_path: Path, url: str) -> None:
+def test_a_budget_survives_kill_9_at_random_moments(tmp_path: Path, url: str) -> None:
     assert kill_often(Place(str(tmp_path / "curator"), url), times=5, scratch=tmp_path) > 0
 
 
@@ -123,7 +123,7 @@ def test_what_was_changed_is_found(
 ) -> None:
     curator.ask(question(3), "people")
     change(url, statement)
-    with pytest.raises(BookDamaged, match=finding):
+    with pytest.raises(LedgerDamaged, match=finding):
         curator.verify()
 
 
@@ -138,10 +138,10 @@ def test_a_slip_of_the_hand_is_stopped_by_the_database(
         connection.execute(statement)
 
 
-def test_a_book_moves_from_sqlite_with_everything(tmp_path: Path, url: str) -> None:
+def test_a_budget_moves_from_sqlite_with_everything(tmp_path: Path, url: str) -> None:
     with Curator.open(tmp_path) as old, Curator.open(tmp_path, database=url) as new:
         old.register("people", ROWS, DOMAIN)
-        old.open_book("people", AddRemove(), Loss(1))
+        old.open_budget("people", AddRemove(), Loss(1))
         answers = [old.ask(question(bins), "people") for bins in (1, 2, 3)]
         old.store.add_token("h", "owner", None, "label")
         found = migrate(old, new)
@@ -157,7 +157,7 @@ def test_a_book_moves_from_sqlite_with_everything(tmp_path: Path, url: str) -> N
         new.verify()
 
 
-def test_the_command_line_moves_a_book(
+def test_the_command_line_moves_a_budget(
     tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Curator.open(tmp_path) as old:
@@ -166,7 +166,7 @@ def test_the_command_line_moves_a_book(
         assert done.exit_code == 0, done.output
         monkeypatch.setenv("PRIVOD_DATABASE", url)
         done = CliRunner().invoke(app, ["verify", "--head", old.head(), "--at", str(tmp_path)])
-        assert "The book holds: 2 entries" in done.output
+        assert "The ledger holds: 2 entries" in done.output
 
 
 def test_a_server_that_restarts_costs_one_failed_request_at_most(

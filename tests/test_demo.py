@@ -32,7 +32,7 @@ def test_every_answer_has_a_sentence_a_promise_a_price_and_a_picture(shown: Demo
 
 def test_the_page_needs_nothing_from_elsewhere(shown: Demo) -> None:
     page = shown.html()
-    assert page.count("<img") == len(shown.steps) + len(shown.books)
+    assert page.count("<img") == len(shown.steps) + len(shown.budgets)
     assert 'src="http' not in page
     assert "<script" not in page
     assert "href" not in page

@@ -11,7 +11,7 @@ import pytest
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.errors import InvalidParameter, NoPromise, NotFound
 from privod.mechanisms import secure, seeded
-from privod.pictures import draw, draw_book, png
+from privod.pictures import draw, draw_budget, png
 from privod.privacy import AddRemove, InCrowd, Loss, Replace
 from privod.queries.catalog import QUERIES, kind_of, query_from_json, release_from_json
 from privod.queries.histogram import Histogram
@@ -50,7 +50,7 @@ def test_the_cells_are_named_by_the_domain_alone() -> None:
 @pytest.mark.parametrize(("adjacency", "scale"), [(AddRemove(), 2), (Replace(), 4)])
 def test_the_noise_has_the_scale_that_the_adjacency_needs(adjacency: Any, scale: int) -> None:
     query = Histogram(columns=("x",), epsilon="0.5", adjacency=adjacency)
-    assert query.noise.scale == Fraction(scale)
+    assert query.laplace_noise.scale == Fraction(scale)
     assert query.guarantee().loss == Loss("0.5")
     assert query.guarantee().adjacency == adjacency
 
@@ -153,7 +153,7 @@ def test_pictures_are_drawn_for_one_two_and_many_columns() -> None:
         assert png(draw(release)).startswith(b"\x89PNG")
 
 
-def test_a_book_is_drawn_with_and_without_charges() -> None:
+def test_a_budget_is_drawn_with_and_without_charges() -> None:
     charges = [("histogram-1", Loss("0.1"))] * 40
     for some in ([], charges):
-        assert png(draw_book("Spent", Loss(5), some)).startswith(b"\x89PNG")
+        assert png(draw_budget("Spent", Loss(5), some)).startswith(b"\x89PNG")

@@ -1,4 +1,4 @@
-"""The book: exact sums, all or nothing, and nothing changed without being found."""
+"""The ledger: exact sums, all or nothing, and nothing changed without being found."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def start(directory: Path, *budgets: Loss) -> Curator:
     curator.register("people", {"age": np.arange(100.0)}, DOMAIN)
     adjacencies = (AddRemove(), Replace(), CROWD)
     for adjacency, budget in zip(adjacencies, budgets, strict=False):
-        curator.open_book("people", adjacency, budget, confirmed=True)
+        curator.open_budget("people", adjacency, budget, confirmed=True)
     return curator
 
 
@@ -63,23 +63,23 @@ def test_deltas_add_up_and_are_limited_too(tmp_path: Path) -> None:
         curator.ask(question(3), "people")
 
 
-def test_a_wide_loss_is_charged_to_every_narrower_book_at_its_price_there(tmp_path: Path) -> None:
+def test_a_wide_loss_is_charged_to_every_narrower_budget_at_its_price_there(tmp_path: Path) -> None:
     curator = start(tmp_path, Loss(1), Loss(1), Loss(1))
     charges = curator.ask(question(3), "people").charges
     costs = {charge.adjacency: charge.loss for charge in charges}
     assert costs == {AddRemove(): Loss("0.1"), Replace(): Loss("0.2"), CROWD: Loss("0.1")}
 
 
-def test_a_narrow_loss_is_charged_to_its_own_book_only(tmp_path: Path) -> None:
+def test_a_narrow_loss_is_charged_to_its_own_budget_only(tmp_path: Path) -> None:
     curator = start(tmp_path, Loss(1), Loss(1), Loss(1))
     (charge,) = curator.ask(question(3, adjacency=Replace()), "people").charges
     assert (charge.adjacency, charge.loss) == (Replace(), Loss("0.1"))
 
 
-def test_if_one_book_would_be_overspent_none_is_charged(tmp_path: Path) -> None:
+def test_if_one_budget_would_be_overspent_none_is_charged(tmp_path: Path) -> None:
     curator = start(tmp_path, Loss(1), Loss("0.19"))
     before = curator.head(), [state.spent for state in curator.budget("people")]
-    with pytest.raises(BudgetExceeded, match="replace book"):
+    with pytest.raises(BudgetExceeded, match="replace budget"):
         curator.ask(question(3), "people")
     assert (curator.head(), [state.spent for state in curator.budget("people")]) == before
 

@@ -263,7 +263,7 @@ def test_progress_does_not_tell_whether_anything_matched(monkeypatch: pytest.Mon
         assert bool(told[0]) == (sampler == "direct")
 
 
-def test_saying_none_needs_a_book_that_allows_it() -> None:
+def test_saying_none_needs_a_budget_that_allows_it() -> None:
     silent, telling = ASK.guarantee(), replace(ASK, tells_none=True).guarantee()
     assert silent.under(telling.adjacency).loss == silent.loss
     with pytest.raises(NoPromise):
@@ -275,21 +275,21 @@ def test_saying_none_needs_a_book_that_allows_it() -> None:
         silent.under(AddRemove())
 
 
-def test_the_curator_says_none_only_where_the_owner_opened_a_book_for_it(tmp_path: Path) -> None:
+def test_the_curator_says_none_only_where_the_owner_opened_a_budget_for_it(tmp_path: Path) -> None:
     silent = replace(ASK, detector="histogram")  # nobody stands out in so few records
     telling = replace(silent, tells_none=True)
     with Curator.open(tmp_path) as curator:
         curator.register("pay", table_of(ROWS), DOMAIN)
-        curator.open_book("pay", AddRemove(), Loss(1))
+        curator.open_budget("pay", AddRemove(), Loss(1))
         with pytest.raises(NoPromise):
             curator.ask(silent, of="pay")
         with pytest.raises(NeedsConfirmation, match="not protected"):
-            curator.open_book("pay", silent.guarantee().adjacency, Loss(1))
-        curator.open_book("pay", silent.guarantee().adjacency, Loss(1), confirmed=True)
+            curator.open_budget("pay", silent.guarantee().adjacency, Loss(1))
+        curator.open_budget("pay", silent.guarantee().adjacency, Loss(1), confirmed=True)
         assert curator.ask(silent, of="pay").release.value is not None
         with pytest.raises(NoPromise):
             curator.ask(telling, of="pay")
-        curator.open_book("pay", telling.guarantee().adjacency, Loss(3), confirmed=True)
+        curator.open_budget("pay", telling.guarantee().adjacency, Loss(3), confirmed=True)
         assert curator.ask(telling, of="pay").release.value is None
         spent = {state.adjacency: state.spent for state in curator.budget("pay")}
         assert spent[AddRemove()] == Loss(0)

@@ -1,4 +1,4 @@
-"""What owners do keeps the books honest: versions, late books, what was revealed elsewhere."""
+"""What owners do keeps the budgets honest: versions, late budgets, what was revealed elsewhere."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from privod.curator import Curator, backup
 from privod.data import Domain, Numeric
 from privod.errors import BudgetExceeded, InvalidParameter
 from privod.ledger import verification
-from privod.ledger.prices import ELSEWHERE
 from privod.ledger.sqlite import SQLite
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
 from privod.queries.histogram import Histogram
@@ -29,34 +28,34 @@ def question(bins: int = 3, epsilon: str = "0.1") -> Histogram:
 def start(directory: Path, *, epsilon: int = 5) -> Curator:
     curator = Curator.open(directory)
     curator.register("people", ROWS, Domain(AGES))
-    curator.open_book("people", AddRemove(), Loss(epsilon))
+    curator.open_budget("people", AddRemove(), Loss(epsilon))
     return curator
 
 
-def test_a_late_book_carries_what_was_revealed_elsewhere_and_verifies(tmp_path: Path) -> None:
+def test_a_late_budget_carries_what_was_revealed_elsewhere_and_verifies(tmp_path: Path) -> None:
     curator = start(tmp_path / "at")
     curator.ask(question(), "people")
     lost = Guarantee(Loss(1), AddRemove())
     curator.charge_elsewhere("people", lost, "a paper")
-    late = curator.open_book("people", Replace(), Loss(10), confirmed=True)
+    late = curator.open_budget("people", Replace(), Loss(10), confirmed=True)
     assert late.spent == Loss("2.2")
     curator.verify()
     backup(curator, tmp_path / "copy")
 
 
-def test_a_late_book_may_carry_questions_of_another_version_of_privod(
+def test_a_late_budget_may_carry_questions_of_another_version_of_privod(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     curator = start(tmp_path)
     curator.ask(question(), "people")
-    curator.open_book("people", Replace(), Loss(10), confirmed=True)
-    monkeypatch.setattr(verification, "PRICED", {ELSEWHERE})
+    curator.open_budget("people", Replace(), Loss(10), confirmed=True)
+    monkeypatch.setattr(verification, "QUERIES", {})
     curator.verify()
 
 
-def test_more_revealed_elsewhere_than_is_left_exhausts_the_book(tmp_path: Path) -> None:
+def test_more_revealed_elsewhere_than_is_left_exhausts_the_ledger(tmp_path: Path) -> None:
     curator = start(tmp_path / "at")
-    curator.open_book("people", Replace(), Loss(100), confirmed=True)
+    curator.open_budget("people", Replace(), Loss(100), confirmed=True)
     answer = curator.ask(question(epsilon="1"), "people")
     leak = Guarantee(Loss(9), AddRemove())
     charges = curator.charge_elsewhere("people", leak, "a stolen laptop")
@@ -74,7 +73,7 @@ def test_more_revealed_elsewhere_than_is_left_exhausts_the_book(tmp_path: Path) 
     backup(curator, tmp_path / "copy")
 
 
-def test_a_delta_revealed_elsewhere_exhausts_a_book_that_allows_none(tmp_path: Path) -> None:
+def test_a_delta_revealed_elsewhere_exhausts_a_budget_that_allows_none(tmp_path: Path) -> None:
     curator = start(tmp_path)
     lost = Guarantee(Loss("0.1", "1e-6"), AddRemove())
     curator.charge_elsewhere("people", lost, "a noisy mean, by hand")
@@ -85,12 +84,12 @@ def test_a_delta_revealed_elsewhere_exhausts_a_book_that_allows_none(tmp_path: P
     curator.verify()
 
 
-def test_a_late_book_must_cover_what_was_revealed_elsewhere(tmp_path: Path) -> None:
+def test_a_late_budget_must_cover_what_was_revealed_elsewhere(tmp_path: Path) -> None:
     curator = start(tmp_path)
     curator.charge_elsewhere("people", Guarantee(Loss(9), AddRemove()), "a stolen laptop")
     with pytest.raises(InvalidParameter, match="must cover the epsilon 18"):
-        curator.open_book("people", Replace(), Loss(10), confirmed=True)
-    curator.open_book("people", Replace(), Loss(20), confirmed=True)
+        curator.open_budget("people", Replace(), Loss(10), confirmed=True)
+    curator.open_budget("people", Replace(), Loss(20), confirmed=True)
     curator.verify()
 
 
@@ -102,8 +101,8 @@ def test_a_version_with_another_unit_of_privacy_is_refused(
 ) -> None:
     curator = Curator.open(tmp_path)
     curator.register("v1", ROWS, Domain(AGES, person=first))
-    curator.open_book("v1", AddRemove(), Loss(1))
-    with pytest.raises(InvalidParameter, match=r"person must be .*, as in 'v1', whose book"):
+    curator.open_budget("v1", AddRemove(), Loss(1))
+    with pytest.raises(InvalidParameter, match=r"person must be .*, as in 'v1', whose budget"):
         curator.register("v2", ROWS, Domain(AGES, person=second), continues="v1")
     assert [dataset.name for dataset in curator.datasets()] == ["v1"]
 
@@ -111,7 +110,7 @@ def test_a_version_with_another_unit_of_privacy_is_refused(
 def test_a_version_may_cap_the_rows_of_a_person_otherwise_and_pays_for_it(tmp_path: Path) -> None:
     curator = Curator.open(tmp_path)
     curator.register("v1", ROWS, Domain(AGES, person="who"))
-    curator.open_book("v1", AddRemove(), Loss(1))
+    curator.open_budget("v1", AddRemove(), Loss(1))
     curator.register("v2", ROWS, Domain(AGES, "who", 3), continues="v1")
     curator.ask(question(), "v1")
     curator.ask(question(), "v2")

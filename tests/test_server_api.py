@@ -59,8 +59,8 @@ def test_from_registration_to_an_answer(owner: httpx.Client, server: Running) ->
     made = owner.post("/datasets", data={"name": "new", "domain": DOMAIN}, files=file)
     assert made.status_code == 200
     assert made.json()["domain"]["columns"] == [{"name": "age", "low": 0.0, "high": 120.0}]
-    book = {"adjacency": {"name": "add-remove"}, "epsilon": "1", "delta": "0"}
-    opened = owner.post("/datasets/new/books", json=book).json()
+    budget = {"adjacency": {"name": "add-remove"}, "epsilon": "1", "delta": "0"}
+    opened = owner.post("/datasets/new/budgets", json=budget).json()
     assert opened["left"] == {"epsilon": "1", "delta": "0"}
     given = {"role": "analyst", "label": "Ada", "dataset": "new"}
     with server.api(owner.post("/tokens", json=given).json()["token"]) as analyst:
@@ -85,7 +85,7 @@ def test_from_registration_to_an_answer(owner: httpx.Client, server: Running) ->
     assert owner.post("/verify").json()["entries"] >= 4
 
 
-def test_who_asked_stands_in_the_book(analyst: httpx.Client) -> None:
+def test_who_asked_stands_in_the_ledger(analyst: httpx.Client) -> None:
     analyst.post("/datasets/patients/ask", json={"query": question("0.01")})
     entries = analyst.get("/datasets/patients/history").json()
     assert "test analyst" in {entry["asked_by"] for entry in entries}
@@ -118,15 +118,15 @@ def test_two_analysts_may_use_the_same_request_id(server: Running) -> None:
             assert api.post("/datasets/patients/ask", json=form).status_code == 200
 
 
-def test_opening_a_narrow_book_says_what_it_gives_up_and_wants_a_yes(owner: httpx.Client) -> None:
+def test_opening_a_narrow_budget_says_what_it_gives_up_and_wants_a_yes(owner: httpx.Client) -> None:
     file = {"file": ("rows.csv", b"age\n40\n")}
     owner.post("/datasets", data={"name": "narrow", "domain": DOMAIN}, files=file)
     form = {"adjacency": {"name": "replace"}, "epsilon": "1"}
-    needed = owner.post("/datasets/narrow/books", json=form)
+    needed = owner.post("/datasets/narrow/budgets", json=form)
     assert needed.status_code == 409
     assert needed.json()["error"]["kind"] == "needs-confirmation"
     assert "number of records becomes public" in needed.json()["error"]["message"]
-    confirmed = owner.post("/datasets/narrow/books", json={**form, "confirmed": True})
+    confirmed = owner.post("/datasets/narrow/budgets", json={**form, "confirmed": True})
     assert confirmed.status_code == 200
 
 
@@ -320,7 +320,7 @@ def test_a_table_for_spreadsheets_starts_no_formula(tmp_path: Path) -> None:
     )
     with Curator.open(tmp_path) as curator:
         curator.register("evil", {"=EVIL()": list(evil)}, domain)
-        curator.open_book("evil", AddRemove(), Loss("10"))
+        curator.open_budget("evil", AddRemove(), Loss("10"))
         answer = curator.ask(Histogram(columns=("=EVIL()",), epsilon=1), "evil")
     rows = list(csv.reader(io.StringIO(as_csv(answer.release))))
     for row in rows:
@@ -356,13 +356,14 @@ def test_the_openapi_document_names_every_route_and_who_needs_a_token(server: Ru
 
 
 def test_an_answer_failed_error_is_not_a_client_mistake() -> None:
-    from privod.server.failures import kind_of, status_of
+    from privod.server.failures import status_of
+    from privod.wire import kind_of
 
     assert (kind_of(AnswerFailed("x")), status_of(AnswerFailed("x"))) == ("answer-failed", 500)
 
 
 @pytest.mark.skipif(find_server() is None, reason="needs PostgreSQL: apt-get install postgresql")
-def test_the_server_keeps_its_book_in_postgresql(tmp_path: Path) -> None:
+def test_the_server_keeps_its_budget_in_postgresql(tmp_path: Path) -> None:
     with running_server() as url, running(tmp_path, database=url) as server:
         token = server.token("analyst")
         with server.api(token) as api:

@@ -148,7 +148,10 @@ def test_signing_out_ends_the_session_on_the_server_too(server: Running) -> None
         ("/sign-in", {"token": "x"}),
         ("/sign-out", {}),
         ("/tokens", {"label": "x", "role": "analyst"}),
-        ("/data/patients/books/new", {"epsilon": "1", "adjacency": "replace", "confirmed": "yes"}),
+        (
+            "/data/patients/budgets/new",
+            {"epsilon": "1", "adjacency": "replace", "confirmed": "yes"},
+        ),
         ("/verify", {}),
     ],
 )
@@ -157,12 +160,12 @@ def test_a_form_without_its_code_is_refused(
     server: Running, path: str, fields: dict[str, str], code: str
 ) -> None:
     with server.browser(server.token("owner")) as browser:
-        tokens, books = len(server.curator.store.tokens()), len(server.curator.budget("patients"))
+        tokens, budgets = len(server.curator.store.tokens()), len(server.curator.budget("patients"))
         response = browser.request("POST", path, data={"code": code, **fields})
         assert response.status_code == 403
         assert "did not come from this console" in response.text
         assert len(server.curator.store.tokens()) == tokens
-        assert len(server.curator.budget("patients")) == books
+        assert len(server.curator.budget("patients")) == budgets
 
 
 def test_the_code_of_another_session_is_refused(server: Running) -> None:

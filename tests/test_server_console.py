@@ -68,7 +68,7 @@ def test_every_question_of_the_catalog_has_a_form(analyst: Browser, name: str) -
 
 
 def test_every_page_of_an_owner_renders(owner: Browser) -> None:
-    for path in ("/", "/data/new", "/data/patients", "/data/patients/books/new", "/tokens"):
+    for path in ("/", "/data/new", "/data/patients", "/data/patients/budgets/new", "/tokens"):
         assert "patients" in checked(owner.get(path)) or path == "/data/new"
     checked(owner.get("/verify"))
 
@@ -136,7 +136,7 @@ def test_what_is_typed_is_shown_as_text_never_as_markup(analyst: Browser) -> Non
     assert "<script>alert" not in text
 
 
-def test_an_owner_registers_opens_a_book_and_hands_out_a_token(
+def test_an_owner_registers_opens_a_budget_and_hands_out_a_token(
     server: Running, owner: Browser
 ) -> None:
     fields = {
@@ -148,14 +148,14 @@ def test_an_owner_registers_opens_a_book_and_hands_out_a_token(
     }
     preview = checked(owner.post("/data/new/preview", **fields))
     assert "0 to 120" in preview
-    assert "each person" in preview
+    assert "Each person" in preview
     edited = checked(owner.post("/data/new/edit", **fields))
     assert "grade: 1, 2, 3" in edited
     rows = b"id,age,sex,grade,weight\n7,40,female,2,60\n8,41,male,1,\n"
     made = owner.post("/data/new", files={"file": ("rows.csv", rows)}, **fields)
-    assert made.headers["location"] == "/data/console%20data/books/new"
+    assert made.headers["location"] == "/data/console%20data/budgets/new"
     checked(owner.get(made.headers["location"]))
-    path = "/data/console%20data/books/new"
+    path = "/data/console%20data/budgets/new"
     asked = checked(owner.post(path, adjacency="replace", epsilon="1", delta="0"))
     assert "number of records becomes public" in asked
     assert server.curator.budget("console data") == ()
@@ -212,8 +212,8 @@ def test_registering_without_a_file_or_with_a_bad_one_keeps_what_was_typed(owner
         {"adjacency": "add-remove", "epsilon": "0"},
     ],
 )
-def test_a_wrong_book_shows_the_form_again(owner: Browser, fields: dict[str, str]) -> None:
-    response = owner.post("/data/patients/books/new", **{"epsilon": "1", "delta": "0", **fields})
+def test_a_wrong_budget_shows_the_form_again(owner: Browser, fields: dict[str, str]) -> None:
+    response = owner.post("/data/patients/budgets/new", **{"epsilon": "1", "delta": "0", **fields})
     assert response.status_code == 422
     assert 'role="alert"' in checked(response)
 
@@ -222,10 +222,10 @@ def test_an_empty_curator_says_what_to_do(tmp_path: Path) -> None:
     with running(tmp_path) as server:
         server.curator.register("bare", {"x": [1.0]}, Domain((Numeric("x", 0, 1),)))
         with server.browser(server.token("analyst", "bare")) as browser:
-            assert "no book yet" in checked(browser.get("/"))
+            assert "no budget yet" in checked(browser.get("/"))
             assert "Nothing has been asked yet" in checked(browser.get("/data/bare"))
-            assert "No book is open" in checked(browser.get("/data/bare/ask"))
-            assert "No book is open" in checked(browser.get("/data/bare/ask/histogram-1"))
+            assert "No budget is open" in checked(browser.get("/data/bare/ask"))
+            assert "No budget is open" in checked(browser.get("/data/bare/ask/histogram-1"))
 
 
 def test_a_long_and_strange_name_fits_everywhere(tmp_path: Path) -> None:
@@ -242,7 +242,8 @@ def test_a_long_and_strange_name_fits_everywhere(tmp_path: Path) -> None:
             page = owner.get(link)
             assert page.status_code == 200
             assert "<b>bold</b>" not in checked(page)
-            opened = owner.post(f"{link}/books/new", adjacency="add-remove", epsilon="1", delta="")
+            form = {"adjacency": "add-remove", "epsilon": "1", "delta": ""}
+            opened = owner.post(f"{link}/budgets/new", **form)
             assert opened.headers["location"] == link
         with server.browser(server.token("analyst", name)) as analyst:
             fields = {"columns": "ö;", "epsilon": "0.5"}
@@ -265,15 +266,15 @@ def test_static_files_are_kept_by_browsers_and_pages_are_not(analyst: Browser) -
     assert analyst.get("/robots.txt").text.endswith("Disallow: /\n")
 
 
-def test_a_damaged_book_is_told(owner: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
-    from privod.errors import BookDamaged
+def test_a_damaged_budget_is_told(owner: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    from privod.errors import LedgerDamaged
 
     def damaged(_: Curator, __: str | None) -> None:
-        raise BookDamaged("Entry 3 was changed.")
+        raise LedgerDamaged("Entry 3 was changed.")
 
-    assert "The book is intact" in checked(owner.post("/verify"))
+    assert "The ledger is intact" in checked(owner.post("/verify"))
     assert "must be like" in checked(owner.post("/verify", head="nonsense"))
-    assert "The book is damaged" in checked(owner.post("/verify", head="1:" + "0" * 64))
+    assert "The ledger is damaged" in checked(owner.post("/verify", head="1:" + "0" * 64))
     monkeypatch.setattr(Curator, "verify", damaged)
     assert "Entry 3 was changed." in checked(owner.post("/verify"))
 
@@ -282,7 +283,7 @@ def test_a_delta_lost_elsewhere_is_shown_where_the_budget_has_none(
     server: Running, owner: Browser
 ) -> None:
     server.curator.register("leaked", {"x": [1.0]}, Domain((Numeric("x", 0, 1),)))
-    server.curator.open_book("leaked", AddRemove(), Loss(1))
+    server.curator.open_budget("leaked", AddRemove(), Loss(1))
     assert "delta spent" not in checked(owner.get("/data/leaked"))
     lost = Guarantee(Loss("0.1", "0.001"), AddRemove())
     server.curator.charge_elsewhere("leaked", lost, "a noisy mean, by hand")

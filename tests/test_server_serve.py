@@ -130,7 +130,7 @@ def test_behind_a_proxy_its_name_is_answered_to_and_its_word_is_taken(tmp_path: 
         assert "Secure" in page.headers["set-cookie"]
 
 
-def test_the_sample_has_data_a_book_and_a_token_for_each_role(tmp_path: Path) -> None:
+def test_the_sample_has_data_a_budget_and_a_token_for_each_role(tmp_path: Path) -> None:
     made = sample(tmp_path)
     with made.curator as curator:
         assert curator.dataset(DATASET).domain.names

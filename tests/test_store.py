@@ -17,15 +17,15 @@ from privod.curator.rows import RowStore
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.errors import (
     AlreadyExists,
-    BookDamaged,
     InvalidData,
     InvalidParameter,
+    LedgerDamaged,
     NotFound,
     Unavailable,
 )
 from privod.ledger import schema as tables
 from privod.ledger.schema import FIRST, bring_up_to_date
-from privod.ledger.sqlite import BOOK_FILE, SQLite
+from privod.ledger.sqlite import LEDGER_FILE, SQLite
 from privod.privacy import AddRemove, Guarantee, Loss
 from privod.queries.histogram import Histogram
 
@@ -42,7 +42,7 @@ QUESTION = Histogram(columns=("age",), bins=4, epsilon="0.1")
 def curator(tmp_path: Path) -> Curator:
     curator = Curator.open(tmp_path / "curator")
     curator.register("people", ROWS, DOMAIN)
-    curator.open_book("people", AddRemove(), Loss(1))
+    curator.open_budget("people", AddRemove(), Loss(1))
     return curator
 
 
@@ -148,7 +148,7 @@ def test_a_step_that_fails_leaves_the_old_version_whole(
 ) -> None:
     broken: tables.Step = (("CREATE TABLE extra (a TEXT)", "SELECT nonsense"), {})
     monkeypatch.setattr(tables, "STEPS", (FIRST, broken))
-    with pytest.raises(BookDamaged):
+    with pytest.raises(LedgerDamaged):
         bring_up_to_date(curator.database)
     monkeypatch.undo()
     with curator.database.reading() as connection:
@@ -158,7 +158,7 @@ def test_a_step_that_fails_leaves_the_old_version_whole(
     curator.verify()
 
 
-def test_a_book_of_a_newer_privod_is_refused(curator: Curator) -> None:
+def test_a_budget_of_a_newer_privod_is_refused(curator: Curator) -> None:
     with curator.database.writing() as connection:
         connection.execute("UPDATE schema_version SET version = 99")
     with pytest.raises(Unavailable, match="Install a newer privod"):
@@ -202,7 +202,7 @@ def test_a_full_disk_charges_nothing_and_says_so(
     curator.ask(QUESTION, "people")
 
 
-def test_a_read_only_book_still_shows_what_is_there(
+def test_a_read_only_budget_still_shows_what_is_there(
     curator: Curator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer = curator.ask(QUESTION, "people")
@@ -213,9 +213,9 @@ def test_a_read_only_book_still_shows_what_is_there(
     curator.verify()
 
 
-def test_a_file_that_is_no_book_is_called_damaged(tmp_path: Path) -> None:
-    (tmp_path / BOOK_FILE).write_bytes(b"this was a book once" * 1000)
-    with pytest.raises(BookDamaged, match="Restore it from a backup"):
+def test_a_file_that_is_no_budget_is_called_damaged(tmp_path: Path) -> None:
+    (tmp_path / LEDGER_FILE).write_bytes(b"this was a budget once" * 1000)
+    with pytest.raises(LedgerDamaged, match="Restore it from a backup"):
         Curator.open(tmp_path)
 
 
@@ -223,12 +223,12 @@ def test_any_damaged_page_is_found(curator: Curator) -> None:
     for bins in range(1, 10):
         curator.ask(Histogram(columns=("age",), bins=bins, epsilon="0.01"), "people")
     curator.close()
-    path = curator.directory / BOOK_FILE
+    path = curator.directory / LEDGER_FILE
     whole = path.read_bytes()
     page = int.from_bytes(whole[16:18], "big")  # as SQLite's file header says
     for start in range(0, len(whole), page):
         path.write_bytes(whole[:start] + bytes(page) + whole[start + page :])
-        with pytest.raises(BookDamaged):
+        with pytest.raises(LedgerDamaged):
             Curator.open(curator.directory).verify()
     path.write_bytes(whole)
     Curator.open(curator.directory).verify()
@@ -242,7 +242,7 @@ def test_a_place_that_is_no_directory_is_refused(tmp_path: Path) -> None:
 
 def test_a_url_of_another_kind_is_refused_without_showing_its_password(tmp_path: Path) -> None:
     with pytest.raises(InvalidParameter, match="postgresql://") as refused:
-        Curator.open(tmp_path, database="mysql://me:secret@host/book")
+        Curator.open(tmp_path, database="mysql://me:secret@host/budget")
     assert "secret" not in str(refused.value)
 
 
@@ -282,7 +282,7 @@ def test_an_old_backup_is_recognized_and_what_it_forgot_can_be_charged(
     curator.ask(QUESTION, "people")
     noted = curator.head()
     with Curator.open(tmp_path / "old") as restored:
-        with pytest.raises(BookDamaged, match="restored from an old backup"):
+        with pytest.raises(LedgerDamaged, match="restored from an old backup"):
             restored.verify(expected_head=noted)
         lost = QUESTION.guarantee()
         restored.charge_elsewhere("people", lost, "asked after the backup of Sunday")
@@ -290,7 +290,7 @@ def test_an_old_backup_is_recognized_and_what_it_forgot_can_be_charged(
         restored.verify()
 
 
-def test_a_book_that_moved_takes_no_more_entries_where_it_was(
+def test_a_budget_that_moved_takes_no_more_entries_where_it_was(
     curator: Curator, tmp_path: Path
 ) -> None:
     answer = curator.ask(QUESTION, "people")
@@ -302,7 +302,7 @@ def test_a_book_that_moved_takes_no_more_entries_where_it_was(
         assert target.ask(QUESTION, "people").release == answer.release
         assert target.store.find_token("h") is not None
         another = Histogram(columns=("age",), bins=5, epsilon="0.1")
-        with pytest.raises(Unavailable, match="This book moved to"):
+        with pytest.raises(Unavailable, match="This ledger moved to"):
             curator.ask(another, "people")
         assert not target.ask(another, "people").stored
         with pytest.raises(AlreadyExists, match="Move into an empty database"):
@@ -321,10 +321,10 @@ def test_a_move_that_was_interrupted_can_be_finished(
 
     with Curator.open(tmp_path / "new") as target:
         monkeypatch.setattr(moving, "_copy_table", interrupted)
-        with pytest.raises(BookDamaged):
+        with pytest.raises(LedgerDamaged):
             migrate(curator, target)
         monkeypatch.undo()
-        with pytest.raises(Unavailable, match="This book moved to"):
+        with pytest.raises(Unavailable, match="This ledger moved to"):
             curator.ask(QUESTION, "people")
         migrate(curator, target)
         target.ask(QUESTION, "people")

@@ -1,6 +1,6 @@
 """Ask every question of the catalog about sample data, and write one page about it.
 
-Everything is real: an embedded curator in a directory, books with budgets, charges before answers.
+Everything is real: an embedded curator in a directory, budgets, charges before answers.
 A question added to the catalog appears here by itself, with the examples it gives for the domain.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 
 from privod.curator import Curator
 from privod.data.examples import BREAST_CANCER, breast_cancer
-from privod.pictures import draw, draw_book, svg
+from privod.pictures import draw, draw_budget, svg
 from privod.privacy import AddRemove, Adjacency, Loss
 from privod.progress import track
 from privod.queries.catalog import QUERIES
@@ -40,8 +40,8 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Book:
-    """One book of the demo after all questions were asked."""
+class BudgetStep:
+    """One budget of the demo after all questions were asked."""
 
     adjacency: str
     state: str
@@ -54,7 +54,7 @@ class Demo:
     """All that was asked and answered."""
 
     steps: tuple[Step, ...]
-    books: tuple[Book, ...]
+    budgets: tuple[BudgetStep, ...]
 
     def to_json(self) -> Any:
         """Everything but the pictures."""
@@ -62,13 +62,13 @@ class Demo:
             {key: value for key, value in vars(step).items() if key != "picture"}
             for step in self.steps
         ]
-        return {"steps": steps, "books": [book.state for book in self.books]}
+        return {"steps": steps, "budgets": [state.state for state in self.budgets]}
 
     def html(self) -> str:
         """One self-contained page."""
         steps = "\n".join(_step_html(step) for step in self.steps)
-        books = "\n".join(_book_html(book) for book in self.books)
-        return PAGE.format(style=STYLE, steps=steps, books=books, count=len(self.steps))
+        budgets = "\n".join(_budget_html(state) for state in self.budgets)
+        return PAGE.format(style=STYLE, steps=steps, budgets=budgets, count=len(self.steps))
 
 
 def run(directory: Path) -> Demo:
@@ -77,13 +77,13 @@ def run(directory: Path) -> Demo:
     curator.register(DATASET, breast_cancer(), BREAST_CANCER)
     queries = [query for kind in QUERIES.values() for query in kind.examples(BREAST_CANCER)]
     for adjacency, budget in _budgets(queries):
-        curator.open_book(DATASET, adjacency, budget, confirmed=True)
+        curator.open_budget(DATASET, adjacency, budget, confirmed=True)
     steps = tuple(_ask(curator, query) for query in track(queries, "asking"))
-    return Demo(steps, tuple(_books(curator, queries)))
+    return Demo(steps, tuple(_spent(curator, queries)))
 
 
 def _budgets(queries: list[Query[Any]]) -> Iterator[tuple[Adjacency, Loss]]:
-    """A book for every adjacency that a question promises under, wide enough for all of them."""
+    """A budget for every adjacency that a question promises under, wide enough for all of them."""
     adjacencies: list[Adjacency] = [AddRemove()]
     for query in queries:
         if query.guarantee().adjacency not in adjacencies:
@@ -92,15 +92,15 @@ def _budgets(queries: list[Query[Any]]) -> Iterator[tuple[Adjacency, Loss]]:
         yield adjacency, _total(queries, adjacency)
 
 
-def _charged(queries: list[Query[Any]], book: Adjacency) -> Iterator[tuple[str, Loss]]:
+def _charged(queries: list[Query[Any]], adjacency: Adjacency) -> Iterator[tuple[str, Loss]]:
     for query in queries:
         guarantee = query.guarantee()
-        if book.steps_of(guarantee.adjacency) is not None:
-            yield query.name, guarantee.under(book).loss
+        if adjacency.steps_of(guarantee.adjacency) is not None:
+            yield query.name, guarantee.under(adjacency).loss
 
 
-def _total(queries: list[Query[Any]], book: Adjacency) -> Loss:
-    return sum((loss for _, loss in _charged(queries, book)), Loss(0))
+def _total(queries: list[Query[Any]], adjacency: Adjacency) -> Loss:
+    return sum((loss for _, loss in _charged(queries, adjacency)), Loss(0))
 
 
 def _ask(curator: Curator, query: Query[Any]) -> Step:
@@ -128,12 +128,12 @@ def _short(value: Any) -> str:
     return str(value)
 
 
-def _books(curator: Curator, queries: list[Query[Any]]) -> Iterator[Book]:
-    for book in curator.budget(DATASET):
-        title = f"Spent under {book.adjacency.name}"
-        picture = svg(draw_book(title, book.budget, list(_charged(queries, book.adjacency))))
-        state = f"{book.adjacency.name}: spent {book.spent} of {book.budget}, left {book.left}"
-        yield Book(book.adjacency.name, state, book.adjacency.gives_up, picture)
+def _spent(curator: Curator, queries: list[Query[Any]]) -> Iterator[BudgetStep]:
+    for state in curator.budget(DATASET):
+        title = f"Spent under {state.adjacency.name}"
+        picture = svg(draw_budget(title, state.budget, list(_charged(queries, state.adjacency))))
+        words = f"{state.adjacency.name}: spent {state.spent} of {state.budget}, left {state.left}"
+        yield BudgetStep(state.adjacency.name, words, state.adjacency.gives_up, picture)
 
 
 def _image(picture: bytes, text: str) -> str:
@@ -152,11 +152,11 @@ def _step_html(step: Step) -> str:
 </section>"""
 
 
-def _book_html(book: Book) -> str:
+def _budget_html(state: BudgetStep) -> str:
     return f"""<section>
-<h2>Book under {escape(book.adjacency)}</h2>
-<p>{escape(book.state)}. {escape(book.gives_up)}</p>
-{_image(book.picture, book.state)}
+<h2>Budget under {escape(state.adjacency)}</h2>
+<p>{escape(state.state)}. {escape(state.gives_up)}</p>
+{_image(state.picture, state.state)}
 </section>"""
 
 
@@ -180,10 +180,10 @@ PAGE = """<!doctype html>
 <body>
 <h1>Outliers in private data: {count} questions and their promises</h1>
 <p>The records are the breast-cancer data that scikit-learn ships, treated as private. Every answer
-below was charged to a book before the data was touched, and got noise of the promised size.
+below was charged to a budget before the data was touched, and got noise of the promised size.
 </p>
 {steps}
-{books}
+{budgets}
 </body>
 </html>
 """

@@ -5,14 +5,14 @@
     PrivodError
     ├── InvalidParameter     a public parameter breaks its rule           (also a ValueError)
     ├── InvalidData          a file or frame has not the declared shape   (also a ValueError)
-    ├── NotFound             no data set, book, question or release of that name
+    ├── NotFound             no data set, budget, question or release of that name
     ├── AlreadyExists        the name is taken
     ├── NeedsConfirmation    the owner must confirm what a step gives up
     ├── NoPromise            a promise cannot be restated as asked
-    ├── BudgetExceeded       the question would overspend a book
+    ├── BudgetExceeded       the question would overspend a budget
     ├── AnswerFailed         the charge stands, no answer came; says nothing about the rows
     ├── SeededRelease        made with a test seed, so it may not be published
-    ├── BookDamaged          the book's hash chain does not hold
+    ├── LedgerDamaged          the ledger's hash chain does not hold
     ├── NotAllowed           the token is unknown, revoked, or of another role
     ├── LimitReached         too large, too often, or too much at once
     ├── Unavailable          an optional part is not installed or cannot be reached
@@ -24,10 +24,10 @@ from __future__ import annotations
 __all__ = [
     "AlreadyExists",
     "AnswerFailed",
-    "BookDamaged",
     "BudgetExceeded",
     "InvalidData",
     "InvalidParameter",
+    "LedgerDamaged",
     "LimitReached",
     "NeedsConfirmation",
     "NoPromise",
@@ -86,7 +86,7 @@ class NoPromise(PrivodError):
 
 
 class BudgetExceeded(PrivodError):
-    """The question would overspend a book; nothing was charged and nothing was looked at."""
+    """The question would overspend a budget; nothing was charged and nothing was looked at."""
 
 
 class AnswerFailed(PrivodError):
@@ -97,8 +97,8 @@ class SeededRelease(PrivodError):
     """The release was made with a test seed, so its noise can be replayed: it is not published."""
 
 
-class BookDamaged(PrivodError):
-    """An entry of the book was changed, removed or inserted."""
+class LedgerDamaged(PrivodError):
+    """An entry of the ledger was changed, removed or inserted."""
 
 
 class NotAllowed(PrivodError):

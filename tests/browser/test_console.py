@@ -38,7 +38,7 @@ pytestmark = pytest.mark.skipif(not CHROMIUM, reason="needs Chromium: apt-get in
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     with running(tmp_path_factory.mktemp("browser")) as server:
         server.curator.register("breast-cancer", breast_cancer(), BREAST_CANCER)
-        server.curator.open_book("breast-cancer", AddRemove(), Loss("10", "1e-5"))
+        server.curator.open_budget("breast-cancer", AddRemove(), Loss("10", "1e-5"))
         yield server
 
 
@@ -80,21 +80,21 @@ def test_from_an_owners_registration_to_an_analysts_answer(
     owner.photograph("register-preview")
     page.set_input_files("#file", tmp_path / "rows.csv")
     page.click("main button:has-text('Register')")
-    expect(page.locator("h1")).to_have_text("Open a book")
-    owner.photograph("open-book")
+    expect(page.locator("h1")).to_have_text("Open a budget")
+    owner.photograph("open-budget")
     page.fill("#epsilon", "2")
-    page.click("button:text-is('Open the book')")
+    page.click("button:text-is('Open the ledger')")
     expect(page.locator("h1")).to_have_text("clinic")
     owner.photograph("data-set-of-owner")
 
-    owner.go("/data/clinic/books/new")
+    owner.go("/data/clinic/budgets/new")
     page.select_option("#adjacency", "replace")
-    page.click("button:text-is('Open the book')")
+    page.click("button:text-is('Open the ledger')")
     expect(page.get_by_role("alert")).to_contain_text("number of records becomes public")
-    owner.photograph("open-book-gives-up", TWO_LOOKS)
+    owner.photograph("open-budget-gives-up", TWO_LOOKS)
     page.check("input[name=confirmed]")
     page.fill("#epsilon", "5")
-    page.click("button:text-is('Open the book')")
+    page.click("button:text-is('Open the ledger')")
     expect(page.get_by_role("heading", name="Replace")).to_be_visible()
 
     page.click("text=Hand out a token")
@@ -104,7 +104,7 @@ def test_from_an_owners_registration_to_an_analysts_answer(
     owner.photograph("tokens")
     page.click("text=Verify")
     page.click("text=Verify now")
-    expect(page.get_by_role("status")).to_contain_text("The book is intact")
+    expect(page.get_by_role("status")).to_contain_text("The ledger is intact")
     owner.photograph("verify")
     owner.end()
 
@@ -248,8 +248,8 @@ def test_empty_places_long_names_and_errors_look_finished(
         owner.photograph("long-names")
         owner.page.click("a.card:has-text('hospitals')")
         owner.photograph("long-names-data-set")
-        owner.page.click("text=Open a book")
-        owner.page.click("button:text-is('Open the book')")
+        owner.page.click("text=Open a budget")
+        owner.page.click("button:text-is('Open the ledger')")
         owner.go("/data/none")
         owner.photograph("not-found", TWO_LOOKS)
         owner.go("/nowhere")
@@ -265,11 +265,11 @@ def test_empty_places_long_names_and_errors_look_finished(
         analyst.photograph("long-names-answer")
         analyst.end()
         lonely = Visit.begin(chromium, server.url, server.token("analyst", "bare"))
-        lonely.photograph("no-book", TWO_LOOKS)
+        lonely.photograph("no-budget", TWO_LOOKS)
         lonely.go("/data/bare")
-        lonely.photograph("no-book-data-set", TWO_LOOKS)
+        lonely.photograph("no-budget-data-set", TWO_LOOKS)
         lonely.go("/data/bare/ask")
-        lonely.photograph("no-book-questions", TWO_LOOKS)
+        lonely.photograph("no-budget-questions", TWO_LOOKS)
         lonely.go("/tokens")
         expect(lonely.page.locator("h1")).to_have_text("Not allowed")
         lonely.photograph("not-allowed", TWO_LOOKS)
@@ -304,6 +304,6 @@ def test_the_pictures_list_is_complete() -> None:
     templates = Path("src/privod/server/templates").glob("*.html")
     pages = {template.stem for template in templates} - {"base", "parts", "price"}
     assert pages == {
-        "answer", "data_set", "data_sets", "error", "history", "job", "open_book", "question",
+        "answer", "data_set", "data_sets", "error", "history", "job", "open_budget", "question",
         "questions", "register", "sign_in", "tokens", "verify",
     }  # fmt: skip

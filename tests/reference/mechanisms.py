@@ -112,3 +112,17 @@ def peeling_law(
                 longer[(*chosen, index)] = chance * weight
         found = longer
     return found
+
+
+def discrete_gaussian(sigma2: Fraction) -> Callable[[int], Fraction]:
+    """The law proportional to e^(-k^2 / (2 sigma2)), to 110 decimal places, by summing it all."""
+    places = 10**110
+
+    def weight(value: int) -> int:
+        exponent = -value * value / (2 * sigma2)
+        return round(exp(exponent) * places) if exponent > -300 else 0
+
+    total, value = weight(0), 1
+    while more := weight(value):
+        total, value = total + 2 * more, value + 1
+    return lambda k: Fraction(weight(k), total)

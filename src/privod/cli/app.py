@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from privod.cli.output import complain
 from privod.errors import BudgetExceeded, PrivodError
+
+if TYPE_CHECKING:
+    from privod.wire.protocol import CuratorProtocol
 
 __all__ = ["AsJson", "At", "app", "curator_at", "main"]
 
@@ -39,7 +43,23 @@ At = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
-def curator_at(location: str) -> Any:
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"privod {import_module('privod').__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", is_eager=True, callback=_print_version, help="Say the version."),
+    ] = False,
+) -> None:
+    """Read what stands before the command."""
+
+
+def curator_at(location: str) -> CuratorProtocol:
     """The curator in a directory, or a client of the one behind an address."""
     if location.startswith(("http://", "https://")):
         from privod.client import connect
@@ -56,7 +76,7 @@ def main() -> None:
     try:
         app()
     except PrivodError as problem:
-        complain(str(problem), type(problem).__name__, as_json)
+        complain(problem, as_json)
         sys.exit(REFUSED if isinstance(problem, BudgetExceeded) else WRONG)
     except BrokenPipeError:
         sys.stderr.close()  # whoever read us has gone; there is nobody left to tell

@@ -1,13 +1,13 @@
-"""What keeps a book safe: copies of it, a move to PostgreSQL, charges for what it missed."""
+"""What keeps a ledger safe: copies of it, a move to PostgreSQL, charges for what it missed."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from privod import wire
 from privod.cli.app import DEFAULT_LOCATION, AsJson, app
 from privod.cli.output import emit, progress_bars, words
 from privod.cli.owner import read_adjacency
@@ -26,14 +26,14 @@ def backup(
     at: Directory = DEFAULT_LOCATION,
     as_json: AsJson = False,
 ) -> None:
-    """Copy a running curator, its book and its rows, and verify the copy."""
+    """Copy a running curator, its ledger and its rows, and verify the copy."""
     from privod.curator import Curator
     from privod.curator import backup as copy
 
     with progress_bars(as_json):
         found = copy(Curator.open(at), destination)
     text = f"Copied {found.entries} entries. Note the head of the copy elsewhere: {found.head}"
-    emit(asdict(found), as_json, words(text, "green"))
+    emit(wire.Verification.of(found), as_json, words(text, "green"))
 
 
 @app.command()
@@ -42,7 +42,7 @@ def migrate(
     at: Directory = DEFAULT_LOCATION,
     as_json: AsJson = False,
 ) -> None:
-    """Move the book from the directory into PostgreSQL; the rows stay where they are."""
+    """Move the ledger from the directory into PostgreSQL; the rows stay where they are."""
     from privod.curator import Curator
     from privod.curator import migrate as move
 
@@ -50,16 +50,16 @@ def migrate(
         found = move(Curator.open(at), Curator.open(at, database=database))
     text = (
         f"Moved {found.entries} entries and verified both sides. From now on give the URL as"
-        f" PRIVOD_DATABASE; the old book takes no more entries. Head: {found.head}"
+        f" PRIVOD_DATABASE; the old ledger takes no more entries. Head: {found.head}"
     )
-    emit(asdict(found), as_json, words(text, "green"))
+    emit(wire.Verification.of(found), as_json, words(text, "green"))
 
 
 @app.command()
 def charge(
     name: Annotated[str, typer.Argument(help="The data set.")],
     epsilon: Annotated[str, typer.Option(help="The loss, such as 0.1 or 1/3.")],
-    reason: Annotated[str, typer.Option(help="Why; stands in the book.")],
+    reason: Annotated[str, typer.Option(help="Why; stands in the ledger.")],
     delta: Annotated[str, typer.Option(help="The loss's delta.")] = "0",
     adjacency: Annotated[
         str, typer.Option(help="add-remove, replace, or JSON with a name and parameters.")
@@ -69,7 +69,7 @@ def charge(
     database: DatabaseUrl = None,
     as_json: AsJson = False,
 ) -> None:
-    """Charge what was revealed without the book: before a restore, or outside the curator."""
+    """Charge what was revealed without the ledger: before a restore, or outside the curator."""
     from privod.curator import Curator
     from privod.privacy import Guarantee, Loss
 
@@ -81,11 +81,11 @@ def charge(
             raise NeedsConfirmation(f"{warning} Confirm it to charge.")
     charges = curator.charge_elsewhere(name, lost, reason)
     text = "; ".join(f"{each.loss} to {each.adjacency.name}" for each in charges)
-    emit([each.to_json() for each in charges], as_json, words(f"Charged: {text}."))
+    emit([wire.Charge.of(each) for each in charges], as_json, words(f"Charged: {text}."))
 
 
 def _for_good(name: str, price: Price) -> str:
-    """What a charge takes from each book, and what it leaves there."""
+    """What a charge takes from each budget, and what it leaves there."""
     lines = []
     for charge in price.charges:
         left = "nothing, and it would answer nothing new" if charge.left is None else charge.left

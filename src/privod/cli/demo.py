@@ -39,7 +39,7 @@ def demo(
             words(f"  {step.promise}"),
             words(f"  Price: {step.price}."),
         ]
-    lines += [words("")] + [words(f"Book {book.state}.") for book in shown.books]
+    lines += [words("")] + [words(f"Budget {budget.state}.") for budget in shown.budgets]
     lines.append(words(f"\nThe report with pictures is in {report}.", "green"))
     emit({**shown.to_json(), "report": str(report)}, as_json, *lines)
 

@@ -1,14 +1,14 @@
-"""What an owner does: register data, open books, read and verify them."""
+"""What an owner does: register data, open budgets, read and verify them."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from privod import wire
 from privod.cli.app import DEFAULT_LOCATION, AsJson, At, app, curator_at
 from privod.cli.output import emit, progress_bars, table, words
 from privod.errors import InvalidParameter, NeedsConfirmation
@@ -16,7 +16,7 @@ from privod.errors import InvalidParameter, NeedsConfirmation
 if TYPE_CHECKING:
     from privod.privacy import Adjacency
 
-__all__ = ["budget", "datasets", "history", "open_book", "read_adjacency", "register", "verify"]
+__all__ = ["budget", "datasets", "history", "open_budget", "read_adjacency", "register", "verify"]
 
 
 @app.command()
@@ -26,7 +26,7 @@ def register(
     domain: Annotated[Path, typer.Option(help="A JSON file that declares the public domain.")],
     continues: Annotated[
         str | None,
-        typer.Option(help="An earlier data set about the same people: shares its books."),
+        typer.Option(help="An earlier data set about the same people: shares its budgets."),
     ] = None,
     at: At = DEFAULT_LOCATION,
     as_json: AsJson = False,
@@ -35,12 +35,12 @@ def register(
     from privod.data import Domain
 
     declared = Domain.from_json(_read_json(domain))
-    with progress_bars(as_json):
-        registered = curator_at(at).register(name, file, declared, continues=continues)
+    with progress_bars(as_json), curator_at(at) as curator:
+        registered = curator.register(name, file, declared, continues=continues)
     text = (
-        f"Registered {name!r} with {len(declared.columns)} columns. Open a book to allow answers."
+        f"Registered {name!r} with {len(declared.columns)} columns. Open a budget to allow answers."
     )
-    emit({"name": registered.name, "domain": declared.to_json()}, as_json, words(text))
+    emit(wire.DataSet.of(registered), as_json, words(text))
 
 
 def _read_json(path: Path) -> Any:
@@ -54,14 +54,18 @@ def _read_json(path: Path) -> Any:
 @app.command()
 def datasets(at: At = DEFAULT_LOCATION, as_json: AsJson = False) -> None:
     """List the data sets and what is public about them."""
-    found = curator_at(at).datasets()
+    with curator_at(at) as curator:
+        found = curator.datasets()
     rows = [[each.name, ", ".join(each.domain.names), each.continues or ""] for each in found]
-    data = [{"name": each.name, "domain": each.domain.to_json()} for each in found]
-    emit(data, as_json, table("Data sets", ["name", "columns", "continues"], rows))
+    emit(
+        [wire.DataSet.of(each) for each in found],
+        as_json,
+        table("Data sets", ["name", "columns", "continues"], rows),
+    )
 
 
 @app.command(name="open")
-def open_book(
+def open_budget(
     name: Annotated[str, typer.Argument(help="The data set.")],
     epsilon: Annotated[str, typer.Option(help="The budget, such as 1 or 1/3.")],
     delta: Annotated[str, typer.Option(help="The budget's delta.")] = "0",
@@ -69,25 +73,25 @@ def open_book(
         str, typer.Option(help="add-remove, replace, or JSON with a name and parameters.")
     ] = "add-remove",
     yes: Annotated[
-        bool, typer.Option("--yes", help="Confirm what a narrow book gives up.")
+        bool, typer.Option("--yes", help="Confirm what a narrow budget gives up.")
     ] = False,
     at: At = DEFAULT_LOCATION,
     as_json: AsJson = False,
 ) -> None:
-    """Open a book: allow answers about a data set up to a budget."""
+    """Open a budget: allow answers about a data set up to a loss."""
     from privod.privacy import Loss
 
     relation = read_adjacency(adjacency)
     limit = Loss(epsilon, delta)
-    curator = curator_at(at)
-    try:
-        book = curator.open_book(name, relation, limit, confirmed=yes)
-    except NeedsConfirmation as needed:
-        if as_json or not typer.confirm(f"{needed}\nOpen this book?"):
-            raise
-        book = curator.open_book(name, relation, limit, confirmed=True)
-    text = f"Opened a book on {name!r} under {relation.name} with a budget of {limit}."
-    emit(book.to_json(), as_json, words(text))
+    with curator_at(at) as curator:
+        try:
+            state = curator.open_budget(name, relation, limit, confirmed=yes)
+        except NeedsConfirmation as needed:
+            if as_json or not typer.confirm(f"{needed}\nOpen this budget?"):
+                raise
+            state = curator.open_budget(name, relation, limit, confirmed=True)
+    text = f"Opened a budget of {limit} on {name!r} under {relation.name}."
+    emit(wire.Budget.of(state), as_json, words(text))
 
 
 def read_adjacency(text: str) -> Adjacency:
@@ -110,13 +114,16 @@ def budget(
     at: At = DEFAULT_LOCATION,
     as_json: AsJson = False,
 ) -> None:
-    """Show every book of a data set: its budget, what is spent and what is left."""
-    books = curator_at(at).budget(name)
+    """Show every budget of a data set: its limit, what is spent and what is left."""
+    with curator_at(at) as curator:
+        budgets = curator.budget(name)
     rows = [
-        [book.adjacency.name, str(book.budget), str(book.spent), str(book.left)] for book in books
+        [state.adjacency.name, str(state.budget), str(state.spent), str(state.left)]
+        for state in budgets
     ]
-    headings = ["book", "budget", "spent", "left"]
-    emit([book.to_json() for book in books], as_json, table(f"Books of {name}", headings, rows))
+    headings = ["adjacency", "budget", "spent", "left"]
+    data = [wire.Budget.of(state) for state in budgets]
+    emit(data, as_json, table(f"Budgets of {name}", headings, rows))
 
 
 @app.command()
@@ -125,9 +132,10 @@ def history(
     at: At = DEFAULT_LOCATION,
     as_json: AsJson = False,
 ) -> None:
-    """Show the book's entries, oldest first."""
-    entries = curator_at(at).history(name)
-    headings = ["number", "time", "what", "data set", "book", "loss", "asked by"]
+    """Show the ledger's entries, oldest first."""
+    with curator_at(at) as curator:
+        entries = curator.history(name)
+    headings = ["number", "time", "what", "data set", "budget", "loss", "asked by"]
     rows = [
         [
             str(entry.number),
@@ -140,7 +148,7 @@ def history(
         ]
         for entry in entries
     ]
-    emit([entry.to_json() for entry in entries], as_json, table("Entries", headings, rows))
+    emit([wire.Entry.of(entry) for entry in entries], as_json, table("Entries", headings, rows))
 
 
 @app.command()
@@ -151,12 +159,12 @@ def verify(
     at: At = DEFAULT_LOCATION,
     as_json: AsJson = False,
 ) -> None:
-    """Recompute the whole book and name the first entry that was tampered with."""
-    with progress_bars(as_json):
-        found = curator_at(at).verify(head)
+    """Recompute the whole ledger and name the first entry that was tampered with."""
+    with progress_bars(as_json), curator_at(at) as curator:
+        found = curator.verify(head)
     text = (
-        f"The book holds: {found.entries} entries, {found.questions} questions,"
+        f"The ledger holds: {found.entries} entries, {found.questions} questions,"
         f" {found.releases} releases, {found.datasets} data sets."
         f" Note its head elsewhere: {found.head}"
     )
-    emit(asdict(found), as_json, words(text, "green"))
+    emit(wire.Verification.of(found), as_json, words(text, "green"))

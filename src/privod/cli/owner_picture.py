@@ -1,4 +1,4 @@
-"""For the owner alone: a question drawn beside the rows of a file, before any book is opened."""
+"""For the owner alone: a question drawn beside the rows of a file, before any budget is opened."""
 
 from __future__ import annotations
 

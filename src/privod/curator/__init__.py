@@ -4,7 +4,7 @@ from privod.curator.curator import Answer, Curator
 from privod.curator.migration import backup, migrate
 from privod.curator.tokens import ROLES, Role, Token, TokenStore
 from privod.ledger.accounting import Total
-from privod.ledger.chain import BookState, Charge, Entry
+from privod.ledger.chain import BudgetState, Charge, Entry
 from privod.ledger.prices import Price, PricedCharge
 from privod.ledger.store import DataSet
 from privod.ledger.verification import Verification
@@ -12,7 +12,7 @@ from privod.ledger.verification import Verification
 __all__ = [
     "ROLES",
     "Answer",
-    "BookState",
+    "BudgetState",
     "Charge",
     "Curator",
     "DataSet",

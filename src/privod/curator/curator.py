@@ -1,4 +1,4 @@
-"""The one door: price, charge, look, store, answer; in that order, always."""
+"""The one way in: price, charge, look, store, answer; in that order, always."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from privod.curator.owners import (
     charge_elsewhere,
     check_registration,
     costs_elsewhere,
-    open_book,
+    open_budget,
     versions_of,
 )
 from privod.curator.questions import Question
@@ -27,19 +27,22 @@ from privod.errors import (
     AlreadyExists,
     AnswerFailed,
     InvalidParameter,
+    LedgerDamaged,
     NotFound,
     Unavailable,
 )
 from privod.ledger import chain as ledger
 from privod.ledger import store
-from privod.ledger.chain import BookState, Charge, Entry
+from privod.ledger.chain import BudgetState, Charge, Entry
 from privod.ledger.database import Database
-from privod.ledger.engines import open_database
+from privod.ledger.engines import open_database, witnesses_of
 from privod.ledger.prices import Price, price_of
 from privod.ledger.private_files import private_directory
-from privod.ledger.schema import bring_up_to_date
+from privod.ledger.schema import bring_up_to_date, check_version
+from privod.ledger.sqlite import SQLite
 from privod.ledger.store import DataSet, refuse_seeded, short_text
 from privod.ledger.verification import Verification, verify
+from privod.ledger.witness import Head, Witnesses
 from privod.mechanisms import secure
 from privod.privacy import Adjacency, Guarantee, Loss
 from privod.queries.query import Query, Release, canonical_json
@@ -57,17 +60,25 @@ TABLES_KEPT = 2  # tables held in memory between questions
 class Answer:
     """A release and what it cost.
 
-    `stored` says that the release was there already and nothing was charged this time.
+    `stored` says that the release was there already and nothing was charged this time. `head` is
+    where the ledger ended when the answer left ("number:hash"): whoever keeps it can show later that
+    the ledger lost entries.
     """
 
     release: Release[Any]
     charges: tuple[Charge, ...]
     stored: bool
+    head: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as plain values."""
         charges = [charge.to_json() for charge in self.charges]
-        return {"release": self.release.to_json(), "charges": charges, "stored": self.stored}
+        return {
+            "release": self.release.to_json(),
+            "charges": charges,
+            "stored": self.stored,
+            "head": self.head,
+        }
 
 
 class Curator:
@@ -75,33 +86,65 @@ class Curator:
 
     Guarantee
     ---------
-    Every answer was charged, durably and before the rows were looked at, to every open book under
-    whose adjacency its promise holds, and no question ever brings a book's charges past its budget,
+    Every answer was charged, durably and before the rows were looked at, to every open budget under
+    whose adjacency its promise holds, and no question ever brings a budget past its limit,
     however many threads, processes and hosts ask, and wherever any of them is killed.
     """
 
-    def __init__(self, directory: Path, database: Database) -> None:
+    def __init__(
+        self, directory: Path, database: Database, witnesses: Witnesses, *, restoring: bool = False
+    ) -> None:
         self.store = TokenStore(database)
+        self.witnesses = witnesses
         self.directory = directory
         self.database = database
         self._rows = RowStore(directory / "rows")
         self._datasets: dict[str, DataSet] = {}
         self._tables: OrderedDict[str, Table] = OrderedDict()
         self._tables_mutex = threading.Lock()
-        bring_up_to_date(database)
+        if database.read_only:
+            check_version(database)
+        else:
+            bring_up_to_date(database)
+        if not restoring:
+            self._check_witnesses()
 
     @classmethod
-    def open(cls, location: str | Path, *, database: str | None = None) -> Self:
+    def open(
+        cls,
+        location: str | Path,
+        *,
+        database: str | None = None,
+        witness: str | Path | None = None,
+        read_only: bool = False,
+        restoring: bool = False,
+    ) -> Self:
         """Open the curator that lives in a directory, or start one there.
 
         Parameters
         ----------
         location : path
-            The directory that holds the rows and, unless `database` is given, the book.
+            The directory that holds the rows and, unless `database` is given, the ledger.
         database : str, optional
-            A postgresql:// URL of the database that holds the book.
+            A postgresql:// URL of the database that holds the ledger.
+        witness : path, optional
+            A file elsewhere, best on another machine's disk, that remembers how far the ledger had
+            come, beside the one in the directory.
+        read_only : bool
+            Whether to change nothing at all: for a copy, or a directory that cannot be written.
+        restoring : bool
+            Whether to open a ledger that is behind its witness. It can be read, charged by its
+            owner and accepted (`accept_restored`), and sells nothing before that.
         """
         directory = Path(location)
+        second = None if witness is None else Path(witness)
+        if read_only:
+            kept = open_database(directory, database, read_only=True)
+            if database is None:
+                bring_up_to_date(kept)  # of the copy in a temporary place
+            kept.read_only = True
+            witnesses = witnesses_of(directory, database, kept.where, second)
+            return cls(directory, kept, witnesses, restoring=restoring)
         try:
             private_directory(directory)
         except OSError as problem:
@@ -109,7 +152,9 @@ class Curator:
                 f"The directory {str(directory)!r} cannot be used ({problem.strerror})."
                 " Name a directory that you may write to."
             ) from None
-        return cls(directory, open_database(directory, database))
+        kept = open_database(directory, database)
+        witnesses = witnesses_of(directory, database, kept.where, second)
+        return cls(directory, kept, witnesses, restoring=restoring)
 
     def close(self) -> None:
         """Close the connections to the database."""
@@ -126,7 +171,60 @@ class Curator:
     ) -> None:
         self.close()
 
-    # ---- data sets and books -------------------------------------------------------------------
+    # ---- witnesses -------------------------------------------------------------------------------
+
+    def _check_witnesses(self) -> None:
+        """Refuse a ledger that lost entries; begin a witness where there was none."""
+        with self.database.reading() as connection:
+            self.witnesses.check(connection)
+            head = Head(*ledger.read_head(connection))
+            witnessed = bool(connection.execute("SELECT witnessed FROM head")[0][0])
+        if not self.witnesses.missing() or self.database.read_only:
+            return
+        if witnessed and isinstance(self.database, SQLite):
+            raise LedgerDamaged(
+                f"The witness of the ledger in {str(self.directory)!r} is gone, so nobody can tell"
+                " whether the ledger lost entries. Put it back; if it is lost, compare the ledger"
+                " with a head noted elsewhere and accept it as restored."
+            )
+        self.database.sync()
+        self.witnesses.note(head)
+        with self.database.writing() as connection:
+            connection.execute("UPDATE head SET witnessed = 1")
+
+    def accept_restored(self, reason: str) -> str:
+        """Go on with a ledger that lost entries, for the reason given; returns its head.
+
+        Charge what is missing first (`charge_elsewhere`): what was asked then has been seen. The
+        acceptance is an entry of its own, which says what the witness had seen.
+        """
+        text = short_text(reason, "reason")
+        seen = [str(file.read() or "") for file in self.witnesses.files]
+        with self.database.writing() as connection:
+            query = canonical_json({"reason": text, "witnesses": seen})
+            ledger.append(connection, kind="restored", dataset="", query=query)
+            connection.execute("UPDATE head SET witnessed = 1")
+            head = Head(*ledger.read_head(connection))
+        self.witnesses.start_anew(head)
+        return str(head)
+
+    def _note(self, head: Head) -> None:
+        """Let the witnesses see what an owner did, unless they saw more than the ledger holds."""
+        with self.database.glancing() as connection, suppress(LedgerDamaged):
+            self.witnesses.check(connection)
+            self.witnesses.note(head)
+
+    def _stored(self, question: Question, release: Release[Any]) -> Answer:
+        """A stored answer; if a crash came before the witnesses saw it, they see it now."""
+        with self.database.glancing() as connection:
+            entry = store.release_entry(connection, question.key)
+            head = Head(*ledger.read_head(connection))
+        if not self.witnesses.have_seen(entry):
+            self.database.sync()
+            self.witnesses.note(head)
+        return Answer(release, (), stored=True, head=str(head))
+
+    # ---- data sets and budgets -------------------------------------------------------------------
 
     def register(
         self, name: str, source: Any, domain: Domain, *, continues: str | None = None
@@ -142,7 +240,7 @@ class Curator:
         domain : Domain
             What is public about them.
         continues : str, optional
-            An earlier version about the same people; its books count for this one too.
+            An earlier version about the same people; its budgets count for this one too.
         """
         short_text(name, "name")
         with self.database.reading() as connection:
@@ -170,16 +268,16 @@ class Curator:
                 self._datasets[name] = store.find_dataset(connection, name)
         return self._datasets[name]
 
-    def open_book(
+    def open_budget(
         self, of: str, adjacency: Adjacency, budget: Loss, *, confirmed: bool = False
-    ) -> BookState:
+    ) -> BudgetState:
         """Allow questions about a data set, and all versions of it, up to a budget, for good.
 
         What was asked before counts from the start, where it says something under this adjacency.
-        If opening the book gives up a part of the promise, the owner must confirm it.
+        If opening the ledger gives up a part of the promise, the owner must confirm it.
         """
         with self.database.writing() as connection:
-            return open_book(connection, of, adjacency, budget, confirmed)
+            return open_budget(connection, of, adjacency, budget, confirmed)
 
     def price_elsewhere(self, of: str, guarantee: Guarantee) -> Price:
         """Say what `charge_elsewhere` would charge and leave, without charging."""
@@ -187,14 +285,17 @@ class Curator:
             return price_of(costs_elsewhere(connection, of, guarantee))
 
     def charge_elsewhere(self, of: str, guarantee: Guarantee, reason: str) -> tuple[Charge, ...]:
-        """Charge what was revealed about a data set without this book, for the reason given.
+        """Charge what was revealed about a data set without this ledger, for the reason given.
 
         So after a restore from a backup that lacks the latest charges, or after a publication that
-        did not go through the curator. It is charged in full even where less is left: such a book
+        did not go through the curator. It is charged in full even where less is left: such a budget
         says what was spent, past its budget, and pays for nothing more.
         """
         with self.database.writing() as connection:
-            return charge_elsewhere(connection, of, guarantee, reason)
+            charges = charge_elsewhere(connection, of, guarantee, reason)
+            head = Head(*ledger.read_head(connection))
+        self._note(head)
+        return charges
 
     # ---- asking --------------------------------------------------------------------------------
 
@@ -220,7 +321,7 @@ class Curator:
         *,
         request_id: str | None = None,
         asked_by: str = "owner",
-        hold: Callable[[], None] | None = None,
+        wait_for_release_time: Callable[[], None] | None = None,
     ) -> Answer:
         """Answer a question, at the price that `price` says.
 
@@ -233,10 +334,10 @@ class Curator:
         request_id : str, optional
             A name for this request, unique to it. Asking again under it never pays twice.
         asked_by : str
-            Who asks, as the book shall say.
-        hold : callable, optional
+            Who asks, as the ledger shall say.
+        wait_for_release_time : callable, optional
             Called when the rows were looked at, before anything of it is stored or shown. A server
-            waits here, so that no moment in the book tells exactly how long that took.
+            waits here, so that no moment in the ledger tells exactly how long that took.
         """
         short_text(asked_by, "asked_by")
         if request_id is not None:
@@ -246,7 +347,7 @@ class Curator:
             paid = question.paid_before(connection, request_id)
             stored = store.find_release(connection, question.key)
         if stored is not None:
-            return Answer(stored, (), stored=True)
+            return self._stored(question, stored)
         with self.database.reading() as connection:
             question.costs(connection)
             folder, seal = store.where_rows_are(connection, of)
@@ -257,20 +358,25 @@ class Curator:
             )
         # Whoever asks the same at the same time waits here, and then finds the release stored.
         with self.database.alone(question.key):
+            charges: tuple[Charge, ...] = ()
             with self.database.writing() as connection:
                 stored = store.find_release(connection, question.key)
-                if stored is not None:
-                    return Answer(stored, (), stored=True)
-                if question.paid_before(connection, request_id):
-                    raise AnswerFailed(NO_ANSWER)
-                costs = question.costs(connection)
-                charges = ledger.charge(connection, of, costs, question.text, asked_by, request_id)
+                if stored is None:
+                    if question.paid_before(connection, request_id):
+                        raise AnswerFailed(NO_ANSWER)
+                    self.witnesses.check(connection)
+                    costs = question.costs(connection)
+                    charges = ledger.charge(
+                        connection, of, costs, question.text, asked_by, request_id
+                    )
+            if stored is not None:
+                return self._stored(question, stored)
             # From here on the charge is on disk and stands.
             try:
                 release = self._answer(question, folder, seal)
             finally:
-                if hold is not None:
-                    hold()
+                if wait_for_release_time is not None:
+                    wait_for_release_time()
             return self._publish(question, release, charges, asked_by)
 
     def _answer(self, question: Question, folder: str, seal: str) -> Release[Any]:
@@ -312,28 +418,30 @@ class Curator:
         try:
             with self.database.writing() as connection:
                 stored = store.find_release(connection, question.key)
-                if stored is not None:  # two were charged after a lock was lost: the first counts
-                    return Answer(stored, charges, stored=False)
-                ask = charges[0].entry
-                of = question.dataset.name
-                store.enter_release(connection, of, question.text, text, ask, asked_by)
-        except Unavailable as problem:
+                if stored is None:
+                    ask = charges[0].entry
+                    of = question.dataset.name
+                    store.enter_release(connection, of, question.text, text, ask, asked_by)
+                head = Head(*ledger.read_head(connection))
+            self.witnesses.note(head)
+        except (Unavailable, LedgerDamaged) as problem:
             raise AnswerFailed(NO_ANSWER) from problem
-        return Answer(release, charges, stored=False)
+        # Two were charged after a lock was lost: the first release counts.
+        return Answer(release if stored is None else stored, charges, stored=False, head=str(head))
 
-    # ---- reading the book ----------------------------------------------------------------------
+    # ---- reading the ledger ----------------------------------------------------------------------
 
-    def budget(self, of: str) -> tuple[BookState, ...]:
-        """The books that count for a data set, and what is left in each."""
+    def budget(self, of: str) -> tuple[BudgetState, ...]:
+        """The budgets that count for a data set, and what is left in each."""
         with self.database.reading() as connection:
             root = store.find_dataset(connection, of).root
             return tuple(
-                replace(book, losses=ledger.losses_of(connection, book.number))
-                for book in ledger.books_of(connection, root)
+                replace(state, losses=ledger.losses_of(connection, state.number))
+                for state in ledger.budgets_of(connection, root)
             )
 
     def history(self, of: str | None = None) -> tuple[Entry, ...]:
-        """The entries of the book, about one data set and its versions or about all."""
+        """The entries of the ledger, about one data set and its versions or about all."""
         with self.database.reading() as connection:
             if of is None:
                 return tuple(ledger.read_entries(connection))
@@ -357,18 +465,22 @@ class Curator:
             return tuple(store.read_releases(connection, of))
 
     def head(self) -> str:
-        """How long the book is and what it ends in: note it elsewhere, to compare later."""
+        """How long the ledger is and what it ends in: note it elsewhere, to compare later."""
+        return str(self.ledger_head())
+
+    def ledger_head(self) -> Head:
+        """The same in its two parts."""
         with self.database.reading() as connection:
-            length, digest = ledger.read_head(connection)
-        return f"{length}:{digest}"
+            return Head(*ledger.read_head(connection))
 
     def verify(self, expected_head: str | None = None) -> Verification:
-        """Recompute the whole book; raise `BookDamaged` naming the first entry that is wrong.
+        """Recompute the whole ledger; raise `LedgerDamaged` naming the first entry that is wrong.
 
         Parameters
         ----------
         expected_head : str, optional
-            A head noted earlier and elsewhere; the book must still contain it. Without one, a book
-            that was rewritten from its first entry on looks as good as new.
+            A head noted earlier and elsewhere; the ledger must still contain it. Without one, a
+            ledger that was rewritten from its first entry on, and its witnesses with it, looks as
+            good as new.
         """
-        return verify(self.database, self._rows, expected_head)
+        return verify(self.database, self._rows, expected_head, self.witnesses)

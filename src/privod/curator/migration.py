@@ -1,4 +1,4 @@
-"""Copy a curator while it runs, and move its book to another database."""
+"""Copy a curator while it runs, and move its ledger to another database."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from privod.ledger import chain as ledger
 from privod.ledger.database import Connection
 from privod.ledger.private_files import private_directory, private_file
 from privod.ledger.schema import TABLES
-from privod.ledger.sqlite import BOOK_FILE, SQLite
+from privod.ledger.sqlite import LEDGER_FILE, SQLite
 from privod.ledger.verification import Verification
 
 __all__ = ["backup", "migrate"]
 
 
 def backup(curator: Curator, destination: str | Path) -> Verification:
-    """Copy the book and the rows of a running curator to a new directory, and verify the copy.
+    """Copy the ledger and the rows of a running curator to a new directory, and verify the copy.
 
-    Others go on asking meanwhile; the copy is the book of one moment. Its head is in what is
+    Others go on asking meanwhile; the copy is the ledger of one moment. Its head is in what is
     returned: note it elsewhere, to recognize an old backup later.
     """
     if not isinstance(curator.database, SQLite):
         raise Unavailable(
-            "A book in PostgreSQL is backed up by the server's own tools."
+            "A ledger in PostgreSQL is backed up by the server's own tools."
             " Run pg_dump first, then copy the directory of rows."
         )
     target = Path(destination)
@@ -35,9 +35,10 @@ def backup(curator: Curator, destination: str | Path) -> Verification:
         raise AlreadyExists(f"The directory {str(target)!r} is not empty. Name a new one.")
     try:
         private_directory(target)
-        private_file(target / BOOK_FILE)
-        curator.database.copy_to(target / BOOK_FILE)
-        with Curator.open(target) as copy:
+        private_file(target / LEDGER_FILE)
+        curator.database.copy_to(target / LEDGER_FILE)
+        with Curator.open(target, restoring=True) as copy:
+            copy.witnesses.start_anew(copy.ledger_head())
             # Rows never change and are there before their entry, so the later copy is complete.
             _copy_rows(_folders(copy), curator, copy)
             return copy.verify()
@@ -48,7 +49,7 @@ def backup(curator: Curator, destination: str | Path) -> Verification:
 
 
 def migrate(source: Curator, target: Curator) -> Verification:
-    """Move a book with its releases and tokens into an empty database, and verify both sides.
+    """Move a ledger with its releases and tokens into an empty database, and verify both sides.
 
     The source takes no more entries from the first step on, so nothing can be spent twice. A move
     that was interrupted is finished by calling this again.
@@ -56,9 +57,9 @@ def migrate(source: Curator, target: Curator) -> Verification:
     Parameters
     ----------
     source : Curator
-        The curator whose book moves.
+        The curator whose ledger moves.
     target : Curator
-        A curator with an empty book, opened on the same directory of rows or on a new one.
+        A curator with an empty ledger, opened on the same directory of rows or on a new one.
     """
     if source.database.where == target.database.where:
         way_out = "Open the target on another database."
@@ -66,7 +67,7 @@ def migrate(source: Curator, target: Curator) -> Verification:
     source.verify()
     if not _is_empty(target):
         raise AlreadyExists(
-            f"{target.database.where} holds a book already. Move into an empty database."
+            f"{target.database.where} holds a ledger already. Move into an empty database."
         )
     _close_for_good(source, target.database.where)
     if source.directory.resolve() != target.directory.resolve():
@@ -76,6 +77,7 @@ def migrate(source: Curator, target: Curator) -> Verification:
         for table in TABLES:
             _copy_table(old, new, table)
         new.execute("UPDATE head SET moved_to = NULL")
+    target.witnesses.note(target.ledger_head())
     return target.verify(expected_head=source.head())
 
 

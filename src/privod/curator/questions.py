@@ -31,7 +31,7 @@ class Question:
     guarantee : Guarantee
         What the answer promises.
     text : str
-        The query as the book writes it.
+        The query as the ledger writes it.
     key : str
         One key for this query about this data set.
     """
@@ -53,16 +53,16 @@ class Question:
         guarantee: Guarantee | Secrecy = query.guarantee()
         if not isinstance(guarantee, Guarantee):
             raise NoPromise(
-                f"{query.name} is asked between parties; no book counts what it promises."
+                f"{query.name} is asked between parties; no budget counts what it promises."
             )
         text = canonical_json(query.to_json())
         return cls(query, dataset, guarantee, text, store.question_key(dataset.name, text))
 
     def costs(self, connection: Connection) -> list[Cost]:
-        """Which books pay for it, and how much each."""
-        books = ledger.books_of(connection, self.dataset.root)
+        """Which budgets pay for it, and how much each."""
+        budgets = ledger.budgets_of(connection, self.dataset.root)
         name, dataset = self.query.name, self.dataset
-        return costs_of(self.guarantee, books, dataset.domain, name, dataset.name)
+        return costs_of(self.guarantee, budgets, dataset.domain, name, dataset.name)
 
     def paid_before(self, connection: Connection, request_id: str | None) -> bool:
         """Whether this request was charged already; it may not have been for another question."""

@@ -21,7 +21,7 @@ SALT_BYTES = 32  # as many as the seal has: whoever lacks the salt cannot test a
 class RowStore:
     """Private rows as Parquet files; each lies in a folder of its own with a random salt.
 
-    The book holds a seal, SHA-256 over the salt and the file. It tells nothing about the rows to
+    The ledger holds a seal, SHA-256 over the salt and the file. It tells nothing about the rows to
     whoever lacks the salt, which never leaves the folder, and yet a changed file breaks it.
     """
 

@@ -39,7 +39,7 @@ class TokenStore:
     def add_token(self, hash: str, role: str, of: str | None, label: str) -> Token:
         """Let the holder of the token with this hash in."""
         if role not in ROLES:
-            way_out = "An analyst asks, an auditor reads the book, an owner does everything."
+            way_out = "An analyst asks, an auditor reads the ledger, an owner does everything."
             raise InvalidParameter("role", f"must be one of {', '.join(ROLES)}", role, way_out)
         short_text(label, "label")
         with self._database.writing() as connection:

@@ -1,6 +1,6 @@
 """How small a total can be shown for many charges, beside their plain sum?
 
-The sum of epsilons and deltas holds whatever is asked next, so it is what the book enforces. A
+The sum of epsilons and deltas holds whatever is asked next, so it is what the ledger enforces. A
 tighter total holds too if the losses (not the questions) were fixed beforehand: the worst pair of
 distributions of every charge is composed [Kairouz 2015], rounded up, by dp-accounting, where that
 is installed. It is for show.

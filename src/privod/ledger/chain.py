@@ -1,7 +1,7 @@
-"""The book: append-only, hash-chained, charged before the data is touched, never refunded.
+"""The ledger: append-only, hash-chained, charged before the data is touched, never refunded.
 
 Everything here happens inside a transaction that the caller opened; whatever it raises undoes all
-of it. Why this keeps the promise: docs/proofs/book.md.
+of it. Why this keeps the promise: docs/proofs/ledger.md.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from privod.queries.query import canonical_json
 
 __all__ = [
     "FIELDS",
-    "BookState",
+    "BudgetState",
     "Charge",
     "Entry",
     "append",
-    "books_of",
+    "budgets_of",
     "charge",
     "check_left",
-    "enter_book",
+    "enter_budget",
     "enter_charges",
     "entry_hash",
     "losses_of",
@@ -65,19 +65,19 @@ PAGE = 10_000  # entries read at once
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of the book.
+    """One line of the ledger.
 
-    `kind` is "register" (a data set), "open" (a book; `loss` is its budget), "carry" (what earlier
-    questions already cost under a book opened later), "charge" (a question, once per book it is
+    `kind` is "register" (a data set), "open" (a budget; `loss` is its limit), "carry" (what earlier
+    questions already cost under a budget opened later), "charge" (a question, once per budget it is
     charged to), "release" (its answer, by digest, under the time of its charge) or "moved" (the
-    book moved to another database).
+    ledger moved to another database).
     """
 
     number: int
     time: str
     kind: str
     dataset: str
-    book: int | None
+    budget: int | None
     adjacency: Adjacency | None
     loss: Loss | None
     query: dict[str, Any] | None
@@ -93,9 +93,11 @@ class Entry:
         """Read an entry as the database holds it."""
         values = dict(zip((*FIELDS, "hash"), row, strict=True))
         epsilon, delta = values.pop("epsilon"), values.pop("delta")
+        budget = values.pop("book")  # the column's name of the first version
         adjacency, query = values.pop("adjacency"), values.pop("query")
         return cls(
             **values,
+            budget=budget,
             adjacency=None if adjacency is None else adjacency_from_json(json.loads(adjacency)),
             loss=None if epsilon is None else Loss(Fraction(epsilon), Fraction(delta)),
             query=None if query is None else json.loads(query),
@@ -110,7 +112,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Charge:
-    """What a question cost one book, and under which number that is entered."""
+    """What a question cost one budget, and under which number that is entered."""
 
     entry: int
     adjacency: Adjacency
@@ -123,8 +125,8 @@ class Charge:
 
 
 @dataclass(frozen=True)
-class BookState:
-    """A book: its adjacency, its budget and what of it is spent.
+class BudgetState:
+    """A budget: its adjacency, its limit and what of it is spent.
 
     Parameters
     ----------
@@ -174,7 +176,7 @@ class BookState:
 
 
 def now() -> str:
-    """The time, UTC, as the book writes it."""
+    """The time, UTC, as the ledger writes it."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
@@ -191,11 +193,11 @@ def read_head(connection: Connection) -> tuple[int, str]:
 
 
 def append(connection: Connection, **fields: Any) -> int:
-    """Add an entry to the chain and return its number; `ask` or `book` 0 means the entry itself."""
+    """Add an entry to the chain and return its number; `ask` or `book` 0 means itself."""
     length, previous, moved_to = connection.execute("SELECT length, hash, moved_to FROM head")[0]
     if moved_to is not None:
         raise Unavailable(
-            f"This book moved to {moved_to} and takes no more entries here. Open it there."
+            f"This ledger moved to {moved_to} and takes no more entries here. Open it there."
         )
     number = int(length) + 1
     values = {"number": number, "time": now(), "previous": previous, "asked_by": "owner"} | fields
@@ -228,40 +230,40 @@ def read_entries(connection: Connection, datasets: Iterable[str] | None = None) 
     return [Entry.from_row(row) for row in sorted(rows, key=itemgetter(0))]
 
 
-def books_of(connection: Connection, root: str) -> tuple[BookState, ...]:
-    """The open books of a data set and its versions, in the order they were opened."""
-    books = connection.execute(
+def budgets_of(connection: Connection, root: str) -> tuple[BudgetState, ...]:
+    """The open budgets of a data set and its versions, in the order they were opened."""
+    budgets = connection.execute(
         "SELECT number, adjacency, budget_epsilon, budget_delta, spent_epsilon, spent_delta"
         " FROM books WHERE root = ? ORDER BY number",
         root,
     )
     return tuple(
-        BookState(
+        BudgetState(
             number,
             root,
             adjacency_from_json(json.loads(adjacency)),
             Loss(Fraction(budget[0]), Fraction(budget[1])),
             Loss(Fraction(spent[0]), Fraction(spent[1])),
         )
-        for number, adjacency, *sums in books
+        for number, adjacency, *sums in budgets
         for budget, spent in [(sums[:2], sums[2:])]
     )
 
 
-def losses_of(connection: Connection, book: int) -> tuple[tuple[Loss, int], ...]:
-    """What was charged to a book, equal charges counted."""
+def losses_of(connection: Connection, budget: int) -> tuple[tuple[Loss, int], ...]:
+    """What was charged to a budget, equal charges counted."""
     tallies = connection.execute(
         "SELECT epsilon, delta, COUNT(*) FROM entries WHERE book = ? AND kind <> 'open'"
         " GROUP BY epsilon, delta ORDER BY epsilon, delta",
-        book,
+        budget,
     )
     return tuple((Loss(Fraction(e), Fraction(d)), int(times)) for e, d, times in tallies)
 
 
-def enter_book(
+def enter_budget(
     connection: Connection, dataset: str, root: str, adjacency: Adjacency, budget: Loss, carry: Loss
 ) -> int:
-    """Open a book that starts with what earlier questions already cost under its adjacency."""
+    """Open a budget that starts with what earlier questions already cost under its adjacency."""
     text = canonical_json(adjacency.to_json())
     fields = {"dataset": dataset, "book": 0, "adjacency": text}
     number = append(connection, kind="open", **fields, **_columns(budget))
@@ -283,12 +285,12 @@ def enter_book(
 def charge(
     connection: Connection,
     dataset: str,
-    costs: Sequence[tuple[BookState, Loss]],
+    costs: Sequence[tuple[BudgetState, Loss]],
     query: str,
     asked_by: str,
     request: str | None,
 ) -> tuple[Charge, ...]:
-    """Charge a question to all of these books, or, if one would be overspent, to none."""
+    """Charge a question to all of these budgets, or, if one would be overspent, to none."""
     check_left(dataset, costs)
     return enter_charges(connection, dataset, costs, query, asked_by, request)
 
@@ -296,46 +298,47 @@ def charge(
 def enter_charges(
     connection: Connection,
     dataset: str,
-    costs: Sequence[tuple[BookState, Loss]],
+    costs: Sequence[tuple[BudgetState, Loss]],
     query: str,
     asked_by: str,
     request: str | None,
 ) -> tuple[Charge, ...]:
-    """Charge all of these books, whatever is left there."""
+    """Charge all of these budgets, whatever is left there."""
     charges: list[Charge] = []
-    for book, loss in costs:
+    for state, loss in costs:
         number = append(
             connection,
             kind="charge",
             dataset=dataset,
-            book=book.number,
-            adjacency=canonical_json(book.adjacency.to_json()),
+            book=state.number,
+            adjacency=canonical_json(state.adjacency.to_json()),
             query=query,
             asked_by=asked_by,
             ask=charges[0].entry if charges else 0,
             request=None if charges else request,
             **_columns(loss),
         )
-        _spend(connection, book.number, book.spent + loss)
-        charges.append(Charge(number, book.adjacency, loss))
+        _spend(connection, state.number, state.spent + loss)
+        charges.append(Charge(number, state.adjacency, loss))
     return tuple(charges)
 
 
-def check_left(dataset: str, costs: Sequence[tuple[BookState, Loss]]) -> None:
-    """Refuse a question that would overspend one of these books."""
-    for book, loss in costs:
-        if not book.spent + loss <= book.budget:
+def check_left(dataset: str, costs: Sequence[tuple[BudgetState, Loss]]) -> None:
+    """Refuse a question that would overspend one of these budgets."""
+    for state, loss in costs:
+        if not state.spent + loss <= state.budget:
             raise BudgetExceeded(
-                f"The {book.adjacency.name} book of {dataset!r} allows {book.budget}; this question"
-                f" would bring it to {book.spent + loss}. Left is {book.left}. Ask for less."
+                f"The {state.adjacency.name} budget of {dataset!r} allows {state.budget}; this"
+                f" question would bring it to {state.spent + loss}. Left is {state.left}."
+                " Ask for less."
             )
 
 
-def _spend(connection: Connection, book: int, spent: Loss) -> None:
+def _spend(connection: Connection, state: int, spent: Loss) -> None:
     connection.execute(
         "UPDATE books SET spent_epsilon = ?, spent_delta = ? WHERE number = ?",
         *_columns(spent).values(),
-        book,
+        state,
     )
 
 

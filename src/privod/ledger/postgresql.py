@@ -1,4 +1,4 @@
-"""The book in a PostgreSQL database, for curators on several hosts; needs psycopg 3."""
+"""The ledger in a PostgreSQL database, for curators on several hosts; needs psycopg 3."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import cast
 
-from privod.errors import BookDamaged, InvalidParameter, PrivodError, Unavailable
+from privod.errors import InvalidParameter, LedgerDamaged, PrivodError, Unavailable
 from privod.ledger.database import PATIENCE, Database, Driver, lock_number
 
 try:
     import psycopg
 except ImportError:
     raise Unavailable(
-        "A book in PostgreSQL needs psycopg. Run: pip install 'privod[postgres]'"
+        "A ledger in PostgreSQL needs psycopg. Run: pip install 'privod[postgres]'"
     ) from None
 
 __all__ = ["PostgreSQL"]
@@ -32,6 +32,7 @@ class PostgreSQL(Database):
     # Read committed: what is read after the lock is granted is what the last writer left.
     _begin_writing = (
         "BEGIN ISOLATION LEVEL READ COMMITTED",
+        "SET LOCAL synchronous_commit = off",  # the lock is free while `_make_durable` waits
         f"SELECT pg_advisory_xact_lock({WRITERS})",
     )
 
@@ -77,15 +78,15 @@ class PostgreSQL(Database):
             )
         if isinstance(problem, psycopg.errors.LockNotAvailable):
             return Unavailable(
-                f"The book in PostgreSQL was busy for {PATIENCE} seconds. Nothing was changed."
+                f"The ledger in PostgreSQL was busy for {PATIENCE} seconds. Nothing was changed."
                 " Ask again."
             )
         if isinstance(problem, psycopg.errors.DataCorrupted | psycopg.errors.IndexCorrupted):
-            return BookDamaged("The PostgreSQL server says its files are damaged. Restore them.")
+            return LedgerDamaged("The PostgreSQL server says its files are damaged. Restore them.")
         if isinstance(problem, psycopg.OperationalError):
             return Unavailable(f"The PostgreSQL server cannot be reached, or went away. {retry}")
         kind = type(problem).__name__
-        return BookDamaged(f"The book in PostgreSQL does not take what privod writes ({kind}).")
+        return LedgerDamaged(f"The ledger in PostgreSQL does not take what privod writes ({kind}).")
 
     @contextmanager
     def alone(self, key: str) -> Iterator[None]:
@@ -101,6 +102,11 @@ class PostgreSQL(Database):
                     driver.execute(f"SET lock_timeout = '{PATIENCE}s'")
                 except psycopg.Error:
                     driver.close()  # which frees the lock too
+
+    def _make_durable(self, driver: Driver) -> None:
+        # A transaction with a number of its own is written to the log, and a commit that waits for
+        # its record waits for all before it; the server writes those of many sessions together.
+        driver.execute("SELECT pg_current_xact_id()")
 
     def check_file(self) -> str:
         return ""  # the server checks its own pages

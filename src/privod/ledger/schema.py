@@ -1,4 +1,4 @@
-"""The tables of the book, as numbered steps from one version to the next.
+"""The tables of the ledger, as numbered steps from one version to the next.
 
 A step, once released, is never edited: a change of the tables is a new step at the end.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from privod.errors import Unavailable
 from privod.ledger.database import Database
 
-__all__ = ["STEPS", "TABLES", "bring_up_to_date"]
+__all__ = ["STEPS", "TABLES", "bring_up_to_date", "check_version"]
 
 TABLES = ("head", "datasets", "entries", "books", "releases", "tokens")
 """Every table that has content of its own, in an order in which they can be filled."""
@@ -18,7 +18,7 @@ Step = tuple[tuple[str, ...], dict[str, tuple[str, ...]]]
 
 FIRST: Step = (
     (
-        # What the chain should end in; `moved_to` is set once the book lives elsewhere.
+        # What the chain should end in; `moved_to` is set once the ledger lives elsewhere.
         "CREATE TABLE head (length INTEGER NOT NULL, hash TEXT NOT NULL, moved_to TEXT)",
         "INSERT INTO head (length, hash) VALUES (0, '')",
         """CREATE TABLE datasets (
@@ -83,7 +83,7 @@ FIRST: Step = (
         ),
         "postgresql": (
             "CREATE FUNCTION append_only() RETURNS trigger LANGUAGE plpgsql AS"
-            " $$ BEGIN RAISE EXCEPTION 'the book is append-only'; END $$",
+            " $$ BEGIN RAISE EXCEPTION 'the ledger is append-only'; END $$",
             *(
                 f"CREATE TRIGGER {table}_append_only BEFORE UPDATE OR DELETE OR TRUNCATE"
                 f" ON {table} EXECUTE FUNCTION append_only()"
@@ -93,7 +93,21 @@ FIRST: Step = (
     },
 )
 
-STEPS: tuple[Step, ...] = (FIRST,)
+# Whether a witness was ever made beside this ledger, so that one that is gone is missed.
+WITNESSED: Step = (("ALTER TABLE head ADD COLUMN witnessed INTEGER NOT NULL DEFAULT 0",), {})
+
+STEPS: tuple[Step, ...] = (FIRST, WITNESSED)
+
+
+def check_version(database: Database) -> None:
+    """Refuse a database that this version cannot read without changing it."""
+    with database.reading() as connection:
+        seen = int(connection.execute("SELECT version FROM schema_version")[0][0])
+    if seen != len(STEPS):
+        raise Unavailable(
+            f"The ledger is of version {seen} and this privod reads version {len(STEPS)}."
+            " Open it once for writing with this version, or install the one that wrote it."
+        )
 
 
 def bring_up_to_date(database: Database) -> None:
@@ -104,7 +118,7 @@ def bring_up_to_date(database: Database) -> None:
         seen = int(rows[0][0]) if rows else 0
         if seen > len(STEPS):
             raise Unavailable(
-                f"The book is of version {seen} and this privod knows {len(STEPS)}."
+                f"The ledger is of version {seen} and this privod knows {len(STEPS)}."
                 " Install a newer privod."
             )
         if seen == len(STEPS):

@@ -1,22 +1,32 @@
-"""The book in one SQLite file: write-ahead log, synced at every commit, one writer at a time."""
+"""The ledger in one SQLite file: write-ahead log, one writer at a time, synced before it counts.
+
+A commit is written to the log without waiting for the disk; the log is synced right after, when the
+next writer may already be at work. So writers that come together share the disk's time. What is
+read before it is synced is no harm: whoever builds on it writes behind it in the same log, and is
+synced with it. Before a checkpoint SQLite itself syncs the log, then the database.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import sqlite3
+import tempfile
 import time
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from privod.errors import BookDamaged, PrivodError, Unavailable
+from privod.errors import LedgerDamaged, PrivodError, Unavailable
 from privod.ledger.database import PATIENCE, Database, Driver
+from privod.ledger.private_files import sync_file
 
-__all__ = ["BOOK_FILE", "SQLite"]
+__all__ = ["LEDGER_FILE", "SQLite"]
 
-BOOK_FILE = "book.sqlite3"
+LEDGER_FILE = "book.sqlite3"
 FIRST_WAIT = 0.01  # seconds; grows until PATIENCE is used up
 
 
@@ -31,9 +41,32 @@ class SQLite(Database):
 
     def __init__(self, directory: Path) -> None:
         super().__init__()
-        self.path = directory / BOOK_FILE
+        self.path = directory / LEDGER_FILE
         self.where = str(self.path)
         self._locks = directory / "locks"
+
+    @classmethod
+    def copied_from(cls, directory: Path) -> SQLite:
+        """The ledger of a directory that is only read: a copy of it in a temporary place.
+
+        SQLite writes beside a file even to read it, and to read it without its log would miss the
+        latest entries.
+        """
+        copy = Path(tempfile.mkdtemp(prefix="privod-"))
+        try:
+            for name in (LEDGER_FILE, f"{LEDGER_FILE}-wal"):
+                if (directory / name).exists():
+                    shutil.copyfile(directory / name, copy / name)
+        except OSError as problem:
+            shutil.rmtree(copy, ignore_errors=True)
+            raise Unavailable(
+                f"The ledger in {str(directory)!r} cannot be read ({problem.strerror})."
+                " Check the permissions of its files."
+            ) from None
+        database = cls(copy)
+        database.where = str(directory / LEDGER_FILE)
+        weakref.finalize(database, shutil.rmtree, copy, ignore_errors=True)
+        return database
 
     def _connect(self) -> Driver:
         connection = sqlite3.connect(
@@ -43,7 +76,7 @@ class SQLite(Database):
         connection.text_factory = partial(str, encoding="utf-8", errors="replace")
         try:
             _use_write_ahead_log(connection)
-            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA synchronous = NORMAL")  # `_make_durable` syncs the commits
             connection.execute("PRAGMA fullfsync = ON")  # where fsync alone means less, as on macOS
             connection.execute("PRAGMA foreign_keys = ON")
         except BaseException:
@@ -53,7 +86,7 @@ class SQLite(Database):
 
     def _explain(self, problem: Exception) -> PrivodError:
         code = getattr(problem, "sqlite_errorname", "") or ""
-        where = f"The book {str(self.path)!r}"
+        where = f"The ledger {str(self.path)!r}"
         if code == "SQLITE_FULL":
             return Unavailable(
                 f"{where} could not be written: the disk is full. Nothing was changed."
@@ -69,13 +102,23 @@ class SQLite(Database):
                 f"{where} was busy for {PATIENCE} seconds. Nothing was changed. Ask again."
             )
         if code.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
-            return BookDamaged(f"{where} is damaged as a file. Restore it from a backup.")
+            return LedgerDamaged(f"{where} is damaged as a file. Restore it from a backup.")
         if code.startswith("SQLITE_IOERR"):
             return Unavailable(
                 f"{where} could not be read or written by the disk ({code})."
                 " Check the disk; a retry with the same request id never pays twice."
             )
-        return BookDamaged(f"{where} does not take what privod writes ({code or 'no code'}).")
+        return LedgerDamaged(f"{where} does not take what privod writes ({code or 'no code'}).")
+
+    def _make_durable(self, driver: Driver) -> None:
+        try:
+            # Our open connection keeps the log where it is, so this is the file we wrote to.
+            sync_file(self.path.with_name(f"{LEDGER_FILE}-wal"))
+        except OSError as problem:
+            raise Unavailable(
+                f"The ledger {str(self.path)!r} could not be made durable ({problem.strerror})."
+                " Check the disk; a retry with the same request id never pays twice."
+            ) from None
 
     @contextmanager
     def alone(self, key: str) -> Iterator[None]:
@@ -109,7 +152,7 @@ class SQLite(Database):
         return "" if findings == ["ok"] else "; ".join(findings[:3])
 
     def copy_to(self, path: Path) -> None:
-        """Copy the book as it is at one moment, while others go on writing."""
+        """Copy the ledger as it is at one moment, while others go on writing."""
         with self._connected() as driver:
             assert isinstance(driver, sqlite3.Connection)  # noqa: S101 - told to the type checker
             target = sqlite3.connect(path)

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from privod.data import Domain
-from privod.errors import BookDamaged, InvalidParameter, NotFound, SeededRelease
+from privod.errors import InvalidParameter, LedgerDamaged, NotFound, SeededRelease
 from privod.ledger.chain import append
 from privod.ledger.database import Connection
 from privod.queries.catalog import release_from_json
@@ -27,6 +27,7 @@ __all__ = [
     "read_releases",
     "refuse_seeded",
     "registration_digest",
+    "release_entry",
     "short_text",
     "where_rows_are",
 ]
@@ -47,9 +48,9 @@ class DataSet:
     registered : str
         When, UTC.
     continues : str or None
-        The earlier version about the same people, whose books it shares.
+        The earlier version about the same people, whose budgets it shares.
     root : str
-        The first of these versions, which holds the books.
+        The first of these versions, which holds the budgets.
     """
 
     name: str
@@ -73,7 +74,7 @@ def digest(text: str) -> str:
 
 
 def enter_dataset(connection: Connection, dataset: DataSet, folder: str, seal: str) -> None:
-    """Enter a registration in the book and beside it."""
+    """Enter a registration in the ledger and beside it."""
     domain = canonical_json(dataset.domain.to_json())
     public = registration_digest(domain, dataset.continues, dataset.root, dataset.registered, seal)
     number = append(connection, kind="register", dataset=dataset.name, digest=public)
@@ -175,13 +176,18 @@ def enter_release(
 
 
 def find_release(connection: Connection, question: str) -> Release[Any] | None:
-    """The stored answer to a question, as the book says it was."""
+    """The stored answer to a question, as the ledger says it was."""
     rows = connection.execute(
         "SELECT r.entry, r.release, e.digest FROM releases r"
         " LEFT JOIN entries e ON e.number = r.entry WHERE r.question = ?",
         question,
     )
     return _release(*rows[0]) if rows else None
+
+
+def release_entry(connection: Connection, question: str) -> int:
+    """The number under which a stored answer is entered."""
+    return int(connection.execute("SELECT entry FROM releases WHERE question = ?", question)[0][0])
 
 
 def read_releases(connection: Connection, dataset: str) -> list[Release[Any]]:
@@ -196,5 +202,5 @@ def read_releases(connection: Connection, dataset: str) -> list[Release[Any]]:
 
 def _release(entry: int, text: str, entered: str | None) -> Release[Any]:
     if digest(text) != entered:
-        raise BookDamaged(f"The stored release of entry {entry} is not the one that was entered.")
+        raise LedgerDamaged(f"The stored release of entry {entry} is not the one that was entered.")
     return release_from_json(json.loads(text))

@@ -1,8 +1,9 @@
-"""Is the book what it says it is? Recompute every hash, price, sum, seal and digest.
+"""Is the ledger what it says it is? Recompute every hash, price, sum, seal and digest.
 
 The chain shows any entry that was changed, removed or inserted; the head shows a tail that was cut
-off; the replay shows entries that were never allowed. What only somebody can show who noted a head
-elsewhere: a book rewritten as a whole.
+off; the replay shows entries that were never allowed; the witness shows a ledger that was rolled
+back as a whole. What only somebody can show who noted a head elsewhere: a ledger rewritten together
+with its witness.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Protocol
 
-from privod.errors import BookDamaged, InvalidParameter, PrivodError
+from privod.errors import InvalidParameter, LedgerDamaged, PrivodError
 from privod.ledger import chain as ledger
 from privod.ledger import store
-from privod.ledger.chain import BookState, Entry
+from privod.ledger.chain import BudgetState, Entry
 from privod.ledger.database import Connection, Database
 from privod.ledger.prices import ELSEWHERE, guarantee_of, loss_towards, spent_before
 from privod.ledger.store import DataSet, digest, question_key
+from privod.ledger.witness import Witnesses
 from privod.privacy import Loss
 from privod.progress import track
 from privod.queries.catalog import QUERIES
@@ -29,7 +31,7 @@ __all__ = ["Verification", "verify"]
 
 @dataclass(frozen=True)
 class Verification:
-    """A book that holds: where it ends, and how much was looked at.
+    """A ledger that holds: where it ends, and how much was looked at.
 
     `head` is what to note elsewhere, for `Curator.verify(expected_head=...)`. `without_rows` names
     data sets whose rows are not in this directory, so were not looked at.
@@ -55,21 +57,26 @@ class SealedRows(Protocol):
 
 @dataclass
 class _Replay:
-    """The book's state after the entries read so far."""
+    """The ledger's state after the entries read so far."""
 
     datasets: dict[str, DataSet]
     seen: list[Entry] = field(default_factory=list)
-    books: dict[int, BookState] = field(default_factory=dict)
+    budgets: dict[int, BudgetState] = field(default_factory=dict)
     asks: dict[int, list[Entry]] = field(default_factory=dict)
     releases: dict[str, Entry] = field(default_factory=dict)
 
 
-def verify(database: Database, rows: SealedRows, expected_head: str | None) -> Verification:
-    """Recompute everything; raise `BookDamaged` naming the first entry that is wrong."""
+def verify(
+    database: Database,
+    rows: SealedRows,
+    expected_head: str | None,
+    witnesses: Witnesses | None = None,
+) -> Verification:
+    """Recompute everything; raise `LedgerDamaged` naming the first entry that is wrong."""
     wanted = None if expected_head is None else _read_head(expected_head)
     findings = database.check_file()
     if findings:
-        raise BookDamaged(f"The database file is damaged: {findings}. Restore it from a backup.")
+        raise LedgerDamaged(f"The database file is damaged: {findings}. Restore it from a backup.")
     with database.reading() as connection:
         entries = _check_chain(connection)
         if wanted is not None:
@@ -81,6 +88,8 @@ def verify(database: Database, rows: SealedRows, expected_head: str | None) -> V
         _check_prices(replay)
         _check_sums(connection, replay)
         _check_releases(connection, replay)
+        if witnesses is not None:
+            witnesses.check(connection)
         length, last = ledger.read_head(connection)
     return Verification(
         head=f"{length}:{last}",
@@ -113,13 +122,13 @@ def _check_chain(connection: Connection) -> list[Entry]:
         due = len(entries) + 1
         number, before, own = row[0], row[-2], row[-1]
         if isinstance(number, int) and number > due:
-            raise BookDamaged(f"Entry {due} was removed.")
+            raise LedgerDamaged(f"Entry {due} was removed.")
         if number != due:
-            raise BookDamaged(f"Entry {number!r} was inserted.")
+            raise LedgerDamaged(f"Entry {number!r} was inserted.")
         if _hash(row[:-1]) != own:
-            raise BookDamaged(f"Entry {number} was changed.")
+            raise LedgerDamaged(f"Entry {number} was changed.")
         if before != previous:
-            raise BookDamaged(
+            raise LedgerDamaged(
                 f"Entry {number} does not follow entry {number - 1}: one of the two was put there"
                 " in place of another."
             )
@@ -127,11 +136,11 @@ def _check_chain(connection: Connection) -> list[Entry]:
         previous = own
     length, last = ledger.read_head(connection)
     if length > len(entries):
-        raise BookDamaged(f"Entry {len(entries) + 1} and what followed it were removed.")
+        raise LedgerDamaged(f"Entry {len(entries) + 1} and what followed it were removed.")
     if length < len(entries):
-        raise BookDamaged(f"Entry {length + 1} was inserted at the end.")
+        raise LedgerDamaged(f"Entry {length + 1} was inserted at the end.")
     if last != previous:
-        raise BookDamaged(f"Entry {length} is not the one that the book ended in.")
+        raise LedgerDamaged(f"Entry {length} is not the one that the ledger ended in.")
     return entries
 
 
@@ -152,18 +161,20 @@ def _read_entry(row: Sequence[Any]) -> Entry:
     return entry
 
 
-def _never_entered(number: int) -> BookDamaged:
-    return BookDamaged(f"Entry {number} was changed: the book would not have entered it.")
+def _never_entered(number: int) -> LedgerDamaged:
+    return LedgerDamaged(f"Entry {number} was changed: the ledger would not have entered it.")
 
 
 def _check_noted(entries: list[Entry], length: int, last: str) -> None:
     if length > len(entries):
-        raise BookDamaged(
-            f"The book ends with entry {len(entries)} and had {length} when its head was noted:"
+        raise LedgerDamaged(
+            f"The ledger ends with entry {len(entries)} and had {length} when its head was noted:"
             " it was cut off, or restored from an old backup."
         )
     if length and entries[length - 1].hash != last:
-        raise BookDamaged(f"Entry {length} is not the one that was noted: the book was rewritten.")
+        raise LedgerDamaged(
+            f"Entry {length} is not the one that was noted: the ledger was rewritten."
+        )
 
 
 def _check_datasets(
@@ -179,13 +190,15 @@ def _check_datasets(
         entry = entered.pop(number, None)
         public = store.registration_digest(domain, continues, root, registered, seal)
         if entry is None or (entry.dataset, entry.digest) != (name, public):
-            raise BookDamaged(f"The record of data set {name!r} is not the one of entry {number}.")
+            raise LedgerDamaged(
+                f"The record of data set {name!r} is not the one of entry {number}."
+            )
         if not rows.has(folder):
             absent.append(name)
         elif _seal(rows, folder) != seal:
-            raise BookDamaged(f"The rows of {name!r} are not those registered in entry {number}.")
+            raise LedgerDamaged(f"The rows of {name!r} are not those registered in entry {number}.")
     if entered:
-        raise BookDamaged(f"The record of the data set of entry {min(entered)} was removed.")
+        raise LedgerDamaged(f"The record of the data set of entry {min(entered)} was removed.")
     return tuple(absent)
 
 
@@ -201,35 +214,35 @@ def _do_again(replay: _Replay, entry: Entry) -> None:
     dataset = replay.datasets.get(entry.dataset)
     if entry.kind == "open" and dataset and entry.adjacency and entry.loss:
         nothing = Loss(Fraction(0))
-        replay.books[entry.number] = BookState(
+        replay.budgets[entry.number] = BudgetState(
             entry.number, dataset.root, entry.adjacency, entry.loss, nothing
         )
-    elif entry.kind in ("charge", "carry") and dataset and entry.loss and entry.book:
-        book = replay.books.get(entry.book)
-        if book is None or (book.dataset, book.adjacency) != (dataset.root, entry.adjacency):
+    elif entry.kind in ("charge", "carry") and dataset and entry.loss and entry.budget:
+        state = replay.budgets.get(entry.budget)
+        if state is None or (state.dataset, state.adjacency) != (dataset.root, entry.adjacency):
             raise _never_entered(entry.number)
-        book = replace(book, spent=book.spent + entry.loss)
+        state = replace(state, spent=state.spent + entry.loss)
         elsewhere = entry.query is not None and entry.query.get("name") == ELSEWHERE
-        if not book.spent <= book.budget and not elsewhere:
-            raise BookDamaged(f"Entry {entry.number} overspends its book.")
-        replay.books[entry.book] = book
+        if not state.spent <= state.budget and not elsewhere:
+            raise LedgerDamaged(f"Entry {entry.number} overspends its ledger.")
+        replay.budgets[entry.budget] = state
         if entry.kind == "charge" and entry.ask:
             replay.asks.setdefault(entry.ask, []).append(entry)
     elif entry.kind == "release" and entry.query is not None:
         paid = replay.asks.get(entry.ask or 0)
         if not paid or (paid[0].dataset, paid[0].query) != (entry.dataset, entry.query):
-            raise BookDamaged(f"The release of entry {entry.number} was not charged.")
+            raise LedgerDamaged(f"The release of entry {entry.number} was not charged.")
         key = question_key(entry.dataset, canonical_json(entry.query))
         if key in replay.releases:
-            raise BookDamaged(f"Entry {entry.number} answers a question for the second time.")
+            raise LedgerDamaged(f"Entry {entry.number} answers a question for the second time.")
         replay.releases[key] = entry
-    elif entry.kind not in ("register", "moved"):
+    elif entry.kind not in ("register", "moved", "restored"):
         raise _never_entered(entry.number)
     replay.seen.append(entry)
 
 
 def _check_prices(replay: _Replay) -> None:
-    """Every question was charged what it costs, to every book that was open and concerned."""
+    """Every question was charged what it costs, to every budget that was open and concerned."""
     for ask, entries in track(replay.asks.items(), "checking charges"):
         first = entries[0]
         if first.number != ask or first.query is None:
@@ -243,24 +256,24 @@ def _check_prices(replay: _Replay) -> None:
         except (PrivodError, KeyError, TypeError):
             raise _never_entered(ask) from None
         due = {
-            number: loss_towards(book.adjacency, guarantee, cap)
-            for number, book in replay.books.items()
-            if book.dataset == dataset.root and number < ask
+            number: loss_towards(state.adjacency, guarantee, cap)
+            for number, state in replay.budgets.items()
+            if state.dataset == dataset.root and number < ask
         }
-        paid = {entry.book: entry.loss for entry in entries}
-        if {book: loss for book, loss in due.items() if loss is not None} != paid:
-            raise BookDamaged(f"Entry {ask} does not charge what its question costs.")
+        paid = {entry.budget: entry.loss for entry in entries}
+        if {state: loss for state, loss in due.items() if loss is not None} != paid:
+            raise LedgerDamaged(f"Entry {ask} does not charge what its question costs.")
     _check_carried(replay)
 
 
 def _check_carried(replay: _Replay) -> None:
-    """A book opened late began with what earlier questions cost under it."""
-    carried = {entry.book: entry.loss for entry in replay.seen if entry.kind == "carry"}
-    for number, book in replay.books.items():
+    """A budget opened late began with what earlier questions cost under it."""
+    carried = {entry.budget: entry.loss for entry in replay.seen if entry.kind == "carry"}
+    for number, state in replay.budgets.items():
         domains = {
             name: dataset.domain
             for name, dataset in replay.datasets.items()
-            if dataset.root == book.dataset
+            if dataset.root == state.dataset
         }
         earlier = [
             entry
@@ -268,11 +281,11 @@ def _check_carried(replay: _Replay) -> None:
             if entry.kind == "charge" and entry.dataset in domains and entry.query
         ]
         priced = [entry for entry in earlier if _priced(entry)]
-        due = spent_before(priced, domains, book.adjacency)
+        due = spent_before(priced, domains, state.adjacency)
         begun = carried.get(number) or Loss(Fraction(0))
         # Another version of privod may have carried more, for questions that only it can price.
         if begun != due and not (len(priced) < len(earlier) and due <= begun):
-            raise BookDamaged(f"The book of entry {number} does not begin with what was spent.")
+            raise LedgerDamaged(f"The ledger of entry {number} does not begin with what was spent.")
 
 
 def _check_sums(connection: Connection, replay: _Replay) -> None:
@@ -284,26 +297,28 @@ def _check_sums(connection: Connection, replay: _Replay) -> None:
             " spent_delta FROM books"
         )
     }
-    for number, book in replay.books.items():
-        sums = (book.budget.epsilon, book.budget.delta, book.spent.epsilon, book.spent.delta)
-        adjacency = canonical_json(book.adjacency.to_json())
-        if kept.pop(number, None) != (book.dataset, adjacency, *(str(part) for part in sums)):
-            raise BookDamaged(f"The running sum of the book of entry {number} is not its charges'.")
+    for number, state in replay.budgets.items():
+        sums = (state.budget.epsilon, state.budget.delta, state.spent.epsilon, state.spent.delta)
+        adjacency = canonical_json(state.adjacency.to_json())
+        if kept.pop(number, None) != (state.dataset, adjacency, *(str(part) for part in sums)):
+            raise LedgerDamaged(
+                f"The running sum of the budget of entry {number} is not its charges'."
+            )
     if kept:
-        raise BookDamaged(f"There is a book of entry {min(kept)}, which opened none.")
+        raise LedgerDamaged(f"There is a budget of entry {min(kept)}, which opened none.")
 
 
 def _check_releases(connection: Connection, replay: _Replay) -> None:
-    """Every stored release against its digest in the book."""
+    """Every stored release against its digest in the ledger."""
     for key, entry in replay.releases.items():
         rows = connection.execute(
             "SELECT question, dataset, release FROM releases WHERE entry = ?", entry.number
         )
         if not rows:
-            raise BookDamaged(f"The stored release of entry {entry.number} was removed.")
+            raise LedgerDamaged(f"The stored release of entry {entry.number} was removed.")
         question, dataset, text = rows[0]
         if (question, dataset, digest(text)) != (key, entry.dataset, entry.digest):
-            raise BookDamaged(f"The stored release of entry {entry.number} was changed.")
+            raise LedgerDamaged(f"The stored release of entry {entry.number} was changed.")
     stored = connection.execute("SELECT COUNT(*) FROM releases")[0][0]
     if stored != len(replay.releases):
-        raise BookDamaged("A release is stored that no entry of the book knows.")
+        raise LedgerDamaged("A release is stored that no entry of the ledger knows.")

@@ -23,7 +23,8 @@ from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms.exact import Enclosure, exp_minus, powers
 from privod.mechanisms.inversion import InversionTable, Thresholds
 from privod.mechanisms.randomness import Randomness
-from privod.privacy import Loss, Number, exact, positive
+from privod.privacy import Loss, Number, positive
+from privod.privacy.loss import as_exact
 
 __all__ = ["DiscreteLaplace", "Geometric"]
 
@@ -114,7 +115,7 @@ class DiscreteLaplace:
 
     def add_to(self, counts: NDArray[Any], randomness: Randomness) -> NDArray[np.int64]:
         """Return the counts, each with its own draw added, as a new array of the same shape."""
-        return self._added_to(_checked_counts(counts), randomness)
+        return self._added_to(checked_counts(counts), randomness)
 
     def draw_reaching(
         self, threshold: int, shape: Shape, randomness: Randomness
@@ -281,7 +282,7 @@ def _law(scale: Fraction) -> tuple[Thresholds, int]:
 
 
 def _checked_scale(scale: Number) -> Fraction:
-    number = exact(scale, "scale")
+    number = as_exact(scale, "scale")
     if not SMALLEST_SCALE <= number <= LARGEST_SCALE:
         rule = "must lie between 1/10^9 and 2^40"
         way_out = "Try sensitivity / epsilon, such as 1."
@@ -294,7 +295,7 @@ def _for_humans(number: Fraction) -> float:
     return float(f"{float(number):.6g}")
 
 
-def _checked_counts(counts: NDArray[Any]) -> NDArray[np.int64]:
+def checked_counts(counts: NDArray[Any]) -> NDArray[np.int64]:
     array = np.asarray(counts)
     if array.dtype.kind not in "iu":
         message = f"counts must be integers, got an array of {array.dtype}. Round them beforehand."

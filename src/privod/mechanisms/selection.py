@@ -27,7 +27,7 @@ from privod.mechanisms.coins import bernoulli_exp
 from privod.mechanisms.noise import Geometric
 from privod.mechanisms.randomness import Randomness
 from privod.mechanisms.weighted_choice import Ladder
-from privod.privacy import Loss, Number, positive
+from privod.privacy import Loss, Number, Zcdp, positive
 
 __all__ = ["ExponentialMechanism", "PermuteAndFlip", "Top", "Utilities"]
 
@@ -60,6 +60,10 @@ class _Choice(ABC):
         changes = 1 if self.monotone else 2  # the chosen one falls while the others rise
         return Loss(changes * positive(sensitivity, "sensitivity") / self.scale)
 
+    def zcdp(self, sensitivity: Number) -> Zcdp:
+        """What one choice loses in the concentrated sense."""
+        return Zcdp.of_loss(self.loss(sensitivity))
+
     def choose(self, utilities: Utilities, randomness: Randomness) -> int:
         """Return the index of the chosen candidate."""
         return self._peel(_integers(utilities), 1, randomness)[0]
@@ -87,6 +91,10 @@ class ExponentialMechanism(_Choice):
     monotone : bool
         Whether it is proved that between adjacent data sets either no utility rises or none falls.
     """
+
+    def zcdp(self, sensitivity: Number) -> Zcdp:
+        """An eighth of the square: its log-odds span epsilon [docs/proofs/zcdp.md, Lemma 3]."""
+        return Zcdp.of_bounded_range(self.loss(sensitivity).epsilon)
 
     def choose_group(
         self, utilities: Utilities, multiplicities: NDArray[Any], randomness: Randomness
@@ -165,6 +173,10 @@ class Top:
     def loss(self, sensitivity: Number) -> Loss:
         """What all choices together lose when no utility changes by more than `sensitivity`."""
         return self.choice.loss(sensitivity) * self.n_chosen
+
+    def zcdp(self, sensitivity: Number) -> Zcdp:
+        """What all choices together lose in the concentrated sense."""
+        return Zcdp(self.n_chosen * self.choice.zcdp(sensitivity).rho)
 
     def choose(self, utilities: Utilities, randomness: Randomness) -> list[int]:
         """Return the indices of the chosen candidates, in the order they were chosen."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from privod.data import Table
 from privod.errors import NotFound
-from privod.pictures.budget import draw_book
+from privod.pictures.budget import draw_budget
 from privod.pictures.canvas import png, svg
 from privod.queries.query import Release
 from privod.questions import load, question, questions
@@ -14,7 +14,7 @@ from privod.questions import load, question, questions
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw", "draw_book", "draw_for_owner", "png", "svg"]
+__all__ = ["draw", "draw_budget", "draw_for_owner", "png", "svg"]
 
 
 def draw(release: Release[Any]) -> Figure:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -74,7 +73,7 @@ def privacy_of_records(
     """Every record's values and its eps_i, the loss of a label about itself; not private."""
     columns = tuple(sorted(query.columns))
     points = table.numbers(columns)
-    epsilon = float(Fraction(query.epsilon))
+    epsilon = float(query.epsilon)
     known: dict[tuple[int, int], float] = {}
     losses = np.empty(len(points))
     for place, state in enumerate(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privod.data import Numeric
-from privod.pictures.canvas import ACCENT, INK, blank
+from privod.pictures.canvas import ACCENT, INK, MOST_ROWS, blank
 from privod.queries.query import Release
 
 if TYPE_CHECKING:
@@ -15,12 +15,10 @@ if TYPE_CHECKING:
 
 __all__ = ["draw"]
 
-MOST_COLUMNS = 30
-
 
 def draw(release: Release[tuple[Numeric, ...]]) -> Figure:
     """Each column's range as a bar with its ends written out; columns have their own units."""
-    columns = release.value[:MOST_COLUMNS]
+    columns = release.value[:MOST_ROWS]
     figure, axes = blank("Where the bulk of the records lie", height=1.2 + 0.45 * len(columns))
     places = np.arange(len(columns))[::-1]
     largest = [max(abs(column.low), abs(column.high)) for column in columns]

@@ -1,4 +1,4 @@
-"""A book's budget over time: what was spent by which question, and what is left."""
+"""A budget over time: what was spent by which question, and what is left."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from privod.privacy import Loss, decimal_text
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw_book"]
+__all__ = ["draw_budget"]
 
 
-def draw_book(title: str, budget: Loss, charges: Sequence[tuple[str, Loss]]) -> Figure:
+def draw_budget(title: str, budget: Loss, charges: Sequence[tuple[str, Loss]]) -> Figure:
     """Steps of spent epsilon, one per charge, under the line of the budget.
 
     Parameters
     ----------
     title : str
-        Which book it is.
+        Which budget it is.
     budget : Loss
         The limit.
     charges : sequence of (str, Loss)

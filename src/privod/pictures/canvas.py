@@ -17,12 +17,13 @@ except ImportError:
         "Pictures are drawn by matplotlib, which is not installed. Install privod[pictures]."
     ) from None
 
-__all__ = ["ACCENT", "INK", "MUTED", "WARM", "blank", "png", "svg"]
+__all__ = ["ACCENT", "INK", "MOST_ROWS", "MUTED", "WARM", "blank", "png", "svg"]
 
 ACCENT = "#2563a8"  # what was released
 WARM = "#c2571a"  # what stands out
 MUTED = "#9aa4b1"  # what is there for comparison
 INK = "#1d2733"
+MOST_ROWS = 30  # columns of a release that a picture shows, one below the other
 
 LOOK: Any = {
     "font.family": "sans-serif",

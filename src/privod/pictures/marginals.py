@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privod.pictures.canvas import ACCENT, blank
+from privod.pictures.canvas import ACCENT, MOST_ROWS, blank
 from privod.queries.marginals.query import NoisyMarginals
 from privod.queries.query import Release
 
@@ -15,13 +15,11 @@ if TYPE_CHECKING:
 
 __all__ = ["draw"]
 
-MOST_COLUMNS = 30
-
 
 def draw(release: Release[NoisyMarginals]) -> Figure:
     """One row of bars a column; a bar's height is its share of the column's fullest bin."""
     value = release.value
-    columns = value.columns[:MOST_COLUMNS]
+    columns = value.columns[:MOST_ROWS]
     title = f"Noisy histograms of {len(value.columns)} columns"
     figure, axes = blank(title, height=1.2 + 0.4 * len(columns))
     bins = value.counts.shape[1]

@@ -10,10 +10,13 @@ from privod.privacy.adjacency import (
 )
 from privod.privacy.guarantee import Guarantee, Secrecy, in_parallel
 from privod.privacy.loss import Loss, Number, decimal_text, exact, positive
+from privod.privacy.zcdp import NOTHING_SPENT, Cost, Spent, Zcdp, ZcdpBudget
 
 __all__ = [
+    "NOTHING_SPENT",
     "AddRemove",
     "Adjacency",
+    "Cost",
     "Guarantee",
     "InCrowd",
     "Loss",
@@ -21,6 +24,9 @@ __all__ = [
     "Replace",
     "SameContexts",
     "Secrecy",
+    "Spent",
+    "Zcdp",
+    "ZcdpBudget",
     "adjacency_from_json",
     "decimal_text",
     "exact",

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
 from privod.errors import InvalidParameter
-from privod.privacy.loss import exact
+from privod.privacy.loss import as_float
 
 __all__ = ["AddRemove", "Adjacency", "InCrowd", "Replace", "SameContexts", "adjacency_from_json"]
 
@@ -106,7 +106,7 @@ class InCrowd(Adjacency):
     crowd: int
 
     def __post_init__(self) -> None:
-        radius = float(exact(self.radius, "radius"))
+        radius = as_float(self.radius, "radius")
         if radius < 0:
             raise InvalidParameter("radius", "must be at least 0", self.radius, "Try 1.")
         object.__setattr__(self, "radius", radius)

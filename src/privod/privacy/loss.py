@@ -14,7 +14,7 @@ import numpy as np
 
 from privod.errors import InvalidParameter
 
-__all__ = ["Loss", "Number", "decimal_text", "exact", "positive"]
+__all__ = ["Loss", "Number", "as_exact", "as_float", "decimal_text", "exact", "positive"]
 
 Number = int | float | str | Decimal | Fraction
 
@@ -43,9 +43,7 @@ def exact(value: Number, name: str) -> Fraction:
         number = Fraction(value)
     except (ValueError, TypeError, ZeroDivisionError, OverflowError):
         raise InvalidParameter(name, "must be a number", value, way_out) from None
-    if abs(number) > LARGEST:
-        raise InvalidParameter(name, "must be below 1.8e308", value, "Try 1.")
-    return number
+    return _in_reach(number, value, name)
 
 
 def _usual_text(text: str, name: str, way_out: str) -> str:
@@ -62,9 +60,29 @@ def _usual_text(text: str, name: str, way_out: str) -> str:
     return text
 
 
+def as_exact(value: Number, name: str) -> Fraction:
+    """The number as a fraction; what is one, or a whole number, needs no reading."""
+    if type(value) is Fraction or type(value) is int:
+        return _in_reach(Fraction(value), value, name)
+    return exact(value, name)
+
+
+def as_float(value: Number, name: str) -> float:
+    """The number as a float; a finite float needs no reading."""
+    if type(value) is float and math.isfinite(value):
+        return value
+    return float(as_exact(value, name))
+
+
+def _in_reach(number: Fraction, given: Number, name: str) -> Fraction:
+    if abs(number) > LARGEST:
+        raise InvalidParameter(name, "must be below 1.8e308", given, "Try 1.")
+    return number
+
+
 def positive(value: Number, name: str) -> Fraction:
-    """Read a number that must be greater than zero."""
-    number = exact(value, name)
+    """A number that must be greater than zero, as a fraction."""
+    number = as_exact(value, name)
     if number <= 0:
         raise InvalidParameter(name, "must be greater than 0", value, "Try 1.")
     return number
@@ -92,7 +110,7 @@ class Loss:
 
     def __init__(self, epsilon: Number, delta: Number = 0) -> None:
         for name, given in (("epsilon", epsilon), ("delta", delta)):
-            number = exact(given, name)
+            number = as_exact(given, name)
             if number < 0:
                 raise InvalidParameter(name, "must be at least 0", given, "Try 0.")
             object.__setattr__(self, name, number)
@@ -125,7 +143,7 @@ class Loss:
         if hopeless or size >= LARGEST_GROUP:
             return Loss(self.epsilon * size, 1)  # e**exponent may have too many digits to write out
         grown = self.delta * _powers_rounded_up(_exp_rounded_up(self.epsilon), size)
-        return Loss(self.epsilon * size, min(_rounded_up(grown), Fraction(1)))
+        return Loss(self.epsilon * size, min(rounded_up(grown), Fraction(1)))
 
     def __str__(self) -> str:
         text = f"epsilon {decimal_text(self.epsilon)}"
@@ -154,15 +172,26 @@ LN_2_ROUNDED_UP = Fraction(694, 1000)
 LARGEST_GROUP = 2**64  # of more records than any table holds nothing is promised
 
 
-def _rounded_up(number: Fraction) -> Fraction:
-    """The next number above that has few decimal digits, so that books stay readable."""
+def rounded_up(number: Fraction) -> Fraction:
+    """The next number above that has few decimal digits, so that ledgers stay readable."""
+    finest = _last_digit(number)
+    return math.ceil(number / finest) * finest
+
+
+def rounded_down(number: Fraction) -> Fraction:
+    """The next number below that has few decimal digits."""
+    finest = _last_digit(number)
+    return math.floor(number / finest) * finest
+
+
+def _last_digit(number: Fraction) -> Fraction:
+    """What the twelfth digit of a number above 0 is worth."""
     place = math.floor((number.numerator.bit_length() - number.denominator.bit_length()) * 0.30103)
     while Fraction(10) ** place > number:
         place -= 1
     while Fraction(10) ** (place + 1) <= number:
         place += 1
-    finest = Fraction(10) ** (place - SIGNIFICANT_DIGITS)
-    return math.ceil(number / finest) * finest
+    return Fraction(10) ** (place - SIGNIFICANT_DIGITS)
 
 
 EXP_TERMS = 40  # past this many terms of the series the rest is below 2**-100 for exponents up to 1

@@ -10,14 +10,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privod.data import Domain, Numeric, Table
-from privod.data.fineness import UNTOUCHED, rounded
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness, damped_logistic
 from privod.outliers.crowds.anomalies import (
@@ -28,14 +27,22 @@ from privod.outliers.crowds.anomalies import (
 )
 from privod.outliers.crowds.lookup import lookup_for
 from privod.outliers.crowds.public_cover import most_in_one_ball
-from privod.privacy import AddRemove, Adjacency, Guarantee, InCrowd, Loss, Number, exact, positive
-from privod.queries.outlier_count import checked_radius, numeric_columns, typical_radius
-from privod.queries.query import LARGEST_COUNT, Query, Release, column_names, whole_number
+from privod.privacy import AddRemove, Adjacency, Guarantee, InCrowd, Loss, positive
+from privod.queries.checks import (
+    LARGEST_COUNT,
+    ExactNumber,
+    checked_radius,
+    checked_records,
+    column_names,
+    numeric_columns,
+    typical_radius,
+    whole_number,
+)
+from privod.queries.preview import Preview
+from privod.queries.query import Query, Release
 
-__all__ = ["AnomalyLabels", "answer_by_edits", "checked_records", "crowd_adjacency"]
+__all__ = ["AnomalyLabels", "answer_by_edits", "crowd_adjacency"]
 
-MOST_RECORDS = 100_000
-MOST_NUMBERS = 300_000  # of all records asked about, so that pricing them takes seconds at most
 SURE = 100  # e^-100 < 2^-144
 SMALLEST_LOG = 800  # e^-800 is 0 as a float
 
@@ -70,11 +77,12 @@ class AnomalyLabels(Query[tuple[bool, ...]]):
     columns : tuple of str
         The numeric columns that distances are taken over.
     radius : float
-        How near a record must be to belong to the crowd (plain Euclidean distance).
+        How near a record must be to belong to the crowd: the Euclidean distance over the columns.
     max_crowd : int
         A record is anomalous with at most this many records, itself included, within the radius.
     epsilon : number
-        The loss of one label; a batch costs it times the most records asked in one ball.
+        The privacy loss of all labels together, greater than 0. Records asked about within one
+        ball of the radius share it; others do not.
     edit_margin : int or None
         Within how many edits a protected record is normal, from 1; None protects every record.
     """
@@ -86,14 +94,13 @@ class AnomalyLabels(Query[tuple[bool, ...]]):
     columns: tuple[str, ...]
     radius: float
     max_crowd: int
-    epsilon: Number
+    epsilon: ExactNumber = ExactNumber(positive)
     edit_margin: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", column_names(self.columns))
         object.__setattr__(self, "records", checked_records(self.records, len(self.columns)))
         object.__setattr__(self, "radius", checked_radius(self.radius))
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
         whole_number(self.max_crowd, "max_crowd", at_least=1, at_most=LARGEST_COUNT)
         if self.edit_margin is not None:
             whole_number(self.edit_margin, "edit_margin", at_least=1)
@@ -103,13 +110,21 @@ class AnomalyLabels(Query[tuple[bool, ...]]):
         """Who is protected."""
         return crowd_adjacency(self.radius, self.columns, self.max_crowd, self.edit_margin)
 
-    @property
+    @cached_property
     def labels_moved(self) -> int:
         """At most how many labels one record can move: those asked in one ball of the radius."""
-        return _most_in_one_ball(self.records, self.radius)
+        return most_in_one_ball(np.array(self.records, dtype=float), self.radius)
+
+    @cached_property
+    def label_epsilon(self) -> Fraction:
+        """The loss of one label: one record moves at most `labels_moved` of them."""
+        return self.epsilon / self.labels_moved
 
     def guarantee(self) -> Guarantee:
-        return Guarantee(Loss(self.epsilon) * self.labels_moved, self.adjacency)
+        return Guarantee(Loss(self.epsilon), self.adjacency)
+
+    def preview(self, domain: Domain) -> Preview:  # noqa: ARG002
+        return Preview("The label", wrong_label=self.lone_error)
 
     def check(self, domain: Domain) -> None:
         numeric_columns(domain, self.columns)
@@ -117,22 +132,23 @@ class AnomalyLabels(Query[tuple[bool, ...]]):
     def answer(self, table: Table, randomness: Randomness) -> Release[tuple[bool, ...]]:
         columns = tuple(sorted(self.columns))  # the order that InCrowd adds up in
         lookup = lookup_for(table, columns, self.radius)
+        label_epsilon = self.label_epsilon
         far = self.max_crowd + self.most_edits  # all larger crowds are as many edits away
         labels = [
             answer_by_edits(
                 is_anomalous(crowd, copies, self.max_crowd),
                 self.edits(crowd, copies),
-                Fraction(self.epsilon),
+                label_epsilon,
                 randomness,
             )
             for crowd, copies in lookup.crowds_and_copies(self._records(), cap=far)
         ]
         return self.release(tuple(labels), randomness)
 
-    @property
+    @cached_property
     def most_edits(self) -> int:
         """More edits are not told apart: at so many the coin lies less than once in 2^144 times."""
-        return 1 + math.ceil(SURE / Fraction(self.epsilon))
+        return 1 + math.ceil(SURE / self.label_epsilon)
 
     def edits(self, crowd: int, copies: int) -> int:
         """The bound of the edits that would flip a label; not private."""
@@ -200,7 +216,7 @@ class AnomalyLabels(Query[tuple[bool, ...]]):
 
     def _lies(self, edits: int) -> float:
         """e^(-epsilon (edits - 1)) / (1 + e^epsilon), which is 0 where floats end."""
-        epsilon = Fraction(self.epsilon)
+        epsilon = self.label_epsilon
         damped = float(min(epsilon * edits, Fraction(SMALLEST_LOG)))
         plain = float(min(epsilon, Fraction(SMALLEST_LOG)))
         return math.exp(-damped) / (1 + math.exp(-plain))
@@ -219,42 +235,9 @@ def _in_words(chance: float) -> str:
     return f"less than 1 in 10^{zeros}"
 
 
-@lru_cache(maxsize=8)
-def _most_in_one_ball(records: tuple[tuple[float, ...], ...], radius: float) -> int:
-    return most_in_one_ball(np.array(records, dtype=float), radius)
-
-
 def crowd_adjacency(
     radius: float, columns: tuple[str, ...], max_crowd: int, edit_margin: int | None
 ) -> Adjacency:
     """Who is protected: everyone in a crowd of max_crowd + 1 - edit_margin, or everyone."""
     crowd = 1 if edit_margin is None else protected_crowd(max_crowd, edit_margin)
     return AddRemove() if crowd <= 1 else InCrowd(radius, columns, crowd)
-
-
-def checked_records(value: Any, width: int) -> tuple[tuple[float, ...], ...]:
-    """Read records of so many numbers each."""
-    way_out = f"Give at least one record of {width} numbers."
-    if not isinstance(value, list | tuple) or not value:
-        raise InvalidParameter("records", "must hold a record", type(value).__name__, way_out)
-    if len(value) > MOST_RECORDS:
-        rule = f"must be at most {MOST_RECORDS}"
-        raise InvalidParameter("records", rule, len(value), "Ask about fewer at a time.")
-    if len(value) * width > MOST_NUMBERS:
-        rule = f"must be at most {MOST_NUMBERS} numbers together"
-        raise InvalidParameter("records", rule, len(value) * width, "Ask about fewer at a time.")
-    found = []
-    for row in value:
-        entries = tuple(row) if isinstance(row, list | tuple) else (row,)
-        if len(entries) != width:
-            rule = f"must have {width} values each, one for each column"
-            raise InvalidParameter("records", rule, len(entries), way_out)
-        found.append(tuple(_number(entry) for entry in entries))
-    return tuple(found)
-
-
-def _number(entry: Any) -> float:
-    """Read a number as a table would."""
-    usual = type(entry) is float and math.isfinite(entry)
-    number = entry if usual else float(exact(entry, "records"))
-    return number if abs(number) >= UNTOUCHED else float(rounded(number))

@@ -6,7 +6,6 @@ Proof in docs/proofs/lookahead.md.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,10 +14,19 @@ from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, Randomness
 from privod.outliers.crowds.anomalies import protected_crowd
-from privod.privacy import Guarantee, Number, positive
-from privod.queries.anomaly_labels import checked_records, crowd_adjacency
-from privod.queries.outlier_count import checked_radius, numeric_columns
-from privod.queries.query import LARGEST_COUNT, Query, Release, column_names, whole_number
+from privod.privacy import Guarantee, positive
+from privod.queries.anomaly_labels import crowd_adjacency
+from privod.queries.checks import (
+    LARGEST_COUNT,
+    ExactNumber,
+    checked_radius,
+    checked_records,
+    column_names,
+    numeric_columns,
+    whole_number,
+)
+from privod.queries.preview import Preview, of_counts
+from privod.queries.query import Query, Release
 
 __all__ = ["CopyCount", "LookaheadCount"]
 
@@ -63,7 +71,7 @@ class LookaheadCount(Query[CopyCount]):
     record: tuple[float, ...]
     columns: tuple[str, ...]
     max_crowd: int
-    epsilon: Number
+    epsilon: ExactNumber = ExactNumber(positive)
     edit_margin: int = 1
     radius: float = 0.0
 
@@ -71,7 +79,6 @@ class LookaheadCount(Query[CopyCount]):
         object.__setattr__(self, "columns", column_names(self.columns))
         record = checked_records((self.record,), len(self.columns))[0]
         object.__setattr__(self, "record", record)
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
         object.__setattr__(self, "radius", checked_radius(self.radius))
         whole_number(self.max_crowd, "max_crowd", at_least=1, at_most=LARGEST_COUNT)
         whole_number(self.edit_margin, "edit_margin", at_least=1)
@@ -83,7 +90,7 @@ class LookaheadCount(Query[CopyCount]):
     @property
     def noise(self) -> DiscreteLaplace:
         """The noise of a count that is not rare."""
-        return DiscreteLaplace.for_loss(Fraction(self.epsilon), 1)
+        return DiscreteLaplace.for_loss(self.epsilon, 1)
 
     @property
     def noisy_from(self) -> int:
@@ -94,6 +101,9 @@ class LookaheadCount(Query[CopyCount]):
     def guarantee(self) -> Guarantee:
         adjacency = crowd_adjacency(0.0, self.columns, self.max_crowd, self.edit_margin)
         return Guarantee(self.noise.loss(1), adjacency)
+
+    def preview(self, domain: Domain) -> Preview:  # noqa: ARG002
+        return of_counts(self.noise, 1)
 
     def check(self, domain: Domain) -> None:
         numeric_columns(domain, self.columns)

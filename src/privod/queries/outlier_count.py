@@ -1,16 +1,15 @@
 """Count the outliers of a subspace under differential privacy [Okada 2015].
 
-A record is outlying when at most `max_crowd` records, itself included, lie within `radius` of it,
-where distances over several columns are divided by the square root of their number. One record
-can change many records' status, so the noise follows either the worst case over all data sets or
-a smooth bound of what is possible near this one; proofs in docs/proofs/outlier_count.md.
+A record is outlying when at most `max_crowd` records, itself included, lie within `radius` of it
+(Euclidean, over the columns asked about). One record can change many records' status, so the noise
+follows either the worst case over all data sets or a smooth bound of what is possible near this
+one; proofs in docs/proofs/outlier_count.md.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, Self
@@ -19,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privod.data import Domain, Numeric, Table
-from privod.data.fineness import FINEST
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, Randomness
 from privod.mechanisms.smooth import (
@@ -30,17 +28,23 @@ from privod.mechanisms.smooth import (
     SmoothNoise,
 )
 from privod.outliers.crowds.cover import Cover
-from privod.outliers.crowds.distance import CrowdIndex, available_threads
+from privod.outliers.crowds.distance import CrowdIndex
 from privod.outliers.crowds.packing import packing_number
-from privod.privacy import AddRemove, Adjacency, Guarantee, Loss, Number, Replace, exact, positive
-from privod.queries.query import (
+from privod.privacy import AddRemove, Adjacency, Guarantee, Loss, Replace, positive
+from privod.privacy.loss import as_exact
+from privod.queries.checks import (
     LARGEST_COUNT,
-    Query,
-    Release,
+    ExactNumber,
+    checked_radius,
     column_names,
     dp_adjacency,
+    numeric_columns,
+    typical_radius,
     whole_number,
 )
+from privod.queries.preview import Preview, of_counts
+from privod.queries.query import Query, Release
+from privod.threads import in_threads
 
 __all__ = [
     "NOISES",
@@ -48,17 +52,13 @@ __all__ = [
     "OutlierCount",
     "count_sensitivity",
     "count_with_bound",
-    "numeric_columns",
 ]
 
 NOISES: tuple[str, ...] = ("auto", "global", "laplace", "heavy", "gaussian")
 LARGEST_NOISE = 2**40  # the largest scale that discrete Laplace noise is drawn at
 LARGEST_EPSILON = 10**9  # for a change of 1 it makes the smallest noise that is drawn
 PAYS_OFF = 2  # auto takes a smooth noise if even twice its least deviation is below the global one
-MOST_COLUMNS = 200
 ALONE_BELOW = 20_000  # records below which a second thread costs more than it brings
-LARGEST_RADIUS = 1e150  # its square still is a float
-SMALLEST_RADIUS = FINEST  # so is the square of this one; nearer records are equal
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class OutlierCount(Query[CountedOutliers]):
     Parameters
     ----------
     radius : float
-        How near records must be to count as neighbors, in root-mean-square distance per column.
+        How near records must be to count as neighbors: the Euclidean distance over the columns.
     max_crowd : int
         A record is outlying with at most this many records, itself included, within the radius.
     epsilon : number
@@ -105,8 +105,8 @@ class OutlierCount(Query[CountedOutliers]):
 
     radius: float
     max_crowd: int
-    epsilon: Number
-    delta: Number = 0
+    epsilon: ExactNumber = ExactNumber(positive)
+    delta: ExactNumber = ExactNumber(as_exact, Fraction(0))
     columns: tuple[str, ...] = ()
     noise: Literal["auto", "global", "laplace", "heavy", "gaussian"] = "auto"
     adjacency: Adjacency = AddRemove()
@@ -114,17 +114,15 @@ class OutlierCount(Query[CountedOutliers]):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "radius", checked_radius(self.radius))
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
-        object.__setattr__(self, "delta", exact(self.delta, "delta"))
         object.__setattr__(self, "columns", column_names(self.columns) if self.columns else ())
         object.__setattr__(self, "adjacency", dp_adjacency(self.adjacency))
         whole_number(self.max_crowd, "max_crowd", at_least=1, at_most=LARGEST_COUNT)
-        if Fraction(self.epsilon) > LARGEST_EPSILON:
+        if self.epsilon > LARGEST_EPSILON:
             raise InvalidParameter("epsilon", "must be at most 10^9", str(self.epsilon), "Try 1.")
         if self.noise not in NOISES:
             rule = f"must be one of {', '.join(NOISES)}"
             raise InvalidParameter("noise", rule, self.noise, "Try 'auto'.")
-        if not 0 <= Fraction(self.delta) <= Fraction(1, 2):
+        if not 0 <= self.delta <= Fraction(1, 2):
             raise InvalidParameter("delta", "must lie between 0 and 1/2", self.delta, "Try 1e-6.")
         if self.noise in ("laplace", "gaussian") and not self.delta:
             rule = f"must be greater than 0 for {self.noise} noise"
@@ -140,6 +138,14 @@ class OutlierCount(Query[CountedOutliers]):
             return Guarantee(Loss(self.epsilon), self.adjacency)
         return Guarantee(self._smooth(self.noise).loss(), self.adjacency)
 
+    def preview(self, domain: Domain) -> Preview:
+        n_columns = len(numeric_columns(domain, self.columns))
+        chosen = self.chosen_noise(n_columns)
+        if chosen == "global":
+            return of_counts(DiscreteLaplace(self._global_scale(n_columns)), 1)
+        least = self.least_deviations(n_columns)[chosen]
+        return Preview("the count", least_deviation=least)
+
     def check(self, domain: Domain) -> None:
         columns = numeric_columns(domain, self.columns)
         too_wide = self._global_scale(len(columns)) > LARGEST_NOISE
@@ -152,16 +158,15 @@ class OutlierCount(Query[CountedOutliers]):
         points = table.numbers(columns)
         size = len(table) if self._size_is_public(table.domain) else None
         chosen = self.chosen_noise(len(columns), size)
-        radius = self.radius * math.sqrt(len(columns))
         if chosen == "global":
-            count = count_outliers(points, radius, self.max_crowd)
+            count = count_outliers(points, self.radius, self.max_crowd)
             noise = DiscreteLaplace(self._global_scale(len(columns), size))
             noisy = int(noise.add_to(np.array([count]), randomness)[0])
         else:
             smooth = self._smooth(chosen)
             count, rung = count_with_bound(
                 points,
-                radius,
+                self.radius,
                 self.max_crowd,
                 smooth,
                 self.adjacency,
@@ -243,7 +248,7 @@ class OutlierCount(Query[CountedOutliers]):
 
     def _global_scale(self, dimensions: int, size: int | None = None) -> Fraction:
         sensitivity = count_sensitivity(self.max_crowd, dimensions, self.adjacency, size)
-        return sensitivity / Fraction(self.epsilon)
+        return sensitivity / self.epsilon
 
     def _size_is_public(self, domain: Domain) -> bool:
         """Adjacent tables are of one size: rows are replaced, and none is dropped for what it says.
@@ -332,51 +337,14 @@ def local_bound(
             return covers.of(np.abs(others - line) <= t, enough)
 
         lines = (max_crowd, max_crowd - 1)
-        if len(others) < ALONE_BELOW:
-            most = max(map(covered, lines))
-        else:
-            with ThreadPoolExecutor(min(len(lines), available_threads())) as pool:
-                most = max(pool.map(covered, lines))
+        threads = 1 if len(others) < ALONE_BELOW else None
+        most = max(in_threads(lambda place: covered(lines[place]), len(lines), threads))
         return min(sensitivity, max(1, most + alone))
 
     return bound
-
-
-def numeric_columns(domain: Domain, columns: tuple[str, ...]) -> tuple[str, ...]:
-    """The named columns, or all numeric ones; an error unless they are numeric columns."""
-    known = domain.numeric_names
-    chosen = columns or known
-    for column in chosen:
-        if column not in known:
-            way_out = f"The numeric columns are {', '.join(known[:20])}."
-            raise InvalidParameter("columns", "must be numeric columns", column, way_out)
-    if not 1 <= len(chosen) <= MOST_COLUMNS:
-        rule = f"must be 1 to {MOST_COLUMNS} numeric columns"
-        raise InvalidParameter("columns", rule, len(chosen), "Name some of them.")
-    return chosen
 
 
 def extent(domain: Domain, columns: tuple[str, ...]) -> float:
     """A public bound of the absolute values in these columns."""
     limits = [domain[column] for column in columns]
     return max(max(abs(c.low), abs(c.high)) for c in limits if isinstance(c, Numeric))
-
-
-def typical_radius(domain: Domain, columns: tuple[str, ...]) -> float:
-    """A twentieth of the columns' root-mean-square range, for examples."""
-    limits = [domain[column] for column in columns]
-    ranges = [c.high - c.low for c in limits if isinstance(c, Numeric)]
-    return float(f"{math.sqrt(sum(width**2 for width in ranges) / len(ranges)) / 20:.3g}")
-
-
-def checked_radius(value: Any) -> float:
-    """Read a radius: 0, for equal records, or a number whose square is not rounded away."""
-    number = float(exact(value, "radius"))
-    if number < 0:
-        raise InvalidParameter("radius", "must be at least 0", value, "Try 1.")
-    if 0 < number < SMALLEST_RADIUS:
-        rule = "must be 0 or at least 2^-500"
-        raise InvalidParameter("radius", rule, value, "Try 0, for equal records.")
-    if number > LARGEST_RADIUS:
-        raise InvalidParameter("radius", "must be at most 1e150", value, "Try 1.")
-    return number

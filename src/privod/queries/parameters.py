@@ -16,6 +16,7 @@ from fractions import Fraction
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from privod.privacy import Adjacency, decimal_text
+from privod.queries.checks import ExactNumber
 from privod.queries.query import Query, plain_value
 
 __all__ = ["Kind", "Parameter", "parameters_of", "promise_of"]
@@ -136,7 +137,7 @@ def _kind(name: str, hint: Any) -> tuple[Kind, tuple[str, ...], bool]:
     members = tuple(member for member in members if member not in words)
     if not members:
         return "choice", choices, optional
-    if Fraction in members:
+    if Fraction in members or ExactNumber in members:
         return "number", choices, optional
     if len(members) == 1:
         return _plain_kind(name, members[0]), choices, optional

@@ -15,23 +15,17 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 from privod.data import Domain, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms.randomness import Randomness
-from privod.privacy import AddRemove, Adjacency, Guarantee, Replace, adjacency_from_json
+from privod.privacy import Adjacency, Cost, Guarantee, adjacency_from_json
+from privod.queries.preview import Preview
 
 __all__ = [
-    "LARGEST_COUNT",
     "Query",
     "Release",
     "canonical_json",
-    "column_names",
-    "dp_adjacency",
     "plain_value",
-    "whole_number",
 ]
 
 Value = TypeVar("Value")
-
-
-LARGEST_COUNT = 10**15  # no count comes near it, and sums of a few still fit in 64 bits
 
 
 class Query(ABC, Generic[Value]):
@@ -50,6 +44,17 @@ class Query(ABC, Generic[Value]):
     @abstractmethod
     def guarantee(self) -> Guarantee:
         """The promise, derived from the noise; needs no data."""
+
+    def cost(self) -> Cost:
+        """What the answer costs, also in the concentrated sense; a question may know it better.
+
+        Both are losses under the adjacency of the guarantee.
+        """
+        return Cost.of_loss(self.guarantee().loss)
+
+    def preview(self, domain: Domain) -> Preview:  # noqa: ARG002 - for those that know
+        """How far off the answer may be, before anything is paid; needs no data."""
+        return Preview("the answer")
 
     @abstractmethod
     def check(self, domain: Domain) -> None:
@@ -116,40 +121,6 @@ def plain_value(value: Any) -> Any:
         return value.to_json()
     if isinstance(value, tuple):
         return [plain_value(item) for item in value]
-    return value
-
-
-def column_names(value: Any) -> tuple[str, ...]:
-    """Read the names of one or more columns, given as a text or a sequence of texts."""
-    names = (value,) if isinstance(value, str) else value
-    way_out = "Name one or more columns, such as ('age', 'weight')."
-    if not isinstance(names, list | tuple) or not names:
-        raise InvalidParameter("columns", "must name a column", value, way_out)
-    if not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
-        raise InvalidParameter("columns", "must be different names", value, way_out)
-    return tuple(names)
-
-
-def dp_adjacency(value: Any) -> Adjacency:
-    """Read AddRemove or Replace, given as such or by name."""
-    if isinstance(value, str):
-        value = adjacency_from_json({"name": value})
-    if value not in (AddRemove(), Replace()):
-        rule = "must be AddRemove() or Replace()"
-        raise InvalidParameter("adjacency", rule, value, "AddRemove() is the usual one.")
-    return value  # type: ignore[no-any-return]
-
-
-def whole_number(value: Any, name: str, at_least: int, at_most: int | None = None) -> int:
-    """Read a whole number that has a lower limit, and perhaps an upper one."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidParameter(name, "must be a whole number", value, f"Try {max(at_least, 10)}.")
-    if value < at_least:
-        way_out = f"Try {max(at_least, 10)}."
-        raise InvalidParameter(name, f"must be at least {at_least}", value, way_out)
-    if at_most is not None and value > at_most:
-        way_out = f"Try {max(at_least, 10)}."
-        raise InvalidParameter(name, f"must be at most {at_most}", value, way_out)
     return value
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
@@ -23,26 +22,24 @@ from numpy.typing import NDArray
 from privod.data import Domain, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import ExponentialMechanism, PermuteAndFlip, Randomness, Top
-from privod.outliers.crowds.distance import available_threads
-from privod.privacy import AddRemove, Adjacency, Guarantee, Number, exact, positive
+from privod.privacy import AddRemove, Adjacency, Cost, Guarantee, positive
+from privod.privacy.loss import as_exact
 from privod.progress import track
-from privod.queries.outlier_count import (
-    MOST_COLUMNS,
-    OutlierCount,
-    checked_radius,
-    count_outliers,
-    count_sensitivity,
-    numeric_columns,
-    typical_radius,
-)
-from privod.queries.query import (
+from privod.queries.checks import (
     LARGEST_COUNT,
-    Query,
-    Release,
+    MOST_AXES,
+    ExactNumber,
+    checked_radius,
     column_names,
     dp_adjacency,
+    numeric_columns,
+    typical_radius,
     whole_number,
 )
+from privod.queries.outlier_count import OutlierCount, count_outliers, count_sensitivity
+from privod.queries.preview import Preview
+from privod.queries.query import Query, Release
+from privod.threads import thread_pool
 
 __all__ = ["FoundSubspaces", "OutlierSubspaces", "columns_in_words"]
 
@@ -78,8 +75,9 @@ class OutlierSubspaces(Query[FoundSubspaces]):
 
     Parameters
     ----------
-    radius : float
-        How near records must be to count as neighbors, in root-mean-square distance per column.
+    radius_per_column : float
+        How near records must be in a set of one column; in a set of d columns the radius is this
+        times the square root of d, so that sets of different size can be compared.
     max_crowd : int
         A record is outlying with at most this many records, itself included, within the radius.
     epsilon : number
@@ -105,40 +103,39 @@ class OutlierSubspaces(Query[FoundSubspaces]):
     name: ClassVar[str] = "outlier-subspaces-1"
     question: ClassVar[str] = "In which columns do the most outliers show?"
 
-    radius: float
+    radius_per_column: float
     max_crowd: int
-    epsilon: Number
+    epsilon: ExactNumber = ExactNumber(positive)
     n_subspaces: int = 1
     size: int = 1
     smaller_too: bool = False
     columns: tuple[str, ...] = ()
     candidates: tuple[tuple[str, ...], ...] = ()
-    count_share: Number = 0
+    count_share: ExactNumber = ExactNumber(as_exact, Fraction(0))
     choice: Literal["permute-and-flip", "exponential"] = "permute-and-flip"
     adjacency: Adjacency = AddRemove()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "radius", checked_radius(self.radius))
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
-        object.__setattr__(self, "count_share", exact(self.count_share, "count_share"))
+        radius = checked_radius(self.radius_per_column, "radius_per_column")
+        object.__setattr__(self, "radius_per_column", radius)
         object.__setattr__(self, "columns", column_names(self.columns) if self.columns else ())
         sets = tuple(tuple(sorted(column_names(some))) for some in self.candidates)
         object.__setattr__(self, "candidates", sets)
         object.__setattr__(self, "adjacency", dp_adjacency(self.adjacency))
         whole_number(self.max_crowd, "max_crowd", at_least=1, at_most=LARGEST_COUNT)
         whole_number(self.n_subspaces, "n_subspaces", at_least=1)
-        whole_number(self.size, "size", at_least=1, at_most=MOST_COLUMNS)
+        whole_number(self.size, "size", at_least=1, at_most=MOST_AXES)
         if len(set(sets)) != len(sets):
             raise InvalidParameter(
                 "candidates", "must be different sets", len(sets), "Name each once."
             )
-        if any(len(some) > MOST_COLUMNS for some in sets):
-            rule = f"must have at most {MOST_COLUMNS} columns each"
+        if any(len(some) > MOST_AXES for some in sets):
+            rule = f"must have at most {MOST_AXES} columns each"
             raise InvalidParameter("candidates", rule, len(max(sets, key=len)), "Name fewer.")
         if self.choice not in ("permute-and-flip", "exponential"):
             rule = "must be permute-and-flip or exponential"
             raise InvalidParameter("choice", rule, self.choice, "Try 'permute-and-flip'.")
-        if not 0 <= Fraction(self.count_share) < 1:
+        if not 0 <= self.count_share < 1:
             rule = "must be from 0 to below 1"
             raise InvalidParameter("count_share", rule, self.count_share, "Try 0.5.")
         if not LEAST_LOSS <= self._loss_of_a_choice <= LARGEST_LOSS:
@@ -160,11 +157,15 @@ class OutlierSubspaces(Query[FoundSubspaces]):
         kind = PermuteAndFlip if self.choice == "permute-and-flip" else ExponentialMechanism
         return Top(self.n_subspaces, kind.for_loss(self._loss_of_a_choice, self.steps))
 
+    def radius_in(self, size: int) -> float:
+        """The radius in a set of so many columns."""
+        return self.radius_per_column * math.sqrt(size)
+
     def counting(self, columns: tuple[str, ...]) -> OutlierCount:
         """How the outliers of a set found are counted."""
-        each = Fraction(self.count_share) * Fraction(self.epsilon) / self.n_subspaces
+        each = self.count_share * self.epsilon / self.n_subspaces
         return OutlierCount(
-            radius=self.radius,
+            radius=self.radius_in(len(columns)),
             max_crowd=self.max_crowd,
             epsilon=each,
             columns=columns,
@@ -176,6 +177,26 @@ class OutlierSubspaces(Query[FoundSubspaces]):
         if self.count_share:
             loss = loss + self.counting(()).guarantee().loss * self.n_subspaces
         return Guarantee(loss, self.adjacency)
+
+    def cost(self) -> Cost:
+        concentrated = self.selection.zcdp(self.steps)
+        if self.count_share:
+            counted = self.counting(()).cost().zcdp
+            for _ in range(self.n_subspaces):
+                concentrated = concentrated + counted
+        return Cost(self.guarantee().loss, concentrated)
+
+    def preview(self, domain: Domain) -> Preview:
+        n_columns = len(numeric_columns(domain, self.columns))
+        number = self._number_of_candidates(n_columns)
+        if number <= self.n_subspaces:
+            return Preview("the choice", 0, words="Every competing set will be named.")
+        missing = max(self.surely_missing(size, number) for size in self._sizes())
+        words = (
+            f"With 95 % certainty no set left out will have {missing} more records that stand apart"
+            " than a set named of its size."
+        )
+        return Preview("the choice", missing, words=words)
 
     def check(self, domain: Domain) -> None:
         n_columns = len(numeric_columns(domain, self.columns))
@@ -229,13 +250,13 @@ class OutlierSubspaces(Query[FoundSubspaces]):
         """The outliers of every set, counted on all processors; not private."""
 
         def count(some: tuple[str, ...]) -> int:
-            radius = self.radius * math.sqrt(len(some))
-            return count_outliers(table.numbers(some), radius, self.max_crowd, threads=1)
+            points, radius = table.numbers(some), self.radius_in(len(some))
+            return count_outliers(points, radius, self.max_crowd, threads=1)
 
         # How many rows there are may be private: the same steps are reported on both ways.
         if len(sets) * len(table) < ALONE_BELOW:
             return list(track(map(count, sets), "column sets", total=len(sets)))
-        with ThreadPoolExecutor(available_threads()) as pool:
+        with thread_pool() as pool:
             return list(track(pool.map(count, sets), "column sets", total=len(sets)))
 
     def chance_at_most(self, missing: int, size: int) -> float:
@@ -291,9 +312,9 @@ class OutlierSubspaces(Query[FoundSubspaces]):
             return ()
         radius = typical_radius(domain, columns)
         return (
-            cls(radius=radius, max_crowd=3, epsilon=2, columns=columns),
+            cls(radius_per_column=radius, max_crowd=3, epsilon=2, columns=columns),
             cls(
-                radius=radius,
+                radius_per_column=radius,
                 max_crowd=3,
                 epsilon=4,
                 n_subspaces=2,
@@ -306,7 +327,7 @@ class OutlierSubspaces(Query[FoundSubspaces]):
 
     @property
     def _loss_of_a_choice(self) -> Fraction:
-        return (1 - Fraction(self.count_share)) * Fraction(self.epsilon) / self.n_subspaces
+        return (1 - self.count_share) * self.epsilon / self.n_subspaces
 
     def _sensitivity(self, size: int) -> int:
         return count_sensitivity(self.max_crowd, size, self.adjacency)

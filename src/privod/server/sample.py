@@ -27,10 +27,10 @@ class Sample:
 
 
 def sample(directory: Path) -> Sample:
-    """Register the sample data in a new directory, open a book and make the tokens."""
+    """Register the sample data in a new directory, open a budget and make the tokens."""
     curator = Curator.open(directory)
     curator.register(DATASET, breast_cancer(), BREAST_CANCER)
-    curator.open_book(DATASET, AddRemove(), BUDGET)
+    curator.open_budget(DATASET, AddRemove(), BUDGET)
     return Sample(
         curator,
         owner=create_token(curator, "owner", None, "sample owner"),

@@ -6,8 +6,6 @@ owner.
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -29,6 +27,7 @@ from privod.outliers.contexts.kernels.judge import (
 )
 from privod.outliers.contexts.kernels.scan import NO_MATCH, scan_contexts
 from privod.progress import track
+from privod.threads import thread_pool
 
 __all__ = ["NO_MATCH", "Judged", "RecordView", "look_from"]
 
@@ -93,7 +92,7 @@ class RecordView:
         if len(firsts) == 1:
             one(0)
             return utilities
-        with ThreadPoolExecutor(_workers()) as pool:
+        with thread_pool() as pool:
             for _ in track(pool.map(one, firsts), "judging contexts", len(firsts)):
                 pass
         return utilities
@@ -217,9 +216,3 @@ def _side(codes: NDArray[np.uint8], values: Floats, cell_of: NDArray[np.int32], 
     return Side(
         np.ascontiguousarray(values[near]), codes, np.ascontiguousarray(cell_of[near]), settled
     )
-
-
-def _workers() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -9,9 +9,6 @@ exactly, ties included, whatever path the search takes.
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -34,6 +31,7 @@ from privod.outliers.crowds.kernels.tree import (
     split,
 )
 from privod.outliers.crowds.kernels.walk import walk
+from privod.threads import available_threads, in_threads
 
 LEAF_SIZE = 128  # measured best from 4 to 200 dimensions
 FLAT_LEAF_SIZE = 64  # measured best up to 3 dimensions
@@ -44,13 +42,6 @@ LARGE_CAP_ELSEWHERE = 16  # and where other points are asked for, each pair is l
 ALONE_BELOW = 2_000_000  # pairs below which a second thread costs more than it brings ...
 ALONE_BELOW_POINTS = 20_000  # and points
 TINY, HUGE = 1e-140, 1e140  # radii outside are decided in float64 alone: their squares round away
-
-
-def available_threads() -> int:
-    """How many processors this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +117,7 @@ class CrowdIndex:
         if cap is not None and cap * share <= self.size:
             task = partial(walk_to_cap, queries, block, cap)
         tiles = self._laid_for(float(radius))
-        parts = _in_threads(workers, lambda w: task(self._tree, tiles, w, workers))
+        parts = in_threads(lambda w: task(self._tree, tiles, w, workers), workers, workers)
         result = np.empty(len(asked), np.int64)
         result[order] = sum(parts[1:], parts[0])
         return result if cap is None else np.minimum(result, cap)
@@ -186,7 +177,7 @@ def _grown(points: Floats, leaf_size: int, workers: int) -> tuple[Ints, Tree]:
         node = roots.pop(0)  # the first levels one by one, then a tree for each thread
         split(points, leaf_size, nodes, node)
         roots += [node + 1, nodes.right[node]]
-    _in_threads(len(roots), lambda w: grow(points, leaf_size, nodes, roots[w]))
+    in_threads(lambda w: grow(points, leaf_size, nodes, roots[w]), len(roots), workers)
     average(points, leaf_size, nodes)
     return nodes.order, Tree(
         points[nodes.order],
@@ -198,10 +189,3 @@ def _grown(points: Floats, leaf_size: int, workers: int) -> tuple[Ints, Tree]:
         nodes.mean,
         leaf_size,
     )
-
-
-def _in_threads(workers: int, work: Callable[[int], Any]) -> list[Any]:
-    if workers == 1:
-        return [work(0)]
-    with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(work, range(workers)))

@@ -9,9 +9,7 @@ counts may be exact or noisy.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -26,19 +24,19 @@ from privod.outliers.grid.kernels.counts import (
     cell_rows,
     count_dense,
     count_runs,
-    measure_rows,
+    overshoot_rows,
     pack_rows,
     table_sums,
 )
 from privod.outliers.grid.kernels.dense import walk_dense
 from privod.outliers.grid.kernels.sparse import walk_sparse
+from privod.threads import available_threads, in_threads
 
 __all__ = [
     "MOST_CELLS_PER_AXIS",
     "Grid",
     "NeighborScores",
     "OccupiedCells",
-    "Placement",
     "WalkScores",
     "neighbor_scores",
 ]
@@ -76,16 +74,6 @@ class WalkScores(NamedTuple):
     Basic scores come in steps of a cell; this one spreads the records of the last cell over such a
     step, so that points in fuller surroundings score lower.
     """
-
-
-class Placement(NamedTuple):
-    """Where points lie with respect to the cells, L1, in lengths of the ranges."""
-
-    off_center: Floats
-    """To the middle of the own cell."""
-
-    overshoot: Floats
-    """To the nearest place inside the ranges."""
 
 
 class NeighborScores(NamedTuple):
@@ -146,7 +134,7 @@ class Grid:
 
     def all_counts(self, points: Floats) -> Ints:
         """How many points each of the n_cells cells holds, by cell index."""
-        bands = min(_n_threads(), max(1, len(points) // ROWS_WORTH_A_THREAD))
+        bands = min(available_threads(), max(1, len(points) // ROWS_WORTH_A_THREAD))
         counts = np.zeros((bands, self.n_cells), dtype=np.int64)
         cuts = [len(points) * band // bands for band in range(bands + 1)]
         lows, scales = tuple(self._lows.tolist()), tuple(self._scales.tolist())
@@ -155,7 +143,7 @@ class Grid:
             part = points[cuts[band] : cuts[band + 1]]
             count_dense(part, lows, scales, np.uint32(self.cells_per_axis), counts[band])
 
-        _in_threads(count, bands)
+        in_threads(count, bands)
         for band in range(1, bands):
             counts[0] += counts[band]
         total: Ints = counts[0]
@@ -209,15 +197,11 @@ class Grid:
         centers: Floats = self._lows + (cells + 0.5) / self.cells_per_axis * widths
         return centers
 
-    def placement(self, points: Floats) -> Placement:
-        """Where each point lies in its cell, and how far outside the ranges, up to a cap."""
+    def overshoot(self, points: Floats) -> Floats:
+        """How far outside the ranges each point lies, L1, in lengths of the ranges, up to a cap."""
         widths = np.array([column.high - column.low for column in self.columns])
-        found = Placement(np.empty(len(points)), np.empty(len(points)))
-        measure_rows(
-            points, self._lows, widths, self._scales, self.cells_per_axis, FARTHEST,
-            found.off_center, found.overshoot,
-        )  # fmt: skip
-        found.off_center[:] /= self.cells_per_axis
+        found = np.empty(len(points))
+        overshoot_rows(points, self._lows, widths, FARTHEST, found)
         return found
 
     def sums(self, tables: Floats, points: Floats) -> Floats:
@@ -310,7 +294,7 @@ class Grid:
             rows = slice(chunk * ROWS_PER_CHUNK, (chunk + 1) * ROWS_PER_CHUNK)
             score(points[rows], basic[rows], weighted[rows], share[rows])
 
-        _in_threads(score_chunk, -(-len(points) // ROWS_PER_CHUNK))
+        in_threads(score_chunk, -(-len(points) // ROWS_PER_CHUNK))
         per_axis = self.cells_per_axis
         return WalkScores(basic / per_axis, weighted / per_axis, (basic + share) / per_axis)
 
@@ -328,20 +312,3 @@ def neighbor_scores(reference: Floats, points: Floats, n_neighbors: int) -> Neig
     ranks = np.arange(1, min(n_neighbors, len(reference)) + 1)
     distances = cKDTree(reference).query(points, k=ranks)[0]
     return NeighborScores(distances[:, -1].copy(), distances.sum(axis=1))
-
-
-def _n_threads() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _in_threads(work: Callable[[int], None], pieces: int) -> None:
-    """Do the pieces of work, on several threads where there are several pieces."""
-    if pieces <= 1 or _n_threads() == 1:
-        for piece in range(pieces):
-            work(piece)
-        return
-    with ThreadPoolExecutor(min(pieces, _n_threads())) as pool:
-        for _ in pool.map(work, range(pieces)):
-            pass

@@ -8,7 +8,6 @@ with a crowd of such neighbors is an inlier, and so are they; the few left are s
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -30,6 +29,7 @@ from privod.outliers.hashing.kernels.bins import (
     prune_around,
 )
 from privod.outliers.hashing.plan import HashPlan
+from privod.threads import available_threads, thread_pool
 
 __all__ = ["Bins", "HashFamily", "Suspects", "bin_records", "draw_family", "find_suspects"]
 
@@ -96,7 +96,7 @@ class HashFamily:
     ) -> None:
         n = len(points)
         size = min(n, max(64, BLOCK_VALUES // len(self.directions)))
-        workers = _cores()
+        workers = available_threads()
 
         def hash_part(worker: int) -> None:
             # buffers of its own, used again and again: fresh pages would cost as much as the work
@@ -212,7 +212,7 @@ def find_suspects(bins: Bins, max_crowd: int, min_shared_tables: int) -> Suspect
     neighbors = np.zeros(n, np.int32)
     processed = 0
     at, size = 0, 1
-    with ThreadPoolExecutor(_cores()) as pool:
+    with thread_pool() as pool:
         while at < n:
             ahead = np.flatnonzero(~pruned[at : at + LOOK_AHEAD])[:size].astype(np.int32)
             if len(ahead) == 0:
@@ -252,7 +252,7 @@ def _neighbors(
 ) -> NDArray[np.int32]:
     """Count the records that share enough tables with each of `rows`, up to about `max_crowd`."""
     counted = np.empty(len(rows), np.int32)
-    step = -(-len(rows) // _cores())
+    step = -(-len(rows) // available_threads())
 
     def count(start: int) -> None:
         part = slice(start, start + step)
@@ -301,16 +301,10 @@ def _threads() -> Iterator[ThreadPoolExecutor]:
             _blas_limits.append(threadpool_limits(1, user_api="blas"))
         _blas_users += 1
     try:
-        with ThreadPoolExecutor(_cores()) as pool:
+        with thread_pool() as pool:
             yield pool
     finally:
         with _blas_lock:
             _blas_users -= 1
             if _blas_users == 0:
                 _blas_limits.pop().restore_original_limits()
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""The paper's own server: a cell's noise is drawn when it is first asked for, and never again [Rauch].
+"""The paper's own server: a cell's noise is drawn when first asked for, and never again [Rauch].
 
 It holds exact counts and stays with the curator. It is for reproducing the paper in 13 and 30
 dimensions, where a grid cannot be held and a sparse one forgets most cells.
@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from privod.errors import InvalidParameter
-from privod.mechanisms import DiscreteLaplace, Randomness
+from privod.mechanisms import Randomness
 from privod.outliers.grid.grid import Grid, OccupiedCells, WalkScores, cells_within
 from privod.privacy import Guarantee, Number
+from privod.queries.count_query import CountNoise
 from privod.queries.grid_knn.release import scored_points, walk_depth
 
-__all__ = ["LazyGrid"]
+__all__ = ["InteractiveGrid"]
 
 Ints = NDArray[np.int64]
 
@@ -31,7 +32,7 @@ ONE_OF_ITS_KIND = (
 )
 
 
-class LazyGrid:
+class InteractiveGrid:
     """Scores like a `NoisyGrid` with all cells, and draws the noise of a cell on first use.
 
     There is one of its kind: a copy or a pickle would hold the exact counts and draw the noise of a
@@ -43,7 +44,7 @@ class LazyGrid:
         self,
         grid: Grid,
         occupied: OccupiedCells,
-        noise: DiscreteLaplace,
+        noise: CountNoise,
         randomness: Randomness,
         guarantee: Guarantee,
     ) -> None:
@@ -60,7 +61,7 @@ class LazyGrid:
         self._process = os.getpid()
 
     def __repr__(self) -> str:
-        return f"LazyGrid({self.grid.n_axes} columns, records private)"
+        return f"InteractiveGrid({self.grid.n_axes} columns, records private)"
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise TypeError(f"A lazy grid cannot be copied or pickled: {ONE_OF_ITS_KIND}")

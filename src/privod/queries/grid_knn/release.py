@@ -19,6 +19,7 @@ from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms.merged import MergedNoise
 from privod.outliers.grid.grid import Grid, OccupiedCells, WalkScores
 from privod.privacy import AddRemove, Guarantee, Number, exact, in_parallel
+from privod.queries.checks import LARGEST_COUNT, whole_number
 from privod.queries.grid_knn.threshold import (
     Places,
     limits,
@@ -26,7 +27,6 @@ from privod.queries.grid_knn.threshold import (
     places_of_all,
     places_of_kept,
 )
-from privod.queries.query import LARGEST_COUNT, whole_number
 from privod.queries.release_file import (
     ArrayOf,
     build_from_file,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import partial
 from typing import Any, ClassVar, Self, get_args
 
@@ -24,12 +23,13 @@ from privod.outliers.contexts import detectors
 from privod.outliers.contexts.contexts import MOST_VALUES, Choices, Context, ContextSpace
 from privod.outliers.contexts.detectors import BuiltIn
 from privod.outliers.contexts.matching import RecordView, look_from
-from privod.privacy import Guarantee, Number, SameContexts, positive
+from privod.privacy import Cost, Guarantee, SameContexts, Zcdp, positive
 from privod.progress import listening
+from privod.queries.checks import ExactNumber, whole_number
 from privod.queries.outlier_context import search
 from privod.queries.outlier_context.search import Candidates, Sampler
 from privod.queries.outlier_context.utility import OVERLAP, ContextUtility, context_utility
-from privod.queries.query import Query, Release, canonical_json, whole_number
+from privod.queries.query import Query, Release, canonical_json
 
 __all__ = ["OutlierContext"]
 
@@ -88,7 +88,7 @@ class OutlierContext(Query[Context | None]):
         values of all attributes it is at most 2**18.
     tells_none : bool
         Whether the answer may be that the person stands out nowhere. The owner must have opened a
-        book that allows it. Otherwise some group is answered even then.
+        budget that allows it. Otherwise some group is answered even then.
     """
 
     name: ClassVar[str] = "outlier-context-1"
@@ -97,7 +97,7 @@ class OutlierContext(Query[Context | None]):
     record: tuple[tuple[str, Category], ...]
     column: str
     value: float
-    epsilon: Number
+    epsilon: ExactNumber = ExactNumber(positive)
     detector: str = "lof(n_neighbors=20, threshold=1.5)"
     utility: str = "population"
     sampler: Sampler = "auto"
@@ -108,7 +108,6 @@ class OutlierContext(Query[Context | None]):
     def __post_init__(self) -> None:
         object.__setattr__(self, "record", _pairs(self.record))
         object.__setattr__(self, "start", _rows(self.start))
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
         object.__setattr__(self, "value", _number(self.value))
         object.__setattr__(self, "detector", str(detectors.detector(self.detector)))
         if not isinstance(self.column, str) or self.column in dict(self.record):
@@ -133,7 +132,7 @@ class OutlierContext(Query[Context | None]):
         return self.max_visits + 1 if sampler in ("dfs", "bfs") else 1
 
     def _choice(self, sampler: Sampler) -> ExponentialMechanism:
-        step_epsilon = Fraction(self.epsilon) / self._draws(sampler)
+        step_epsilon = self.epsilon / self._draws(sampler)
         utility = self._utility
         return ExponentialMechanism.for_loss(
             step_epsilon, utility.sensitivity, monotone=utility.monotone
@@ -145,6 +144,12 @@ class OutlierContext(Query[Context | None]):
         record = canonical_json([[list(pair) for pair in sorted(self.record)], self.value])
         adjacency = SameContexts(self.detector, self.column, record, self.tells_none)
         return Guarantee(step * self._draws(self.sampler), adjacency)
+
+    def cost(self) -> Cost:
+        # One choice of all epsilon costs the most, so auto is charged for that.
+        draws = self._draws(self.sampler)
+        step = self._choice(self.sampler).zcdp(self._utility.sensitivity)
+        return Cost(self.guarantee().loss, Zcdp(draws * step.rho))
 
     def check(self, domain: Domain) -> None:
         (column,) = domain.numeric((self.column,))

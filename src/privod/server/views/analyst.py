@@ -18,13 +18,14 @@ from privod.queries.parameters import parameters_of, promise_of
 from privod.queries.query import Query, canonical_json
 from privod.server.asking import begin
 from privod.server.http.authorization import form_of
-from privod.server.jobs.answers import answer_key, as_csv
+from privod.server.jobs.answers import as_csv
 from privod.server.jobs.jobs import Job
 from privod.server.site import site_of, visitor_of
 from privod.server.views.api import CSV, JSON, PICTURE_HEADERS, SVG
 from privod.server.views.console import text_of
 from privod.server.views.forms import boxes_of, query_from_form
 from privod.server.views.pages import fragment, page, redirect, segment
+from privod.wire import answer_key
 
 __all__ = ["answer", "answer_csv", "answer_json", "answer_svg", "ask", "ask_form", "job"]
 __all__ += ["job_progress", "price", "price_page", "questions"]
@@ -42,8 +43,8 @@ def questions(request: Request) -> Response:
         guarantee = examples[0].guarantee() if examples else None
         if guarantee is None or isinstance(guarantee, Guarantee):
             shown.append({"kind": kind, "promise": promise_of(kind), "guarantee": guarantee})
-    books = curator.budget(dataset.name)
-    return page(request, "questions.html", dataset=dataset, books=books, questions=shown)
+    budgets = curator.budget(dataset.name)
+    return page(request, "questions.html", dataset=dataset, budgets=budgets, questions=shown)
 
 
 def ask_form(request: Request) -> Response:
@@ -116,9 +117,9 @@ def _question_page(
     curator = site_of(request).curator
     dataset = curator.dataset(request.path_params["dataset"])
     kind = kind_of(request.path_params["question"])
-    books = curator.budget(dataset.name)
+    budgets = curator.budget(dataset.name)
     wrong = problem if isinstance(problem, InvalidParameter) else None
-    boxes = boxes_of(kind, dataset.domain, books, values, wrong)
+    boxes = boxes_of(kind, dataset.domain, budgets, values, wrong)
     at_box = any(box.problem for box in boxes)
     shown = _unpriced(query, None)
     if query is not None:
@@ -156,31 +157,32 @@ def _priced(request: Request, query: Query[Any]) -> dict[str, Any]:
     """What the price panel shows."""
     curator, of = site_of(request).curator, request.path_params["dataset"]
     price = curator.price(query, of)
-    books = {book.adjacency: book for book in curator.budget(of)}
+    budgets = {state.adjacency: state for state in curator.budget(of)}
     lines = [
-        {"book": books[charge.adjacency], "cost": charge.loss, "left": charge.left}
+        {"state": budgets[charge.adjacency], "cost": charge.loss, "left": charge.left}
         for charge in price.charges
-        if charge.adjacency in books
+        if charge.adjacency in budgets
     ]
     guarantee = query.guarantee()
     priced = {
         "stored": price.already_answered,
         "loss": guarantee.loss,
         "lines": lines,
+        "worth": query.preview(curator.dataset(of).domain).sentence(),
         "sentence": guarantee.sentence(),
     }
-    return {"priced": priced, "price_problem": None, "needed_book": None}
+    return {"priced": priced, "price_problem": None, "needed_budget": None}
 
 
 def _unpriced(query: Query[Any] | None, problem: PrivodError | None) -> dict[str, Any]:
-    """What the price panel shows when there is no price, and which book would give one."""
+    """What the price panel shows when there is no price, and which budget would give one."""
     needed = None
     if query is not None and isinstance(problem, NoPromise):
         guarantee = query.guarantee()
         if isinstance(guarantee, Guarantee):
             needed = canonical_json(guarantee.adjacency.to_json())
     said = None if problem is None else str(problem)
-    return {"priced": None, "price_problem": said, "needed_book": needed}
+    return {"priced": None, "price_problem": said, "needed_budget": needed}
 
 
 def job(request: Request) -> Response:

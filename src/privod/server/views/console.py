@@ -1,4 +1,4 @@
-"""The console for everyone: signing in, what data there is, its books, their history."""
+"""The console for everyone: signing in, what data there is, its budgets, their history."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from privod.curator import Entry
-from privod.errors import BookDamaged, InvalidParameter, NotFound
+from privod.errors import InvalidParameter, LedgerDamaged, NotFound
 from privod.privacy import Loss
 from privod.server.authentication import find_visitor, token_hash
 from privod.server.http.authorization import form_of
@@ -17,8 +17,8 @@ from privod.server.site import site_of, visitor_of
 from privod.server.views.api import PICTURE_HEADERS, SVG
 from privod.server.views.pages import STATIC, page, redirect, set_cookie
 
-__all__ = ["book_picture", "data_set", "data_sets", "history", "robots", "sign_in", "sign_in_form"]
-__all__ += ["sign_out", "static", "text_of", "verify", "verify_form"]
+__all__ = ["budget_picture", "data_set", "data_sets", "history", "robots", "sign_in"]
+__all__ += ["sign_in_form", "sign_out", "static", "text_of", "verify", "verify_form"]
 
 SHOWN_ANSWERS = 20
 SHOWN_ENTRIES = 500
@@ -84,10 +84,10 @@ def sign_out(request: Request) -> Response:
 
 
 def data_sets(request: Request) -> Response:
-    """The data sets that the token is for, each with its first book."""
+    """The data sets that the token is for, each with its first budget."""
     curator, visitor = site_of(request).curator, visitor_of(request)
     shown = [
-        {"dataset": dataset, "books": curator.budget(dataset.name)}
+        {"dataset": dataset, "budgets": curator.budget(dataset.name)}
         for dataset in curator.datasets()
         if visitor.sees(dataset.name)
     ]
@@ -96,40 +96,42 @@ def data_sets(request: Request) -> Response:
 
 
 def data_set(request: Request) -> Response:
-    """One data set: what is public, its books, what was answered."""
+    """One data set: what is public, its budgets, what was answered."""
     site, visitor = site_of(request), visitor_of(request)
     dataset = site.curator.dataset(request.path_params["dataset"])
     may_read = visitor.role != "auditor"
     answers = site.answers.newest(dataset.name, SHOWN_ANSWERS) if may_read else None
-    books = site.curator.budget(dataset.name)
-    return page(request, "data_set.html", dataset=dataset, books=books, answers=answers)
+    budgets = site.curator.budget(dataset.name)
+    return page(request, "data_set.html", dataset=dataset, budgets=budgets, answers=answers)
 
 
 def history(request: Request) -> Response:
-    """Every entry of the book about a data set, and its budgets over time as pictures."""
+    """Every entry of the ledger about a data set, and its budgets over time as pictures."""
     curator = site_of(request).curator
     dataset = curator.dataset(request.path_params["dataset"])
     entries = curator.history(dataset.name)
     newest = tuple(reversed(entries))[:SHOWN_ENTRIES]
     more = len(entries) if len(entries) > len(newest) else 0
-    books = curator.budget(dataset.name)
-    return page(request, "history.html", dataset=dataset, books=books, entries=newest, more=more)
+    budgets = curator.budget(dataset.name)
+    return page(
+        request, "history.html", dataset=dataset, budgets=budgets, entries=newest, more=more
+    )
 
 
-def book_picture(request: Request) -> Response:
-    """A book's budget over time."""
+def budget_picture(request: Request) -> Response:
+    """A budget over time."""
     curator = site_of(request).curator
-    of, number = request.path_params["dataset"], request.path_params["book"]
-    for book in curator.budget(of):
-        if book.number == number:
+    of, number = request.path_params["dataset"], request.path_params["budget"]
+    for state in curator.budget(of):
+        if state.number == number:
             charges = [_charge(entry) for entry in curator.history(of) if _charges(entry, number)]
-            drawn = draw_history(f"{of}: {book.adjacency.name}", book.budget, charges)
+            drawn = draw_history(f"{of}: {state.adjacency.name}", state.budget, charges)
             return Response(drawn, media_type=SVG, headers=PICTURE_HEADERS)
-    raise NotFound(f"{of!r} has no such book.")
+    raise NotFound(f"{of!r} has no such budget.")
 
 
-def _charges(entry: Entry, book: int) -> bool:
-    return entry.book == book and entry.kind in ("charge", "carry")
+def _charges(entry: Entry, state: int) -> bool:
+    return entry.budget == state and entry.kind in ("charge", "carry")
 
 
 def _charge(entry: Entry) -> tuple[str, Loss]:
@@ -138,16 +140,16 @@ def _charge(entry: Entry) -> tuple[str, Loss]:
 
 
 def verify_form(request: Request) -> Response:
-    """Offer to verify the book."""
+    """Offer to verify the ledger."""
     return page(request, "verify.html", section="verify", found=None)
 
 
 def verify(request: Request) -> Response:
-    """Verify the book and say what was found."""
+    """Verify the ledger and say what was found."""
     try:
         checked = site_of(request).curator.verify(text_of(request, "head").strip() or None)
-    except (BookDamaged, InvalidParameter) as problem:
-        damaged = isinstance(problem, BookDamaged)
+    except (LedgerDamaged, InvalidParameter) as problem:
+        damaged = isinstance(problem, LedgerDamaged)
         found = {"intact": False, "damaged": damaged, "sentence": str(problem)}
         return page(request, "verify.html", section="verify", found=found)
     sentence = (

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from starlette.datastructures import FormData
 
-from privod.curator import BookState
+from privod.curator import BudgetState
 from privod.data import Categorical, Column, Domain, Numeric
 from privod.errors import InvalidParameter
 from privod.privacy import AddRemove, Replace
@@ -68,13 +68,13 @@ def query_from_form(kind: type[Query[Any]], form: FormData) -> Query[Any]:
 def boxes_of(
     kind: type[Query[Any]],
     domain: Domain,
-    books: Sequence[BookState],
+    budgets: Sequence[BudgetState],
     values: Mapping[str, Any],
     problem: InvalidParameter | None = None,
 ) -> list[Box]:
     """The fields of a question's form, filled with plain values."""
     return [
-        _box(parameter, domain, books, values.get(parameter.name, parameter.default), problem)
+        _box(parameter, domain, budgets, values.get(parameter.name, parameter.default), problem)
         for parameter in parameters_of(kind)
     ]
 
@@ -82,7 +82,7 @@ def boxes_of(
 def _box(
     parameter: Parameter,
     domain: Domain,
-    books: Sequence[BookState],
+    budgets: Sequence[BudgetState],
     value: Any,
     problem: InvalidParameter | None,
 ) -> Box:
@@ -104,7 +104,7 @@ def _box(
         names = domain.names if parameter.required else ("", *domain.names)
         return Box(**box, widget="select", choices=tuple(Choice(name, name) for name in names))
     if kind == "adjacency":
-        return Box(**box, widget="select", choices=_adjacencies(books, box["text"]))
+        return Box(**box, widget="select", choices=_adjacencies(budgets, box["text"]))
     if kind in ("choice", "truth"):
         words = parameter.choices if kind == "choice" else ("yes", "no")
         offered = ("", *words) if parameter.optional else words
@@ -122,13 +122,13 @@ def _text(parameter: Parameter, value: Any) -> str:
     return value if typed else parameter.written(value)
 
 
-def _adjacencies(books: Sequence[BookState], text: str) -> tuple[Choice, ...]:
-    """The plain ones, those of open books, and the one that is filled in."""
+def _adjacencies(budgets: Sequence[BudgetState], text: str) -> tuple[Choice, ...]:
+    """The plain ones, those of open budgets, and the one that is filled in."""
     choices = {kind.name: f"{kind.name}: {kind.protected}" for kind in (AddRemove(), Replace())}
-    for book in books:
-        if book.adjacency.name not in choices:
-            written = canonical_json(book.adjacency.to_json())
-            choices[written] = f"{book.adjacency.name}: {book.adjacency.protected}"
+    for budget in budgets:
+        if budget.adjacency.name not in choices:
+            written = canonical_json(budget.adjacency.to_json())
+            choices[written] = f"{budget.adjacency.name}: {budget.adjacency.protected}"
     if text and text not in choices:
         choices[text] = text
     return tuple(Choice(value, label) for value, label in choices.items())

@@ -1,4 +1,4 @@
-"""The console for owners: registering data, opening books, handing out tokens."""
+"""The console for owners: registering data, opening budgets, handing out tokens."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from privod.server.site import site_of, visitor_of
 from privod.server.views.console import text_of
 from privod.server.views.forms import Box, Choice, domain_from_lines
 from privod.server.views.pages import page, redirect, segment
+from privod.wire import token_id
 
-__all__ = ["edit_columns", "make_token", "open_book", "open_book_form", "preview", "register"]
+__all__ = ["edit_columns", "make_token", "open_budget", "open_budget_form", "preview", "register"]
 __all__ += ["register_form", "revoke_token", "tokens"]
 
 COLUMNS_FIELDS = ("name", "columns", "person", "max_rows_per_person", "continues")
@@ -62,7 +63,7 @@ def register(request: Request) -> Response:
         uploads.register(curator, form["name"], domain, file, form["continues"] or None)
     except PrivodError as problem:
         return page(request, "register.html", 422, form=form, domain=domain, problem=str(problem))
-    return redirect(f"/data/{segment(form['name'])}/books/new")
+    return redirect(f"/data/{segment(form['name'])}/budgets/new")
 
 
 def _typed(request: Request) -> dict[str, str]:
@@ -96,38 +97,38 @@ ADJACENCIES = (
     Choice("replace", f"replace: {Replace().protected}"),
     Choice("other", "another, written below"),
 )
-BLANK_BOOK = {"adjacency": "add-remove", "other": "", "epsilon": "1", "delta": "0"}
+BLANK_BUDGET = {"adjacency": "add-remove", "other": "", "epsilon": "1", "delta": "0"}
 OTHER = Box(
     name="other",
     label="Another idea of who is protected",
     doc=(
         'As JSON, such as {"name": "in-crowd", "radius": 2, "columns": ["age"], "crowd": 5}.'
-        " A question that needs such a book says so, with what to enter."
+        " A question that needs such a budget says so, with what to enter."
     ),
     widget="lines",
 )
 
 
-def open_book_form(request: Request) -> Response:
+def open_budget_form(request: Request) -> Response:
     """Ask for a budget."""
     chosen = request.query_params.get("adjacency", "")
-    form = {**BLANK_BOOK, "adjacency": "other", "other": chosen} if chosen else BLANK_BOOK
-    return _book_page(request, form)
+    form = {**BLANK_BUDGET, "adjacency": "other", "other": chosen} if chosen else BLANK_BUDGET
+    return _budget_page(request, form)
 
 
-def open_book(request: Request) -> Response:
-    """Open the book, once what it gives up is confirmed."""
+def open_budget(request: Request) -> Response:
+    """Open the ledger, once what it gives up is confirmed."""
     of = request.path_params["dataset"]
-    form = {name: text_of(request, name) for name in BLANK_BOOK}
+    form = {name: text_of(request, name) for name in BLANK_BUDGET}
     try:
         adjacency = adjacency_from_json(_adjacency(form))
         budget = Loss(form["epsilon"], form["delta"].strip() or "0")
         confirmed = text_of(request, "confirmed") == "yes"
-        site_of(request).curator.open_book(of, adjacency, budget, confirmed=confirmed)
+        site_of(request).curator.open_budget(of, adjacency, budget, confirmed=confirmed)
     except NeedsConfirmation as needed:
-        return _book_page(request, form, gives_up=str(needed))
+        return _budget_page(request, form, gives_up=str(needed))
     except PrivodError as problem:
-        return _book_page(request, form, problem=str(problem))
+        return _budget_page(request, form, problem=str(problem))
     return redirect(f"/data/{segment(of)}")
 
 
@@ -143,14 +144,14 @@ def _adjacency(form: dict[str, str]) -> dict[str, Any]:
     return written
 
 
-def _book_page(
+def _budget_page(
     request: Request, form: dict[str, str], problem: str | None = None, gives_up: str = ""
 ) -> Response:
     dataset = site_of(request).curator.dataset(request.path_params["dataset"])
     other = Box(**{**vars(OTHER), "text": form["other"]})
     return page(
         request,
-        "open_book.html",
+        "open_budget.html",
         422 if problem else 200,
         dataset=dataset,
         form=form,
@@ -192,7 +193,7 @@ def _tokens_page(
 ) -> Response:
     curator, visitor = site_of(request).curator, visitor_of(request)
     known = [
-        {"id": auth.token_id(each.hash), "mine": each.hash == visitor.id, "token": each}
+        {"id": token_id(each.hash), "mine": each.hash == visitor.id, "token": each}
         for each in auth.tokens_seen(curator, visitor)
     ]
     names = [each.name for each in curator.datasets() if visitor.sees(each.name)]

@@ -81,12 +81,12 @@ def _environment() -> Environment:
 
 
 def segment(text: str) -> str:
-    """A name as one part of an address; a slash in it is encoded twice, see `Door.check`."""
+    """A name as one part of an address; a slash in it is encoded twice, see `Route.check`."""
     return quote(text.replace("%", "%25").replace("/", "%2F"), safe="")
 
 
 def _settings(adjacency: Adjacency) -> str:
-    """What tells two books of one name apart."""
+    """What tells two budgets of one name apart."""
     given = {key: value for key, value in adjacency.to_json().items() if key != "name"}
     return ", ".join(
         f"{key} {value if isinstance(value, str) else canonical_json(value)}"

@@ -1,0 +1,56 @@
+"""How many questions fit into a budget, and how noisy is an answer, by accounting and noise?
+
+Run `python benchmarks/budget_questions.py`; it takes seconds, `--quick` changes nothing. Questions
+are paid one after another by the budget itself; noise is the standard deviation of one count of a
+histogram of each of several columns, under AddRemove.
+"""
+
+from __future__ import annotations
+
+import argparse
+from fractions import Fraction
+
+from privod.mechanisms import DiscreteGaussian, DiscreteLaplace
+from privod.privacy import NOTHING_SPENT, Cost, Loss, Zcdp, ZcdpBudget
+
+EPSILON, DELTA = 1, "1e-6"
+
+
+def paid(budget: ZcdpBudget, cost: Cost) -> int:
+    """Ask the same price until it is refused."""
+    spent, count = NOTHING_SPENT, 0
+    while (after := budget.after(spent, cost)) is not None:
+        spent, count = after, count + 1
+    return count
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="accepted, changes nothing")
+    parser.parse_args()
+    budget = ZcdpBudget.of(EPSILON, DELTA)
+    whole = ZcdpBudget.of(EPSILON, DELTA, conversion_share=1)
+    figures: dict[str, float] = {"rho_of_1_1e-6": float(whole.rho)}
+    for price in ("0.01", "0.05", "0.1", "0.3"):
+        cost = Cost.of_loss(Loss(price))
+        figures[f"questions_at_{price}_by_sums"] = float(Fraction(EPSILON) // Fraction(price))
+        figures[f"questions_at_{price}_zcdp"] = paid(budget, cost)
+        figures[f"questions_at_{price}_zcdp_all_of_delta"] = paid(whole, cost)
+    choice = Cost(Loss("0.01"), Zcdp.of_bounded_range(Fraction(1, 100)))
+    figures["choices_at_0.01_zcdp"] = paid(budget, choice)
+    for columns in (1, 8, 30, 100):
+        laplace = DiscreteLaplace.for_loss(EPSILON, columns)
+        gaussian = DiscreteGaussian.for_loss(EPSILON, DELTA, columns)
+        figures[f"noise_{columns}_columns_laplace"] = laplace.deviation
+        figures[f"noise_{columns}_columns_gaussian"] = gaussian.deviation
+        figures[f"noise_{columns}_columns_ratio"] = laplace.deviation / gaussian.deviation
+        inside = DiscreteGaussian.for_rho(Fraction(1, 20_000), columns)  # as epsilon 0.01
+        small = DiscreteLaplace.for_loss(Fraction(1, 100), columns)
+        ratio = small.deviation / inside.deviation
+        figures[f"noise_{columns}_columns_ratio_in_a_zcdp_budget"] = ratio
+    for name, value in figures.items():
+        print(f"figure {name} {value:.5g}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,212 @@
+"""Does the ledger hold under eight processes, and under kill -9?
+
+Run `python benchmarks/soak_ledger.py` (about five minutes), or with `--quick`. The test suite runs
+the same two trials with smaller numbers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from multiprocessing.context import ForkServerContext
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tests.postgres_cluster import find_server, running_server
+
+from privod.curator import Curator
+from privod.data import Domain, Numeric
+from privod.errors import BudgetExceeded, LedgerDamaged
+from privod.privacy import AddRemove, Loss
+from privod.queries.histogram import Histogram
+from privod.queries.query import canonical_json
+
+N_COLUMNS = 40
+DOMAIN = Domain(tuple(Numeric(f"x{column}", 0, 1) for column in range(N_COLUMNS)))
+DATA = "people"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a curator is: a directory, and the URL of its database if it has one."""
+
+    directory: str
+    url: str | None
+
+    def open(self) -> Curator:
+        return Curator.open(self.directory, database=self.url)
+
+
+def context() -> ForkServerContext:
+    """Processes that start quickly and share nothing."""
+    found = multiprocessing.get_context("forkserver")
+    found.set_forkserver_preload(["privod.curator", "pyarrow.dataset", "pandas", __name__])
+    return found
+
+
+def fill(place: Place, budget: Loss) -> None:
+    """Register a hundred people and open a budget."""
+    values = np.linspace(0, 1, 100)
+    with place.open() as curator:
+        curator.register(DATA, dict.fromkeys(DOMAIN.names, values), DOMAIN)
+        curator.open_budget(DATA, AddRemove(), budget)
+
+
+def question(number: int, unit: Fraction) -> Histogram:
+    """One of 4000 different questions of the same price."""
+    bins, column = divmod(number, N_COLUMNS)
+    return Histogram(columns=(f"x{column}",), bins=bins + 1, epsilon=unit)
+
+
+# ---- many at once ------------------------------------------------------------------------------
+
+
+def _grab(place: Place, first: int, count: int, unit: Fraction) -> int:
+    """Ask as many questions as asked for; count those that were granted."""
+    granted = 0
+    with place.open() as curator:
+        for number in range(first, first + count):
+            try:
+                granted += not curator.ask(question(number, unit), DATA).stored
+            except BudgetExceeded:
+                continue
+    return granted
+
+
+def hammer(place: Place, processes: int, units: int) -> tuple[int, float]:
+    """Let processes ask for more than there is; how many got something, and in how long."""
+    unit = Fraction(1, units)
+    fill(place, Loss(Fraction(1)))
+    each = -(-units * 5 // (4 * processes))  # a quarter more than there is
+    jobs = [(place, worker * each, each, unit) for worker in range(processes)]
+    began = time.perf_counter()
+    with context().Pool(processes) as pool:
+        granted = sum(pool.starmap(_grab, jobs))
+    seconds = time.perf_counter() - began
+    with place.open() as curator:
+        curator.verify()
+        (state,) = curator.budget(DATA)
+        assert state.spent == Loss(Fraction(granted, units))
+    return granted, seconds
+
+
+# ---- killed at any moment ----------------------------------------------------------------------
+
+
+def _work_until_killed(place: Place, unit: Fraction, seed: int, shown: str) -> None:
+    """Ask at random, and note every answer that was shown, until somebody ends it."""
+    chance = random.Random(seed)
+    handle = os.open(shown, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    with place.open() as curator:
+        while True:
+            query = question(chance.randrange(4000), unit)
+            release = curator.ask(query, DATA, request_id=f"{seed}-{chance.random()}").release
+            line = json.dumps([canonical_json(query.to_json()), canonical_json(release.to_json())])
+            os.write(handle, f"{line}\n".encode())
+
+
+def kill_often(place: Place, times: int, scratch: Path, seed: int = 0) -> int:
+    """Kill two askers at a random moment, again and again; how many answers were shown."""
+    chance = random.Random(seed)
+    fill(place, Loss(Fraction(10**6)))
+    shown: dict[str, str] = {}
+    for trial in range(times):
+        notes = scratch / f"shown-{trial}"
+        workers = [
+            context().Process(
+                target=_work_until_killed,
+                args=(place, Fraction(1, 7), 1000 * trial + worker, str(notes)),
+            )
+            for worker in range(2)
+        ]
+        for worker in workers:
+            worker.start()
+        while not notes.exists() or not notes.stat().st_size:  # wait for the first answer
+            time.sleep(0.01)
+        for worker in workers:
+            time.sleep(chance.uniform(0, 0.3))
+            assert worker.pid is not None
+            os.kill(worker.pid, signal.SIGKILL)
+            worker.join()
+        _check(place, notes, shown)
+    return len(shown)
+
+
+def _check(place: Place, notes: Path, shown: dict[str, str]) -> None:
+    """The ledger holds, and every answer ever shown is the stored one, to the last digit."""
+    for line in notes.read_text().splitlines(keepends=True):
+        if not line.endswith("\n"):
+            continue  # the kill tore it: this answer was not shown to the end
+        query, release = json.loads(line)
+        if shown.setdefault(query, release) != release:
+            raise LedgerDamaged("A stored release is noisy a second time.")
+    with place.open() as curator:
+        curator.verify()  # also: no release without its charge, no overspending
+        stored = {
+            canonical_json(release.query.to_json()): canonical_json(release.to_json())
+            for release in curator.releases(DATA)
+        }
+    if any(stored.get(query) != release for query, release in shown.items()):
+        raise LedgerDamaged("An answer that was shown is not stored.")
+
+
+# ---- both, on both engines ---------------------------------------------------------------------
+
+
+@contextmanager
+def places() -> Iterator[list[tuple[str, str | None]]]:
+    """SQLite, and PostgreSQL where there is a server to start."""
+    if find_server() is None:
+        print("skipped: PostgreSQL, no server program was found")
+        yield [("sqlite", None)]
+        return
+    with running_server() as url:
+        yield [("sqlite", None), ("postgresql", url)]
+
+
+def empty(url: str | None) -> None:
+    """Make a PostgreSQL database as new."""
+    if url is not None:
+        import psycopg
+
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("DROP SCHEMA public CASCADE")
+            connection.execute("CREATE SCHEMA public")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small numbers")
+    quick = parser.parse_args().quick
+    units, kills = (100, 5) if quick else (1000, 100)
+    with places() as engines, tempfile.TemporaryDirectory() as scratch:
+        for engine, url in engines:
+            empty(url)
+            granted, seconds = hammer(Place(f"{scratch}/{engine}-hammer", url), 8, units)
+            print(f"figure {engine}_units_in_the_ledger {units}")
+            print(f"figure {engine}_granted_to_8_processes {granted}")
+            print(f"figure {engine}_seconds {seconds:.1f}")
+            empty(url)
+            notes = Path(scratch) / f"{engine}-notes"
+            notes.mkdir()
+            answers = kill_often(Place(f"{scratch}/{engine}-kill", url), kills, notes)
+            print(f"figure {engine}_kills_survived {kills}")
+            print(f"figure {engine}_answers_shown_and_stored {answers}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

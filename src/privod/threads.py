@@ -1,0 +1,39 @@
+"""How many cores may this process use, and how is work spread over them?
+
+The compiled loops let go of Python's lock, so threads are enough. What is spread are pieces whose
+number is public; their results come back in order.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+__all__ = ["available_threads", "in_threads", "thread_pool"]
+
+Result = TypeVar("Result")
+
+
+def available_threads() -> int:
+    """How many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def thread_pool(threads: int | None = None) -> ThreadPoolExecutor:
+    """A pool of so many threads; by default one for each core."""
+    return ThreadPoolExecutor(threads or available_threads())
+
+
+def in_threads(
+    work: Callable[[int], Result], pieces: int, threads: int | None = None
+) -> list[Result]:
+    """Do the pieces 0, 1, ... of the work, in threads where both are several; results in order."""
+    workers = min(pieces, threads or available_threads())
+    if workers <= 1:
+        return [work(piece) for piece in range(pieces)]
+    with thread_pool(workers) as pool:
+        return list(pool.map(work, range(pieces)))

@@ -1,0 +1,73 @@
+"""Threads: one count of cores in the package, and one way to spread work over them."""
+
+from __future__ import annotations
+
+import ast
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from privod.threads import available_threads, in_threads, thread_pool
+
+PACKAGE = Path(__file__).parent.parent / "src" / "privod"
+
+
+def test_cores_are_counted_in_one_place_only() -> None:
+    asking = ("sched_getaffinity", "cpu_count")
+    found = [path for path in PACKAGE.rglob("*.py") if any(w in path.read_text() for w in asking)]
+    assert found == [PACKAGE / "threads.py"]
+
+
+def test_no_question_imports_what_another_question_checks() -> None:
+    """A validator that two questions need lives in checks.py, not in one of the two."""
+    checks = PACKAGE / "queries" / "checks.py"
+    names = {node.name for node in ast.parse(checks.read_text()).body if hasattr(node, "name")}
+    for path in PACKAGE.rglob("*.py"):
+        if path == checks:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef):
+                assert node.name not in names - {"_number"}, path
+            if isinstance(node, ast.ImportFrom) and node.module != "privod.queries.checks":
+                assert not names & {alias.name for alias in node.names}, path
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="affinity is Linux's")
+def test_a_process_bound_to_one_core_counts_one() -> None:
+    allowed = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, {min(allowed)})
+        assert available_threads() == 1
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
+@pytest.mark.parametrize("threads", [None, 1, 3])
+def test_results_come_back_in_the_order_of_the_pieces(threads: int | None) -> None:
+    assert in_threads(lambda piece: piece * piece, 50, threads) == [n * n for n in range(50)]
+    assert in_threads(str, 0, threads) == []
+
+
+def test_pieces_run_side_by_side_on_as_many_threads_as_asked() -> None:
+    together = threading.Barrier(3, timeout=60)  # is passed only if three are inside at once
+    in_threads(lambda _: together.wait(), 3, threads=3)
+
+
+def test_one_thread_is_the_thread_that_asks() -> None:
+    assert in_threads(lambda _: threading.get_ident(), 4, threads=1) == 4 * [threading.get_ident()]
+
+
+def test_what_fails_in_a_thread_fails_here() -> None:
+    def work(piece: int) -> None:
+        if piece == 2:
+            raise ValueError("piece 2")
+
+    with pytest.raises(ValueError, match="piece 2"):
+        in_threads(work, 3, threads=2)
+
+
+def test_a_pool_has_a_thread_for_each_core_unless_told_otherwise() -> None:
+    with thread_pool() as whole, thread_pool(5) as five:
+        assert (whole._max_workers, five._max_workers) == (available_threads(), 5)
