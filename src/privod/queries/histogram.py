@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from privod.data import Column, Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness
-from privod.privacy import AddRemove, Adjacency, positive
+from privod.privacy import AddRemove, Adjacency, Guarantee, positive
 from privod.queries.checks import ExactNumber, whole_number
 from privod.queries.count_query import CountQuery
 from privod.queries.query import Release
@@ -98,6 +98,12 @@ class Histogram(CountQuery[NoisyCounts]):
     @property
     def n_histograms(self) -> int:
         return 1
+
+    def also(self) -> tuple[Guarantee, ...]:
+        if self.adjacency == AddRemove():
+            return ()
+        # A record that comes or goes changes one count, where one replaced changes two.
+        return (Guarantee(self.noise.loss(self.n_histograms), AddRemove()),)
 
     def check(self, domain: Domain) -> None:
         cells = math.prod(

@@ -51,6 +51,14 @@ class Query(ABC, Generic[Value]):
         """
         return Cost.of_loss(self.guarantee().loss)
 
+    def also(self) -> tuple[Guarantee, ...]:
+        """Further guarantees proved of the same answer, under other adjacencies."""
+        return ()
+
+    def not_protected(self) -> str:
+        """What those lose by this very answer whom its guarantee leaves out; "" if nobody is."""
+        return self.guarantee().adjacency.gives_up
+
     @abstractmethod
     def check(self, domain: Domain) -> None:
         """Raise `InvalidParameter` unless this can be asked of data in this domain."""

@@ -29,7 +29,10 @@ async def begin(
     key = (of, answer_key(query))
 
     def ask(hold: Hold) -> Answer:
-        return site.curator.ask(query, of, request_id=named, asked_by=visitor.label, hold=hold)
+        token = visitor.id[:16] or None
+        return site.curator.ask(
+            query, of, request_id=named, asked_by=visitor.label, token=token, hold=hold
+        )
 
     price = await run_in_threadpool(site.curator.price, query, of)
     if price.already_answered:
