@@ -60,7 +60,10 @@ def person(value: float, detector: str = "grubbs") -> OutlierContext:
     )
 
 
-def people(directory: Path, main: Loss = Loss(10), domain: Domain = DOMAIN) -> Curator:
+TEN = Loss(10)
+
+
+def people(directory: Path, main: Loss = TEN, domain: Domain = DOMAIN) -> Curator:
     curator = Curator.open(directory)
     curator.register("people", ROWS, domain)
     curator.open_budget("people", AddRemove(), main)

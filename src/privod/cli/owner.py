@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from privod import wire
 from privod.cli.app import DEFAULT_LOCATION, AsJson, At, app, curator_at
 from privod.cli.output import emit, progress_bars, table, words
 from privod.errors import InvalidParameter, NeedsConfirmation
@@ -35,12 +35,12 @@ def register(
     from privod.data import Domain
 
     declared = Domain.from_json(_read_json(domain))
-    with progress_bars(as_json):
-        registered = curator_at(at).register(name, file, declared, continues=continues)
+    with progress_bars(as_json), curator_at(at) as curator:
+        registered = curator.register(name, file, declared, continues=continues)
     text = (
         f"Registered {name!r} with {len(declared.columns)} columns. Open a budget to allow answers."
     )
-    emit({"name": registered.name, "domain": declared.to_json()}, as_json, words(text))
+    emit(wire.DataSet.of(registered), as_json, words(text))
 
 
 def _read_json(path: Path) -> Any:
@@ -54,10 +54,14 @@ def _read_json(path: Path) -> Any:
 @app.command()
 def datasets(at: At = DEFAULT_LOCATION, as_json: AsJson = False) -> None:
     """List the data sets and what is public about them."""
-    found = curator_at(at).datasets()
+    with curator_at(at) as curator:
+        found = curator.datasets()
     rows = [[each.name, ", ".join(each.domain.names), each.continues or ""] for each in found]
-    data = [{"name": each.name, "domain": each.domain.to_json()} for each in found]
-    emit(data, as_json, table("Data sets", ["name", "columns", "continues"], rows))
+    emit(
+        [wire.DataSet.of(each) for each in found],
+        as_json,
+        table("Data sets", ["name", "columns", "continues"], rows),
+    )
 
 
 @app.command(name="open")
@@ -79,15 +83,15 @@ def open_budget(
 
     relation = read_adjacency(adjacency)
     limit = Loss(epsilon, delta)
-    curator = curator_at(at)
-    try:
-        state = curator.open_budget(name, relation, limit, confirmed=yes)
-    except NeedsConfirmation as needed:
-        if as_json or not typer.confirm(f"{needed}\nOpen this ledger?"):
-            raise
-        state = curator.open_budget(name, relation, limit, confirmed=True)
+    with curator_at(at) as curator:
+        try:
+            state = curator.open_budget(name, relation, limit, confirmed=yes)
+        except NeedsConfirmation as needed:
+            if as_json or not typer.confirm(f"{needed}\nOpen this budget?"):
+                raise
+            state = curator.open_budget(name, relation, limit, confirmed=True)
     text = f"Opened a budget of {limit} on {name!r} under {relation.name}."
-    emit(state.to_json(), as_json, words(text))
+    emit(wire.Budget.of(state), as_json, words(text))
 
 
 def read_adjacency(text: str) -> Adjacency:
@@ -111,15 +115,15 @@ def budget(
     as_json: AsJson = False,
 ) -> None:
     """Show every budget of a data set: its limit, what is spent and what is left."""
-    budgets = curator_at(at).budget(name)
+    with curator_at(at) as curator:
+        budgets = curator.budget(name)
     rows = [
         [state.adjacency.name, str(state.budget), str(state.spent), str(state.left)]
         for state in budgets
     ]
     headings = ["adjacency", "budget", "spent", "left"]
-    emit(
-        [state.to_json() for state in budgets], as_json, table(f"Budgets of {name}", headings, rows)
-    )
+    data = [wire.Budget.of(state) for state in budgets]
+    emit(data, as_json, table(f"Budgets of {name}", headings, rows))
 
 
 @app.command()
@@ -129,7 +133,8 @@ def history(
     as_json: AsJson = False,
 ) -> None:
     """Show the ledger's entries, oldest first."""
-    entries = curator_at(at).history(name)
+    with curator_at(at) as curator:
+        entries = curator.history(name)
     headings = ["number", "time", "what", "data set", "budget", "loss", "asked by"]
     rows = [
         [
@@ -143,7 +148,7 @@ def history(
         ]
         for entry in entries
     ]
-    emit([entry.to_json() for entry in entries], as_json, table("Entries", headings, rows))
+    emit([wire.Entry.of(entry) for entry in entries], as_json, table("Entries", headings, rows))
 
 
 @app.command()
@@ -155,11 +160,11 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Recompute the whole ledger and name the first entry that was tampered with."""
-    with progress_bars(as_json):
-        found = curator_at(at).verify(head)
+    with progress_bars(as_json), curator_at(at) as curator:
+        found = curator.verify(head)
     text = (
         f"The ledger holds: {found.entries} entries, {found.questions} questions,"
         f" {found.releases} releases, {found.datasets} data sets."
         f" Note its head elsewhere: {found.head}"
     )
-    emit(asdict(found), as_json, words(text, "green"))
+    emit(wire.Verification.of(found), as_json, words(text, "green"))

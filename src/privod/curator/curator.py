@@ -1,4 +1,4 @@
-"""The one door: price, charge, look, store, answer; in that order, always."""
+"""The one way in: price, charge, look, store, answer; in that order, always."""
 
 from __future__ import annotations
 
@@ -441,7 +441,7 @@ class Curator:
         request_id: str | None = None,
         asked_by: str = "owner",
         token: str | None = None,
-        hold: Callable[[], None] | None = None,
+        wait_for_release_time: Callable[[], None] | None = None,
     ) -> Answer:
         """Answer a question, at the price that `price` says.
 
@@ -457,7 +457,7 @@ class Curator:
             Who asks, as the ledger shall say.
         token : str, optional
             The id of the token that asks; its limit within a budget counts.
-        hold : callable, optional
+        wait_for_release_time : callable, optional
             Called when the rows were looked at, before anything of it is stored or shown. A server
             waits here, so that no moment in the ledger tells exactly how long that took.
         """
@@ -500,8 +500,8 @@ class Curator:
             try:
                 release = self._answer(question, folder, seal)
             finally:
-                if hold is not None:
-                    hold()
+                if wait_for_release_time is not None:
+                    wait_for_release_time()
             return self._publish(question, release, charges, asked_by)
 
     def _answer(self, question: Question, folder: str, seal: str) -> Release[Any]:

@@ -23,15 +23,18 @@ from sklearn.utils.validation import _get_feature_names, check_is_fitted, valida
 
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
+from privod.estimators.bounds import declared_columns
+from privod.estimators.spending import enter, warn_of_callers
 from privod.mechanisms import Randomness, secure, seeded
 from privod.mechanisms.merged import MergedNoise
 from privod.outliers.grid.grid import Grid
 from privod.privacy import Guarantee, Loss, Number, exact, positive
 from privod.queries.bounds import PrivateBounds
+from privod.queries.checks import dp_adjacency
 from privod.queries.count_query import told_of_epsilon
 from privod.queries.query import Query, Release
 
-__all__ = ["PrivateDetector"]
+__all__ = ["EXACT", "ReleaseDetector", "column_names_of", "numbered_names"]
 
 Floats = NDArray[np.float64]
 
@@ -44,8 +47,6 @@ EXACT: list[Any] = [Fraction, Decimal, str]
 """Numbers that scikit-learn's intervals cannot compare; the questions read and check them."""
 
 PARTS = "the parts that bounds_share makes of it"
-
-TIE_BREAK = 1e-6  # of the distance to the middle of one's cell: orders records that score alike
 
 
 class Mergeable(Protocol):
@@ -76,22 +77,21 @@ class _Threshold:
     Scoring does not need it and finding it may take longer than fitting, so it is put off.
     """
 
-    def __init__(self, detector: PrivateDetector[Any]) -> None:
+    def __init__(self, detector: ReleaseDetector[Any]) -> None:
         self._detector = detector
 
     @cached_property
     def offset(self) -> float:
         """Minus the score from which on records are flagged."""
-        slack = TIE_BREAK * self._detector._geometry.n_axes  # a tie-break alone never flags
-        return -(self._detector._limit() + slack)
+        return -self._detector._limit()
 
 
-class PrivateDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ignore[misc]
+class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ignore[misc]
     """Fits by asking one question of the rows, then forgets them."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "epsilon": [*EXACT, Interval(Real, 0, None, closed="neither")],
-        "bounds": ["array-like", None],
+        "bounds": ["array-like", dict, None],
         "bounds_share": [*EXACT, Interval(Real, 0, 1, closed="neither")],
         "bounds_zooms": [Interval(Integral, 1, MOST_ZOOMS, closed="both")],
         "expected_records": [Interval(Integral, 1, None, closed="left")],
@@ -101,6 +101,8 @@ class PrivateDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
     }
 
     _asks: ClassVar[type[Query[Any]]]
+    _finite: ClassVar[bool | str] = True
+    """What scikit-learn calls `ensure_all_finite`."""
 
     release_: Release[Value]
     bounds_release_: Release[tuple[Numeric, ...]] | None
@@ -141,14 +143,20 @@ class PrivateDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         detector.release_ = release
         detector.bounds_release_ = None
         detector.guarantee_ = release.guarantee
-        detector.n_features_in_ = detector._geometry.n_axes
+        detector.n_features_in_ = detector._n_columns
         return detector._set_offset()
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:  # noqa: ARG002, N803 - scikit-learn's names
         """Ask the question of the rows, keep its release, forget the rows."""
+        warn_of_callers(self)
         fitted = copy(self)
         fitted._fit_anew(X)
+        enter(fitted.guarantee_)
         return self._become(fitted)
+
+    def promised(self) -> Guarantee:
+        """What one `fit` promises with these parameters, bought ranges included; needs no rows."""
+        return Guarantee(Loss(positive(self.epsilon, "epsilon")), dp_adjacency(self.adjacency))
 
     def partial_fit(self, X: ArrayLike, y: object = None) -> Self:  # noqa: N803 - scikit-learn's name
         """Add a batch of new records, none of which was in an earlier batch, at its own epsilon.
@@ -158,7 +166,7 @@ class PrivateDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         if not hasattr(self, "release_"):
             return self.fit(X, y)
         grown = copy(self)
-        grown._add_batch(X)
+        enter(grown._add_batch(X))
         return self._become(grown)
 
     def retarget(self, target_fraction: float) -> Self:
@@ -172,12 +180,13 @@ class PrivateDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
     def score_samples(self, X: ArrayLike) -> Floats:  # noqa: N803 - scikit-learn's name
         """Minus the outlier score of each row: the higher, the more ordinary.
 
-        A row outside the ranges is scored at their border, plus how far outside it lies.
+        A row outside the ranges is scored at their border, plus how far outside it lies, in whole
+        cells: a score tells in which cells a row lies and sees neighbors, and not where in a cell.
         """
         check_is_fitted(self)
-        rows = self._rows(X)
-        where = self._geometry.placement(rows)
-        return -(self._scores(rows) + where.overshoot + TIE_BREAK * where.off_center)
+        rows, cells = self._rows(X), self._geometry.cells_per_axis
+        outside = np.ceil(self._geometry.overshoot(rows) * cells) / cells
+        return -(self._scores(rows) + outside)
 
     def decision_function(self, X: ArrayLike) -> Floats:  # noqa: N803 - scikit-learn's name
         """The score less the threshold: negative for outliers."""
@@ -214,6 +223,18 @@ class PrivateDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
     def _limit(self) -> float:
         """The score beyond which `target_fraction` of the reference lie, from the release alone."""
 
+    @property
+    def _n_columns(self) -> int:
+        return self._geometry.n_axes
+
+    @property
+    def _column_names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self._geometry.columns)
+
+    def _prepared(self, X: ArrayLike) -> Any:  # noqa: N803 - scikit-learn's name
+        """The rows as scikit-learn reads them."""
+        return X
+
     def _set_offset(self) -> Self:
         self.__dict__.pop("_threshold", None)
         self._threshold = _Threshold(copy(self))
@@ -230,7 +251,7 @@ class PrivateDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         """Declare or buy the ranges, and ask; whatever public can be wrong is found before."""
         self._check()
         rows = validate_data(self, X, dtype=np.float64, order="C")
-        names = _names(self, rows.shape[1])
+        names = column_names_of(self, rows.shape[1])
         epsilon = positive(self.epsilon, "epsilon")
         share = exact(self.bounds_share, "bounds_share")
         if not 0 < share < 1:
@@ -251,7 +272,8 @@ class PrivateDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         self.guarantee_ = promise if bought is None else promise + bought.guarantee
         self._set_offset()
 
-    def _add_batch(self, X: ArrayLike) -> None:  # noqa: N803 - scikit-learn's name
+    def _add_batch(self, X: ArrayLike) -> Guarantee:  # noqa: N803 - scikit-learn's name
+        """Merge the release of a batch into ours, and say what the batch has lost."""
         self._check()
         rows = self._rows(X)
         known = self.release_.value
@@ -269,6 +291,7 @@ class PrivateDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
             Loss(largest), batch.guarantee.adjacency
         )  # batches are disjoint
         self._set_offset()
+        return batch.guarantee
 
     def _become(self, other: Self) -> Self:
         """Take over what a copy has come to, all at once: what fails leaves no trace."""
@@ -277,12 +300,21 @@ class PrivateDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
 
     def _rows(self, X: ArrayLike) -> Floats:  # noqa: N803 - scikit-learn's name
         """Read rows that must have the release's columns, and in a frame their names."""
-        reader, names = self, tuple(column.name for column in self._geometry.columns)
-        made_of_release = not hasattr(self, "feature_names_in_") and names != _numbered(len(names))
+        reader, names = self, self._column_names
+        made_of_release = not hasattr(self, "feature_names_in_") and names != numbered_names(
+            len(names)
+        )
         if made_of_release and _get_feature_names(X) is not None:
             reader = copy(self)
             reader.feature_names_in_ = np.array(names, dtype=object)
-        rows: Floats = validate_data(reader, X, dtype=np.float64, order="C", reset=False)
+        rows: Floats = validate_data(
+            reader,
+            self._prepared(X),
+            dtype=np.float64,
+            order="C",
+            reset=False,
+            ensure_all_finite=self._finite,
+        )
         return rows
 
     def _randomness(self, batch: int) -> Randomness:
@@ -306,15 +338,15 @@ def _table(domain: Domain, rows: Floats) -> Table:
     return Table(domain, {name: rows[:, place] for place, name in enumerate(domain.names)})
 
 
-def _names(estimator: PrivateDetector[Any], n_columns: int) -> tuple[str, ...]:
+def column_names_of(estimator: ReleaseDetector[Any], n_columns: int) -> tuple[str, ...]:
     """The columns' names where they have usable ones, x0, x1, ... otherwise."""
     given = [str(name) for name in getattr(estimator, "feature_names_in_", ())]
     if given and all(name and name.isprintable() for name in given):
         return tuple(given)
-    return _numbered(n_columns)
+    return numbered_names(n_columns)
 
 
-def _numbered(n_columns: int) -> tuple[str, ...]:
+def numbered_names(n_columns: int) -> tuple[str, ...]:
     return tuple(f"x{place}" for place in range(n_columns))
 
 
@@ -322,14 +354,11 @@ def _widest(names: tuple[str, ...]) -> tuple[Numeric, ...]:
     return tuple(Numeric(name, -UNIVERSE, UNIVERSE) for name in names)
 
 
-def _declared(bounds: ArrayLike | None, names: tuple[str, ...]) -> tuple[Numeric, ...]:
-    """Read one (low, high) for all columns, or a pair of arrays (lows, highs)."""
-    way_out = "Give (low, high) or (lows, highs), known without looking at the data."
-    try:
-        pairs = [np.broadcast_to(np.asarray(side, dtype=float), len(names)) for side in bounds]  # type: ignore[union-attr]
-        lows, highs = (pair.tolist() for pair in pairs)
-    except (TypeError, ValueError):
-        rule = f"must be two numbers, or two arrays of {len(names)} numbers"
-        raise InvalidParameter("bounds", rule, bounds, way_out) from None
-    ranges = zip(names, lows, highs, strict=True)
-    return tuple(Numeric(name, low, high) for name, low, high in ranges)
+def _declared(bounds: Any, names: tuple[str, ...]) -> tuple[Numeric, ...]:
+    """Read the ranges, which all columns must have."""
+    columns = declared_columns(bounds, names)
+    for column in columns:
+        if not isinstance(column, Numeric):
+            rule = "must be ranges: this detector reads numbers only"
+            raise InvalidParameter("bounds", rule, column.name, "Try PrivateDetector.")
+    return tuple(column for column in columns if isinstance(column, Numeric))

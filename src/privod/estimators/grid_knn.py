@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from privod.estimators.detector import EXACT, PrivateDetector
+from privod.estimators.detector import EXACT, ReleaseDetector
 from privod.outliers.grid.grid import Grid
 from privod.privacy import Number
 from privod.queries.grid_knn.query import GridKnn
@@ -21,13 +21,16 @@ from privod.queries.query import Release
 __all__ = ["GridKnnDetector"]
 
 
-class GridKnnDetector(PrivateDetector[NoisyGrid]):
+class GridKnnDetector(ReleaseDetector[NoisyGrid]):
     """Flags records that are far from their neighbors, by a noisy grid of the reference.
 
     Guarantee
     ---------
-    What `fit` keeps, and so every score and label, is epsilon-differentially private with respect
-    to the rows of X. `guarantee_` says it with the exact loss. A fixed `random_state` voids it.
+    What `fit` keeps is epsilon-differentially private with respect to the rows of X: the release,
+    its threshold, and so what they say of any row that whoever asks knows already. `guarantee_`
+    says it with the exact loss. A fixed `random_state` voids it. Not private: scores and labels
+    of the rows of X themselves, which tell in which cell each of them lies; and whatever was
+    learned from rows before `fit`, such as the means of a scaler in a pipeline.
 
     Parameters
     ----------
@@ -75,7 +78,7 @@ class GridKnnDetector(PrivateDetector[NoisyGrid]):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **PrivateDetector._parameter_constraints,
+        **ReleaseDetector._parameter_constraints,
         "cells_per_axis": [Interval(Integral, 2, None, closed="left"), None],
         "drop_below": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from privod.estimators.detector import PrivateDetector
+from privod.estimators.detector import ReleaseDetector
 from privod.outliers.grid.grid import Grid
 from privod.privacy import Number
 from privod.queries.marginals.query import MarginalHistograms, NoisyMarginals
@@ -20,13 +20,16 @@ from privod.queries.query import Release
 __all__ = ["MarginalDetector"]
 
 
-class MarginalDetector(PrivateDetector[NoisyMarginals]):
+class MarginalDetector(ReleaseDetector[NoisyMarginals]):
     """Flags records with rare values, by noisy histograms of single columns.
 
     Guarantee
     ---------
-    What `fit` keeps, and so every score and label, is epsilon-differentially private with respect
-    to the rows of X. `guarantee_` says it with the exact loss. A fixed `random_state` voids it.
+    What `fit` keeps is epsilon-differentially private with respect to the rows of X: the release,
+    its threshold, and so what they say of any row that whoever asks knows already. `guarantee_`
+    says it with the exact loss. A fixed `random_state` voids it. Not private: scores and labels
+    of the rows of X themselves, which tell in which cell each of them lies; and whatever was
+    learned from rows before `fit`, such as the means of a scaler in a pipeline.
 
     Parameters
     ----------
@@ -47,7 +50,7 @@ random_state
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **PrivateDetector._parameter_constraints,
+        **ReleaseDetector._parameter_constraints,
         "bins": [Interval(Integral, 2, None, closed="left"), None],
         "score_by": [StrOptions({"density", "tail"})],
     }

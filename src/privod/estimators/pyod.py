@@ -20,7 +20,7 @@ from scipy.stats import binom
 from sklearn.utils.validation import check_is_fitted
 
 from privod.errors import InvalidParameter, Unavailable
-from privod.estimators.detector import PrivateDetector
+from privod.estimators.detector import ReleaseDetector
 from privod.estimators.grid_knn import GridKnnDetector
 from privod.estimators.marginals import MarginalDetector
 from privod.outliers.grid.grid import Grid
@@ -50,7 +50,7 @@ SHUFFLE = 7919  # no multiple of STAND_INS
 class _PyODFace(BaseDetector):  # type: ignore[misc]
     """Fits a private detector and speaks of it as PyOD does."""
 
-    _kind: ClassVar[type[PrivateDetector[Any]]]
+    _kind: ClassVar[type[ReleaseDetector[Any]]]
 
     def __init__(
         self,

@@ -200,8 +200,8 @@ def costs_of(
         names = ", ".join(sorted({state.adjacency.name for state in unbounded}))
         raise NoPromise(
             f"{name} as it is asked states a loss under {asked} and none under {names}, whose"
-            f" budget of {of!r} is open: it could reveal more there than any budget counts. Ask it under"
-            f" {names}."
+            f" budget of {of!r} is open: it could reveal more there than any budget counts."
+            f" Ask it under {names}."
         )
     if not due:
         names = ", ".join(sorted({state.adjacency.name for state in opened}))

@@ -16,6 +16,7 @@ from privod.data import Domain, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms.randomness import Randomness
 from privod.privacy import Adjacency, Cost, Guarantee, adjacency_from_json
+from privod.queries.preview import Preview
 
 __all__ = [
     "Query",
@@ -58,6 +59,10 @@ class Query(ABC, Generic[Value]):
     def not_protected(self) -> str:
         """What those lose by this very answer whom its guarantee leaves out; "" if nobody is."""
         return self.guarantee().adjacency.gives_up
+
+    def preview(self, domain: Domain) -> Preview:  # noqa: ARG002 - for those that know
+        """How far off the answer may be, before anything is paid; needs no data."""
+        return Preview("the answer")
 
     @abstractmethod
     def check(self, domain: Domain) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from privod.errors import LimitReached
 
-__all__ = ["Limits", "Places", "Rate", "Rates", "TooLarge", "TooSlow", "network_of"]
+__all__ = ["Limits", "Rate", "RateLimiter", "Slots", "TooLarge", "TooSlow", "network_of"]
 
 TOO_OFTEN = "Too many requests. Wait a few seconds, then come back more slowly."
 NETWORK_BITS = 64  # of an IPv6 address: who has one address of such a network has all of them
@@ -97,7 +97,7 @@ class Limits:
     stop_seconds: float = 30
 
 
-class Places:
+class Slots:
     """Requests being served: so many in all, and so many for each one who asks.
 
     Parameters
@@ -113,7 +113,7 @@ class Places:
 
     @contextmanager
     def taken(self, who: str) -> Iterator[None]:
-        """Take a place, or raise if there is none."""
+        """Take a slot, or raise if there is none."""
         if self._taken.total() >= self._most or self._taken[who] >= self._most_each:
             raise LimitReached("Too many requests are being answered. Try again in a few seconds.")
         self._taken[who] += 1
@@ -125,7 +125,7 @@ class Places:
                 del self._taken[who]
 
 
-class Rates:
+class RateLimiter:
     """A bucket of requests for everyone who asks, refilled at a steady rate.
 
     Parameters

@@ -114,7 +114,7 @@ def configured(curator: Curator, listening: Listening, limits: Limits) -> uvicor
         limit_concurrency=IDLE_CONNECTIONS + limits.at_once + limits.strangers_at_once,
         timeout_keep_alive=15,
         timeout_graceful_shutdown=GRACE_SECONDS,
-        access_log=False,  # it would log addresses of pages; the gate logs what is harmless
+        access_log=False,  # it would log addresses of pages; the middleware logs what is harmless
         log_config=None,
         server_header=False,
         http=protocol,

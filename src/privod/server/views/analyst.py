@@ -18,13 +18,14 @@ from privod.queries.parameters import parameters_of, promise_of
 from privod.queries.query import Query, canonical_json
 from privod.server.asking import begin
 from privod.server.http.authorization import form_of
-from privod.server.jobs.answers import answer_key, as_csv
+from privod.server.jobs.answers import as_csv
 from privod.server.jobs.jobs import Job
 from privod.server.site import site_of, visitor_of
 from privod.server.views.api import CSV, JSON, PICTURE_HEADERS, SVG
 from privod.server.views.console import text_of
 from privod.server.views.forms import boxes_of, query_from_form
 from privod.server.views.pages import fragment, page, redirect, segment
+from privod.wire import answer_key
 
 __all__ = ["answer", "answer_csv", "answer_json", "answer_svg", "ask", "ask_form", "job"]
 __all__ += ["job_progress", "price", "price_page", "questions"]
@@ -167,6 +168,7 @@ def _priced(request: Request, query: Query[Any]) -> dict[str, Any]:
         "stored": price.already_answered,
         "loss": guarantee.loss,
         "lines": lines,
+        "worth": query.preview(curator.dataset(of).domain).sentence(),
         "sentence": guarantee.sentence(),
     }
     return {"priced": priced, "price_problem": None, "needed_budget": None}

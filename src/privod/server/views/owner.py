@@ -19,6 +19,7 @@ from privod.server.site import site_of, visitor_of
 from privod.server.views.console import text_of
 from privod.server.views.forms import Box, Choice, domain_from_lines
 from privod.server.views.pages import page, redirect, segment
+from privod.wire import token_id
 
 __all__ = ["edit_columns", "make_token", "open_budget", "open_budget_form", "preview", "register"]
 __all__ += ["register_form", "revoke_token", "tokens"]
@@ -192,7 +193,7 @@ def _tokens_page(
 ) -> Response:
     curator, visitor = site_of(request).curator, visitor_of(request)
     known = [
-        {"id": auth.token_id(each.hash), "mine": each.hash == visitor.id, "token": each}
+        {"id": token_id(each.hash), "mine": each.hash == visitor.id, "token": each}
         for each in auth.tokens_seen(curator, visitor)
     ]
     names = [each.name for each in curator.datasets() if visitor.sees(each.name)]

@@ -1,0 +1,102 @@
+"""What is known of the columns without looking at the rows: `bounds`, however they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from privod.data import Categorical, Column, Numeric
+from privod.errors import InvalidParameter
+
+__all__ = ["coded", "declared_columns", "frame_names"]
+
+WAY_OUT = (
+    "Give (low, high), a list of one pair a column, (lows, highs), or a dict by column name,"
+    " known without looking at the data."
+)
+
+
+def frame_names(X: Any) -> tuple[str, ...] | None:  # noqa: N803 - scikit-learn's name
+    """The names of a frame's columns; None for arrays and for names that cannot be used."""
+    if not hasattr(X, "columns") or not hasattr(X, "shape"):
+        return None
+    names = tuple(X.columns)
+    usable = all(isinstance(name, str) and name and name.isprintable() for name in names)
+    return names if usable else None
+
+
+def declared_columns(bounds: Any, names: tuple[str, ...]) -> tuple[Column, ...]:
+    """Read what was declared of the columns of these names."""
+    if isinstance(bounds, Mapping):
+        absent = [name for name in names if name not in bounds]
+        if absent:
+            rule = "must declare every column"
+            raise InvalidParameter("bounds", rule, absent[:5], "Add the columns that are missing.")
+        return tuple(_column(name, bounds[name]) for name in names)
+    if isinstance(bounds, list) and len(bounds) == len(names) and not _all_numbers(bounds):
+        return tuple(_column(name, one) for name, one in zip(names, bounds, strict=True))
+    try:
+        array = np.asarray(bounds)
+        if array.ndim == 2 and array.shape == (len(names), 2) and len(names) != 2:
+            bounds = array.T
+        sides = [np.broadcast_to(np.asarray(side, dtype=float), len(names)) for side in bounds]
+        lows, highs = (side.tolist() for side in sides)
+    except (TypeError, ValueError):
+        rule = f"must be two numbers, or describe {len(names)} columns"
+        raise InvalidParameter("bounds", rule, bounds, WAY_OUT) from None
+    ranges = zip(names, lows, highs, strict=True)
+    return tuple(Numeric(name, low, high) for name, low, high in ranges)
+
+
+def coded(X: Any, columns: tuple[Column, ...]) -> Any:  # noqa: N803 - scikit-learn's name
+    """The rows with categories as their places in the declared lists, others as missing."""
+    if not any(isinstance(column, Categorical) for column in columns):
+        return X
+    if hasattr(X, "columns") and hasattr(X, "shape"):
+        if X.shape[1] != len(columns):
+            return X  # refused by whoever reads it
+        named = zip(X.columns, columns, strict=True)
+        return type(X)({name: _codes(X[name], column) for name, column in named})
+    array = np.asarray(X, dtype=object)
+    if array.ndim != 2 or array.shape[1] != len(columns):
+        return array
+    sides = [_codes(array[:, place], column) for place, column in enumerate(columns)]
+    return np.column_stack(sides)
+
+
+def _codes(values: Any, column: Column) -> Any:
+    if isinstance(column, Numeric):
+        return np.asarray(values, dtype=float)
+    places = {value: float(place) for place, value in enumerate(column.values)}
+    listed = values.to_list() if hasattr(values, "to_list") else list(values)
+    return np.array(
+        [places.get(value, np.nan) if isinstance(value, str | int | float) else np.nan
+         for value in (each.item() if isinstance(each, np.generic) else each for each in listed)]
+    )  # fmt: skip
+
+
+def _all_numbers(bounds: list[Any]) -> bool:
+    return len(bounds) == 2 and all(isinstance(side, int | float | np.generic) for side in bounds)
+
+
+def _column(name: str, known: Any) -> Column:
+    """One column: a pair, a list of categories, or a column that is described already."""
+    if isinstance(known, Numeric | Categorical):
+        return (
+            Numeric(name, known.low, known.high, known.fill)
+            if isinstance(known, Numeric)
+            else Categorical(name, known.values, known.fill)
+        )
+    try:
+        entries = [each.item() if isinstance(each, np.generic) else each for each in known]
+    except TypeError:
+        entries = []
+    plain = [isinstance(each, int | float) and not isinstance(each, bool) for each in entries]
+    if len(entries) == 2 and all(plain):
+        return Numeric(name, float(entries[0]), float(entries[1]))
+    if entries and all(isinstance(each, str) for each in entries):
+        return Categorical(name, tuple(entries))
+    rule = f"must give {name!r} a pair of numbers or a list of texts"
+    raise InvalidParameter("bounds", rule, known, "Whole numbers as categories: Categorical.")

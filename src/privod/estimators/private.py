@@ -1,0 +1,200 @@
+"""The detector to begin with: one epsilon, rough ranges, and everything else is chosen inside."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from numbers import Real
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from privod.data import Column, Domain, Numeric
+from privod.estimators.bounds import coded, declared_columns, frame_names
+from privod.estimators.detector import (
+    EXACT,
+    ReleaseDetector,
+    column_names_of,
+    numbered_names,
+)
+from privod.privacy import Guarantee, Loss, Number, positive
+from privod.queries.private_detector.query import DetectorProfile
+from privod.queries.private_detector.release import Explanation, NoisyProfile
+from privod.queries.query import Release
+
+__all__ = ["PrivateDetector"]
+
+Floats = NDArray[np.float64]
+
+WIDEST = 2.0**40
+"""Ranges nobody declared are looked for between minus and plus this ..."""
+
+WIDEST_OCTAVES = 60  # ... down to a millionth
+OCTAVES = 14  # declared ranges may be this many times twice too wide
+
+
+class PrivateDetector(ReleaseDetector[NoisyProfile]):
+    """Flags records that are far from ordinary, and says which columns make them so.
+
+    Histograms of all columns and, where that pays, how the numeric ones go together, at one price;
+    ranges are sharpened, columns scaled and missing values treated inside, at the same price. Put
+    no scaler or imputer that is fitted on private rows before it: what such a step learns of the
+    rows is covered by no guarantee.
+
+    Guarantee
+    ---------
+    What `fit` keeps, and so every score, label and explanation, is epsilon-differentially private
+    with respect to the rows of X. `guarantee_` says it with the exact loss. A fixed `random_state`
+    voids it.
+
+    Parameters
+    ----------
+    epsilon : number
+        The privacy loss of one `fit`, all included.
+    bounds : pair, list of pairs, pair of arrays or dict, optional
+        What is known of the columns without looking at the rows: (low, high) for all of them, a
+        list of one pair a column, (lows, highs), or a dict by column name of pairs, of lists of
+        categories, or of `Numeric` and `Categorical`. Ranges may be a hundred times too wide. None:
+        found with the same epsilon.
+    adjacency : {"add-remove", "replace"}
+        Which two data sets must look alike.
+    target_fraction : float
+        About which share of the reference to flag.
+    random_state : int, RandomState or None
+        For tests only.
+
+    Attributes
+    ----------
+    release_ : Release
+        The profile with its promise; the only thing kept of the data.
+    guarantee_ : Guarantee
+        What fitting promised.
+    offset_, n_features_in_, feature_names_in_
+        As in scikit-learn.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "epsilon": [*EXACT, Interval(Real, 0, None, closed="neither")],
+        "bounds": ["array-like", dict, None],
+        "adjacency": [StrOptions({"add-remove", "replace"})],
+        "target_fraction": [Fraction, Interval(Real, 0, 1, closed="neither")],
+        "random_state": ["random_state"],
+    }
+
+    _asks = DetectorProfile
+    _finite = "allow-nan"
+
+    def __init__(
+        self,
+        epsilon: Number = 1.0,
+        *,
+        bounds: Any = None,
+        adjacency: Literal["add-remove", "replace"] = "add-remove",
+        target_fraction: float = 0.1,
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.bounds = bounds
+        self.adjacency = adjacency
+        self.target_fraction = target_fraction
+        self.random_state = random_state
+
+    def score_samples(self, X: ArrayLike) -> Floats:  # noqa: N803 - scikit-learn's name
+        """Minus the outlier score of each row: the higher, the more ordinary.
+
+        The outlier score is minus the log of about the share of records as far from ordinary.
+        """
+        check_is_fitted(self)
+        return -self._scores(self._rows(X))
+
+    def explain(self, X: ArrayLike) -> Explanation:  # noqa: N803 - scikit-learn's name
+        """What each column adds to the outlier score of each row; free."""
+        check_is_fitted(self)
+        return self.release_.value.explain(self._rows(X))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    @property
+    def _declared(self) -> tuple[Column, ...]:
+        return self.release_.value.layout.columns
+
+    @property
+    def _n_columns(self) -> int:
+        return len(self._declared)
+
+    @property
+    def _column_names(self) -> tuple[str, ...]:
+        return self.release_.value.columns
+
+    def _fit_anew(self, X: ArrayLike) -> None:  # noqa: N803 - scikit-learn's name
+        """Read what is declared, and ask; whatever public can be wrong is found before."""
+        self._check()
+        given = self.bounds
+        columns: tuple[Column, ...] = ()
+        if given is not None and isinstance(getattr(X, "shape", None), tuple) and len(X.shape) == 2:  # type: ignore[union-attr]
+            columns = declared_columns(given, frame_names(X) or numbered_names(X.shape[1]))  # type: ignore[union-attr]
+        rows = validate_data(
+            self, coded(X, columns), dtype=np.float64, order="C", ensure_all_finite="allow-nan"
+        )
+        names = column_names_of(self, rows.shape[1])
+        octaves = OCTAVES
+        if given is None:
+            octaves = WIDEST_OCTAVES
+            columns = tuple(Numeric(name, -WIDEST, WIDEST) for name in names)
+        elif not columns:
+            columns = declared_columns(given, names)
+        query = DetectorProfile(
+            columns=names,
+            epsilon=positive(self.epsilon, "epsilon"),
+            octaves=octaves,
+            adjacency=self.adjacency,  # type: ignore[arg-type]  # read by name
+        )
+        domain = Domain(columns)
+        query.check(domain)
+        self.bounds_release_ = None
+        self.release_ = query.answer_rows(domain, rows, self._randomness(batch=0))
+        self.guarantee_ = self.release_.guarantee
+        self._set_offset()
+
+    def _add_batch(self, X: ArrayLike) -> Guarantee:  # noqa: N803 - scikit-learn's name
+        self._check()
+        rows = self._rows(X)
+        known = self.release_.value
+        query = self._like(self.release_, positive(self.epsilon, "epsilon"))
+        domain = Domain(self._declared)
+        query.check(domain)
+        batch = query.answer_rows(domain, rows, self._randomness(known.noise.n_draws))
+        merged = known.merge(batch.value)
+        asked = self._like(self.release_, merged.guarantee.loss.epsilon)
+        self.release_ = Release(asked, merged, asked.guarantee(), merged.seeded)
+        largest = max(self.guarantee_.loss.epsilon, batch.guarantee.loss.epsilon)
+        adjacency = batch.guarantee.adjacency
+        self.guarantee_ = Guarantee(Loss(largest), adjacency)  # batches are disjoint
+        self._set_offset()
+        return batch.guarantee
+
+    @staticmethod
+    def _like(release: Release[NoisyProfile], epsilon: Fraction) -> DetectorProfile:
+        query = release.query
+        assert isinstance(query, DetectorProfile)  # noqa: S101 - what such a release answers
+        return DetectorProfile(
+            columns=query.columns,
+            epsilon=epsilon,
+            octaves=query.octaves,
+            layout=release.value.layout.text,
+            adjacency=query.adjacency,
+        )
+
+    def _prepared(self, X: ArrayLike) -> Any:  # noqa: N803 - scikit-learn's name
+        return coded(X, self._declared)
+
+    def _scores(self, rows: Floats) -> Floats:
+        return self.release_.value.scores(rows)
+
+    def _limit(self) -> float:
+        return self.release_.value.threshold(float(self.target_fraction))

@@ -1,0 +1,1 @@
+"""Release noisy means and products of columns that score new records."""

@@ -1,0 +1,255 @@
+"""Release all that a good detector needs, at one price: histograms of columns, and their products.
+
+Of epsilon a fiftieth buys the number of records. If it can show anything, three twentieths buy
+ranges: noisy counts on public geometric ladders, so that declared ranges may be far too wide. The
+rest buys a histogram of every column (missing values have a cell of their own) and, where they are
+worth their noise, the sums of products of the numeric columns, half each. What is worth it depends
+on the bought number, epsilon and the number of columns. Everything else, scores, thresholds,
+explanations, is post-processing (`NoisyProfile`). Proof in docs/proofs/private_detector.md.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privod.data import Domain, Numeric, Table
+from privod.data.fineness import rounded
+from privod.errors import InvalidParameter
+from privod.mechanisms import DiscreteLaplace, Randomness
+from privod.mechanisms.merged import MergedNoise
+from privod.privacy import AddRemove, Adjacency, Guarantee, Number, positive
+from privod.queries.checks import column_names, dp_adjacency, whole_number
+from privod.queries.count_query import COUNTS_CHANGED, told_of_epsilon
+from privod.queries.mean_covariance.moments import product_sums, products_change
+from privod.queries.private_detector.layout import (
+    Ladder,
+    Layout,
+    bins_for,
+    moments_pay,
+    sharpened,
+    sharpening_pays,
+)
+from privod.queries.private_detector.release import FEWEST_RECORDS, NoisyProfile
+from privod.queries.query import Query, Release
+
+__all__ = ["DetectorProfile"]
+
+Floats = NDArray[np.float64]
+
+TOTAL_SHARE = Fraction(1, 50)  # of epsilon, for the number of records
+RANGE_SHARE = Fraction(3, 20)  # for the ranges, where they can be sharpened at all
+MOMENT_SHARE = Fraction(1, 2)  # of what is left, for products, where they pay
+MOST_OCTAVES = 1000
+PARTS = "the parts it is divided into for numbers, ranges, histograms and products"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetectorProfile(Query[NoisyProfile]):
+    """What is ordinary in these columns, to score new records by how far they are from it.
+
+    Guarantee
+    ---------
+    Every record is protected (AddRemove), or what every record says (Replace). The number of
+    records, the ranges, the histograms and the products get noise once each; their losses add up
+    to epsilon, and scoring costs nothing.
+
+    Parameters
+    ----------
+    columns : tuple of str
+        The columns, numeric or categorical. Ranges may be rough: a hundred times too wide is fine.
+    epsilon : number
+        The privacy loss of everything together, greater than 0.
+    octaves : int
+        How often a declared range may be halved to find where the records are, at least 1.
+    layout : str, optional
+        The cells of an earlier release (`value.layout.text`), for one that adds up with it. None:
+        chosen anew.
+    adjacency : AddRemove or Replace
+        Which two data sets must look alike.
+    """
+
+    name: ClassVar[str] = "private-detector-1"
+    question: ClassVar[str] = "How far from what is ordinary here is a new record, and why?"
+
+    columns: tuple[str, ...]
+    epsilon: Number
+    octaves: int = 14
+    layout: str | None = None
+    adjacency: Adjacency = AddRemove()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", column_names(self.columns))
+        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+        object.__setattr__(self, "adjacency", dp_adjacency(self.adjacency))
+        whole_number(self.octaves, "octaves", at_least=1, at_most=MOST_OCTAVES)
+        if self.layout is not None:
+            self._given_layout()
+        with told_of_epsilon(self.epsilon, PARTS):
+            self.guarantee()
+
+    @property
+    def noise_of_total(self) -> DiscreteLaplace:
+        """The noise of the number of records, which one record changes by one."""
+        return DiscreteLaplace.for_loss(Fraction(self.epsilon) * TOTAL_SHARE, 1)
+
+    def noise_of_ranges(self, n_numeric: int) -> DiscreteLaplace:
+        """The noise of every rung: a record lies on one rung of each ladder."""
+        return self._noise(Fraction(self.epsilon) * RANGE_SHARE, n_numeric)
+
+    def noise_of_counts(self, epsilon: Fraction) -> DiscreteLaplace:
+        """The noise of every cell, at this loss: a record lies in one cell of each column."""
+        return self._noise(epsilon, len(self.columns))
+
+    def noise_of_products(self, epsilon: Fraction, n_numeric: int) -> DiscreteLaplace:
+        """The noise of every sum of products, at this loss."""
+        return self._noise(epsilon, products_change(n_numeric))
+
+    def guarantee(self) -> Guarantee:
+        """Each part's loss is that of its noise; whichever are bought, they add up to epsilon."""
+        rest = Fraction(self.epsilon) * (1 - TOTAL_SHARE)
+        changed = COUNTS_CHANGED[self.adjacency] * len(self.columns)
+        counts = self.noise_of_counts(rest).loss(changed)
+        return Guarantee(self.noise_of_total.loss(1) + counts, self.adjacency)
+
+    def check(self, domain: Domain) -> None:
+        columns = tuple(domain[name] for name in self.columns)
+        given = self._given_layout()
+        if given is not None and given.columns != columns:
+            rule = "must be of the columns as they are declared"
+            raise InvalidParameter("layout", rule, given.columns, "Leave it out.")
+        n_numeric = sum(isinstance(column, Numeric) for column in columns)
+        with told_of_epsilon(self.epsilon, PARTS):
+            if n_numeric:
+                self.noise_of_ranges(n_numeric)
+            if given is not None and given.centers:
+                self.noise_of_products(Fraction(self.epsilon) * MOMENT_SHARE / 2, n_numeric)
+
+    def answer(self, table: Table, randomness: Randomness) -> Release[NoisyProfile]:
+        columns = tuple(table.domain[name] for name in self.columns)
+        rows = np.empty((len(table), len(columns)))
+        for place, column in enumerate(columns):
+            numeric = isinstance(column, Numeric)
+            read = table.numbers if numeric else table.codes
+            rows[:, place] = read((column.name,))[:, 0]
+        return self.answer_rows(Domain(columns), rows, randomness)
+
+    def answer_rows(
+        self, domain: Domain, rows: Floats, randomness: Randomness
+    ) -> Release[NoisyProfile]:
+        """Answer for rows in the order of the columns, categories as their places, NaN missing."""
+        columns = tuple(domain[name] for name in self.columns)
+        counted = self.noise_of_total.add_to(np.array([len(rows)]), randomness)
+        total = int(counted[0])
+        records = max(float(total), FEWEST_RECORDS)
+        rest = Fraction(self.epsilon) * (1 - TOTAL_SHARE)
+        layout, spent = self._given_layout(), Fraction(0)
+        numeric = [at for at, column in enumerate(columns) if isinstance(column, Numeric)]
+        if layout is None:
+            ranges, spent = self._ranges(Domain(columns), rows, records, randomness)
+            rest -= spent
+            product_loss = self._product_loss(rest, records, len(numeric))
+            counts_noise = self.noise_of_counts(rest - product_loss)
+            layout = Layout(columns, ranges, bins_for(records, float(counts_noise.scale)))
+        else:
+            product_loss = rest * MOMENT_SHARE if layout.centers else Fraction(0)
+            counts_noise = self.noise_of_counts(rest - product_loss)
+        counts = counts_noise.add_to(layout.counts(rows), randomness)
+        value = NoisyProfile(
+            replace(layout, centers=(), scales=()),
+            total,
+            counts,
+            np.zeros(0, dtype=np.int64),
+            MergedNoise.of(self.noise_of_total),
+            MergedNoise.of(counts_noise),
+            None,
+            spent,
+            self.guarantee(),
+            randomness.seeded,
+        )
+        if product_loss:
+            if not layout.centers:
+                centers, scales = value.spread
+                layout = replace(layout, centers=centers, scales=scales)
+            noise = self.noise_of_products(product_loss, len(numeric))
+            radius = math.sqrt(len(numeric))
+            sums = product_sums(
+                rows[:, numeric], np.array(layout.centers), np.array(layout.scales), radius
+            )
+            value = replace(
+                value,
+                layout=layout,
+                products=noise.add_to(sums, randomness),
+                noise_of_products=MergedNoise.of(noise),
+            )
+        return self.release(value, randomness)
+
+    def sentence(self, value: NoisyProfile) -> str:
+        products = (
+            f" and of how the {len(value.layout.numeric)} numeric ones go together"
+            if len(value.products)
+            else ""
+        )
+        return (
+            f"A profile of {len(value.layout.columns)} columns{products} stands for about"
+            f" {round(value.records)} records, each cell's count right to within"
+            f" {value.noise_of_counts.quantile(0.95)} with 95 % certainty. New records can now be scored against it,"
+            " and their scores explained, without further loss."
+        )
+
+    def value_to_json(self, value: NoisyProfile) -> Any:
+        return value.to_json()
+
+    def value_from_json(self, data: Any) -> NoisyProfile:
+        return NoisyProfile.from_json(data)
+
+    @classmethod
+    def examples(cls, domain: Domain) -> tuple[Self, ...]:
+        return (cls(columns=domain.names[:30], epsilon=1),)
+
+    def _noise(self, epsilon: Fraction, changed: int) -> DiscreteLaplace:
+        return DiscreteLaplace.for_loss(epsilon, COUNTS_CHANGED[self.adjacency] * changed)
+
+    def _product_loss(self, rest: Fraction, records: float, n_numeric: int) -> Fraction:
+        share = rest * MOMENT_SHARE
+        return share if moments_pay(records, float(share), n_numeric) else Fraction(0)
+
+    def _ranges(
+        self, domain: Domain, rows: Floats, records: float, randomness: Randomness
+    ) -> tuple[tuple[tuple[float, float], ...], Fraction]:
+        """Sharpened ranges and what they cost, or the declared ones for nothing."""
+        numeric = domain.numeric()
+        declared = tuple((column.low, column.high) for column in numeric)
+        if not numeric:
+            return (), Fraction(0)
+        noise = self.noise_of_ranges(len(numeric))
+        if not sharpening_pays(records, float(noise.scale)):
+            return declared, Fraction(0)
+        ladders = [Ladder(low, high, self.octaves) for low, high in declared]
+        places = [at for at, column in enumerate(domain.columns) if isinstance(column, Numeric)]
+        noisy = [
+            noise.add_to(ladder.counts(np.ascontiguousarray(rows[:, place])), randomness)
+            for ladder, place in zip(ladders, places, strict=True)
+        ]
+        found = sharpened(ladders, noisy, records, float(noise.scale))
+        ranges = tuple(
+            (float(rounded(low)), float(rounded(high))) if rounded(low) < rounded(high) else wide
+            for (low, high), wide in zip(found, declared, strict=True)
+        )
+        return ranges, Fraction(self.epsilon) * RANGE_SHARE
+
+    def _given_layout(self) -> Layout | None:
+        if self.layout is None:
+            return None
+        try:
+            return Layout.from_json(json.loads(self.layout))
+        except Exception:  # it may come from anywhere
+            way_out = "Take the `layout.text` of a release."
+            rule = "must describe the cells of a release"
+            raise InvalidParameter("layout", rule, str(self.layout)[:40], way_out) from None

@@ -1,0 +1,514 @@
+"""A profile that may be carried away: score new records against it and explain their scores, free.
+
+Two scores. One adds up, column by column, how rare the record's cell is: half by its density
+[HBOS, Goldstein 2012], half by how few records lie farther out [ECOD, Li 2022]. The other, where
+products were released, is how far the record is from the leading components of the correlations
+[Shyu 2003]. Each is put on one scale, minus the log of the share of records that score as high, by
+scoring records drawn from the release itself; their mean is the score.
+
+Counts that drown in noise are drawn toward a prior [James 1961]: small values are more usual than
+large ones, as most measured things are. Whatever is computed here looks at the released numbers
+only, and at records through the cells they lie in, so none of it costs budget.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr, ndtri
+
+from privod.data import Categorical, Numeric
+from privod.errors import InvalidData, InvalidParameter
+from privod.mechanisms import seeded
+from privod.mechanisms.merged import MergedNoise
+from privod.privacy import Guarantee, exact
+from privod.queries.count_query import COUNTS_CHANGED
+from privod.queries.mean_covariance.moments import UNIT, products_change, standardized, symmetric
+from privod.queries.private_detector.layout import Layout
+from privod.queries.release_file import (
+    ArrayOf,
+    build_from_file,
+    build_from_json,
+    check_counts,
+    checked_truth,
+    signed,
+    write_file,
+)
+
+__all__ = ["FEWEST_RECORDS", "Explanation", "NoisyProfile"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+KIND = "profile"
+FEWEST_RECORDS = 10.0  # taken to be there, however low noise makes their number
+PRIOR_FALL = 8.0  # how fast the prior falls: by 9^2 from zero to the end of a range
+PRIOR_MISSING = 0.02  # of the records, before any are seen
+LEAST_PRIOR = 1e-6
+FLOOR = 0.25  # of a noise scale, below which no count is believed
+LEAST_SHARE = 1e-4  # of the records in a cell, over the number of cells
+HALF_TAIL = 0.5  # of a column's surprise; the rest is density
+OUTSIDE = 2.0  # how fast surprise grows with the log of the distance outside a range
+STEPS = 8  # to a range's length outside it, and twice as many to a scale in products: places
+FARTHEST = 1e6  # range lengths outside past which farther makes no difference
+DRAWN = 4001  # records drawn from the release to learn the laws of its scores
+TAIL_FROM = 0.9  # of the drawn scores, from where on the law is carried on past the last
+BLOCK = 1 << 14
+MOST_DRAWN = 1 << 24  # values
+
+
+class Explanation(NamedTuple):
+    """What every column adds to the score of every record; the rows add up to the scores."""
+
+    columns: tuple[str, ...]
+    shares: Floats
+
+
+class _Law(NamedTuple):
+    """Scores in ascending order, and minus the log of the share that scores higher."""
+
+    scores: Floats
+    surprises: Floats
+    slope: float
+
+    def surprise(self, scores: Floats) -> Floats:
+        past = np.maximum(scores - self.scores[-1], 0.0)
+        return np.asarray(np.interp(scores, self.scores, self.surprises) + self.slope * past)
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyProfile:
+    """Noisy histograms of all columns and noisy sums of products of the numeric ones.
+
+    Guarantee
+    ---------
+    What `guarantee` says holds for all of it together, and for whatever is computed of it.
+
+    Parameters
+    ----------
+    layout : Layout
+        The cells, public.
+    total : int
+        The noisy number of records.
+    counts : array of int
+        The noisy counts of all cells, column after column.
+    products : array of int
+        The noisy sums of products, upper triangle; empty where they were not worth their noise.
+    noise_of_total, noise_of_counts, noise_of_products : MergedNoise
+        The noise of each, public; None for products that were not bought.
+    range_loss : Fraction
+        What the ranges cost: part of the guarantee.
+    guarantee : Guarantee
+        The promise of the release.
+    seeded : bool
+        Whether the noise came from a test seed; such a profile protects nobody.
+    """
+
+    layout: Layout
+    total: int
+    counts: Ints
+    products: Ints
+    noise_of_total: MergedNoise
+    noise_of_counts: MergedNoise
+    noise_of_products: MergedNoise | None
+    range_loss: Fraction
+    guarantee: Guarantee
+    seeded: bool
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NoisyProfile) and self.to_json() == other.to_json()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns, in order."""
+        return tuple(column.name for column in self.layout.columns)
+
+    @property
+    def noise(self) -> MergedNoise:
+        """The noise of the counts: a draw for every batch."""
+        return self.noise_of_counts
+
+    @cached_property
+    def records(self) -> float:
+        """About how many records there are, by all that was released; at least a few.
+
+        Every column's counts add up to the number of records, too: the mean of these sums and of
+        the bought number, each weighed by how little it varies.
+        """
+        per_column = self.counts.sum() / len(self.columns)
+        varies = len(self.counts) / len(self.columns) ** 2 * self.noise_of_counts.deviation**2
+        weight = varies / (varies + self.noise_of_total.deviation**2) if varies > 0 else 0.0
+        return float(max(weight * self.total + (1 - weight) * per_column, FEWEST_RECORDS))
+
+    def scores(self, rows: ArrayLike) -> Floats:
+        """Score records: columns in order, categories as places in their lists, NaN missing.
+
+        Minus the log of about the share of records that are as far from ordinary.
+        """
+        asked = self._asked(rows)
+        rarity, distance = self._laws
+        found = np.empty(len(asked))
+        for start in range(0, len(asked), BLOCK):
+            part = asked[start : start + BLOCK]
+            score = rarity.surprise(self._rarity(part))
+            if distance is not None:
+                score = (score + distance.surprise(self._distance(part))) / 2
+            found[start : start + BLOCK] = score
+        return found
+
+    def explain(self, rows: ArrayLike) -> Explanation:
+        """What each column adds to the score of each record."""
+        asked = self._asked(rows)
+        rarity, distance = self._laws
+        own = self._column_rarity(asked)
+        shares = own * _ratio(rarity.surprise(own.sum(axis=1)), own.sum(axis=1))
+        if distance is not None:
+            away = self._away(asked)
+            apart = away * (away @ self._residual)
+            sums = apart.sum(axis=1)
+            shares /= 2
+            shares[:, self.layout.numeric] += apart * _ratio(distance.surprise(sums), sums) / 2
+        return Explanation(self.columns, shares)
+
+    def threshold(self, target_fraction: float) -> float:
+        """The score beyond which about this share of the reference lies, by the release alone."""
+        if not 0 < target_fraction < 1:
+            rule = "must lie between 0 and 1"
+            raise InvalidParameter("target_fraction", rule, target_fraction, "Try 0.1.")
+        return float(np.quantile(self.reference_scores, 1 - target_fraction))
+
+    @cached_property
+    def reference_scores(self) -> Floats:
+        """The scores of records drawn from the release."""
+        return self.scores(self.drawn)
+
+    @cached_property
+    def drawn(self) -> Floats:
+        """Records drawn from the release: columns as released, numeric ones correlated so."""
+        size = max(min(DRAWN, MOST_DRAWN // len(self.columns)), 1000)
+        source = seeded(0)  # always the same; no promise rests on it
+        draws = (source.words(size * len(self.columns)) >> np.uint64(11)).astype(np.float64)
+        uniform = ((draws + 0.5) * 2.0**-53).reshape(size, len(self.columns))
+        numeric = self.layout.numeric
+        if len(self.products):
+            root, _ = self._components
+            spread = root * np.sqrt(self._spectrum)
+            spread = spread / np.sqrt((spread**2).sum(axis=1, keepdims=True))
+            uniform[:, numeric] = ndtr(ndtri(uniform[:, numeric]) @ spread.T)
+        rows = np.empty_like(uniform)
+        axis = 0
+        for place, column in enumerate(self.layout.columns):
+            shares = self._shares[place]
+            upto = shares.cumsum()
+            cells = np.searchsorted(upto, uniform[:, place] * upto[-1])
+            cells = np.minimum(cells, len(shares) - 1)
+            if isinstance(column, Categorical):
+                values = cells.astype(np.float64)
+            else:
+                low, high = self.layout.ranges[axis]
+                values = low + (cells - 0.5) * (high - low) / self.layout.bins
+                axis += 1
+            rows[:, place] = np.where(cells == len(shares) - 1, np.nan, values)
+        return rows
+
+    @property
+    def spread(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """About the means and deviations of the numeric columns, from their histograms."""
+        centers, scales = [], []
+        for place, (low, high) in zip(self.layout.numeric, self.layout.ranges, strict=True):
+            shares = self._shares[place][:-1]
+            shares = shares / shares.sum()
+            width = (high - low) / self.layout.bins
+            middles = low + (np.arange(len(shares)) - 0.5) * width
+            center = float((shares * middles).sum())
+            variance = float((shares * (middles - center) ** 2).sum()) + width**2 / 12
+            centers.append(center)
+            scales.append(math.sqrt(variance))
+        return tuple(centers), tuple(scales)
+
+    def merge(self, *others: NoisyProfile) -> NoisyProfile:
+        """Add up the profiles of disjoint records, of other holders or other batches; free."""
+        parts = (self, *others)
+        for part in others:
+            if not isinstance(part, NoisyProfile) or part._shape != self._shape:
+                raise InvalidData(
+                    "Profiles add up only with the same cells and adjacency."
+                    " Ask for them with the layout of the first."
+                )
+        merged = parts[0]
+        for part in others:
+            products = merged.noise_of_products
+            merged = replace(
+                merged,
+                total=merged.total + part.total,
+                counts=merged.counts + part.counts,
+                products=merged.products + part.products,
+                noise_of_total=merged.noise_of_total + part.noise_of_total,
+                noise_of_counts=merged.noise_of_counts + part.noise_of_counts,
+                noise_of_products=None
+                if products is None or part.noise_of_products is None
+                else products + part.noise_of_products,
+            )
+        widest = max(parts, key=lambda part: part.guarantee.loss.epsilon)
+        return replace(
+            merged,
+            range_loss=max(part.range_loss for part in parts),
+            guarantee=widest.guarantee,
+            seeded=any(part.seeded for part in parts),
+        )
+
+    @property
+    def _shape(self) -> tuple[object, ...]:
+        return self.layout, len(self.products), self.guarantee.adjacency
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, as plain values."""
+        arrays = {"counts": self.counts.tolist(), "products": self.products.tolist()}
+        return {**signed(KIND), **self._header(), **arrays}
+
+    @classmethod
+    def from_json(cls, data: Any) -> NoisyProfile:
+        """Read back what `to_json` wrote."""
+        return build_from_json(data, KIND, cls._built)
+
+    def save(self, path: str | Path) -> None:
+        """Write one file: a zip of a JSON header and plain arrays, no pickle."""
+        arrays = {"counts": self.counts, "products": self.products}
+        write_file(path, KIND, self._header(), arrays)
+
+    @classmethod
+    def load(cls, path: str | Path) -> NoisyProfile:
+        """Read a file that `save` wrote; needs neither the data nor a curator."""
+        return build_from_file(path, KIND, cls._built)
+
+    def _header(self) -> dict[str, Any]:
+        products = self.noise_of_products
+        return {
+            "layout": self.layout.to_json(),
+            "total": self.total,
+            "noise_of_total": self.noise_of_total.to_json(),
+            "noise_of_counts": self.noise_of_counts.to_json(),
+            "noise_of_products": None if products is None else products.to_json(),
+            "range_loss": str(self.range_loss),
+            "guarantee": self.guarantee.to_json(),
+            "seeded": self.seeded,
+        }
+
+    @classmethod
+    def _built(cls, header: dict[str, Any], array: ArrayOf) -> NoisyProfile:
+        """Build a profile of parts that came from outside; its promise must follow from them."""
+        layout = Layout.from_json(header["layout"])
+        counts = array("counts", "<i8", (layout.starts[-1],))
+        n_numeric = len(layout.numeric)
+        n_products = n_numeric * (n_numeric + 1) // 2 if layout.centers else 0
+        products = array("products", "<i8", (n_products,))
+        check_counts(counts)
+        check_counts(products)
+        total = header["total"]
+        if type(total) is not int or abs(total) >= 2**62:
+            raise InvalidData("The number of records must be a whole number.")
+        noises = [
+            None if header[name] is None else MergedNoise.from_json(header[name])
+            for name in ("noise_of_total", "noise_of_counts", "noise_of_products")
+        ]
+        of_total, of_counts, of_products = noises
+        if of_total is None or of_counts is None or (of_products is None) == bool(n_products):
+            raise InvalidData("The noise does not fit what was released.")
+        promise = Guarantee.from_json(header["guarantee"])
+        changed = COUNTS_CHANGED[promise.adjacency]
+        spent = exact(header["range_loss"], "range_loss")
+        lost = spent + 1 / of_total.least_scale
+        lost += changed * len(layout.columns) / of_counts.least_scale
+        if of_products is not None:
+            lost += changed * products_change(n_numeric) / of_products.least_scale
+        merged = of_total.n_draws > 1  # a later batch, with cells given, does not pay for ranges
+        short = promise.loss.epsilon < lost - spent if merged else promise.loss.epsilon != lost
+        if spent < 0 or short or promise.loss.delta:
+            raise InvalidData("The promise is not the one that the noise keeps.")
+        seeded_so = checked_truth(header["seeded"])
+        return cls(
+            layout, total, counts, products, of_total, of_counts, of_products, spent, promise,
+            seeded_so,
+        )  # fmt: skip
+
+    def _asked(self, rows: ArrayLike) -> Floats:
+        asked = np.array(rows, dtype=np.float64, ndmin=2)
+        if asked.ndim != 2 or asked.shape[1] != len(self.columns):
+            rule = f"must have {len(self.columns)} columns"
+            raise InvalidParameter("records", rule, asked.shape, "Give one row per record.")
+        if np.isinf(asked).any():
+            rule = "must be finite, or NaN where missing"
+            raise InvalidParameter("records", rule, math.inf, "Leave out infinite values.")
+        return asked
+
+    @cached_property
+    def _shares(self) -> list[Floats]:
+        """About which share of the records lies in each cell of each column."""
+        starts = self.layout.starts
+        ranges = iter(self.layout.ranges)
+        return [
+            self._share(
+                self.counts[starts[place] : starts[place + 1]].astype(np.float64),
+                self._prior(column, None if isinstance(column, Categorical) else next(ranges)),
+            )
+            for place, column in enumerate(self.layout.columns)
+        ]
+
+    def _prior(self, column: Any, span: tuple[float, float] | None) -> Floats:
+        """Shares before any record is seen: falling away from zero, or all alike."""
+        if span is None:
+            return np.full(len(column.values) + 1, 1 / (len(column.values) + 1))
+        low, high = span
+        inner = low + (high - low) * np.arange(self.layout.bins + 1) / self.layout.bins
+        edges = np.concatenate([[min(column.low, low)], inner, [max(column.high, high)]])
+        edges /= max(abs(low), abs(high))
+        within = np.sign(edges) * (1 - 1 / (1 + PRIOR_FALL * np.abs(edges)))
+        shares = np.maximum(np.diff(within), LEAST_PRIOR)
+        shares = np.append(shares / shares.sum(), PRIOR_MISSING)
+        return np.asarray(shares / shares.sum(), dtype=np.float64)
+
+    def _share(self, counts: Floats, prior: Floats) -> Floats:
+        """The counts, drawn toward the prior as far as noise explains that they differ from it."""
+        scale, records = self.noise_of_counts.scale, self.records
+        apart = float(((counts - records * prior) ** 2).sum())
+        noise = 2 * scale**2 * (len(counts) - 2)
+        weight = max(0.0, 1 - noise / apart) if apart > 0 else 0.0  # [James 1961], positive part
+        shares = prior + weight * (counts / records - prior)
+        least = max(FLOOR * weight * scale / records, LEAST_SHARE / len(counts), 0.5 / records)
+        shares = np.maximum(shares, least)
+        return np.asarray(shares / shares.sum(), dtype=np.float64)
+
+    @cached_property
+    def _tables(self) -> list[Floats]:
+        """What each cell of each column adds to a record's rarity, nothing for the commonest."""
+        tables = []
+        for column, shares in zip(self.layout.columns, self._shares, strict=True):
+            density = -np.log(shares)
+            density -= density.min()
+            if isinstance(column, Numeric):
+                inside = shares[:-1]
+                below = inside.cumsum() - inside / 2
+                above = inside[::-1].cumsum()[::-1] - inside / 2
+                tail = -np.log(np.minimum(below, above))
+                tail = np.append(tail, density[-1])
+                tail -= tail.min()
+                density = (1 - HALF_TAIL) * density + HALF_TAIL * tail
+            tables.append(density)
+        return tables
+
+    def _rarity(self, rows: Floats) -> Floats:
+        if len(self.layout.numeric) < len(self.columns) or np.isnan(rows).any():
+            return np.asarray(self._column_rarity(rows).sum(axis=1))
+        grid = self.layout.grid
+        tables = np.array([table[:-1] for table in self._tables])
+        found = grid.sums(tables[None], rows)[0]
+        if (overshoot := self._outside(rows)) is not None:
+            found += overshoot.sum(axis=1)
+        return np.asarray(found)
+
+    def _column_rarity(self, rows: Floats) -> Floats:
+        numeric = self.layout.numeric
+        found = np.empty(rows.shape)
+        missing = np.isnan(rows)
+        filled = np.where(missing, 0.0, rows)
+        if numeric:
+            cells = self.layout.grid.cells_of(np.ascontiguousarray(filled[:, numeric]))
+        for place, table in enumerate(self._tables):
+            if place in numeric:
+                own = cells[:, numeric.index(place)].astype(np.int64)
+            else:
+                own = np.clip(filled[:, place], 0, len(table) - 2).astype(np.int64)
+            found[:, place] = table[np.where(missing[:, place], len(table) - 1, own)]
+        if numeric and (overshoot := self._outside(rows)) is not None:
+            found[:, numeric] += overshoot
+        return found
+
+    def _outside(self, rows: Floats) -> Floats | None:
+        """What values outside the ranges add, by the step outside that they lie on."""
+        points = rows[:, self.layout.numeric]
+        lows, highs = np.array(self.layout.ranges).T
+        beyond = np.fmax(np.fmax(points - highs, lows - points), 0.0)
+        if not beyond.any():
+            return None
+        beyond = np.minimum(np.floor(beyond / (highs - lows) * STEPS) / STEPS, FARTHEST)
+        return np.asarray(OUTSIDE * np.log1p(beyond))
+
+    @cached_property
+    def _components(self) -> tuple[Floats, Floats]:
+        """Directions, as columns, and the noisy variances along them, ascending."""
+        n_numeric = len(self.layout.numeric)
+        matrix = symmetric(self.products / self.records, n_numeric)
+        variances, directions = np.linalg.eigh(matrix)
+        return np.asarray(directions), np.asarray(variances)
+
+    @property
+    def _edge(self) -> float:
+        """How large noise alone makes a variance: the edge of its own spectrum."""
+        assert self.noise_of_products is not None  # noqa: S101 - asked for with products only
+        n_numeric = len(self.layout.numeric)
+        deviation = self.noise_of_products.deviation / UNIT**2 / self.records
+        return float(2 * math.sqrt(n_numeric) * deviation)
+
+    @property
+    def _spectrum(self) -> Floats:
+        """Variances raised by the edge of the noise, none negative."""
+        _, variances = self._components
+        top = max(float(variances.max()), 0.0)
+        return np.maximum(variances, 0.0) + self._edge + 1e-3 * top + 1e-9
+
+    @cached_property
+    def _residual(self) -> Floats:
+        """Projects onto what the leading components leave out."""
+        directions, _ = self._components
+        spectrum = self._spectrum
+        leading = spectrum > max(2 * self._edge, float(spectrum.mean()))
+        if leading.all():
+            return np.asarray(directions @ (directions / spectrum).T)
+        rest = directions[:, ~leading]
+        return np.asarray(rest @ rest.T)
+
+    def _away(self, rows: Floats) -> Floats:
+        """Distances from the centers, by the step that they lie on."""
+        points = rows[:, self.layout.numeric]
+        away = standardized(points, np.array(self.layout.centers), np.array(self.layout.scales))
+        return np.asarray(np.rint(away * (2 * STEPS)) / (2 * STEPS))
+
+    def _distance(self, rows: Floats) -> Floats:
+        away = self._away(rows)
+        return np.asarray(np.einsum("ij,ij->i", away @ self._residual, away))
+
+    @cached_property
+    def _laws(self) -> tuple[_Law, _Law | None]:
+        """How the two scores of the release's own records are distributed."""
+        drawn = self.drawn
+        distance = _law(self._distance(drawn)) if len(self.products) else None
+        return _law(self._rarity(drawn)), distance
+
+
+def _law(scores: Floats) -> _Law:
+    ordered = np.sort(scores)
+    size = len(ordered)
+    surprises = -np.log1p(-(np.arange(size) + 0.5) / size)
+    known, first = np.unique(ordered, return_index=True)
+    upto = np.append(first[1:], size) - 1
+    values = (surprises[first] + surprises[upto]) / 2  # of equal scores, the middle
+    known, values = np.append(0.0, known), np.append(0.0, values)
+    if known[1] <= 0.0:  # the commonest of all score nothing
+        known, values = known[1:], values[1:]
+    start = int(np.searchsorted(known, ordered[int(TAIL_FROM * size)]))
+    run = known[-1] - known[start]
+    slope = (values[-1] - values[start]) / run if run > 0 else 1.0
+    return _Law(known, values, float(slope))
+
+
+def _ratio(whole: Floats, parts: Floats) -> Floats:
+    return np.asarray(np.where(parts > 0, whole / np.where(parts > 0, parts, 1.0), 0.0))[:, None]
