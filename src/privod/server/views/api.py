@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import Annotated, Any
 
 from fastapi import File, Form, Path, Request, Response, UploadFile
@@ -11,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from privod import wire
 from privod.curator import Answer
 from privod.data import Domain
-from privod.errors import InvalidParameter, NotFound
+from privod.errors import InvalidParameter, NotFound, PrivodError, Unavailable
 from privod.privacy import Loss, adjacency_from_json
 from privod.queries.catalog import QUERIES, query_from_json
 from privod.server import authentication as auth
@@ -39,6 +40,20 @@ Key = Annotated[str, Path(max_length=64, description="An answer's key.")]
 def health() -> dict[str, str]:
     """Say that the server is up."""
     return {"status": "up"}
+
+
+def ready(request: Request) -> dict[str, str]:
+    """Say whether questions can be answered: the ledger can be read and the disk has room."""
+    site = site_of(request)
+    try:
+        site.curator.head()
+    except PrivodError:
+        raise Unavailable("The ledger cannot be read. Look at its database.") from None
+    if shutil.disk_usage(site.curator.directory).free < site.limits.least_free_bytes:
+        raise Unavailable("The disk of the curator is nearly full. Make room on it.")
+    if site.jobs.closing():
+        raise Unavailable("The server is stopping. Ask again when it is back.")
+    return {"status": "ready"}
 
 
 def openapi(request: Request) -> Response:
