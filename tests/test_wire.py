@@ -76,6 +76,7 @@ prices = st.builds(
     st.booleans(),
     st.booleans(),
 )
+AGES = Domain((Numeric("age", 0, 120),))
 queries = st.builds(
     Histogram,
     columns=st.just(("age",)),
@@ -145,7 +146,7 @@ def test_a_budget_comes_back_with_its_tightest_total(state: BudgetState) -> None
 
 @given(prices, queries)
 def test_a_price_comes_back(price: Price, query: Histogram) -> None:
-    assert reading.read_price(through_json(wire.Price.of(price, query))) == price
+    assert reading.read_price(through_json(wire.Price.of(price, query, AGES))) == price
 
 
 @given(charges)

@@ -108,6 +108,9 @@ from privod.queries.anomaly_labels import (
 from privod.queries.bounds import (
     PrivateBounds as PrivateBounds,
 )
+from privod.queries.graded_count import (
+    GradedCount as GradedCount,
+)
 from privod.queries.grid_knn.query import (
     GridKnn as GridKnn,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -91,24 +92,50 @@ def price(
     dataset: Dataset,
     question: Question,
     settings: Settings = None,
+    within: Annotated[
+        int | None,
+        typer.Option(help="Find the least epsilon whose answer is right to within this."),
+    ] = None,
+    records: Annotated[
+        int | None, typer.Option(help="About how many records there are, if that is public.")
+    ] = None,
     at: At = DEFAULT_LOCATION,
     as_json: AsJson = False,
 ) -> None:
-    """Say what a question would cost; looks at no data and charges nothing."""
+    """Say what a question would cost and be worth; looks at no data and charges nothing."""
+    from privod.privacy import decimal_text
+    from privod.queries.preview import enough_epsilon, epsilon_within
+
+    if within is not None and not _names_epsilon(settings):
+        settings = [*(settings or []), "epsilon=1"]
     query = _query(question, settings)
     with curator_at(at) as curator:
+        domain = curator.dataset(dataset).domain
+        if within is not None:
+            query = replace(query, epsilon=epsilon_within(query, domain, within))
         found = curator.price(query, dataset)
+    preview = query.preview(domain)
+    worth = preview.sentence()
+    if preview.is_noise(records):
+        enough = decimal_text(enough_epsilon(query, domain, records or 0))
+        worth += f" The answer would be mostly noise: epsilon {enough} would do."
     rows = [[charge.adjacency.name, str(charge.loss), str(charge.left)] for charge in found.charges]
     remark = "It was answered before: asking again is free." if found.already_answered else ""
     if not found.affordable:
         remark = "It is over budget."
     emit(
-        wire.Price.of(found, query),
+        wire.Price.of(found, query, domain),
         as_json,
+        words(worth, "bold"),
+        words(f"Epsilon: {decimal_text(query.epsilon)}." if within is not None else ""),
         words(query.guarantee().sentence()),
         table("Price", ["budget", "cost", "would be left"], rows),
         words(remark),
     )
+
+
+def _names_epsilon(settings: list[str] | None) -> bool:
+    return any(setting.startswith("epsilon=") for setting in settings or [])
 
 
 @app.command()

@@ -138,7 +138,7 @@ def _scored(
     """Scores, the limit beyond which they stand out, and the share of the reference in noise."""
     from privod.queries.grid_knn.release import NoisyGrid
 
-    outside = _geometry(released).placement(points).overshoot
+    outside = _geometry(released).overshoot(points)
     if isinstance(released, NoisyGrid):
         limit = float(released.threshold(target, n_neighbors).graded[0])
         scores = released.scores(points, n_neighbors).graded + outside

@@ -123,7 +123,7 @@ class PrivateBounds(CountQuery[tuple[Numeric, ...]]):
         top = math.frexp(max(abs(declared.low), abs(declared.high)))[1]
         sizes = values[values != 0]  # zero has no magnitude, and lies in whatever range is found
         octaves = np.clip(top - np.frexp(sizes)[1], 0, OCTAVES - 1)  # |x| < 2^exponent
-        counts = self.noise.add_to(np.bincount(octaves, minlength=OCTAVES), randomness)
+        counts = self.count_noise.add_to(np.bincount(octaves, minlength=OCTAVES), randomness)
         together = np.convolve(counts, np.ones(ABREAST, dtype=np.int64))[ABREAST - 1 :]
         largest = top - int(np.argmax(together))
         size = math.ldexp(float(WIDEN), largest) if largest < 1000 else math.inf
@@ -137,8 +137,8 @@ class PrivateBounds(CountQuery[tuple[Numeric, ...]]):
         inside = values[(values >= low) & (values <= high)] if width > 0 else values[:0]
         bins = np.minimum((inside - low) / width if width > 0 else inside, BINS - 1)
         exact_counts = np.bincount(bins.astype(np.int64), minlength=BINS)
-        counts = self.noise.add_to(exact_counts, randomness)
-        penalty = PENALTY * float(self.noise.scale)
+        counts = self.count_noise.add_to(exact_counts, randomness)
+        penalty = PENALTY * float(self.laplace_noise.scale)
         first, last = _best_stretch(counts.astype(np.float64) - penalty)
         margin = MARGIN * (last - first + 1) * width
         return low + first * width - margin, low + (last + 1) * width + margin

@@ -16,6 +16,7 @@ from privod.data import Domain, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms.randomness import Randomness
 from privod.privacy import Adjacency, Cost, Guarantee, adjacency_from_json
+from privod.queries.preview import Preview
 
 __all__ = [
     "Query",
@@ -50,6 +51,10 @@ class Query(ABC, Generic[Value]):
         Both are losses under the adjacency of the guarantee.
         """
         return Cost.of_loss(self.guarantee().loss)
+
+    def preview(self, domain: Domain) -> Preview:  # noqa: ARG002 - for those that know
+        """How far off the answer may be, before anything is paid; needs no data."""
+        return Preview("the answer")
 
     @abstractmethod
     def check(self, domain: Domain) -> None:

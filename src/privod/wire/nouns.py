@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:  # values are only looked at here, never made
     from privod import curator as values
     from privod import privacy
+    from privod.data import Domain
     from privod.queries import parameters as asked
+    from privod.queries import preview as previews
     from privod.queries.query import Query
 
 __all__ = [
@@ -32,6 +34,7 @@ __all__ = [
     "Loss",
     "NewToken",
     "Parameter",
+    "Preview",
     "Price",
     "PricedCharge",
     "Question",
@@ -157,21 +160,37 @@ class PricedCharge:
 
 
 @dataclass(frozen=True)
+class Preview:
+    """How far off an answer will be, in words; null where that depends on the records."""
+
+    sentence: str
+    margin: int | None
+    least_deviation: float | None
+    wrong_label: float | None
+
+    @classmethod
+    def of(cls, preview: previews.Preview) -> Preview:
+        return cls(preview.sentence(), preview.margin, preview.least_deviation, preview.wrong_label)
+
+
+@dataclass(frozen=True)
 class Price:
-    """What a question would cost, and what its answer would guarantee."""
+    """What a question would cost, what its answer would guarantee and be worth."""
 
     charges: tuple[PricedCharge, ...]
     affordable: bool
     already_answered: bool
     guarantee: Guarantee
+    preview: Preview
 
     @classmethod
-    def of(cls, price: values.Price, query: Query[Any]) -> Price:
+    def of(cls, price: values.Price, query: Query[Any], domain: Domain) -> Price:
         return cls(
             charges=tuple(PricedCharge.of(charge) for charge in price.charges),
             affordable=price.affordable,
             already_answered=price.already_answered,
             guarantee=Guarantee.of(query.guarantee()),
+            preview=Preview.of(query.preview(domain)),
         )
 
 

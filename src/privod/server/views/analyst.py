@@ -209,6 +209,7 @@ def _priced(request: Request, query: Query[Any]) -> dict[str, Any]:
         "stored": price.already_answered,
         "loss": guarantee.loss,
         "lines": lines,
+        "worth": query.preview(curator.dataset(of).domain).sentence(),
         "sentence": guarantee.sentence(),
     }
     return {"priced": priced, "price_problem": None, "needed_budget": None}

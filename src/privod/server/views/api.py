@@ -125,7 +125,9 @@ def history(request: Request, dataset: Dataset) -> list[wire.Entry]:
 def price(request: Request, dataset: Dataset, form: wire.AskPrice) -> wire.Price:
     """What a question would cost; nothing is looked at and nothing is charged."""
     query = query_from_json(form.query)
-    return wire.Price.of(site_of(request).curator.price(query, dataset), query)
+    curator = site_of(request).curator
+    found = curator.price(query, dataset)  # which also finds out whether it may be asked
+    return wire.Price.of(found, query, curator.dataset(dataset).domain)
 
 
 async def ask(request: Request, response: Response, dataset: Dataset, form: wire.Ask) -> Any:
