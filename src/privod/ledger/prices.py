@@ -17,6 +17,7 @@ from privod.errors import InvalidParameter, NoPromise, NotFound
 from privod.ledger.chain import BudgetState, Entry
 from privod.privacy import AddRemove, Adjacency, Guarantee, Loss
 from privod.queries.catalog import query_from_json
+from privod.queries.html import paragraphs
 
 __all__ = [
     "ELSEWHERE",
@@ -69,6 +70,16 @@ class Price:
     charges: tuple[PricedCharge, ...]
     affordable: bool
     already_answered: bool
+
+    def _repr_html_(self) -> str:
+        if self.already_answered:
+            return paragraphs("Free: it was answered before.")
+        lines = [
+            f"{charge.adjacency.name}: {charge.loss}, "
+            + ("more than is left." if charge.left is None else f"which would leave {charge.left}.")
+            for charge in self.charges
+        ]
+        return paragraphs("Price" if self.affordable else "Over budget", *lines)
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as plain values."""

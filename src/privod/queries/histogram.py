@@ -117,7 +117,7 @@ class Histogram(CountQuery[NoisyCounts]):
         )
 
     def preview(self, domain: Domain) -> Preview:
-        return of_counts(self.noise, self.n_cells(domain))
+        return of_counts(self.count_noise, self.n_cells(domain))
 
     def check(self, domain: Domain) -> None:
         cells = self.n_cells(domain)
