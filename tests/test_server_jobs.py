@@ -25,11 +25,11 @@ from privod.privacy import AddRemove, Loss
 from privod.progress import track
 from privod.queries.histogram import Histogram
 from privod.server.jobs.jobs import (
-    RELEASE_RATIO,
     FIRST_RELEASE_SECONDS,
-    WaitForRelease,
+    RELEASE_RATIO,
     Job,
     Jobs,
+    WaitForRelease,
     next_release_time,
 )
 from privod.server.jobs.queue import FairQueue

@@ -16,8 +16,7 @@ from privod.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from privod.data import Domain
-    from privod.mechanisms import DiscreteLaplace
-    from privod.mechanisms.gaussian import DiscreteGaussian
+    from privod.mechanisms import DiscreteGaussian, DiscreteLaplace
 
 __all__ = ["CERTAINTY", "Preview", "enough_epsilon", "epsilon_within", "of_counts"]
 
