@@ -249,7 +249,9 @@ def _points(path: Path, columns: tuple[Any, ...], missing: bool) -> NDArray[np.f
     wrong = np.isinf(points) if missing else ~np.isfinite(points)
     absent_in = np.flatnonzero(wrong.any(axis=1))
     if len(absent_in):
-        raise InvalidData(f"Row {absent_in[0] + 1} of the new records misses a value. Fill it first.")
+        raise InvalidData(
+            f"Row {absent_in[0] + 1} of the new records misses a value. Fill it first."
+        )
     return points
 
 
