@@ -56,6 +56,9 @@ from privod.estimators.hashed import (
 from privod.estimators.marginals import (
     MarginalDetector as MarginalDetector,
 )
+from privod.estimators.private import (
+    PrivateDetector as PrivateDetector,
+)
 from privod.joint.question import (
     JointOutliers as JointOutliers,
 )
@@ -75,13 +78,18 @@ from privod.outliers.crowds.anomalies import (
 from privod.privacy import (
     AddRemove as AddRemove,
     Adjacency as Adjacency,
+    Cost as Cost,
     Guarantee as Guarantee,
     InCrowd as InCrowd,
     Loss as Loss,
+    NOTHING_SPENT as NOTHING_SPENT,
     Number as Number,
     Replace as Replace,
     SameContexts as SameContexts,
     Secrecy as Secrecy,
+    Spent as Spent,
+    Zcdp as Zcdp,
+    ZcdpBudget as ZcdpBudget,
     adjacency_from_json as adjacency_from_json,
     decimal_text as decimal_text,
     exact as exact,
@@ -124,6 +132,12 @@ from privod.queries.outlier_context.query import (
 )
 from privod.queries.outlier_count import (
     OutlierCount as OutlierCount,
+)
+from privod.queries.private_detector.query import (
+    DetectorProfile as DetectorProfile,
+)
+from privod.queries.private_detector.release import (
+    NoisyProfile as NoisyProfile,
 )
 from privod.queries.rare_combinations import (
     CombinationCounts as CombinationCounts,

@@ -69,7 +69,7 @@ def coded(X: Any, columns: tuple[Column, ...]) -> Any:  # noqa: N803 - scikit-le
 def _codes(values: Any, column: Column) -> Any:
     if isinstance(column, Numeric):
         return np.asarray(values, dtype=float)
-    places = {value: float(place) for place, value in enumerate(column.values)}
+    places: dict[Any, float] = {value: float(place) for place, value in enumerate(column.values)}
     listed = values.to_list() if hasattr(values, "to_list") else list(values)
     return np.array(
         [places.get(value, np.nan) if isinstance(value, str | int | float) else np.nan
@@ -78,9 +78,7 @@ def _codes(values: Any, column: Column) -> Any:
 
 
 def _all_numbers(bounds: list[Any]) -> bool:
-    return len(bounds) == 2 and all(
-        isinstance(side, int | float | np.generic) for side in bounds
-    )
+    return len(bounds) == 2 and all(isinstance(side, int | float | np.generic) for side in bounds)
 
 
 def _column(name: str, known: Any) -> Column:

@@ -297,7 +297,9 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
     def _rows(self, X: ArrayLike) -> Floats:  # noqa: N803 - scikit-learn's name
         """Read rows that must have the release's columns, and in a frame their names."""
         reader, names = self, self._column_names
-        made_of_release = not hasattr(self, "feature_names_in_") and names != numbered_names(len(names))
+        made_of_release = not hasattr(self, "feature_names_in_") and names != numbered_names(
+            len(names)
+        )
         if made_of_release and _get_feature_names(X) is not None:
             reader = copy(self)
             reader.feature_names_in_ = np.array(names, dtype=object)

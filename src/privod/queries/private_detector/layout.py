@@ -105,7 +105,9 @@ def sharpening_pays(records: float, scale: float) -> bool:
 
 def bins_for(records: float, scale: float) -> int:
     """How many bins a column gets, whose counts will have noise of this scale."""
-    return int(np.clip(round(BINS * (max(records, 1.0) / scale) ** (1 / 3)), FEWEST_BINS, MOST_BINS))
+    return int(
+        np.clip(round(BINS * (max(records, 1.0) / scale) ** (1 / 3)), FEWEST_BINS, MOST_BINS)
+    )
 
 
 def moments_pay(records: float, epsilon: float, n_numeric: int) -> bool:

@@ -25,6 +25,7 @@ from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, Randomness
 from privod.mechanisms.merged import MergedNoise
 from privod.privacy import AddRemove, Adjacency, Guarantee, Number, positive
+from privod.queries.checks import column_names, dp_adjacency, whole_number
 from privod.queries.count_query import COUNTS_CHANGED, told_of_epsilon
 from privod.queries.mean_covariance.moments import product_sums, products_change
 from privod.queries.private_detector.layout import (
@@ -36,7 +37,6 @@ from privod.queries.private_detector.layout import (
     sharpening_pays,
 )
 from privod.queries.private_detector.release import FEWEST_RECORDS, NoisyProfile
-from privod.queries.checks import column_names, dp_adjacency, whole_number
 from privod.queries.query import Query, Release
 
 __all__ = ["MOST_DECLARED", "DetectorProfile"]
@@ -202,8 +202,8 @@ class DetectorProfile(Query[NoisyProfile]):
         return (
             f"A profile of {len(value.layout.columns)} columns{products} stands for about"
             f" {round(value.records)} records, each cell's count right to within"
-            f" {value.noise_of_counts.quantile(0.95)} with 95 % certainty. New records can now be scored against it,"
-            " and their scores explained, without further loss."
+            f" {value.noise_of_counts.quantile(0.95)} with 95 % certainty. New records can now be"
+            " scored against it, and their scores explained, without further loss."
         )
 
     def value_to_json(self, value: NoisyProfile) -> Any:
@@ -257,4 +257,3 @@ class DetectorProfile(Query[NoisyProfile]):
             way_out = "Take the `layout.text` of a release."
             rule = "must describe the cells of a release"
             raise InvalidParameter("layout", rule, str(self.layout)[:40], way_out) from None
-
