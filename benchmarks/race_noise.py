@@ -79,8 +79,8 @@ def race_gaussian(n_counts: int, n_theirs: int) -> None:
         noise.draw(1, source)
         laplace.draw(1, source)
         ours: list[Action] = [
-            lambda n=noise, c=counts, s=source: n.blur(c, s),  # type: ignore[misc]
-            lambda n=laplace, c=counts, s=source: n.blur(c, s),  # type: ignore[misc]
+            lambda n=noise, c=counts, s=source: n.add_to(c, s),  # type: ignore[misc]
+            lambda n=laplace, c=counts, s=source: n.add_to(c, s),  # type: ignore[misc]
         ]
         gaussian_seconds, laplace_seconds = medians(ours, 5)
         theirs_seconds = medians([lambda t=theirs, c=few: t(c)], 1)[0]  # type: ignore[misc]

@@ -6,7 +6,7 @@ A server on loopback, started by this script with the sample data, answers one s
 many clients, each in its own connection, from a second process. Two kinds of load: *paced*, in
 which every client asks ten times a second, and *flat out*, in which every client asks again as soon
 as it has its answer, so that the median says how many requests a second the server can take. Then
-every role knocks at every door, and some twenty thousand random requests look for a 5xx.
+every role visits every route, and some twenty thousand random requests look for a 5xx.
 """
 
 from __future__ import annotations

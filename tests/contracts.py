@@ -146,7 +146,10 @@ def test_it_has_a_picture_and_a_sentence_even_of_no_rows(query: Query[Any]) -> N
 
 @every_kind
 def test_it_has_a_proof_page(kind: type[Query[Any]]) -> None:
-    page = PROOFS.parent / question(kind.name).proof
+    described = question(kind.name)
+    if not described.query.startswith("privod."):
+        pytest.skip("another package has its own pages")
+    page = PROOFS.parent / described.proof
     assert page.is_file()
     assert kind.name in page.read_text()
 

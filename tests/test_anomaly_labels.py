@@ -154,11 +154,11 @@ def table(*places: float) -> Table:
     return Table(DOMAIN, {"x": np.array(places, float), "y": np.zeros(len(places))})
 
 
-def test_a_batch_costs_the_most_records_that_one_ball_can_hold() -> None:
-    assert labels(0, 10, 20).guarantee().loss == Loss("0.5")
-    assert labels(0, 2, 20).guarantee().loss == Loss(1)
-    assert labels(0, 0, 0).guarantee().loss == Loss("1.5")
-    assert labels(0, 2.1, 4.2).guarantee().loss == Loss("0.5")
+def test_records_that_one_ball_can_hold_share_the_epsilon_of_a_batch() -> None:
+    for asked, sharing in (((0, 10, 20), 1), ((0, 2, 20), 2), ((0, 0, 0), 3), ((0, 2.1, 4.2), 1)):
+        batch = labels(*asked)
+        assert batch.guarantee().loss == Loss("0.5")
+        assert batch.label_epsilon * sharing == batch.epsilon
 
 
 def test_the_promise_names_the_crowd_that_is_protected() -> None:
@@ -353,4 +353,4 @@ def test_records_are_read_as_finely_as_tables() -> None:
         records=((0.0,), (2e-170,), (4e-170,)), columns=("x",), radius=0, max_crowd=2, epsilon=1
     )
     assert asked.records == ((0.0,), (0.0,), (0.0,))
-    assert asked.guarantee().loss.epsilon == 3
+    assert asked.labels_moved == 3

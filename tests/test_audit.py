@@ -24,8 +24,8 @@ RUNS = 6000
 @dataclass(frozen=True, kw_only=True)
 class HalfTheNoise(Histogram):
     @property
-    def noise(self) -> DiscreteLaplace:
-        return DiscreteLaplace(super().noise.scale / 2)
+    def count_noise(self) -> DiscreteLaplace:
+        return DiscreteLaplace(self.laplace_noise.scale / 2)
 
     def guarantee(self) -> Guarantee:
         return Guarantee(Loss(self.epsilon), self.adjacency)
@@ -47,7 +47,9 @@ class FloatSampler(Histogram):
         true = np.bincount(table.codes(self.columns)[:, 0], minlength=release.value.counts.size)
         uniform = randomness.words(true.size) / 2.0**64
         noise = (
-            np.sign(uniform - 0.5) * np.log1p(-2 * np.abs(uniform - 0.5)) * -float(self.noise.scale)
+            np.sign(uniform - 0.5)
+            * np.log1p(-2 * np.abs(uniform - 0.5))
+            * -float(self.laplace_noise.scale)
         )
         noisy: np.ndarray = true + noise
         return self.release(NoisyCounts(release.value.axes, noisy), randomness)
@@ -58,11 +60,11 @@ class ForgetsTheSecondCell(Histogram):
     """Sensitivity 1 under Replace, where a record leaves one cell and enters another."""
 
     @property
-    def noise(self) -> DiscreteLaplace:
+    def count_noise(self) -> DiscreteLaplace:
         return DiscreteLaplace.for_loss(Fraction(self.epsilon), 1)
 
     def guarantee(self) -> Guarantee:
-        return Guarantee(self.noise.loss(1), self.adjacency)
+        return Guarantee(self.count_noise.loss(1), self.adjacency)
 
 
 @pytest.mark.parametrize("place", [0, 1])

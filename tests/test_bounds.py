@@ -30,10 +30,10 @@ def found(values: object, zooms: int = 1, epsilon: object = 1, seed: int = 0) ->
 def test_every_look_at_every_column_has_its_share_of_the_loss() -> None:
     query = PrivateBounds(columns=("x", "y", "z"), epsilon=1, zooms=2)
     assert query.guarantee() == Guarantee(Loss(1), AddRemove())
-    assert query.noise == DiscreteLaplace(Fraction(9))  # 3 columns, 3 looks
+    assert query.count_noise == DiscreteLaplace(Fraction(9))  # 3 columns, 3 looks
     replaced = PrivateBounds(columns=("x", "y", "z"), epsilon=1, zooms=2, adjacency=Replace())
     assert replaced.guarantee() == Guarantee(Loss(1), Replace())
-    assert replaced.noise == DiscreteLaplace(Fraction(18))
+    assert replaced.count_noise == DiscreteLaplace(Fraction(18))
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e9])

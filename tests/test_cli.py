@@ -54,6 +54,10 @@ def test_from_a_file_to_an_answer(patients: Path) -> None:
     assert price["affordable"]
     assert price["charges"][0]["loss"]["epsilon"] == "2/5"
     answer = as_json("ask", "patients", "histogram", "columns=age", "epsilon=0.4")
+    assert answer["release"]["guarantee"] == {
+        "loss": {"epsilon": "2/5", "delta": "0"},
+        "adjacency": {"name": "add-remove"},
+    }
     assert answer["guarantee"]["loss"]["epsilon"] == "2/5"
     assert not answer["stored"]
     assert as_json("ask", "patients", "histogram", "columns=age", "epsilon=2/5")["stored"]
@@ -166,8 +170,8 @@ def test_the_questions_explain_themselves(place: Path) -> None:
 
 def test_a_question_says_what_it_promises_and_which_budget_it_needs(place: Path) -> None:
     setting = ("histogram", "columns=age", "epsilon=0.3", "adjacency=replace")
-    assert as_json("promise", *setting)["adjacency"] == {"name": "replace"}
-    shown = run("promise", *setting)
+    assert as_json("guarantee", *setting)["adjacency"] == {"name": "replace"}
+    shown = run("guarantee", *setting)
     assert "exp(0.3)" in shown
     assert "The number of records becomes public" in shown
     assert "--adjacency" in shown
@@ -187,7 +191,7 @@ def test_an_error_is_one_line_without_a_traceback(place: Path) -> None:
     assert failed.stderr.startswith("privod: There is no data set 'nobody'.")
     assert "Traceback" not in failed.stderr
     failed = subprocess.run([*command, "--json"], capture_output=True, text=True, check=False)
-    assert json.loads(failed.stderr)["error"]["kind"] == "NotFound"
+    assert json.loads(failed.stderr)["error"]["kind"] == "not-found"
 
 
 def test_help_names_every_command(place: Path) -> None:

@@ -1,4 +1,4 @@
-"""The cover: exact in 1 and 2 dimensions, and everywhere fit for smooth sensitivity."""
+"""The cover: exact on the line, tight in the plane, and everywhere fit for smooth sensitivity."""
 
 from __future__ import annotations
 
@@ -10,10 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from privod.outliers.crowds.cover import DISK, LATTICE, Cover, cover
+from privod.outliers.crowds.cover import (
+    CELL,
+    HALVINGS,
+    LATTICE,
+    REACH,
+    STEPS_PER_POINT,
+    Cover,
+    _Plane,
+    cover,
+)
 from privod.outliers.crowds.distance import crowds
 from privod.outliers.crowds.kernels.cover_bounds import around_vertices, around_vertices_of_plane
-from privod.outliers.crowds.kernels.cover_disk import compare
 from tests.reference.cover import cover as reference_cover
 
 Floats = NDArray[np.float64]
@@ -60,9 +68,18 @@ def clouds(d: int, most: int) -> st.SearchStrategy[Floats]:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(1, 2).flatmap(lambda d: clouds(d, 7)), st.sampled_from([0.5, 1.0, 2.5, 5.0]))
-def test_in_one_and_two_dimensions_the_cover_is_exact(points: Floats, radius: float) -> None:
+@given(clouds(1, 7), st.sampled_from([0.5, 1.0, 2.5, 5.0]))
+def test_on_the_line_the_cover_is_exact(points: Floats, radius: float) -> None:
     assert cover(points, radius, EXTENT) == brute_cover(points, radius)
+
+
+@settings(max_examples=60, deadline=None)
+@given(clouds(2, 7), st.sampled_from([0.5, 1.0, 2.5, 5.0]))
+def test_in_the_plane_no_disk_holds_more_and_one_a_hundredth_larger_holds_as_many(
+    points: Floats, radius: float
+) -> None:
+    found = cover(points, radius, EXTENT)
+    assert brute_cover(points, radius) <= found <= brute_cover(points, 1.01 * radius)
 
 
 @settings(max_examples=120, deadline=None)
@@ -99,28 +116,16 @@ def test_subsets_are_counted_by_themselves() -> None:
 def test_four_points_on_one_circle_fit_the_circle_and_no_smaller_one() -> None:
     square = np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 2.0], [2.0, 2.0]])
     assert cover(square, np.sqrt(2), EXTENT) == 4
-    assert cover(square, 1.41, EXTENT) == 2
+    assert cover(square, 1.39, EXTENT) == 2
 
 
 SEVENTEEN = [(8, 15), (15, 8), (17, 0), (0, 17)]
 ON_ONE_CIRCLE = np.unique(
     [(x * a, y * b) for x, y in SEVENTEEN for a in (-1, 1) for b in (-1, 1)], axis=0
-) * (DISK // 17)
-
-
-def test_an_exact_tie_is_decided_by_exact_arithmetic() -> None:
-    """8^2 + 15^2 = 17^2, and 17 divides the radius of the disk in steps of the lattice."""
-    assert DISK % 17 == 0
-    everybody = np.ones(12, dtype=bool)
-    assert Cover(ON_ONE_CIRCLE, LATTICE, 1e9).of(everybody) == 12
-    for place in range(12):
-        moved = ON_ONE_CIRCLE.copy()
-        moved[place] += np.sign(moved[place])
-        assert Cover(moved, LATTICE, 1e9).of(everybody) == 11
-
+) * (LATTICE // 17)
 
 near_ties = st.one_of(
-    st.tuples(st.integers(-2 * DISK, 2 * DISK), st.integers(-2 * DISK, 2 * DISK)),
+    st.tuples(st.integers(-2 * LATTICE, 2 * LATTICE), st.integers(-2 * LATTICE, 2 * LATTICE)),
     st.tuples(st.integers(-4, 4), st.integers(-4, 4)).map(
         lambda place: (place[0] * LATTICE // 2, place[1] * LATTICE // 2)
     ),
@@ -130,31 +135,64 @@ near_ties = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.lists(near_ties, min_size=1, max_size=14), st.integers(1, 15))
-def test_disks_hold_what_exact_arithmetic_says(places: list[tuple[int, int]], enough: int) -> None:
-    points = np.array(places, dtype=float)
-    whole = Cover(points, LATTICE, 1e9)
-    exact = reference_cover(places, DISK)
-    assert whole.of(np.ones(len(places), dtype=bool)) == exact
-    assert whole.of(np.ones(len(places), dtype=bool), enough) == min(exact, enough)
+def best_center(places: list[tuple[int, int]]) -> int:
+    """The slow twin: every center of the fixed lattice that reaches a point, one by one."""
+    box = CELL >> HALVINGS
+    points = np.array(places, dtype=np.int64)
+    best = 0
+    for x, y in places:  # a best center reaches some point
+        rows = np.arange((x - REACH) // box, (x + REACH) // box + 1) * box + box // 2
+        columns = np.arange((y - REACH) // box, (y + REACH) // box + 1) * box + box // 2
+        held = np.zeros((len(rows), len(columns)), dtype=np.int64)
+        for px, py in points:
+            square = (rows[:, None] - px) ** 2 + (columns[None, :] - py) ** 2
+            held += square <= REACH * REACH
+        best = max(best, int(held.max()))
+    return best
 
 
-@given(st.tuples(*[st.integers(0, 2**47 - 1)] * 4))
-def test_products_of_any_length_are_compared(numbers: tuple[int, int, int, int]) -> None:
-    a, b, c, d = numbers
-    gap = a * a * b - c * c * d
-    assert compare(a, b, c, d) == (gap > 0) - (gap < 0)
-    assert compare(a, b, a, b) == 0
+@settings(max_examples=40, deadline=None)
+@given(st.lists(near_ties, min_size=1, max_size=10), st.integers(1, 11))
+def test_the_best_center_is_that_of_trying_them_all(
+    places: list[tuple[int, int]], enough: int
+) -> None:
+    whole = Cover(np.array(places, dtype=float), LATTICE, 1e9)
+    everybody = np.ones(len(places), dtype=bool)
+    found = whole.of(everybody)
+    assert found == best_center(places)
+    assert whole.of(everybody, enough) == min(found, enough)
+    assert reference_cover(places, LATTICE) <= found <= reference_cover(places, REACH)
+
+
+def circle(n: int) -> Floats:
+    turns = np.arange(n) * 2 * np.pi / n
+    return np.column_stack([np.cos(turns), np.sin(turns)])
 
 
 @pytest.mark.parametrize("n", [50, 200, 1000])
 def test_points_on_one_circle_are_no_trap(n: int) -> None:
-    turns = np.arange(n) * 2 * np.pi / n
-    points = np.column_stack([np.cos(turns), np.sin(turns)]) * (1 + 2.0**-20)
-    assert n / 2 <= cover(points, 1.0, EXTENT) <= n
-    assert cover(points * (1 + 2.0**-18), 1.0, EXTENT) < n
-    assert cover(points / (1 + 2.0**-18), 1.0, EXTENT) == n
+    assert cover(circle(n), 1.0, EXTENT) == n
+    assert 0.4 * n <= cover(circle(n) * 1.01, 1.0, EXTENT) < 0.6 * n  # an arc of 170 degrees
+
+
+@pytest.mark.parametrize("size", [1.0, 1 + 2.0**-20, 1.003, 1.0055, 1.0056, 1.01, 1.1])
+@pytest.mark.parametrize("n", [200, 1372])
+def test_no_circle_of_crafted_points_takes_more_steps_than_its_points_allow(
+    n: int, size: float
+) -> None:
+    """1,372 points on a circle took 93 seconds, others 0.007: all disks through two were tried."""
+    for shift in (0.0, 0.3):
+        plane = _Plane(circle(n) * size + shift, 1.0)
+        _, steps = plane.counted_cover(np.ones(n, dtype=bool), enough=n)
+        assert steps <= STEPS_PER_POINT * n
+
+
+def test_an_even_spread_takes_no_more_steps_than_its_points_allow() -> None:
+    """Where all places are alike no box is dropped early: the worst that we know."""
+    side = np.arange(40) / 10
+    points = np.stack(np.meshgrid(side, side), -1).reshape(-1, 2)
+    _, steps = _Plane(points, 1.0).counted_cover(np.ones(1600, dtype=bool), enough=1600)
+    assert 100 * 1600 <= steps <= STEPS_PER_POINT * 1600  # so that the count counts something
 
 
 @pytest.mark.parametrize("kind", ["normal", "even", "lattice", "copies"])
@@ -174,7 +212,8 @@ def test_large_crowds_in_the_plane_are_covered_by_what_a_fine_search_finds(kind:
     grid = np.stack(np.meshgrid(*[np.linspace(-0.1, 0.1, 41)] * 2), -1).reshape(-1, 2)
     places = np.clip((busiest + grid).reshape(-1, 2), low, high)
     searched = int(crowds(points[chosen], 0.1, at=places).max())
-    assert searched <= found <= searched + 4
+    wider = int(crowds(points[chosen], 0.1 * 1.01, at=places).max())
+    assert searched <= found <= wider + 4
 
 
 def test_a_random_crowd_in_the_plane_agrees_with_a_fine_search() -> None:
@@ -182,8 +221,8 @@ def test_a_random_crowd_in_the_plane_agrees_with_a_fine_search() -> None:
     points = rng.normal(size=(400, 2))
     grid = np.stack(np.meshgrid(*[np.linspace(-1, 1, 201)] * 2), -1).reshape(-1, 2)
     found = int(crowds(points, 0.6, at=grid).max())
-    exact = cover(points, 0.6, EXTENT)
-    assert found <= exact <= found + 3
+    wider = int(crowds(points, 0.606, at=grid).max())
+    assert found <= cover(points, 0.6, EXTENT) <= wider + 3
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])

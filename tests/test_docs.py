@@ -1,23 +1,34 @@
-"""The documentation is true: its Python runs, and its commands exist."""
+"""The documentation is true: its Python runs, its commands exist, every question has its page."""
 
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+from scripts.docs_hooks import parameter_table, question_table, run_example
 from typer.testing import CliRunner
 
 from privod.cli import app
+from privod.data.examples import HOSPITAL, hospital
+from privod.queries.catalog import QUERIES
+from privod.questions import questions
 
 ROOT = Path(__file__).parent.parent
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^privod +([a-z-]+)", re.MULTILINE)
+SHELL = re.compile(r"^```\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+GUIDES = [
+    page for page in sorted((ROOT / "docs" / "questions").glob("*.md")) if page.stem != "index"
+]
+RUNNING = ["README.md", "docs/outliers.md", "docs/tutorial.md", "docs/start.md"]
+RUNNING += [f"docs/questions/{page.name}" for page in GUIDES]
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/outliers.md", "docs/tutorial.md"])
+@pytest.mark.parametrize("name", RUNNING)
 def test_the_python_of_a_page_runs_from_top_to_bottom(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -31,8 +42,55 @@ def test_the_python_of_a_page_runs_from_top_to_bottom(
     exec("\n".join(blocks), {})  # noqa: S102 - our own pages
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_command_that_a_page_names_exists(page: Path) -> None:
     known = CliRunner().invoke(app, ["--help"]).stdout
     for command in set(COMMAND.findall(page.read_text())):
         assert re.search(rf"\b{command}\b", known), command
+
+
+@pytest.mark.parametrize("name", list(questions()))
+def test_every_question_has_a_page_with_all_its_parts(name: str) -> None:
+    described = questions()[name]
+    text = (ROOT / "docs" / described.guide).read_text()
+    for part in ("What it guarantees", "How wrong it can be", "Parameters", "```python"):
+        assert part in text
+    assert f"(../{described.proof})" in text
+    assert (ROOT / "docs" / described.proof).is_file()
+
+
+def test_what_the_site_adds_to_a_page_comes_from_the_code() -> None:
+    assert "`epsilon`" in parameter_table(QUERIES["histogram-1"])
+    for name in questions():
+        assert name.rpartition("-")[0] in question_table()
+    printed, release = run_example((ROOT / "docs/questions/histogram.md").read_text())
+    assert printed == release.sentence() + "\n"
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
+def test_what_a_page_types_in_the_shell_is_read(page: Path) -> None:
+    """Every `privod ask` and `privod promise`, by the shell's rules, up to what it promises."""
+    variables: dict[str, str] = {}
+    for block in SHELL.findall(page.read_text()):
+        for line in block.splitlines():
+            assigned = re.match(r"([A-Z]+)=\$'(.*)'$", line)
+            if assigned:
+                variables[assigned.group(1)] = assigned.group(2).replace("\\n", "\n")
+            words = shlex.split(line)
+            if words[:2] not in (["privod", "ask"], ["privod", "promise"]):
+                continue
+            for variable, value in variables.items():
+                words = [word.replace(f"${variable}", value) for word in words]
+            asked = words[3:] if words[1] == "ask" else words[2:]
+            if "--" in " ".join(asked):
+                asked = asked[: next(at for at, word in enumerate(asked) if word.startswith("--"))]
+            shown = CliRunner().invoke(app, ["promise", *asked], catch_exceptions=False)
+            assert shown.exit_code == 0, line
+
+
+def test_the_sample_has_outliers_that_no_column_alone_explains_away() -> None:
+    table = hospital(5_000)
+    assert len(table) == 5_000
+    rates = table.numbers(("heart_rate",))[:, 0]
+    assert 0.003 < (rates > 130).mean() < 0.01
+    assert table.domain == HOSPITAL

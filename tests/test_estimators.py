@@ -28,9 +28,16 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
-from privod.estimators import GridKnnDetector, MarginalDetector
+from privod.estimators import (
+    GridKnnDetector,
+    MarginalDetector,
+    PrivacyWarning,
+    Spending,
+    search_loss,
+    spending,
+)
 from privod.mechanisms import seeded
-from privod.privacy import Loss
+from privod.privacy import AddRemove, Guarantee, Loss, Replace
 from privod.queries.bounds import PrivateBounds
 from privod.queries.grid_knn.query import GridKnn
 from privod.queries.grid_knn.release import NoisyGrid
@@ -284,14 +291,19 @@ def test_frames_pipelines_and_searches_take_it(kind: Any) -> None:
     assert pipeline.fit(rows).predict(rows).shape == (320,)
     scorer = make_scorer(roc_auc_score, response_method="decision_function")
     order = np.random.default_rng(0).permutation(320)
-    scores = cross_val_score(
-        kind(epsilon=5, random_state=0), rows[order], labels[order], scoring=scorer, cv=3
-    )
+    with pytest.warns(PrivacyWarning, match="loses its epsilon again"):
+        scores = cross_val_score(
+            kind(epsilon=5, random_state=0), rows[order], labels[order], scoring=scorer, cv=3
+        )
     assert scores.mean() > 0.85
     search = GridSearchCV(
         kind(epsilon=5, random_state=0), {"expected_records": [100, 1000]}, scoring=scorer, cv=2
     )
-    assert search.fit(rows[order], labels[order]).best_score_ > 0.8
+    with pytest.warns(PrivacyWarning, match="loses its epsilon again"), spending() as meter:
+        search.fit(rows[order], labels[order])
+    assert search.best_score_ > 0.8
+    assert meter.total == Spending(5, Guarantee(Loss(25), AddRemove()))
+    assert search_loss(search) == Guarantee(Loss(50), Replace())
 
 
 @both

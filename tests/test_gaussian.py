@@ -358,13 +358,13 @@ def test_noise_is_what_the_same_seed_draws(counts: list[int], seed: int) -> None
     noise = DiscreteGaussian(Fraction(5, 2))
     array = np.array(counts, dtype=np.int64)
     expected = array + noise.draw(array.shape, seeded(seed))
-    assert np.array_equal(noise.blur(array, seeded(seed)), expected)
+    assert np.array_equal(noise.add_to(array, seeded(seed)), expected)
 
 
 def test_shapes_are_kept_and_blocks_are_drawn_afresh() -> None:
     counts = np.arange(24, dtype=np.int32).reshape(2, 3, 4)[:, ::-1]
     before = counts.copy()
-    noisy = DiscreteGaussian(Fraction(1)).blur(counts, secure())
+    noisy = DiscreteGaussian(Fraction(1)).add_to(counts, secure())
     assert noisy.shape == counts.shape
     assert noisy.dtype == np.int64
     assert np.array_equal(counts, before)
@@ -380,9 +380,9 @@ def test_what_cannot_be_drawn_or_promised_is_refused() -> None:
             DiscreteGaussian(sigma2)  # type: ignore[arg-type]
     noise = DiscreteGaussian(Fraction(1))
     with pytest.raises(InvalidData, match="counts must be integers"):
-        noise.blur(np.array([1.0]), secure())
+        noise.add_to(np.array([1.0]), secure())
     with pytest.raises(InvalidData, match="within 2\\^62"):
-        noise.blur(np.array([2**62 + 1]), secure())
+        noise.add_to(np.array([2**62 + 1]), secure())
     with pytest.raises(InvalidParameter, match="delta must be below 1"):
         DiscreteGaussian.for_loss(1, 1, 1)
     with pytest.raises(InvalidParameter, match="delta must be greater than 0"):

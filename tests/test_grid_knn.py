@@ -34,8 +34,8 @@ def test_the_promise_needs_no_data_and_replacing_takes_twice_the_noise() -> None
     other = GridKnn(columns=("x", "y"), epsilon="0.1", cells_per_axis=4, adjacency=Replace())
     assert one.guarantee() == Guarantee(Loss(Fraction(1, 10)), AddRemove())
     assert other.guarantee() == Guarantee(Loss(Fraction(1, 10)), Replace())
-    assert one.noise == DiscreteLaplace(Fraction(10))
-    assert other.noise == DiscreteLaplace(Fraction(20))
+    assert one.count_noise == DiscreteLaplace(Fraction(10))
+    assert other.count_noise == DiscreteLaplace(Fraction(20))
 
 
 @pytest.mark.parametrize(("adjacency", "changed"), [(AddRemove(), 1), (Replace(), 2)])
@@ -44,7 +44,7 @@ def test_a_fiftieth_of_epsilon_buys_the_number_of_records_where_cells_are_droppe
 ) -> None:
     query = GridKnn(columns=("x", "y"), epsilon="0.1", drop_below=9, adjacency=adjacency)
     assert query.guarantee() == Guarantee(Loss(Fraction(1, 10)), adjacency)
-    assert query.noise == DiscreteLaplace(Fraction(10 * changed * 50, 49))
+    assert query.count_noise == DiscreteLaplace(Fraction(10 * changed * 50, 49))
     assert query.noise_of_total == DiscreteLaplace(Fraction(500))
     totals = [query.answer(plane([(1, 1)] * 900), seeded(run)).value.total for run in range(400)]
     errors = np.array(totals) - 900
@@ -72,7 +72,7 @@ def test_empty_cells_are_noisy_like_full_ones() -> None:
     query = GridKnn(columns=("x", "y"), epsilon=1, cells_per_axis=50)
     counts = query.answer(plane([]), seeded(2)).value.counts
     assert counts.min() < 0 < counts.max()
-    assert abs(float(counts.std()) - query.noise.deviation) < 0.15
+    assert abs(float(counts.std()) - query.count_noise.deviation) < 0.15
 
 
 def test_a_sparse_grid_keeps_what_reaches_the_threshold_in_order() -> None:
@@ -84,7 +84,11 @@ def test_a_sparse_grid_keeps_what_reaches_the_threshold_in_order() -> None:
     assert len({tuple(row) for row in rows}) == len(rows)
     assert value.counts.min() >= 4
     assert [7, 7] in rows
-    assert 900 * query.noise.reaching(4) / 3 < len(rows) < 900 * query.noise.reaching(4) * 3
+    assert (
+        900 * query.count_noise.reaching(4) / 3
+        < len(rows)
+        < 900 * query.count_noise.reaching(4) * 3
+    )
 
 
 @pytest.mark.parametrize(("scale", "threshold"), [(Fraction(1), 1), (Fraction(5, 2), 3)])
@@ -119,7 +123,7 @@ def test_sparse_draws_follow_the_exact_law_on_a_small_grid() -> None:
     domain = Domain((Numeric("x", 0, 4),))
     table = Table(domain, {"x": np.array([0.5, 2.5, 2.5])})
     query = GridKnn(columns=("x",), epsilon=1, cells_per_axis=4, drop_below=2)
-    stay = [query.noise.reaching(2 - count) for count in (1, 0, 2, 0)]
+    stay = [query.count_noise.reaching(2 - count) for count in (1, 0, 2, 0)]
     randomness = seeded(4)
     runs = 4000
     seen = np.zeros(16)

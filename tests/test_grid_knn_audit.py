@@ -42,7 +42,7 @@ class _ScaleOfThePaper(GridKnn):
     """A planted bug: scale 1 / epsilon under Replace, as the paper has it."""
 
     @property
-    def noise(self) -> DiscreteLaplace:
+    def count_noise(self) -> DiscreteLaplace:
         return DiscreteLaplace(1 / Fraction(self.epsilon))
 
     def guarantee(self) -> Guarantee:
@@ -65,7 +65,7 @@ class _TotalForFree(GridKnn):
 
     @property
     def noise_of_total(self) -> DiscreteLaplace:
-        return self.noise
+        return self._noise_of_kept
 
     def guarantee(self) -> Guarantee:
         return Guarantee(Loss(Fraction(self.epsilon)), self.adjacency)

@@ -37,10 +37,10 @@ def test_the_loss_covers_all_columns_together() -> None:
     names = tuple("abcde")
     query = MarginalHistograms(columns=names, epsilon="0.5")
     assert query.guarantee() == Guarantee(Loss(Fraction(1, 2)), AddRemove())
-    assert query.noise == DiscreteLaplace(Fraction(10))
+    assert query.count_noise == DiscreteLaplace(Fraction(10))
     replaced = MarginalHistograms(columns=names, epsilon="0.5", adjacency=Replace())
     assert replaced.guarantee() == Guarantee(Loss(Fraction(1, 2)), Replace())
-    assert replaced.noise == DiscreteLaplace(Fraction(20))
+    assert replaced.count_noise == DiscreteLaplace(Fraction(20))
 
 
 def test_little_noise_leaves_the_histograms() -> None:
@@ -176,7 +176,7 @@ class _NoiseOfOneColumn(MarginalHistograms):
     """A planted bug: each histogram is noisy as if it were the only one."""
 
     @property
-    def noise(self) -> DiscreteLaplace:
+    def count_noise(self) -> DiscreteLaplace:
         return DiscreteLaplace(1 / Fraction(self.epsilon))
 
     def guarantee(self) -> Guarantee:

@@ -182,9 +182,9 @@ def test_planted_outliers_are_counted(noise: Any) -> None:
     assert query.answer(planted(), seeded(0)).value == CountedOutliers(3, 2)
 
 
-def test_distances_are_divided_by_the_root_of_the_number_of_columns() -> None:
-    pair = table(np.array([[0.0, 0.0], [3.0, 3.0]]))
-    for radius, outlying in ((2.99, 2), (3.0, 0)):
+def test_the_radius_is_the_euclidean_distance_over_the_columns() -> None:
+    pair = table(np.array([[0.0, 0.0], [3.0, 4.0]]))
+    for radius, outlying in ((4.99, 2), (5.0, 0)):
         query = OutlierCount(radius=radius, max_crowd=1, epsilon=SHARP, noise="global")
         assert query.answer(pair, seeded(0)).value.count == outlying
 

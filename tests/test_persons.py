@@ -94,12 +94,11 @@ def test_a_person_may_be_called_like_a_gap(tmp_path: Path) -> None:
     [
         pa.table({"who": [[1], [2]], "sex": ["f", "m"]}),
         pa.table({"who": pa.array([1, None], pa.timestamp("ns")), "sex": ["f", "m"]}),
-        {"who": [[1], [2, 3]], "sex": ["f", "m"]},
         {"who": np.ones((2, 2)), "sex": ["f", "m"]},
         {"who": np.array([1, 2], dtype="datetime64[s]"), "sex": ["f", "m"]},
     ],
-    ids=["lists", "times", "ragged", "a square", "times of numpy"],
+    ids=["lists", "times", "a square", "times of numpy"],
 )
 def test_what_names_nobody_is_refused_by_its_type(source: Any) -> None:
-    with pytest.raises(InvalidData, match=r"The person column 'who' must hold"):
+    with pytest.raises(InvalidData, match=r"The (person )?column 'who' must hold"):
         read(source, DOMAIN)

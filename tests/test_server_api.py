@@ -356,7 +356,8 @@ def test_the_openapi_document_names_every_route_and_who_needs_a_token(server: Ru
 
 
 def test_an_answer_failed_error_is_not_a_client_mistake() -> None:
-    from privod.server.failures import kind_of, status_of
+    from privod.server.failures import status_of
+    from privod.wire import kind_of
 
     assert (kind_of(AnswerFailed("x")), status_of(AnswerFailed("x"))) == ("answer-failed", 500)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from privod.server.http import connections as wire
+from privod.server.http import connections
 from privod.server.serve import Listening
 from tests.running_server import GENEROUS, Running, running
 
@@ -31,7 +31,7 @@ def head(path: str = "/api/v1/health") -> bytes:
 def test_a_connection_whose_head_does_not_come_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: bytes, sent: bytes
 ) -> None:
-    monkeypatch.setattr(wire, "HEAD_SECONDS", 0.3)
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.3)
     with running(tmp_path) as server, connected(server) as connection:
         if before:
             connection.sendall(before)
@@ -48,17 +48,17 @@ def test_a_head_that_grows_without_end_is_cut_off(tmp_path: Path) -> None:
         connection.sendall(head())
         sent = 0
         with suppress(ConnectionError):
-            while sent < 100 * wire.HEAD_BYTES:
+            while sent < 100 * connections.HEAD_BYTES:
                 connection.sendall(b"x-more: " + b"x" * 1000 + b"\r\n")
                 sent += 1000
                 time.sleep(0.001)
-        assert wire.HEAD_BYTES <= sent < 10 * wire.HEAD_BYTES
+        assert connections.HEAD_BYTES <= sent < 10 * connections.HEAD_BYTES
 
 
 def test_a_request_that_takes_its_time_to_be_answered_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wire, "HEAD_SECONDS", 0.3)
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.3)
     with running(tmp_path) as server, connected(server) as connection:
         for _ in range(2):
             connection.sendall(head() + b"\r\n")

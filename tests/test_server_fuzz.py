@@ -22,7 +22,7 @@ from schemathesis.specs.openapi.checks import (
 from privod.queries.catalog import QUERIES
 from privod.queries.parameters import parameters_of
 from privod.server.app import API, V1
-from privod.server.http.authorization import Door
+from privod.server.http.authorization import Route
 from tests.running_server import DOMAIN, Running, running
 
 EXAMPLES = int(os.environ.get("PRIVOD_FUZZ_EXAMPLES", "8"))  # of each kind; `make soak` tries more
@@ -53,24 +53,24 @@ def schema(server: Running) -> Any:
 
 def test_the_document_describes_every_route_of_the_table(schema: Any) -> None:
     described = {(method.upper(), path) for path, item in schema.items() for method in item}
-    assert described == {(door.method, door.path) for door in API}
+    assert described == {(route.method, route.path) for route in API}
 
 
 TRIED = [
-    pytest.param(door, mode, id=f"{mode.value} {door.method} {door.path}")
-    for door in API
+    pytest.param(route, mode, id=f"{mode.value} {route.method} {route.path}")
+    for route in API
     for mode in GenerationMode
-    if door.access.roles or mode == GenerationMode.POSITIVE  # an open route takes nothing to break
+    if route.access.roles or mode == GenerationMode.POSITIVE  # an open route takes nothing to break
 ]
 
 
-@pytest.mark.parametrize(("door", "mode"), TRIED)
+@pytest.mark.parametrize(("route", "mode"), TRIED)
 def test_no_request_makes_the_server_fail(
-    server: Running, schema: Any, door: Door, mode: GenerationMode
+    server: Running, schema: Any, route: Route, mode: GenerationMode
 ) -> None:
-    operation = schema[door.path][door.method]
-    known = {"dataset": "patients"} if "{dataset}" in door.path else {}
-    role = door.access.roles[0] if door.access.roles else "analyst"
+    operation = schema[route.path][route.method]
+    known = {"dataset": "patients"} if "{dataset}" in route.path else {}
+    role = route.access.roles[0] if route.access.roles else "analyst"
     headers = {"authorization": f"Bearer {server.token(role)}"}
     with requests.Session() as session:
 

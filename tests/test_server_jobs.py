@@ -1,4 +1,4 @@
-"""Answers as jobs: one for each question, in fair turns, seen at beats only."""
+"""Answers as jobs: one for each question, in a fair queue, seen at release times only."""
 
 from __future__ import annotations
 
@@ -24,10 +24,18 @@ from privod.errors import (
 from privod.privacy import AddRemove, Loss
 from privod.progress import track
 from privod.queries.histogram import Histogram
-from privod.server.jobs.answers import answer_key
-from privod.server.jobs.jobs import BEAT_RATIO, FIRST_BEAT, Hold, Job, Jobs, next_beat
-from privod.server.jobs.queue import Turns
+from privod.server.jobs import jobs as jobs_module
+from privod.server.jobs.jobs import (
+    FIRST_RELEASE_SECONDS,
+    RELEASE_RATIO,
+    Job,
+    Jobs,
+    WaitForRelease,
+    next_release_time,
+)
+from privod.server.jobs.queue import FairQueue
 from privod.server.limits import Limits
+from privod.wire import answer_key
 from tests.running_server import DOMAIN, ROWS, running
 
 
@@ -42,7 +50,7 @@ def opened(limits: Limits | None = None, revoked: tuple[str, ...] = ()) -> Itera
 
 
 def started(
-    jobs: Jobs[Any], ask: Callable[[Hold], Any], asker: str = "ada", key: str = "q"
+    jobs: Jobs[Any], ask: Callable[[WaitForRelease], Any], asker: str = "ada", key: str = "q"
 ) -> Job[Any]:
     return jobs.start(ask, asker=asker, key=("d", key), question="q")
 
@@ -56,87 +64,109 @@ def ended(job: Job[Any]) -> Job[Any]:
     return job
 
 
-def test_beats_grow_by_a_fixed_factor() -> None:
-    assert next_beat(0) == next_beat(FIRST_BEAT) == FIRST_BEAT
-    beat = FIRST_BEAT
+def test_release_times_grow_by_a_fixed_factor() -> None:
+    assert next_release_time(0) == next_release_time(FIRST_RELEASE_SECONDS) == FIRST_RELEASE_SECONDS
+    moment = FIRST_RELEASE_SECONDS
     for _ in range(40):
-        assert next_beat(beat) == pytest.approx(beat)
-        beat = next_beat(beat * 1.0001)
-    assert beat == pytest.approx(FIRST_BEAT * BEAT_RATIO**40)
+        assert next_release_time(moment) == pytest.approx(moment)
+        moment = next_release_time(moment * 1.0001)
+    assert moment == pytest.approx(FIRST_RELEASE_SECONDS * RELEASE_RATIO**40)
 
 
-def napping(seconds: float) -> Callable[[Hold], int]:
+def napping(seconds: float) -> Callable[[WaitForRelease], int]:
     """Work that takes so long."""
 
-    def ask(_hold: Hold) -> int:
+    def ask(_hold: WaitForRelease) -> int:
         time.sleep(seconds)
         return 1
 
     return ask
 
 
-def test_two_answers_that_take_differently_long_are_seen_at_the_same_beat() -> None:
-    seen = []
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, float]]:
+    """How long each answer took, and the release time it was held back for."""
+    found: list[tuple[float, float]] = []
+
+    def recorded(seconds: float) -> float:
+        found.append((seconds, next_release_time(seconds)))
+        return found[-1][1]
+
+    monkeypatch.setattr(jobs_module, "next_release_time", recorded)
+    return found
+
+
+def test_two_answers_that_take_differently_long_are_seen_at_the_same_release_time(
+    waits: list[tuple[float, float]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = 2.0  # so late that both answers are there, however busy the machine
+    monkeypatch.setattr(jobs_module, "FIRST_RELEASE_SECONDS", first)
     with opened() as jobs:
         for nap in (0.001, 0.1):
             start = time.monotonic()
             job = ended(started(jobs, napping(nap), key=str(nap)))
-            seen.append(time.monotonic() - start)
+            assert time.monotonic() - start >= first
             assert job.result() == 1
-    assert all(when >= FIRST_BEAT for when in seen)
-    assert abs(seen[0] - seen[1]) < 0.08  # less than the naps differ
+    assert [moment for _, moment in waits] == [first, first]
+    assert waits[0][0] != waits[1][0]
 
 
-def test_a_place_is_given_on_at_a_beat_only() -> None:
+def test_a_place_is_given_on_at_a_release_time_only() -> None:
     began: list[float] = []
 
-    def ask(_hold: Hold) -> None:
+    def ask(_hold: WaitForRelease) -> None:
         began.append(time.monotonic())
 
     with opened(Limits(workers=1)) as jobs:
         for job in [started(jobs, ask, key=str(place)) for place in range(3)]:
             ended(job)
-    assert all(after - before >= FIRST_BEAT for before, after in pairwise(began))
+    assert all(after - before >= FIRST_RELEASE_SECONDS for before, after in pairwise(began))
 
 
-def test_what_is_done_after_the_hold_is_done_at_the_beat_and_held_back_once() -> None:
+def test_what_is_done_after_the_hold_is_done_at_the_release_time_and_held_back_once(
+    waits: list[tuple[float, float]],
+) -> None:
     moments: list[float] = []
 
-    def ask(hold: Hold) -> None:
+    def ask(hold: WaitForRelease) -> None:
         for _ in range(2):
             moments.append(time.monotonic())
             hold()
         moments.append(time.monotonic())
 
+    start = time.monotonic()
     with opened() as jobs:
         ended(started(jobs, ask))
-    assert moments[1] - moments[0] == pytest.approx(FIRST_BEAT, abs=0.1)
-    assert moments[2] - moments[1] < 0.05
+    assert moments[1] - start >= waits[0][1] >= FIRST_RELEASE_SECONDS
+    assert waits[1] == waits[0]  # that of the first time, which has passed
 
 
-def test_progress_is_told_in_tenths_and_only_at_beats() -> None:
-    def ask(_hold: Hold) -> str:
+def test_progress_is_told_in_tenths_and_only_at_release_times() -> None:
+    def ask(_hold: WaitForRelease) -> str:
         for _ in track(range(100), "secret label"):
             time.sleep(0.012)
         return "answer"
 
     with opened() as jobs:
-        start = time.monotonic()
         job = started(jobs, ask)
-        told: list[tuple[float, int]] = []
+        told: list[tuple[float, int, float]] = []
         while job.state() != "done":
-            told.append((time.monotonic() - start, job.tenths()))
+            told.append((time.monotonic(), job.tenths(), time.monotonic()))
             time.sleep(0.005)
         assert job.tenths() == 10
-    changes = [when for (_, a), (when, b) in pairwise(told) if a != b]
-    beats = [FIRST_BEAT * BEAT_RATIO**k for k in range(40)]
+    began = job.work.began
+    assert began is not None
+    moments = [began + FIRST_RELEASE_SECONDS * RELEASE_RATIO**k for k in range(40)]
+    # Between two looks that saw different tenths lies a release time, however late the looks were.
+    changes = [(a[0], b[2]) for a, b in pairwise(told) if a[1] != b[1] < 10]
     assert changes
-    assert all(min(abs(when - beat) for beat in beats) < 0.05 for when in changes)
-    assert [tenths for _, tenths in told] == sorted(tenths for _, tenths in told)
+    assert all(any(low <= moment <= high for moment in moments) for low, high in changes)
+    tenths = [look[1] for look in told]
+    assert tenths == sorted(tenths)
 
 
 def test_what_fails_unexpectedly_says_nothing_of_why() -> None:
-    def ask(_hold: Hold) -> None:
+    def ask(_hold: WaitForRelease) -> None:
         raise ValueError("row 7 says canary")
 
     with opened() as jobs:
@@ -149,14 +179,14 @@ def test_what_fails_unexpectedly_says_nothing_of_why() -> None:
     assert failed.value.__context__ is None
 
 
-def test_an_expected_error_comes_through_at_a_beat() -> None:
-    def ask(_hold: Hold) -> None:
+def test_an_expected_error_comes_through_at_a_release_time() -> None:
+    def ask(_hold: WaitForRelease) -> None:
         raise BudgetExceeded("too much")
 
     start = time.monotonic()
     with opened() as jobs, pytest.raises(BudgetExceeded, match="too much"):
         ended(started(jobs, ask)).result()
-    assert time.monotonic() - start >= FIRST_BEAT
+    assert time.monotonic() - start >= FIRST_RELEASE_SECONDS
 
 
 def test_too_many_jobs_are_refused_for_one_token_and_in_all() -> None:
@@ -184,7 +214,7 @@ def test_a_job_is_found_by_its_asker_only() -> None:
 def test_one_question_is_one_piece_of_work_however_often_it_is_asked() -> None:
     asked: list[str] = []
 
-    def ask(_hold: Hold) -> str:
+    def ask(_hold: WaitForRelease) -> str:
         asked.append("once")
         time.sleep(0.1)
         return "answer"
@@ -202,7 +232,7 @@ def test_one_question_is_one_piece_of_work_however_often_it_is_asked() -> None:
 def test_one_token_never_holds_every_worker() -> None:
     go_on = threading.Event()
 
-    def long(_hold: Hold) -> None:
+    def long(_hold: WaitForRelease) -> None:
         go_on.wait(20)
 
     with opened(Limits(workers=2)) as jobs:
@@ -213,17 +243,17 @@ def test_one_token_never_holds_every_worker() -> None:
 
 
 def test_askers_take_turns_and_an_item_in_two_lines_is_taken_once() -> None:
-    turns: Turns[str] = Turns(2)
+    queue: FairQueue[str] = FairQueue(2)
     for item in ("a1", "a2", "a3"):
-        turns.add("ada", item)
-    turns.add("bob", "a3")
-    turns.add("bob", "b1")
+        queue.add("ada", item)
+    queue.add("bob", "a3")
+    queue.add("bob", "b1")
     taken: list[tuple[str, str]] = []
-    while (one := turns.take(lambda item: item not in [known for _, known in taken])) is not None:
+    while (one := queue.take(lambda item: item not in [known for _, known in taken])) is not None:
         taken.append(one)
     assert taken == [("ada", "a1"), ("bob", "a3"), ("ada", "a2"), ("bob", "b1")]
-    turns.leave("ada")
-    assert turns.take(lambda item: item != "a3") is None
+    queue.leave("ada")
+    assert queue.take(lambda item: item != "a3") is None
 
 
 def test_a_revoked_token_loses_its_turn_and_whoever_joined_in_takes_it() -> None:
@@ -242,7 +272,7 @@ def test_a_revoked_token_loses_its_turn_and_whoever_joined_in_takes_it() -> None
 def test_stopping_drops_what_waits_and_does_not_wait_for_what_takes_too_long() -> None:
     go_on = threading.Event()
 
-    def long(_hold: Hold) -> None:
+    def long(_hold: WaitForRelease) -> None:
         go_on.wait(20)
 
     jobs: Jobs[Any] = Jobs(Limits(workers=1, stop_seconds=0.3), lambda _asker: True)
@@ -353,7 +383,7 @@ def test_a_token_revoked_while_its_question_waits_is_not_charged(
         assert charged(server.curator, "patients") == 1
 
 
-def test_an_answer_stands_in_the_ledger_at_the_beat_and_not_before(tmp_path: Path) -> None:
+def test_an_answer_stands_in_the_ledger_at_the_release_time_and_not_before(tmp_path: Path) -> None:
     query = Histogram(columns=("age",), epsilon="1")
     key = answer_key(query)
     with running(tmp_path) as server, server.api(server.token("analyst")) as api:
@@ -366,10 +396,12 @@ def test_an_answer_stands_in_the_ledger_at_the_beat_and_not_before(tmp_path: Pat
             looks += not priced["already_answered"]
             assert time.monotonic() < start + 20
         assert looks
-        assert time.monotonic() - start >= 0.5 * FIRST_BEAT  # it was there within milliseconds
+        assert (
+            time.monotonic() - start >= 0.5 * FIRST_RELEASE_SECONDS
+        )  # it was there within milliseconds
         times = {
             entry["kind"]: entry["time"] for entry in api.get("/datasets/patients/history").json()
         }
         assert (
             times["release"] == times["charge"]
-        )  # so that the ledger tells no more than the beats
+        )  # so that the ledger tells no more than the release times

@@ -16,9 +16,9 @@ import pytest
 from privod.curator import BudgetState, Curator
 from privod.errors import LimitReached
 from privod.server import limits as limits_module
-from privod.server.http import middleware as gate
+from privod.server.http import middleware
 from privod.server.http.connections import Connections
-from privod.server.limits import Limits, Places, Rate, Rates, network_of
+from privod.server.limits import Limits, Rate, RateLimiter, Slots, network_of
 from tests.running_server import Running, running
 
 
@@ -52,13 +52,11 @@ def test_an_ipv6_network_counts_as_one_address(one: str, other: str, same: bool)
 
 def test_a_bucket_empties_and_fills_again() -> None:
     clock = Clock()
-    rates = Rates(Rate(2, 3), clock)
+    rates = RateLimiter(Rate(2, 3), clock)
     for _ in range(3):
         rates.take("ada")
     with pytest.raises(LimitReached):
         rates.take("ada")
-    with pytest.raises(LimitReached):
-        rates.check("ada")
     rates.take("bob")
     clock.now = 0.5
     rates.take("ada")
@@ -73,7 +71,7 @@ def test_a_bucket_empties_and_fills_again() -> None:
 
 def test_buckets_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits_module, "MOST_BUCKETS", 10)
-    rates = Rates(Rate(1, 1), Clock())
+    rates = RateLimiter(Rate(1, 1), Clock())
     for visitor in range(100):
         rates.take(str(visitor))
     assert len(rates._buckets) == 10
@@ -133,10 +131,10 @@ def begun(server: Running, path: str, *headers: str) -> socket.socket:
     return connection
 
 
-def settled(places: Places, count: int) -> None:
-    """Wait until so many places are taken."""
+def settled(slots: Slots, count: int) -> None:
+    """Wait until so many slots are taken."""
     deadline = time.monotonic() + 20
-    while places._taken.total() != count:
+    while slots._taken.total() != count:
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
@@ -156,13 +154,13 @@ def test_a_body_that_does_not_arrive_is_not_waited_for(tmp_path: Path) -> None:
 def test_strangers_who_send_slowly_keep_out_strangers_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept: list[Places] = []
+    kept: list[Slots] = []
 
-    def keep(most: int, most_each: int) -> Places:
-        kept.append(Places(most, most_each))
+    def keep(most: int, most_each: int) -> Slots:
+        kept.append(Slots(most, most_each))
         return kept[-1]
 
-    monkeypatch.setattr(gate, "Places", keep)
+    monkeypatch.setattr(middleware, "Slots", keep)
     limits = Limits(at_once=3, strangers_at_once=4, strangers_at_once_each=2)
     with running(tmp_path, limits) as server, ExitStack() as stack:
         api = stack.enter_context(server.api(server.token("owner")))
@@ -173,17 +171,17 @@ def test_strangers_who_send_slowly_keep_out_strangers_only(
         assert api.get("/me").status_code == 200
 
 
-def test_places_are_counted_for_each_and_in_all() -> None:
-    places = Places(3, 2)
+def test_slots_are_counted_for_each_and_in_all() -> None:
+    slots = Slots(3, 2)
     with ExitStack() as stack:
         for who in ("ada", "ada", "bob"):
-            stack.enter_context(places.taken(who))
+            stack.enter_context(slots.taken(who))
         for who in ("ada", "cyd"):
-            with pytest.raises(LimitReached), places.taken(who):
+            with pytest.raises(LimitReached), slots.taken(who):
                 pass
-    with places.taken("ada"), places.taken("ada"), pytest.raises(LimitReached):
-        stack.enter_context(places.taken("ada"))
-    assert not places._taken
+    with slots.taken("ada"), slots.taken("ada"), pytest.raises(LimitReached):
+        stack.enter_context(slots.taken("ada"))
+    assert not slots._taken
 
 
 def chunks(size: int) -> Iterator[bytes]:

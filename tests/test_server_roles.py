@@ -10,12 +10,12 @@ import pytest
 
 from privod.curator import ROLES
 from privod.server.app import API, CONSOLE
-from privod.server.http.authorization import Door
+from privod.server.http.authorization import Route
 from tests.running_server import DOMAIN, ROWS, Browser, Running, running
 
-GUARDED = [door for door in (*API, *CONSOLE) if door.access.roles]
-OPEN = [door for door in (*API, *CONSOLE) if not door.access.roles]
-ABOUT_A_DATA_SET = [door for door in GUARDED if "{dataset}" in door.path]
+AUTHORIZED = [route for route in (*API, *CONSOLE) if route.access.roles]
+OPEN = [route for route in (*API, *CONSOLE) if not route.access.roles]
+ABOUT_A_DATA_SET = [route for route in AUTHORIZED if "{dataset}" in route.path]
 REFUSED = (401, 403)
 
 
@@ -28,18 +28,18 @@ class House:
     """Role, or role and data set, to token."""
     visitors: dict[str | None, tuple[httpx.Client, Browser]] = field(default_factory=dict)
 
-    def visit(self, door: Door, token: str | None, dataset: str = "patients") -> httpx.Response:
-        """Knock at a door, with nothing in hand but the token."""
-        path = door.path.replace("{dataset}", dataset)
+    def visit(self, route: Route, token: str | None, dataset: str = "patients") -> httpx.Response:
+        """Visit a route, with nothing in hand but the token."""
+        path = route.path.replace("{dataset}", dataset)
         for part in ("{key}", "{job}", "{token}", "{file}", "{question}"):
             path = path.replace(part, "histogram-1" if part == "{question}" else "nothing")
         path = path.replace("{budget:int}", "2")
         if token not in self.visitors:
             self.visitors[token] = (self.server.api(token), self.server.browser(token))
         api, browser = self.visitors[token]
-        if door in API:
-            return api.request(door.method, self.server.url + path)
-        return browser.get(path) if door.method == "GET" else browser.post(path)
+        if route in API:
+            return api.request(route.method, self.server.url + path)
+        return browser.get(path) if route.method == "GET" else browser.post(path)
 
     def close(self) -> None:
         """Send every visitor home."""
@@ -59,14 +59,14 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         house.close()
 
 
-def named(door: Door) -> str:
-    return f"{door.method} {door.path}"
+def named(route: Route) -> str:
+    return f"{route.method} {route.path}"
 
 
-@pytest.mark.parametrize("door", GUARDED, ids=named)
-def test_a_stranger_is_sent_away(house: House, door: Door) -> None:
-    response = house.visit(door, None)
-    if door in API:
+@pytest.mark.parametrize("route", AUTHORIZED, ids=named)
+def test_a_stranger_is_sent_away(house: House, route: Route) -> None:
+    response = house.visit(route, None)
+    if route in API:
         assert response.status_code == 401
         assert response.json()["error"]["kind"] == "unknown-token"
         assert response.headers["www-authenticate"] == "Bearer"
@@ -76,34 +76,34 @@ def test_a_stranger_is_sent_away(house: House, door: Door) -> None:
 
 
 @pytest.mark.parametrize("role", ROLES)
-@pytest.mark.parametrize("door", GUARDED, ids=named)
+@pytest.mark.parametrize("route", AUTHORIZED, ids=named)
 def test_a_role_enters_where_the_table_says_and_nowhere_else(
-    house: House, door: Door, role: str
+    house: House, route: Route, role: str
 ) -> None:
-    response = house.visit(door, house.tokens[role])
-    assert (response.status_code in REFUSED) == (role not in door.access.roles)
+    response = house.visit(route, house.tokens[role])
+    assert (response.status_code in REFUSED) == (role not in route.access.roles)
 
 
-@pytest.mark.parametrize("door", [d for d in GUARDED if d.access.everywhere], ids=named)
-def test_an_owner_of_one_data_set_does_not_run_the_server(house: House, door: Door) -> None:
-    assert house.visit(door, house.tokens["owner of patients"]).status_code == 403
+@pytest.mark.parametrize("route", [d for d in AUTHORIZED if d.access.everywhere], ids=named)
+def test_an_owner_of_one_data_set_does_not_run_the_server(house: House, route: Route) -> None:
+    assert house.visit(route, house.tokens["owner of patients"]).status_code == 403
 
 
-@pytest.mark.parametrize("door", ABOUT_A_DATA_SET, ids=named)
-def test_a_token_of_one_data_set_does_not_even_see_another(house: House, door: Door) -> None:
-    for role in door.access.roles:
+@pytest.mark.parametrize("route", ABOUT_A_DATA_SET, ids=named)
+def test_a_token_of_one_data_set_does_not_even_see_another(house: House, route: Route) -> None:
+    for role in route.access.roles:
         token = house.tokens[f"{role} of patients"]
-        elsewhere = house.visit(door, token, "others")
-        nowhere = house.visit(door, token, "unheard-of")
+        elsewhere = house.visit(route, token, "others")
+        nowhere = house.visit(route, token, "unheard-of")
         assert elsewhere.status_code == nowhere.status_code == 404
-        if door in API:
+        if route in API:
             said = elsewhere.json()["error"]["message"]
             assert said.replace("others", "unheard-of") == nowhere.json()["error"]["message"]
 
 
-@pytest.mark.parametrize("door", OPEN, ids=named)
-def test_what_is_open_shows_no_data(house: House, door: Door) -> None:
-    response = house.visit(door, None)
+@pytest.mark.parametrize("route", OPEN, ids=named)
+def test_what_is_open_shows_no_data(house: House, route: Route) -> None:
+    response = house.visit(route, None)
     assert response.status_code < 500
     assert "patients" not in response.text
 

@@ -36,7 +36,7 @@ def planted() -> Table:
 
 
 def ask(**changed: Any) -> OutlierSubspaces:
-    asked: dict[str, Any] = {"radius": 1, "max_crowd": 3, "epsilon": SHARP}
+    asked: dict[str, Any] = {"radius_per_column": 1, "max_crowd": 3, "epsilon": SHARP}
     return OutlierSubspaces(**(asked | changed))
 
 
@@ -107,7 +107,7 @@ def test_permute_and_flip_finds_at_least_as_often() -> None:
     choices: tuple[Any, ...] = ("exponential", "permute-and-flip")
     for choice in choices:
         query = OutlierSubspaces(
-            radius=0.13,
+            radius_per_column=0.13,
             max_crowd=3,
             epsilon=3,
             columns=names,
@@ -235,7 +235,7 @@ def test_no_change_moves_a_utility_by_more_than_the_steps_that_are_paid_for(
         ({"count_share": 1}, "count_share must be from 0 to below 1"),
         ({"choice": "guess"}, "choice must be permute-and-flip or exponential"),
         ({"candidates": (("a",), ("a",))}, "candidates must be different sets"),
-        ({"radius": -2}, "radius must be at least 0"),
+        ({"radius_per_column": -2}, "radius_per_column must be at least 0"),
     ],
 )
 def test_bad_parameters_are_told_by_name(changed: dict[str, Any], message: str) -> None:

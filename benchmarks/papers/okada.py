@@ -87,7 +87,7 @@ def deviations(points: Floats, radius: float, epsilon: str) -> Row:
     row["global, any size"] = DiscreteLaplace.for_loss(epsilon, unsized).deviation
     for noise in SMOOTH:
         query = OutlierCount(
-            radius=radius,
+            radius=scaled,
             max_crowd=K,
             epsilon=epsilon,
             delta=DELTA,
@@ -100,7 +100,7 @@ def deviations(points: Floats, radius: float, epsilon: str) -> Row:
         row[noise] = smooth.deviation(value)
         row[f"S {noise}"] = value
     row["auto"] = OutlierCount(
-        radius=radius, max_crowd=K, epsilon=epsilon, delta=DELTA, adjacency=Replace()
+        radius=scaled, max_crowd=K, epsilon=epsilon, delta=DELTA, adjacency=Replace()
     ).chosen_noise(d, len(points))
     row["floor of the paper's noise"] = 5 * math.sqrt(2 * math.log(2 / 0.01)) / float(epsilon)
     return row
@@ -113,15 +113,15 @@ def absolute_error(points: Floats, radius: float, epsilon: str, noise: str, draw
         bound = count_sensitivity(K, d, Replace(), len(points))
         drawn = DiscreteLaplace.for_loss(epsilon, bound).draw(draws, source)
         return float(np.abs(drawn).mean())
+    scaled = radius * math.sqrt(d)  # the paper's distances are per column
     query = OutlierCount(
-        radius=radius,
+        radius=scaled,
         max_crowd=K,
         epsilon=epsilon,
         delta=DELTA,
         noise=noise,  # type: ignore[arg-type]
     )
     smooth = query._smooth(noise)
-    scaled = radius * math.sqrt(d)
     _, rung = count_with_bound(points, scaled, K, smooth, Replace(), EXTENT, len(points))
     value = smooth.staircase.value(rung)
     return float(np.mean([abs(smooth.draw(value, source)) for _ in range(draws)]))

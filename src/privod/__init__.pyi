@@ -14,6 +14,7 @@ from privod.curator import (
     Price as Price,
     PricedCharge as PricedCharge,
     ROLES as ROLES,
+    Registered as Registered,
     Role as Role,
     Token as Token,
     TokenStore as TokenStore,
@@ -25,7 +26,10 @@ from privod.curator import (
 from privod.data import (
     Categorical as Categorical,
     Column as Column,
+    ColumnReport as ColumnReport,
+    CsvDialect as CsvDialect,
     Domain as Domain,
+    IntakeReport as IntakeReport,
     Numeric as Numeric,
     Table as Table,
     read as read,
@@ -107,6 +111,9 @@ from privod.queries.anomaly_labels import (
 )
 from privod.queries.bounds import (
     PrivateBounds as PrivateBounds,
+)
+from privod.queries.graded_count import (
+    GradedCount as GradedCount,
 )
 from privod.queries.grid_knn.query import (
     GridKnn as GridKnn,

@@ -13,38 +13,32 @@ import secrets
 import tempfile
 import time
 import weakref
-from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import quote, urlsplit
 
-from privod import errors
-from privod.curator import (
-    Answer,
-    BudgetState,
-    Charge,
-    DataSet,
-    Entry,
-    Price,
-    PricedCharge,
-    Total,
-    Verification,
-)
+from privod import wire
+from privod.curator import Answer, BudgetState, DataSet, Entry, Price, Registered, Verification
 from privod.data import Domain
-from privod.data.sources import read, write_parquet
-from privod.errors import (
-    AnswerFailed,
-    InvalidParameter,
-    LimitReached,
-    NotAllowed,
-    PrivodError,
-    Unavailable,
-)
-from privod.privacy import Adjacency, Loss, adjacency_from_json
+from privod.data.csv_file import CsvDialect
+from privod.data.intake import IntakeReport
+from privod.data.sources import read_with_report, write_parquet
+from privod.errors import InvalidData, InvalidParameter, PrivodError, Unavailable
+from privod.privacy import Adjacency, Loss
 from privod.progress import report
-from privod.queries.catalog import query_from_json, release_from_json
+from privod.queries.catalog import release_from_json
 from privod.queries.query import Query, Release
+from privod.wire.protocol import CuratorProtocol
+from privod.wire.reading import (
+    read_answer,
+    read_budget,
+    read_dataset,
+    read_entry,
+    read_price,
+    read_registered,
+    read_verification,
+)
 
 try:
     import httpx
@@ -57,9 +51,10 @@ __all__ = ["Client", "connect"]
 
 PATIENCE = 60.0  # seconds for one request; a long answer is a job that is asked about again
 TRIES = 3  # of a request that never reached the server, or whose response never reached us
-WAIT = 10.0  # seconds that the server may hold an answer back before it makes it a job
+WAIT = 10.0  # seconds that the server may wait for an answer before it calls it a job
 FIRST_PAUSE, PAUSE_RATIO, LONGEST_PAUSE = 0.2, 1.25, 5.0  # between looks at a job, in seconds
-SPECIAL = {"unknown-token": NotAllowed, "too-large": LimitReached, "too-slow": LimitReached}
+
+Noun = TypeVar("Noun")
 
 
 def connect(url: str, token: str, *, authority: str | Path | None = None) -> Client:
@@ -96,8 +91,11 @@ class Client:
             timeout=PATIENCE,
             verify=_trusting(authority),
         )
-        self.close = weakref.finalize(self, self._http.close)
+        self._finalizer = weakref.finalize(self, self._http.close)
+
+    def close(self) -> None:
         """Close the connection; happens by itself when the client is forgotten."""
+        self._finalizer()
 
     def __enter__(self) -> Self:
         return self
@@ -116,101 +114,114 @@ class Client:
     # ---- data sets and budgets -------------------------------------------------------------------
 
     def register(
-        self, name: str, source: Any, domain: Domain, *, continues: str | None = None
-    ) -> DataSet:
-        """Send rows to the curator, for good; see `Curator.register`."""
-        fields = {"name": name, "domain": json.dumps(domain.to_json())}
+        self,
+        name: str,
+        source: Any,
+        domain: Domain,
+        *,
+        continues: str | None = None,
+        dialect: CsvDialect | None = None,
+        confirmed: bool = False,
+    ) -> Registered:
+        """Send rows to the curator, for good; see `Curator.register`.
+
+        They are put inside their domain on this machine: nothing else of the source leaves it.
+        """
+        table, intake = read_with_report(source, domain, dialect)
+        intake.refuse_loss(confirmed)
+        fields = {
+            "name": name,
+            "domain": json.dumps(domain.to_json()),
+            "intake": json.dumps(intake.to_json()),
+        }
         if continues is not None:
             fields["continues"] = continues
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "rows.parquet"
-            write_parquet(
-                read(source, domain), path
-            )  # only the declared columns leave this machine
+            write_parquet(table, path)
             with path.open("rb") as file:
                 sent = self._http.build_request(
                     "POST", "/datasets", data=fields, files={"file": ("rows.parquet", file)}
                 )
-                return _dataset(self._once(sent))
+                return read_registered(_noun(wire.Registered, self._once(sent)))
+
+    def report(self, of: str) -> IntakeReport:
+        """What became of the records of a data set, for the owner alone."""
+        return IntakeReport.from_json(self._get(_path(of, "report")))
 
     def datasets(self) -> tuple[DataSet, ...]:
         """Every data set that the token is for."""
-        return tuple(_dataset(data) for data in self._get("/datasets"))
+        found = _nouns(wire.DataSet, self._get("/datasets"))
+        return tuple(read_dataset(dataset) for dataset in found)
 
     def dataset(self, name: str) -> DataSet:
         """The data set of this name."""
-        return _dataset(self._get(_path(name)))
+        return read_dataset(_noun(wire.DataSet, self._get(_path(name))))
 
     def open_budget(
         self, of: str, adjacency: Adjacency, budget: Loss, *, confirmed: bool = False
     ) -> BudgetState:
         """Allow questions up to a budget; see `Curator.open_budget`."""
-        form = {"adjacency": adjacency.to_json(), **budget.to_json(), "confirmed": confirmed}
-        return _budget(self._post(_path(of, "budgets"), form))
+        limit = budget.to_json()
+        asked = wire.OpenBudget(adjacency.to_json(), limit["epsilon"], limit["delta"], confirmed)
+        return read_budget(_noun(wire.Budget, self._post(_path(of, "budgets"), asked)))
 
     # ---- asking --------------------------------------------------------------------------------
 
     def price(self, query: Query[Any], of: str) -> Price:
         """Say what a question would cost, without looking and without charging."""
-        data = self._post(_path(of, "price"), {"query": query.to_json()})
-        charges = tuple(_priced(charge) for charge in data["charges"])
-        return Price(charges, data["affordable"], data["already_answered"])
+        data = self._post(_path(of, "price"), wire.AskPrice(query.to_json()))
+        return read_price(_noun(wire.Price, data))
 
     def ask(self, query: Query[Any], of: str, *, request_id: str | None = None) -> Answer:
         """Answer a question, at the price that `price` says.
 
         A request that is lost on the way is sent again under the same id, so it is paid once.
         """
-        form = {
-            "query": query.to_json(),
-            "request_id": request_id or secrets.token_urlsafe(16),
-            "wait": WAIT,
-        }
-        data = self._post(_path(of, "ask"), form)
-        return _answer(data if "release" in data else self._finished(data["job"]))
+        asked = wire.Ask(query.to_json(), request_id or secrets.token_urlsafe(16), WAIT)
+        data = self._post(_path(of, "ask"), asked)
+        if isinstance(data, dict) and "job" in data:
+            return read_answer(self._finished(_noun(wire.Job, data)))
+        return read_answer(_noun(wire.Answer, data))
 
-    def _finished(self, job: str) -> dict[str, Any]:
+    def _finished(self, job: wire.Job) -> wire.Answer:
         pause = FIRST_PAUSE
-        while True:
-            data = self._get(f"/jobs/{quote(job, safe='')}")
-            report("answering", data["tenths"], 10)
-            if data["answer"] is not None:
-                answer: dict[str, Any] = data["answer"]
-                return answer
+        while job.answer is None:
             time.sleep(pause)
             pause = min(pause * PAUSE_RATIO, LONGEST_PAUSE)
+            job = _noun(wire.Job, self._get(f"/jobs/{quote(job.job, safe='')}"))
+            report("answering", job.tenths, 10)
+        return job.answer
 
     # ---- reading the ledger ----------------------------------------------------------------------
 
     def budget(self, of: str) -> tuple[BudgetState, ...]:
         """The budgets that count for a data set, and what is left in each."""
-        return tuple(_budget(data) for data in self._get(_path(of, "budget")))
+        found = _nouns(wire.Budget, self._get(_path(of, "budget")))
+        return tuple(read_budget(budget) for budget in found)
 
     def history(self, of: str | None = None) -> tuple[Entry, ...]:
         """The entries of the ledger, about one data set and its versions or about all."""
         names = [dataset.name for dataset in self.datasets()] if of is None else [of]
         entries = {
-            data["number"]: _entry(data)
+            entry.number: read_entry(entry)
             for name in names
-            for data in self._get(_path(name, "history"))
+            for entry in _nouns(wire.Entry, self._get(_path(name, "history")))
         }
         return tuple(entries[number] for number in sorted(entries))
 
     def releases(self, of: str) -> tuple[Release[Any], ...]:
         """Every stored answer about a data set, oldest first."""
-        known = self._get(_path(of, "answers"))
-        return tuple(
-            release_from_json(self._get(_path(of, "answers", item["key"]))["release"])
-            for item in reversed(known)
-        )
+        listed = _nouns(wire.AnswerListed, self._get(_path(of, "answers")))
+        return tuple(self._release(of, item.key) for item in reversed(listed))
 
     def release(self, of: str, query: Query[Any]) -> Release[Any]:
         """The stored answer to a question."""
-        for item in self._get(_path(of, "answers")):
-            if query_from_json(item["query"]) == query:
-                data = self._get(_path(of, "answers", item["key"]))
-                return release_from_json(data["release"])
-        raise errors.NotFound(f"This question about {of!r} has no stored answer. Ask it.")
+        return self._release(of, wire.answer_key(query))
+
+    def _release(self, of: str, key: str) -> Release[Any]:
+        found = _noun(wire.Answer, self._get(_path(of, "answers", key)))
+        return release_from_json(found.release)
 
     def head(self) -> str:
         """How long the ledger is and what it ends in, once all of it is verified."""
@@ -218,22 +229,22 @@ class Client:
 
     def verify(self, expected_head: str | None = None) -> Verification:
         """Have the whole ledger recomputed; raises `LedgerDamaged` if it does not hold."""
-        data = self._post("/verify", {"expected_head": expected_head})
-        return Verification(**{**data, "without_rows": tuple(data["without_rows"])})
+        data = self._post("/verify", wire.Verify(expected_head))
+        return read_verification(_noun(wire.Verification, data))
 
-    # ---- the wire ------------------------------------------------------------------------------
+    # ---- requests ------------------------------------------------------------------------------
 
     def _get(self, path: str) -> Any:
         return self._sent("GET", path)
 
-    def _post(self, path: str, form: dict[str, Any]) -> Any:
-        return self._sent("POST", path, form)
+    def _post(self, path: str, asked: Any) -> Any:
+        return self._sent("POST", path, wire.encode(asked))
 
-    def _sent(self, method: str, path: str, form: dict[str, Any] | None = None) -> Any:
+    def _sent(self, method: str, path: str, body: Any = None) -> Any:
         """Send, and again if the connection broke; every request here may be sent twice."""
         for attempt in range(1, TRIES + 1):
             try:
-                return self._once(self._http.build_request(method, path, json=form))
+                return self._once(self._http.build_request(method, path, json=body))
             except Unavailable:
                 if attempt == TRIES:
                     raise
@@ -282,59 +293,23 @@ def _path(dataset: str, *parts: str) -> str:
 
 def _problem(data: Any) -> PrivodError:
     """The error that the curator raised over there."""
-    error = data.get("error") if isinstance(data, dict) else None
-    if not isinstance(error, dict):
-        return Unavailable("The server answered in a way that no curator does. Check the address.")
-    kind, message = str(error.get("kind")), str(error.get("message"))
-    if kind == "invalid-parameter" and error.get("parameter") is not None:
-        value = error.get("value")
-        return InvalidParameter(error["parameter"], error["rule"], value, error["way_out"])
-    name = "".join(word.capitalize() for word in kind.split("-"))
-    known = SPECIAL.get(kind) or getattr(errors, name, AnswerFailed)
-    if isinstance(known, type) and issubclass(known, PrivodError):
-        return known(message) if known is not InvalidParameter else AnswerFailed(message)
-    return AnswerFailed(message)
+    return _noun(wire.Failure, data).error.exception()
 
 
-def _loss(data: dict[str, str]) -> Loss:
-    return Loss(Fraction(data["epsilon"]), Fraction(data["delta"]))
+def _noun(kind: type[Noun], data: Any) -> Noun:
+    """Read what the server sent."""
+    try:
+        return wire.decode(kind, data)
+    except InvalidData:
+        raise Unavailable(
+            "The server answered in a way that no curator does. Check the address."
+        ) from None
 
 
-def _dataset(data: dict[str, Any]) -> DataSet:
-    return DataSet(**{**data, "domain": Domain.from_json(data["domain"])})
+def _nouns(kind: type[Noun], data: Any) -> list[Noun]:
+    """Read a list of what the server sent."""
+    return [_noun(kind, item) for item in (data if isinstance(data, list) else [data])]
 
 
-def _budget(data: dict[str, Any]) -> BudgetState:
-    state = BudgetState(
-        data["number"],
-        data["dataset"],
-        adjacency_from_json(data["adjacency"]),
-        _loss(data["budget"]),
-        _loss(data["spent"]),
-    )
-    # What the curator found from the single charges, which are not sent.
-    vars(state)["tightest"] = Total(_loss(data["tightest"]), data["tightest_by"])
-    return state
-
-
-def _priced(data: dict[str, Any]) -> PricedCharge:
-    left = None if data["left"] is None else _loss(data["left"])
-    return PricedCharge(adjacency_from_json(data["adjacency"]), _loss(data["loss"]), left)
-
-
-def _answer(data: dict[str, Any]) -> Answer:
-    charges = tuple(
-        Charge(charge["entry"], adjacency_from_json(charge["adjacency"]), _loss(charge["loss"]))
-        for charge in data["charges"]
-    )
-    return Answer(release_from_json(data["release"]), charges, data["stored"])
-
-
-def _entry(data: dict[str, Any]) -> Entry:
-    adjacency, loss = data["adjacency"], data["loss"]
-    read_back = {
-        "adjacency": None if adjacency is None else adjacency_from_json(adjacency),
-        "loss": None if loss is None else _loss(loss),
-        "request": None,  # other people's request ids are nobody's business
-    }
-    return Entry(**{**data, **read_back})
+if TYPE_CHECKING:
+    _elsewhere: type[CuratorProtocol] = Client  # as `Curator` is, in `privod.wire.protocol`

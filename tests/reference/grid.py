@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["cell_of", "counts_of", "placement", "score", "sums"]
+__all__ = ["cell_of", "counts_of", "overshoot", "score", "sums"]
 
 Floats = NDArray[np.float64]
 
@@ -69,18 +69,14 @@ def score(
     return last, total, share
 
 
-def placement(
-    point: Floats, lows: Floats, scales: Floats, cells_per_axis: int
-) -> tuple[float, float]:
-    """How far a point is from the middle of its cell, in cells, and outside, in ranges."""
-    cell = cell_of(point, lows, scales, cells_per_axis)
-    from_middle = outside = 0.0
-    for x, low, scale, own in zip(point, lows, scales, cell, strict=True):
+def overshoot(point: Floats, lows: Floats, scales: Floats, cells_per_axis: int) -> float:
+    """How far a point lies outside, in ranges."""
+    outside = 0.0
+    for x, low, scale in zip(point, lows, scales, strict=True):
         width = cells_per_axis / float(scale)
         inside = min(max(float(x) - low, 0.0), width)
-        from_middle += abs(inside * float(scale) - (own + 0.5))
         outside += abs(float(x) - low - inside) / width
-    return from_middle, outside
+    return outside
 
 
 def sums(tables: Floats, cells: list[tuple[int, ...]]) -> list[list[float]]:

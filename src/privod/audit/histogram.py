@@ -23,16 +23,23 @@ def _votes(counts: NDArray[np.int64]) -> int:
 READINGS = (
     Reading("records at a", lambda value: float(value.counts[0])),
     Reading("cells that speak for a", lambda value: float(_votes(value.counts))),
+    Reading("at a less at b", lambda value: float(value.counts[0] - value.counts[1])),
     Reading("binary places", lambda value: fineness(value.counts[0])),
 )
 
 
 def games(kind: type[Histogram] = Histogram) -> tuple[Game, ...]:
-    """One game under each adjacency."""
+    """One game under each adjacency and noise."""
     rows = {text: Table(DOMAIN, {"letter": list(text)}) for text in ("", "a", "b")}
     add_remove = kind(columns=("letter",), epsilon=1, adjacency=AddRemove())
     replace = kind(columns=("letter",), epsilon=1, adjacency=Replace())
+    gaussian = [
+        kind(columns=("letter",), epsilon=1, noise="gaussian", delta="0.01", adjacency=adjacency)
+        for adjacency in (AddRemove(), Replace())
+    ]
     return (
         Game(add_remove, rows[""], rows["a"], READINGS),
         Game(replace, rows["a"], rows["b"], READINGS),
+        Game(gaussian[0], rows[""], rows["a"], READINGS),
+        Game(gaussian[1], rows["a"], rows["b"], READINGS),
     )

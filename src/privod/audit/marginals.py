@@ -23,11 +23,17 @@ READINGS = (
 
 
 def games(kind: type[MarginalHistograms] = MarginalHistograms) -> tuple[Game, ...]:
-    """One game under each adjacency."""
+    """One game under each adjacency and noise."""
     nobody, low, high = (Table(DOMAIN, {"x": values, "y": values}) for values in ([], [0.5], [1.5]))
     add_remove = kind(columns=("x", "y"), epsilon=1, bins=2, adjacency=AddRemove())
     replace = kind(columns=("x", "y"), epsilon=1, bins=2, adjacency=Replace())
+    gaussian = [
+        kind(columns=("x", "y"), epsilon=1, bins=2, noise="gaussian", delta="0.01", adjacency=other)
+        for other in (AddRemove(), Replace())
+    ]
     return (
         Game(add_remove, nobody, low, READINGS),
         Game(replace, low, high, READINGS),
+        Game(gaussian[0], nobody, low, READINGS),
+        Game(gaussian[1], low, high, READINGS),
     )

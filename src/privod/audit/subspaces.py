@@ -39,7 +39,9 @@ def games(kind: type[OutlierSubspaces] = OutlierSubspaces) -> tuple[Game, ...]:
     )
     return tuple(
         Game(
-            kind(radius=1, max_crowd=1, epsilon=2, count_share=share, adjacency=adjacency),
+            kind(
+                radius_per_column=1, max_crowd=1, epsilon=2, count_share=share, adjacency=adjacency
+            ),
             one,
             other,
             READINGS,

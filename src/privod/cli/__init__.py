@@ -1,23 +1,28 @@
 """The command line."""
 
-from privod.cli import analyst, contexts, owner, owner_picture
-from privod.cli import backup as keeping
-from privod.cli import demo as trying
-from privod.cli import joint as parties
-from privod.cli import score as scoring
-from privod.cli import serve as serving
+from privod.cli import (
+    analyst,
+    backup,
+    contexts,
+    demo,
+    joint,
+    owner,
+    owner_picture,
+    score,
+    serve,
+)
 from privod.cli.app import app, main
 
 __all__ = [
     "analyst",
     "app",
+    "backup",
     "contexts",
-    "keeping",
+    "demo",
+    "joint",
     "main",
     "owner",
     "owner_picture",
-    "parties",
-    "scoring",
-    "serving",
-    "trying",
+    "score",
+    "serve",
 ]

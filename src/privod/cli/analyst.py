@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from privod import wire
 from privod.cli.app import DEFAULT_LOCATION, AsJson, At, app, curator_at
 from privod.cli.output import emit, progress_bars, table, words
 from privod.errors import InvalidParameter
+from privod.texts import check_text
 
-__all__ = ["ask", "price", "promise", "questions"]
+__all__ = ["ask", "guarantee", "price", "questions"]
 
 Dataset = Annotated[str, typer.Argument(help="The data set.")]
 Question = Annotated[str, typer.Argument(help="The question's name: see 'privod questions'.")]
@@ -29,30 +32,26 @@ def questions(
 ) -> None:
     """List the questions that can be asked, or explain one."""
     from privod.queries.catalog import JOINT_QUESTIONS, QUERIES, kind_of
-    from privod.queries.parameters import parameters_of, promise_of
+    from privod.queries.parameters import parameters_of
+    from privod.wire.questions import describe
 
     if name is None:
-        rows = [[kind.name, kind.question] for kind in QUERIES.values()]
-        rows += [[kind.name, kind.question] for kind in JOINT_QUESTIONS.values()]
-        data = [{"name": row[0], "question": row[1]} for row in rows]
-        emit(data, as_json, table("Questions", ["name", "question"], rows))
+        known = [describe(kind) for kind in (*QUERIES.values(), *JOINT_QUESTIONS.values())]
+        rows = [[one.name, one.question] for one in known]
+        emit(known, as_json, table("Questions", ["name", "question"], rows))
         return
     kind: Any = JOINT_QUESTIONS.get(name) or kind_of(name)
-    parameters = parameters_of(kind)
-    described = [
-        {"name": each.name, "required": each.required, "default": each.default, "doc": each.doc}
-        for each in parameters
-    ]
+    described = describe(kind)
     rows = [
         [each.name, "required" if each.required else each.written(each.default), each.doc]
-        for each in parameters
+        for each in parameters_of(kind)
     ]
     emit(
-        {"name": kind.name, "question": kind.question, "parameters": described},
+        described,
         as_json,
-        words(kind.question, "bold"),
-        words(promise_of(kind)),
-        table(kind.name, ["parameter", "default", "meaning"], rows),
+        words(described.question, "bold"),
+        words(described.guarantee),
+        table(described.name, ["parameter", "default", "meaning"], rows),
     )
 
 
@@ -65,6 +64,7 @@ def _query(name: str, settings: list[str] | None) -> Any:
     known = {parameter.name: parameter for parameter in parameters_of(kind)}
     given: dict[str, Any] = {}
     for setting in settings or []:
+        check_text(setting, "a parameter", lines=True)
         key, equals, text = setting.partition("=")
         if not equals or key not in known:
             way_out = f"Write NAME=VALUE with one of {', '.join(known)}."
@@ -74,15 +74,15 @@ def _query(name: str, settings: list[str] | None) -> Any:
 
 
 @app.command()
-def promise(question: Question, settings: Settings = None, as_json: AsJson = False) -> None:
-    """Say what a question promises and to whom, and which budget its owner must open for it."""
-    guarantee = _query(question, settings).guarantee()
-    adjacency = json.dumps(guarantee.adjacency.to_json())
+def guarantee(question: Question, settings: Settings = None, as_json: AsJson = False) -> None:
+    """Say what a question guarantees and to whom, and which budget its owner must open for it."""
+    given = _query(question, settings).guarantee()
+    adjacency = json.dumps(given.adjacency.to_json())
     emit(
-        guarantee.to_json(),
+        wire.Guarantee.of(given),
         as_json,
-        words(guarantee.sentence()),
-        words(guarantee.adjacency.gives_up),
+        words(given.sentence()),
+        words(given.adjacency.gives_up),
         words(f"A budget for it: privod open DATA --epsilon LIMIT --adjacency '{adjacency}'"),
     )
 
@@ -92,23 +92,50 @@ def price(
     dataset: Dataset,
     question: Question,
     settings: Settings = None,
+    within: Annotated[
+        int | None,
+        typer.Option(help="Find the least epsilon whose answer is right to within this."),
+    ] = None,
+    records: Annotated[
+        int | None, typer.Option(help="About how many records there are, if that is public.")
+    ] = None,
     at: At = DEFAULT_LOCATION,
     as_json: AsJson = False,
 ) -> None:
-    """Say what a question would cost; looks at no data and charges nothing."""
+    """Say what a question would cost and be worth; looks at no data and charges nothing."""
+    from privod.privacy import decimal_text
+    from privod.queries.preview import enough_epsilon, epsilon_within
+
+    if within is not None and not _names_epsilon(settings):
+        settings = [*(settings or []), "epsilon=1"]
     query = _query(question, settings)
-    found = curator_at(at).price(query, dataset)
+    with curator_at(at) as curator:
+        domain = curator.dataset(dataset).domain
+        if within is not None:
+            query = replace(query, epsilon=epsilon_within(query, domain, within))
+        found = curator.price(query, dataset)
+    preview = query.preview(domain)
+    worth = preview.sentence()
+    if preview.is_noise(records):
+        enough = decimal_text(enough_epsilon(query, domain, records or 0))
+        worth += f" The answer would be mostly noise: epsilon {enough} would do."
     rows = [[charge.adjacency.name, str(charge.loss), str(charge.left)] for charge in found.charges]
     remark = "It was answered before: asking again is free." if found.already_answered else ""
     if not found.affordable:
         remark = "It is over budget."
     emit(
-        found.to_json(),
+        wire.Price.of(found, query, domain),
         as_json,
+        words(worth, "bold"),
+        words(f"Epsilon: {decimal_text(query.epsilon)}." if within is not None else ""),
         words(query.guarantee().sentence()),
         table("Price", ["budget", "cost", "would be left"], rows),
         words(remark),
     )
+
+
+def _names_epsilon(settings: list[str] | None) -> bool:
+    return any(setting.startswith("epsilon=") for setting in settings or [])
 
 
 @app.command()
@@ -131,8 +158,8 @@ def ask(
     query = _query(question, settings)
     if picture is not None and picture.suffix not in (".svg", ".png"):
         raise InvalidParameter("picture", "must end in .svg or .png", str(picture), "Rename it.")
-    with progress_bars(as_json):
-        answer = curator_at(at).ask(query, dataset, request_id=request_id)
+    with progress_bars(as_json), curator_at(at) as curator:
+        answer = curator.ask(query, dataset, request_id=request_id)
     release = answer.release
     if out is not None and out.suffix == ".privod" and hasattr(release.value, "save"):
         release.value.save(out)
@@ -145,7 +172,7 @@ def ask(
         picture.write_bytes(write(pictures.draw(release)))
     paid = "It was answered before and cost nothing." if answer.stored else _paid(answer)
     emit(
-        {**release.to_json(), "sentence": release.sentence(), "stored": answer.stored},
+        wire.Answer.of(answer),
         as_json,
         words(release.sentence(), "bold"),
         words(release.guarantee.sentence()),

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from privod.cli.output import complain
 from privod.errors import BudgetExceeded, PrivodError
+
+if TYPE_CHECKING:
+    from privod.wire.protocol import CuratorProtocol
 
 __all__ = ["AsJson", "At", "app", "curator_at", "main"]
 
@@ -56,7 +59,7 @@ def options(
     """Read what stands before the command."""
 
 
-def curator_at(location: str) -> Any:
+def curator_at(location: str) -> CuratorProtocol:
     """The curator in a directory, or a client of the one behind an address."""
     if location.startswith(("http://", "https://")):
         from privod.client import connect
@@ -73,7 +76,7 @@ def main() -> None:
     try:
         app()
     except PrivodError as problem:
-        complain(str(problem), type(problem).__name__, as_json)
+        complain(problem, as_json)
         sys.exit(REFUSED if isinstance(problem, BudgetExceeded) else WRONG)
     except BrokenPipeError:
         sys.stderr.close()  # whoever read us has gone; there is nobody left to tell

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from privod import wire
 from privod.cli.app import DEFAULT_LOCATION, AsJson, app
 from privod.cli.output import emit, progress_bars, words
 from privod.cli.owner import read_adjacency
@@ -33,7 +33,7 @@ def backup(
     with progress_bars(as_json):
         found = copy(Curator.open(at), destination)
     text = f"Copied {found.entries} entries. Note the head of the copy elsewhere: {found.head}"
-    emit(asdict(found), as_json, words(text, "green"))
+    emit(wire.Verification.of(found), as_json, words(text, "green"))
 
 
 @app.command()
@@ -52,7 +52,7 @@ def migrate(
         f"Moved {found.entries} entries and verified both sides. From now on give the URL as"
         f" PRIVOD_DATABASE; the old ledger takes no more entries. Head: {found.head}"
     )
-    emit(asdict(found), as_json, words(text, "green"))
+    emit(wire.Verification.of(found), as_json, words(text, "green"))
 
 
 @app.command()
@@ -81,7 +81,7 @@ def charge(
             raise NeedsConfirmation(f"{warning} Confirm it to charge.")
     charges = curator.charge_elsewhere(name, lost, reason)
     text = "; ".join(f"{each.loss} to {each.adjacency.name}" for each in charges)
-    emit([each.to_json() for each in charges], as_json, words(f"Charged: {text}."))
+    emit([wire.Charge.of(each) for each in charges], as_json, words(f"Charged: {text}."))
 
 
 def _for_good(name: str, price: Price) -> str:

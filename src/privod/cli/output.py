@@ -8,15 +8,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from privod.errors import PrivodError
 from privod.progress import listening
+from privod.wire import encode, problem_of
 
 __all__ = ["complain", "emit", "progress_bars", "table", "words"]
 
 
 def emit(data: Any, as_json: bool, *shown: Any) -> None:
-    """Print the data as JSON, or what is to be shown of it."""
+    """Print nouns or plain values as JSON, or what is to be shown of them."""
     if as_json:
-        sys.stdout.write(json.dumps(data, indent=2, allow_nan=False) + "\n")
+        sys.stdout.write(json.dumps(encode(data), indent=2, allow_nan=False) + "\n")
         return
     from rich.console import Console
 
@@ -25,12 +27,10 @@ def emit(data: Any, as_json: bool, *shown: Any) -> None:
         console.print(item)
 
 
-def complain(message: str, kind: str, as_json: bool) -> None:
+def complain(problem: PrivodError, as_json: bool) -> None:
     """Print an error to the standard error stream."""
-    if as_json:
-        sys.stderr.write(json.dumps({"error": {"kind": kind, "message": message}}) + "\n")
-    else:
-        sys.stderr.write(f"privod: {message}\n")
+    said = json.dumps(problem_of(problem)) if as_json else f"privod: {problem}"
+    sys.stderr.write(said + "\n")
 
 
 def words(text: str, style: str = "") -> Any:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from privod import wire
 from privod.cli.app import DEFAULT_LOCATION, AsJson, At, app, curator_at
 from privod.cli.output import emit, progress_bars, table, words
 from privod.errors import InvalidParameter, NeedsConfirmation
 
 if TYPE_CHECKING:
+    from privod.curator import Registered
     from privod.privacy import Adjacency
 
-__all__ = ["budget", "datasets", "history", "open_budget", "read_adjacency", "register", "verify"]
+__all__ = ["budget", "datasets", "history", "open_budget", "read_adjacency", "register"]
+__all__ += ["report", "verify"]
+
+FOR_OWNER = "For the owner alone, exact and not private:"
 
 
 @app.command()
@@ -28,19 +32,57 @@ def register(
         str | None,
         typer.Option(help="An earlier data set about the same people: shares its budgets."),
     ] = None,
+    encoding: Annotated[str, typer.Option(help="Of a CSV file, such as latin-1.")] = "utf-8",
+    separator: Annotated[str, typer.Option(help="Of a CSV file: , ; | or tab.")] = ",",
+    decimal: Annotated[str, typer.Option(help="Before a fraction: . or ,")] = ".",
+    thousands: Annotated[
+        str | None, typer.Option(help="Between groups of three digits, if at all.")
+    ] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Register even if most records are lost.")
+    ] = False,
     at: At = DEFAULT_LOCATION,
     as_json: AsJson = False,
 ) -> None:
     """Bring a data set into the curator, within its declared domain."""
     from privod.data import Domain
+    from privod.data.intake import LossyIntake
+    from privod.data.sources import CsvDialect
 
     declared = Domain.from_json(_read_json(domain))
-    with progress_bars(as_json):
-        registered = curator_at(at).register(name, file, declared, continues=continues)
+    mark = "\t" if separator == "tab" else separator
+    dialect = CsvDialect(encoding=encoding, separator=mark, decimal=decimal, thousands=thousands)
+
+    def take(confirmed: bool) -> Registered:
+        with progress_bars(as_json), curator_at(at) as curator:
+            return curator.register(
+                name, file, declared, continues=continues, dialect=dialect, confirmed=confirmed
+            )
+
+    try:
+        registered = take(yes)
+    except LossyIntake as lossy:
+        said = "\n".join((str(lossy), *lossy.report.sentences()))
+        if as_json or not typer.confirm(f"{said}\nRegister what is left?"):
+            raise
+        registered = take(True)
     text = (
         f"Registered {name!r} with {len(declared.columns)} columns. Open a budget to allow answers."
     )
-    emit({"name": registered.name, "domain": declared.to_json()}, as_json, words(text))
+    shown = (text, FOR_OWNER, *registered.report.sentences())
+    emit(wire.Registered.of(registered), as_json, *map(words, shown))
+
+
+@app.command()
+def report(
+    name: Annotated[str, typer.Argument(help="The data set.")],
+    at: At = DEFAULT_LOCATION,
+    as_json: AsJson = False,
+) -> None:
+    """NOT PRIVATE, for the owner alone: what became of the rows when they were registered."""
+    with curator_at(at) as curator:
+        found = curator.report(name)
+    emit(found.to_json(), as_json, *map(words, (FOR_OWNER, *found.sentences())))
 
 
 def _read_json(path: Path) -> Any:
@@ -54,10 +96,14 @@ def _read_json(path: Path) -> Any:
 @app.command()
 def datasets(at: At = DEFAULT_LOCATION, as_json: AsJson = False) -> None:
     """List the data sets and what is public about them."""
-    found = curator_at(at).datasets()
+    with curator_at(at) as curator:
+        found = curator.datasets()
     rows = [[each.name, ", ".join(each.domain.names), each.continues or ""] for each in found]
-    data = [{"name": each.name, "domain": each.domain.to_json()} for each in found]
-    emit(data, as_json, table("Data sets", ["name", "columns", "continues"], rows))
+    emit(
+        [wire.DataSet.of(each) for each in found],
+        as_json,
+        table("Data sets", ["name", "columns", "continues"], rows),
+    )
 
 
 @app.command(name="open")
@@ -79,15 +125,15 @@ def open_budget(
 
     relation = read_adjacency(adjacency)
     limit = Loss(epsilon, delta)
-    curator = curator_at(at)
-    try:
-        state = curator.open_budget(name, relation, limit, confirmed=yes)
-    except NeedsConfirmation as needed:
-        if as_json or not typer.confirm(f"{needed}\nOpen this ledger?"):
-            raise
-        state = curator.open_budget(name, relation, limit, confirmed=True)
+    with curator_at(at) as curator:
+        try:
+            state = curator.open_budget(name, relation, limit, confirmed=yes)
+        except NeedsConfirmation as needed:
+            if as_json or not typer.confirm(f"{needed}\nOpen this budget?"):
+                raise
+            state = curator.open_budget(name, relation, limit, confirmed=True)
     text = f"Opened a budget of {limit} on {name!r} under {relation.name}."
-    emit(state.to_json(), as_json, words(text))
+    emit(wire.Budget.of(state), as_json, words(text))
 
 
 def read_adjacency(text: str) -> Adjacency:
@@ -111,15 +157,15 @@ def budget(
     as_json: AsJson = False,
 ) -> None:
     """Show every budget of a data set: its limit, what is spent and what is left."""
-    budgets = curator_at(at).budget(name)
+    with curator_at(at) as curator:
+        budgets = curator.budget(name)
     rows = [
         [state.adjacency.name, str(state.budget), str(state.spent), str(state.left)]
         for state in budgets
     ]
     headings = ["adjacency", "budget", "spent", "left"]
-    emit(
-        [state.to_json() for state in budgets], as_json, table(f"Budgets of {name}", headings, rows)
-    )
+    data = [wire.Budget.of(state) for state in budgets]
+    emit(data, as_json, table(f"Budgets of {name}", headings, rows))
 
 
 @app.command()
@@ -129,7 +175,8 @@ def history(
     as_json: AsJson = False,
 ) -> None:
     """Show the ledger's entries, oldest first."""
-    entries = curator_at(at).history(name)
+    with curator_at(at) as curator:
+        entries = curator.history(name)
     headings = ["number", "time", "what", "data set", "budget", "loss", "asked by"]
     rows = [
         [
@@ -143,7 +190,7 @@ def history(
         ]
         for entry in entries
     ]
-    emit([entry.to_json() for entry in entries], as_json, table("Entries", headings, rows))
+    emit([wire.Entry.of(entry) for entry in entries], as_json, table("Entries", headings, rows))
 
 
 @app.command()
@@ -155,11 +202,11 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Recompute the whole ledger and name the first entry that was tampered with."""
-    with progress_bars(as_json):
-        found = curator_at(at).verify(head)
+    with progress_bars(as_json), curator_at(at) as curator:
+        found = curator.verify(head)
     text = (
         f"The ledger holds: {found.entries} entries, {found.questions} questions,"
         f" {found.releases} releases, {found.datasets} data sets."
         f" Note its head elsewhere: {found.head}"
     )
-    emit(asdict(found), as_json, words(text, "green"))
+    emit(wire.Verification.of(found), as_json, words(text, "green"))

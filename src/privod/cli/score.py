@@ -194,7 +194,7 @@ def _scored(
 
     if _is_profile(released):
         return released.scores(points), released.threshold(target), 0
-    outside = _geometry(released).placement(points).overshoot
+    outside = _geometry(released).overshoot(points)
     if isinstance(released, NoisyGrid):
         limit = float(released.threshold(target, n_neighbors).graded[0])
         scores = released.scores(points, n_neighbors).graded + outside

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from privod import wire
 from privod.cli.app import DEFAULT_LOCATION, AsJson, app
 from privod.cli.output import emit, table, words
 from privod.errors import Unavailable
@@ -95,7 +96,7 @@ def add_token(
     from privod.server.authentication import create_token
 
     made = create_token(_curator(at, database), role, of, label)
-    emit({"token": made}, as_json, words(made))
+    emit(wire.NewToken(made), as_json, words(made))
 
 
 @token.command(name="list")
@@ -103,20 +104,8 @@ def list_tokens(
     at: Directory = DEFAULT_LOCATION, database: DatabaseUrl = None, as_json: AsJson = False
 ) -> None:
     """List the tokens handed out, revoked ones too."""
-    from privod.server.authentication import token_id
-
-    data = [
-        {
-            "id": token_id(each.hash),
-            "role": each.role,
-            "of": each.of,
-            "label": each.label,
-            "created": each.created,
-            "revoked": each.revoked,
-        }
-        for each in _curator(at, database).store.tokens()
-    ]
-    rows = [[str(value or "") for value in each.values()] for each in data]
+    data = [wire.Token.of(each) for each in _curator(at, database).store.tokens()]
+    rows = [[str(value or "") for value in vars(each).values()] for each in data]
     headings = ["id", "role", "data set", "for", "created", "revoked"]
     emit(data, as_json, table("Tokens", headings, rows))
 

@@ -37,7 +37,8 @@ def backup(curator: Curator, destination: str | Path) -> Verification:
         private_directory(target)
         private_file(target / LEDGER_FILE)
         curator.database.copy_to(target / LEDGER_FILE)
-        with Curator.open(target) as copy:
+        with Curator.open(target, restoring=True) as copy:
+            copy.witnesses.start_anew(copy.ledger_head())
             # Rows never change and are there before their entry, so the later copy is complete.
             _copy_rows(_folders(copy), curator, copy)
             return copy.verify()
@@ -76,6 +77,7 @@ def migrate(source: Curator, target: Curator) -> Verification:
         for table in TABLES:
             _copy_table(old, new, table)
         new.execute("UPDATE head SET moved_to = NULL")
+    target.witnesses.note(target.ledger_head())
     return target.verify(expected_head=source.head())
 
 

@@ -20,10 +20,12 @@ from privod.errors import InvalidParameter, NotFound, Unavailable
 
 __all__ = [
     "BREAST_CANCER",
+    "HOSPITAL",
     "breast_cancer",
     "data_folder",
     "data_frame",
     "gaussian_mixture",
+    "hospital",
     "okada_synthetic_1",
     "okada_synthetic_2",
     "two_gaussians",
@@ -83,6 +85,64 @@ def breast_cancer() -> Table:
 def _cut(values: NDArray[np.float64], cuts: tuple[float, ...], column: str) -> NDArray[np.object_]:
     (categories,) = BREAST_CANCER.categorical((column,))
     return np.array(categories.values, dtype=object)[np.digitize(values, cuts)]
+
+
+HOSPITAL = Domain(
+    (
+        Numeric("age", 0, 120),
+        Numeric("heart_rate", 20, 220),
+        Numeric("pressure", 40, 260),
+        Numeric("temperature", 32, 44),
+        Numeric("stay", 0, 60),
+        Categorical("ward", ("medicine", "surgery", "cardiology", "children")),
+        Categorical("admission", ("planned", "emergency")),
+        Categorical("sex", ("female", "male")),
+    )
+)
+"""Stays in a hospital: vital signs at admission, and days until discharge."""
+
+WARD_SHARES = (0.45, 0.3, 0.15, 0.1)
+WARD_AGES = ((62, 16), (55, 18), (68, 12), (8, 4))  # mean and deviation, in years
+SEPTIC_SHARE = 0.004  # fever, a racing heart, low pressure: outlying in several columns at once
+MISREAD_SHARE = 0.002  # one sign read by a loose sensor: outlying in that column alone
+
+
+def hospital(n_records: int = 20_000, seed: int = 0) -> Table:
+    """Made-up stays in a hospital, of which about six in a thousand stand apart."""
+    generator = np.random.default_rng(seed)
+    ward = generator.choice(len(WARD_SHARES), n_records, p=WARD_SHARES)
+    mean, deviation = np.array(WARD_AGES, dtype=float)[ward].T
+    age = generator.normal(mean, deviation)
+    emergency = generator.random(n_records) < np.where(ward == 2, 0.6, 0.35)
+    heart_rate = generator.normal(78 + 25 * (ward == 3) + 6 * emergency, 9)
+    pressure = generator.normal(105 + 0.4 * np.clip(age, 0, 100), 11)
+    temperature = generator.normal(36.8 + 0.3 * emergency, 0.35)
+    stay = generator.gamma(2.0, 1.5 + 1.2 * emergency)
+    n_septic, n_misread = int(n_records * SEPTIC_SHARE), int(n_records * MISREAD_SHARE)
+    places = generator.permutation(n_records)[: n_septic + n_misread]
+    septic, misread = places[:n_septic], places[n_septic:]
+    heart_rate[septic] = generator.uniform(130, 200, n_septic)
+    pressure[septic] = generator.uniform(45, 85, n_septic)
+    temperature[septic] = generator.uniform(39, 42, n_septic)
+    stay[septic] = generator.uniform(10, 55, n_septic)
+    heart_rate[misread] = generator.uniform(20, 220, n_misread)
+    categories = {
+        "ward": ward,
+        "admission": emergency.astype(int),
+        "sex": generator.integers(0, 2, n_records),
+    }
+    texts = {
+        name: np.array(column.values, dtype=object)[categories[name]]
+        for name, column in zip(HOSPITAL.categorical_names, HOSPITAL.categorical(), strict=True)
+    }
+    numbers = {
+        "age": age,
+        "heart_rate": heart_rate,
+        "pressure": pressure,
+        "temperature": temperature,
+        "stay": stay,
+    }
+    return Table(HOSPITAL, {**numbers, **texts})
 
 
 def two_gaussians(n_records: int = 1000, seed: int = 0) -> Table:

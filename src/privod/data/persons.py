@@ -1,9 +1,10 @@
-"""Whose row is it? Persons are told apart exactly, or their column is refused.
+"""Whose row is it? Persons are told apart exactly, in one stated form, or their column is refused.
 
 If two persons were taken for one, the row of the second would come in where the first one's goes:
-removing a person would move somebody else's rows, and no cap per person would hold. Floats do that
-to large whole numbers, and a single missing value is enough to make a column of integers one of
-floats. So values are looked at one by one, and floats count only where they are exact.
+removing a person would move somebody else's rows. If one were taken for two, no cap would hold. So
+persons are compared in one form (`privod.data.cells.names_of`): surrounding white space goes, and
+what writes a number in digits is that number, so `7`, ` 7`, `07`, `+7` and `7.0` are one person, be
+it in a text, an integer or a float. Everything else is a text, compared byte by byte.
 """
 
 from __future__ import annotations
@@ -13,74 +14,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.errors import InvalidData
+__all__ = ["first_rows", "numbered"]
 
-__all__ = ["first_inexact", "numbered", "one_by_one", "plain_list"]
-
-NAMING_KINDS = "biufOSUT"  # of NumPy types: truth values, numbers, objects, texts
+Ints = NDArray[np.int64]
 
 
-def one_by_one(values: Any) -> NDArray[Any]:
-    """The values as an array in which none changes for another's sake, as 1 does beside "x"."""
-    if isinstance(getattr(values, "dtype", None), np.dtype):
-        return np.asarray(values)
-    for spell_out in ("to_pylist", "to_list"):  # of Arrow and polars, which make floats of gaps
-        if hasattr(values, spell_out):
-            values = getattr(values, spell_out)()
-    return np.asarray(values, dtype=object)
+def numbered(persons: Any) -> Ints:
+    """Number persons (an Arrow array without gaps) in the order in which they first appear."""
+    encoded = persons.dictionary_encode()
+    if hasattr(encoded, "combine_chunks"):
+        encoded = encoded.combine_chunks()
+    return np.asarray(encoded.indices.to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
-def plain_list(array: NDArray[Any]) -> list[Any]:
-    """The values as Python's own, also where objects of NumPy's stand among them."""
-    values: list[Any] = array.tolist()
-    if array.dtype.kind != "O":
-        return values
-    return [value.item() if isinstance(value, np.generic) else value for value in values]
-
-
-def first_inexact(floats: Any) -> int:
-    """From which whole number on floats of a type have gaps: 2^53 for float64."""
-    return 1 << (int(np.finfo(floats).nmant) + 1)
-
-
-def numbered(values: Any, column: str) -> NDArray[np.int64]:
-    """Number persons in the order they first appear; -1 for a row that is nobody's."""
-    array = one_by_one(values)
-    if array.ndim != 1 or array.dtype.kind not in NAMING_KINDS:
-        raise InvalidData(
-            f"The person column {column!r} must hold one whole number or text for each row."
-        )
-    if array.dtype.kind == "f":
-        _refuse_inexact(np.abs(array), array.dtype, column)
-    if array.dtype.kind == "O":
-        for value in array.tolist():
-            if isinstance(value, float | np.floating):
-                _refuse_inexact(abs(value), type(value), column)
-    listed = plain_list(array)
-    numbers: dict[object, int] = {}
-    try:
-        found = (
-            -1 if _missing(value) else numbers.setdefault(value, len(numbers)) for value in listed
-        )
-        return np.fromiter(found, dtype=np.int64, count=len(listed))
-    except TypeError:
-        raise InvalidData(
-            f"The person column {column!r} must hold whole numbers or texts. Convert it."
-        ) from None
-
-
-def _refuse_inexact(size: Any, floats: Any, column: str) -> None:
-    if np.any(size >= float(first_inexact(floats))):
-        raise InvalidData(
-            f"The person column {column!r} holds floats too large to tell persons apart; a missing"
-            " value may have made floats of integers. Give it as integers or texts."
-        )
-
-
-def _missing(value: object) -> bool:
-    if value is None:
-        return True
-    try:
-        return bool(value != value)  # NaN and NaT
-    except TypeError:
-        return True  # the missing value of pandas, which compares to nothing
+def first_rows(numbers: Ints, most: int) -> NDArray[np.bool_]:
+    """Mark the first `most` rows of each person; what one person has moves nobody else's."""
+    by_person = np.argsort(numbers, kind="stable")
+    owners = numbers[by_person]
+    starts = np.flatnonzero(np.diff(owners, prepend=-1))
+    position = np.arange(len(owners)) - np.repeat(starts, np.diff(starts, append=len(owners)))
+    first = np.zeros(len(numbers), dtype=bool)
+    first[by_person[position < most]] = True
+    return first

@@ -1,52 +1,64 @@
-"""Bring rows from files and frames into a table; everything goes through Arrow.
+"""Where do records come from? Files, frames and mappings, in portions of Arrow columns, in order.
 
-What a reader complains about is the file's form and its columns' types. A cell that does not fit
-(a text among numbers, a foreign category) is a missing value, whoever's it is. In a CSV file an
-empty cell is missing; "NA" or "null" is a text like any other, so it may be a category or a person.
+Only declared columns are ever read: what the others hold, or whether they can be read at all, does
+not matter. What a reader complains about is a file's form and its columns' types. A cell that does
+not fit (a text among numbers, a foreign category) is a missing value, whoever's it is. In a CSV
+file an empty cell is missing; "NA" or "null" is a text like any other, so it may be a category or a
+person.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 
-from privod.data.domain import Categorical, Domain, Numeric
-from privod.data.persons import first_inexact
+from privod.data.cells import as_arrow
+from privod.data.csv_file import SEPARATORS, CsvDialect, LineTally, csv_batches, csv_header
+from privod.data.domain import Domain
+from privod.data.intake import Intake, IntakeReport, absent_columns
 from privod.data.table import Table
-from privod.errors import InvalidData, InvalidParameter
+from privod.errors import InvalidData, InvalidParameter, Unavailable
 
-__all__ = ["read", "write_parquet"]
+__all__ = ["CsvDialect", "portions_of", "read", "read_with_report", "write_parquet"]
 
-FIRST_INEXACT = first_inexact(np.float64)
+ROWS_AT_ONCE = 1 << 16
+HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+Columns = Mapping[str, pa.Array]
 
 
-def read(source: Any, domain: Domain) -> Table:
+def read(source: Any, domain: Domain, dialect: CsvDialect | None = None) -> Table:
     """Read the domain's columns from a source.
 
     Parameters
     ----------
     source : path, frame or mapping
-        A path ending in .csv or .parquet; any frame that speaks Arrow (pandas, polars, pyarrow);
-        or a mapping of column names to arrays.
+        A path ending in .csv or .parquet, or of a folder of Parquet files, read in the order of
+        their names; a frame of pandas, polars (lazy ones too) or pyarrow, or any stream of Arrow
+        batches; or a mapping of column names to arrays.
     domain : Domain
         What is public; columns it does not name are not read.
+    dialect : CsvDialect, optional
+        How a CSV file is written, if not with commas, points and in UTF-8. The number format is
+        that of texts in other sources too.
     """
-    if isinstance(source, Table):
-        return Table(domain, source.columns())
-    if isinstance(source, str | Path):
-        return _from_arrow(_read_file(Path(source), domain), domain)
-    if isinstance(source, pa.Table | pa.RecordBatch) or hasattr(source, "__arrow_c_stream__"):
-        return _from_arrow(pa.table(source), domain)
-    if isinstance(source, Mapping):
-        return Table(domain, source)
-    way_out = "Give a path to a .csv or .parquet file, a pandas, polars or Arrow frame, or a dict."
-    raise InvalidParameter("source", "must be a file, a frame or a mapping", type(source), way_out)
+    return read_with_report(source, domain, dialect)[0]
+
+
+def read_with_report(
+    source: Any, domain: Domain, dialect: CsvDialect | None = None
+) -> tuple[Table, IntakeReport]:
+    """Read as `read` does, and say what became of the records: for the owner alone."""
+    intake, lines = Intake(domain, dialect), LineTally()
+    portions = [intake.take(columns) for columns in portions_of(source, domain, dialect, lines)]
+    table = Table.of_portions(domain, portions)
+    return table, intake.report(len(table), lines)
 
 
 def write_parquet(table: Table, path: Path) -> None:
@@ -54,150 +66,188 @@ def write_parquet(table: Table, path: Path) -> None:
     pa_parquet.write_table(pa.table(table.columns()), path, compression="zstd")
 
 
-def _wanted(domain: Domain) -> list[str]:
+def portions_of(
+    source: Any, domain: Domain, dialect: CsvDialect | None, lines: LineTally
+) -> Iterator[Columns]:
+    """The declared columns of a source as they are there, a bounded number of records at a time."""
+    if isinstance(source, str | Path):
+        return _from_file(Path(source), domain, dialect or CsvDialect(), lines)
+    if isinstance(source, Table):
+        return iter([_as_arrow(source.columns(), domain)])
+    if isinstance(source, Mapping):
+        return iter([_as_arrow(source, domain)])
+    package = type(source).__module__.split(".")[0]  # neither is imported for it
+    if package == "pandas" and hasattr(source, "iloc"):
+        return _from_pandas(source, domain)
+    if package == "polars" and hasattr(source, "collect_schema"):
+        return _from_polars(source, domain)
+    if isinstance(source, pa.RecordBatch):
+        source = pa.table(source)
+    if hasattr(source, "__arrow_c_stream__"):
+        return _from_stream(source, domain)
+    way_out = "Give a path to a .csv or .parquet file, a pandas, polars or Arrow frame, or a dict."
+    raise InvalidParameter("source", "must be a file, a frame or a mapping", type(source), way_out)
+
+
+def wanted_of(domain: Domain) -> list[str]:
+    """The columns that are read, the person's last."""
     return [*domain.names, *([] if domain.person is None else [domain.person])]
 
 
-def _read_file(path: Path, domain: Domain) -> pa.Table:
+# ---- frames --------------------------------------------------------------------------------------
+
+
+def _as_arrow(source: Mapping[str, Any], domain: Domain) -> Columns:
+    absent_columns(source, domain)
+    declared = {column.name: column for column in domain.columns}
+    return {name: as_arrow(source[name], declared.get(name, name)) for name in wanted_of(domain)}
+
+
+def _from_pandas(frame: Any, domain: Domain) -> Iterator[Columns]:
+    check_names([str(name) for name in frame.columns], domain)
+    for start in range(0, max(len(frame), 1), ROWS_AT_ONCE):
+        some = frame.iloc[start : start + ROWS_AT_ONCE]
+        yield _as_arrow({name: some[name] for name in wanted_of(domain)}, domain)
+
+
+def _from_polars(frame: Any, domain: Domain) -> Iterator[Columns]:
+    check_names(frame.collect_schema().names(), domain)
+    some = frame.select(wanted_of(domain))
+    for part in _collected(some) if hasattr(some, "collect") else [some]:
+        for few in part.iter_slices(ROWS_AT_ONCE):
+            yield _as_arrow({name: few[name] for name in wanted_of(domain)}, domain)
+
+
+def _collected(lazy: Any) -> Iterator[Any]:
+    """The rows of a lazy frame in their order, batch by batch where this polars can."""
+    try:
+        if hasattr(lazy, "collect_batches"):
+            yield from lazy.collect_batches(maintain_order=True)
+        else:
+            yield lazy.collect(engine="streaming")
+    except MemoryError:
+        raise Unavailable("There is not enough memory to collect the lazy frame.") from None
+    except Exception:  # its message may quote a row
+        raise InvalidData(
+            "The lazy frame cannot be collected. Collect it, and see what polars says."
+        ) from None
+
+
+def _from_stream(source: Any, domain: Domain) -> Iterator[Columns]:
+    if isinstance(source, pa.Table):
+        check_names(source.column_names, domain)
+        source = source.select(wanted_of(domain))
+    stream = pa.RecordBatchReader.from_stream(source)
+    check_names(stream.schema.names, domain)
+    yield from _cut(stream, domain)
+
+
+def _cut(batches: Any, domain: Domain) -> Iterator[Columns]:
+    for batch in batches:
+        for start in range(0, len(batch), ROWS_AT_ONCE):
+            some = batch.slice(start, ROWS_AT_ONCE)
+            yield {name: some.column(name) for name in wanted_of(domain)}
+
+
+# ---- files ---------------------------------------------------------------------------------------
+
+
+def _from_file(
+    path: Path, domain: Domain, dialect: CsvDialect, lines: LineTally
+) -> Iterator[Columns]:
+    if path.is_dir():
+        yield from _from_folder(path, domain)
+        return
     if not path.is_file():
         raise InvalidData(f"There is no file {str(path)!r}. Check the path.")
-    reader = {".csv": _read_csv, ".parquet": _read_parquet}.get(path.suffix.lower())
-    if reader is None:
+    ending = path.suffix.lower()
+    if ending not in (".csv", ".parquet"):
         way_out = "Convert it to CSV or Parquet."
         raise InvalidParameter(
             "the file's ending", "must be .csv or .parquet", path.suffix, way_out
         )
+    with _told(path):
+        if ending == ".csv":
+            yield from _from_csv(path, domain, dialect, lines)
+        else:
+            yield from _from_parquet(path, domain, {})
+
+
+def _from_folder(folder: Path, domain: Domain) -> Iterator[Columns]:
+    """Every Parquet file in a folder and below, by name; folders `key=value` are columns too."""
+    files = sorted(folder.rglob("*.parquet"), key=lambda path: path.relative_to(folder).parts)
+    if not files:
+        raise InvalidData(f"There is no .parquet file in {str(folder)!r}. Check the path.")
+    for path in files:
+        with _told(path):
+            yield from _from_parquet(path, domain, _hive_values(path.relative_to(folder)))
+
+
+def _hive_values(path: Path) -> dict[str, str | None]:
+    parts = (part.partition("=") for part in path.parts[:-1])
+    return {
+        unquote(key): None if value == HIVE_NULL else unquote(value)
+        for key, mark, value in parts
+        if mark
+    }
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Say what is wrong with a file in words of ours: Arrow quotes what it stumbled over."""
     try:
-        return reader(path, domain)
-    except (pa.ArrowException, UnicodeDecodeError, OSError):
-        # Arrow's own message quotes the row it stumbled over.
-        raise InvalidData(
-            f"The file {str(path)!r} is not a readable {path.suffix[1:].upper()} file."
-            " Check its encoding (UTF-8) and its header."
+        yield
+    except MemoryError:
+        raise Unavailable(
+            f"There is not enough memory to read {str(path)!r}. Free some, or use a larger machine."
         ) from None
+    except (pa.ArrowException, OSError) as problem:
+        if isinstance(problem, OSError) and problem.strerror:
+            why, way_out = f"cannot be read ({problem.strerror})", "Check its permissions."
+        else:
+            kind = path.suffix[1:].upper()
+            why, way_out = f"is not a readable {kind} file", "Export it again."
+        raise InvalidData(f"The file {str(path)!r} {why}. {way_out}") from None
 
 
-def _read_parquet(path: Path, domain: Domain) -> pa.Table:
-    known = pa_parquet.read_schema(path).names
-    return pa_parquet.read_table(path, columns=[name for name in _wanted(domain) if name in known])
+def _from_parquet(path: Path, domain: Domain, around: dict[str, str | None]) -> Iterator[Columns]:
+    """A file's columns, and those that the names of the folders around it give."""
+    with pa_parquet.ParquetFile(path, pre_buffer=False) as file:
+        names = file.schema_arrow.names
+        check_names([*names, *(name for name in around if name not in names)], domain)
+        inside = [name for name in wanted_of(domain) if name in names]
+        for batch in file.iter_batches(batch_size=ROWS_AT_ONCE, columns=inside):
+            for name in wanted_of(domain):
+                if name not in names:
+                    cells = pa.repeat(pa.scalar(around[name], pa.string()), len(batch))
+                    batch = batch.append_column(name, cells)
+            yield from _cut([batch], domain)
 
 
-def _read_csv(path: Path, domain: Domain) -> pa.Table:
-    """Every cell as text: types guessed from rows would make errors depend on rows."""
-    form = pa_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=lambda _row: "skip")
-    with pa_csv.open_csv(path, parse_options=form) as first_block:
-        header = first_block.schema.names
-    _refuse_repeated(header, domain)
-    wanted = [name for name in _wanted(domain) if name in header]
-    return pa_csv.read_csv(
-        path,
-        parse_options=form,
-        convert_options=pa_csv.ConvertOptions(
-            column_types={name: pa.string() for name in wanted},
-            include_columns=wanted,
-            null_values=[""],
-            strings_can_be_null=True,
-        ),
-    )
+def _from_csv(
+    path: Path, domain: Domain, dialect: CsvDialect, lines: LineTally
+) -> Iterator[Columns]:
+    names = csv_header(path, dialect)
+    try:
+        check_names(names, domain)
+    except InvalidData as problem:
+        raise InvalidData(f"{problem}{_other_separator(path, domain, dialect)}") from None
+    for batch in csv_batches(path, dialect, wanted_of(domain), lines):
+        yield dict(zip(wanted_of(domain), batch.columns, strict=True))
 
 
-def _refuse_repeated(names: list[str], domain: Domain) -> None:
-    repeated = sorted({name for name in _wanted(domain) if names.count(name) > 1})
+def _other_separator(path: Path, domain: Domain, dialect: CsvDialect) -> str:
+    """A word of help, from the header alone, if another separator would split it well."""
+    for separator in SEPARATORS:
+        names = csv_header(path, replace(dialect, separator=separator))
+        if set(wanted_of(domain)) <= set(names):
+            return f" Its header is separated by {separator!r}: declare that."
+    return ""
+
+
+def check_names(names: list[str], domain: Domain) -> None:
+    """Refuse data that lacks a declared column, or has one twice."""
+    repeated = sorted({name for name in wanted_of(domain) if names.count(name) > 1})
     if repeated:
         raise InvalidData(f"The data has several columns named {', '.join(repeated)}. Rename them.")
-
-
-def _from_arrow(frame: pa.Table, domain: Domain) -> Table:
-    names = frame.column_names
-    _refuse_repeated(names, domain)
-    columns: dict[str, Any] = {}
-    for column in domain.columns:
-        if column.name in names:
-            columns[column.name] = _convert(frame.column(column.name), column)
-    if domain.person is not None and domain.person in names:
-        columns[domain.person] = _persons(_plain(frame.column(domain.person)), domain.person)
-    return Table(domain, columns)
-
-
-def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Dictionaries (pandas categories) spelled out, view and large strings as strings."""
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    if pa.types.is_large_string(column.type) or column.type == pa.string_view():
-        column = column.cast(pa.string())
-    return column
-
-
-def _convert(column: pa.ChunkedArray, declared: Numeric | Categorical) -> Any:
-    column = _plain(column)
-    kind = column.type
-    numeric = (
-        pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_decimal(kind)
-        or pa.types.is_boolean(kind)
-    )
-    text = pa.types.is_string(kind)
-    nothing = pa.types.is_null(kind)
-    if isinstance(declared, Numeric):
-        if numeric or nothing:
-            return column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-        if text:
-            numbers = (_number(cell) for cell in column.to_pylist())
-            return np.fromiter(numbers, np.float64, len(column))
-    elif isinstance(declared.values[0], int):
-        if numeric or nothing:
-            return _one_by_one(column)
-        if text:
-            return [_whole(cell) for cell in column.to_pylist()]
-    elif text or nothing:
-        return column.to_numpy(zero_copy_only=False)
-    texts = isinstance(declared, Categorical) and isinstance(declared.values[0], str)
-    raise InvalidData(
-        f"The column {declared.name!r} is declared to hold {'texts' if texts else 'numbers'} and is"
-        f" of type {kind}. Declare it otherwise, or convert it."
-    )
-
-
-def _persons(column: pa.ChunkedArray, name: str) -> Any:
-    kinds = (
-        pa.types.is_integer,
-        pa.types.is_string,
-        pa.types.is_floating,
-        pa.types.is_decimal,
-        pa.types.is_boolean,
-        pa.types.is_binary,
-        pa.types.is_large_binary,
-        pa.types.is_fixed_size_binary,
-        pa.types.is_null,
-    )
-    if not any(is_kind(column.type) for is_kind in kinds):
-        raise InvalidData(
-            f"The person column {name!r} must hold whole numbers or texts and is of type"
-            f" {column.type}. Convert it."
-        )
-    return _one_by_one(column)
-
-
-def _one_by_one(column: pa.ChunkedArray) -> Any:
-    """Every cell as it is: Arrow would make floats of all integers for the sake of one gap."""
-    if column.null_count and not pa.types.is_floating(column.type):
-        return column.to_pylist()
-    return column.to_numpy(zero_copy_only=False)
-
-
-def _number(text: str | None) -> float:
-    """A text as a number, NaN where it is none."""
-    try:
-        return float("nan" if text is None else text)
-    except ValueError:
-        return float("nan")
-
-
-def _whole(text: str | None) -> int | float:
-    """A text as a whole number, also if it is written "2.0"; NaN where it is none."""
-    try:
-        return int(text or "nan")
-    except ValueError:
-        number = _number(text)
-        return number if abs(number) < FIRST_INEXACT else float("nan")
+    absent_columns(names, domain)

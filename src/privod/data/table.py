@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from privod.data.domain import Categorical, Domain, Numeric
-from privod.data.fineness import round_in_place
-from privod.data.persons import first_inexact, numbered, one_by_one, plain_list
-from privod.errors import InvalidData
+from privod.data.cells import as_arrow
+from privod.data.domain import Domain
+from privod.data.intake import Intake, Portion, absent_columns
+from privod.data.persons import first_rows, numbered
 
 __all__ = ["Table"]
 
@@ -41,36 +41,43 @@ class Table:
     __slots__ = ("__weakref__", "_codes", "_length", "_numbers", "_persons", "domain")
 
     def __init__(self, domain: Domain, columns: Mapping[str, Any]) -> None:
-        self.domain = domain
+        absent_columns(columns, domain)
         persons = [] if domain.person is None else [domain.person]
-        absent = [name for name in (*domain.names, *persons) if name not in columns]
-        if absent:
-            raise InvalidData(
-                f"The data has no column {', '.join(map(repr, absent))}, which its domain declares."
-                " Add the column, or leave it out of the domain."
-            )
+        declared = {column.name: column for column in domain.columns}
+        cells = {
+            name: as_arrow(columns[name], declared.get(name, name))
+            for name in (*declared, *persons)
+        }
+        self._hold(domain, [Intake(domain).take(cells)])
+
+    @classmethod
+    def of_portions(cls, domain: Domain, portions: Sequence[Portion]) -> Self:
+        """A table of complete records, the first of each person."""
+        table = cls.__new__(cls)
+        table._hold(domain, portions)
+        return table
+
+    def _hold(self, domain: Domain, portions: Sequence[Portion]) -> None:
+        self.domain = domain
         numbers = {
-            column.name: _numbers(columns[column.name], column) for column in domain.numeric()
+            column.name: _joined([portion.numbers[column.name] for portion in portions], np.float64)
+            for column in domain.numeric()
         }
         codes = {
-            column.name: _codes(columns[column.name], column) for column in domain.categorical()
+            column.name: _joined([portion.codes[column.name] for portion in portions], np.int64)
+            for column in domain.categorical()
         }
-        whose = {name: numbered(columns[name], name) for name in persons}
-        arrays = [*numbers.values(), *codes.values(), *whose.values()]
-        if len({len(array) for array in arrays}) != 1:
-            raise InvalidData("The columns have different lengths. Give arrays of one length.")
-        keep = np.ones(len(arrays[0]), dtype=bool)
-        for values in numbers.values():
-            keep &= ~np.isnan(values)
-        for places in (*codes.values(), *whose.values()):
-            keep &= places >= 0
-        for owners in whose.values():
-            keep = _first_rows(owners, keep, domain.max_rows_per_person)
-        rows = slice(None) if keep.all() else keep
+        rows: Any = slice(None)
+        self._persons = {}
+        if domain.person is not None:
+            whose = [portion.persons for portion in portions]
+            persons = numbered(pa.chunked_array(whose, pa.large_binary()))
+            keep = first_rows(persons, domain.max_rows_per_person)
+            rows = slice(None) if keep.all() else keep
+            self._persons = {domain.person: persons[rows]}
         self._numbers = {name: array[rows] for name, array in numbers.items()}
         self._codes = {name: array[rows] for name, array in codes.items()}
-        self._persons = {name: array[rows] for name, array in whose.items()}
-        self._length = int(keep.sum())
+        self._length = len(next(iter((*self._numbers.values(), *self._codes.values()))))
 
     def __len__(self) -> int:
         return self._length
@@ -99,75 +106,15 @@ class Table:
     def columns(self) -> dict[str, Any]:
         """The rows as columns that make an equal table again; persons are mere numbers."""
         values = {
-            column.name: np.array(column.values, dtype=object)[self._codes[column.name]]
+            column.name: pa.DictionaryArray.from_arrays(
+                pa.array(self._codes[column.name]), pa.array(column.values)
+            )
             for column in self.domain.categorical()
         }
         return {**self._numbers, **values, **self._persons}
 
 
-def _numbers(values: Any, column: Numeric) -> NDArray[np.float64]:
-    try:
-        array = _floats(values)
-    except (TypeError, ValueError):
-        raise InvalidData(
-            f"The column {column.name!r} is declared numeric and its data is of another type."
-            " Declare it categorical, or convert it."
-        ) from None
-    if array.ndim != 1:
-        raise InvalidData(f"The column {column.name!r} must be one-dimensional.")
-    if column.fill is not None:
-        array[np.isnan(array)] = column.fill
-    np.clip(array, column.low, column.high, out=array)
-    round_in_place(array)
-    return array
-
-
-def _floats(values: Any) -> NDArray[np.float64]:
-    try:
-        return np.array(values, dtype=np.float64)
-    except OverflowError:  # an integer beyond all floats, which lies beyond every range too
-        most = int(np.finfo(np.float64).max)
-        within = [min(max(v, -most), most) if isinstance(v, int) else v for v in values]
-        return np.array(within, dtype=np.float64)
-
-
-def _codes(values: Any, column: Categorical) -> NDArray[np.int64]:
-    array = one_by_one(values)
-    if array.ndim != 1:
-        raise InvalidData(f"The column {column.name!r} must be one-dimensional.")
-    if array.dtype.kind == "f" and not _told_apart(column, array.dtype):
-        raise InvalidData(
-            f"The column {column.name!r} is declared to hold whole numbers that {array.dtype}, the"
-            " type of its data, does not tell apart. Give it as integers or texts."
-        )
-    fill = -1 if column.fill is None else column.values.index(column.fill)
-    positions = {value: position for position, value in enumerate(column.values)}
-    # 1.0 and True find 1 in the dictionary; what cannot be looked up is missing.
-    found = (
-        positions.get(value, fill) if _hashable(value) else fill for value in plain_list(array)
-    )
-    return np.fromiter(found, dtype=np.int64, count=len(array))
-
-
-def _told_apart(column: Categorical, floats: np.dtype[Any]) -> bool:
-    return all(abs(v) < first_inexact(floats) for v in column.values if isinstance(v, int))
-
-
-def _hashable(value: object) -> bool:
-    return isinstance(value, str | int | float) or (
-        isinstance(value, Decimal) and value.is_finite()
-    )
-
-
-def _first_rows(
-    persons: NDArray[np.int64], keep: NDArray[np.bool_], most: int
-) -> NDArray[np.bool_]:
-    """Mark the first `most` kept rows of each person; what one person has moves nobody else's."""
-    rows = np.flatnonzero(keep)
-    by_person = rows[np.argsort(persons[rows], kind="stable")]
-    owners = persons[by_person]
-    starts = np.flatnonzero(np.diff(owners, prepend=-1))
-    position = np.arange(len(owners)) - np.repeat(starts, np.diff(starts, append=len(owners)))
-    first = np.zeros(len(persons), dtype=bool)
-    first[by_person[position < most]] = True
-    return first
+def _joined(parts: list[Any], kind: Any) -> Any:
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate(parts) if parts else np.empty(0, kind)

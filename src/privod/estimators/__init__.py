@@ -13,6 +13,7 @@ try:
     from privod.estimators.hashed import HashedDetector
     from privod.estimators.marginals import MarginalDetector
     from privod.estimators.private import PrivateDetector
+    from privod.estimators.spending import PrivacyWarning, Spending, search_loss, spending, spent
 except ImportError as problem:
     if problem.name is None or not problem.name.startswith("sklearn"):
         raise
@@ -20,4 +21,14 @@ except ImportError as problem:
         "Estimators are built on scikit-learn, which is not installed. Install privod[sklearn]."
     ) from None
 
-__all__ = ["GridKnnDetector", "HashedDetector", "MarginalDetector", "PrivateDetector"]
+__all__ = [
+    "GridKnnDetector",
+    "HashedDetector",
+    "MarginalDetector",
+    "PrivacyWarning",
+    "PrivateDetector",
+    "Spending",
+    "search_loss",
+    "spending",
+    "spent",
+]

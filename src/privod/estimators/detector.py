@@ -24,11 +24,13 @@ from sklearn.utils.validation import _get_feature_names, check_is_fitted, valida
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.estimators.bounds import declared_columns
+from privod.estimators.spending import enter, warn_of_callers
 from privod.mechanisms import Randomness, secure, seeded
 from privod.mechanisms.merged import MergedNoise
 from privod.outliers.grid.grid import Grid
 from privod.privacy import Guarantee, Loss, Number, exact, positive
 from privod.queries.bounds import PrivateBounds
+from privod.queries.checks import dp_adjacency
 from privod.queries.count_query import told_of_epsilon
 from privod.queries.query import Query, Release
 
@@ -45,8 +47,6 @@ EXACT: list[Any] = [Fraction, Decimal, str]
 """Numbers that scikit-learn's intervals cannot compare; the questions read and check them."""
 
 PARTS = "the parts that bounds_share makes of it"
-
-TIE_BREAK = 1e-6  # of the distance to the middle of one's cell: orders records that score alike
 
 
 class Mergeable(Protocol):
@@ -83,7 +83,7 @@ class _Threshold:
     @cached_property
     def offset(self) -> float:
         """Minus the score from which on records are flagged."""
-        return -(self._detector._limit() + self._detector._slack)
+        return -self._detector._limit()
 
 
 class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ignore[misc]
@@ -148,9 +148,15 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:  # noqa: ARG002, N803 - scikit-learn's names
         """Ask the question of the rows, keep its release, forget the rows."""
+        warn_of_callers(self)
         fitted = copy(self)
         fitted._fit_anew(X)
+        enter(fitted.guarantee_)
         return self._become(fitted)
+
+    def promised(self) -> Guarantee:
+        """What one `fit` promises with these parameters, bought ranges included; needs no rows."""
+        return Guarantee(Loss(positive(self.epsilon, "epsilon")), dp_adjacency(self.adjacency))
 
     def partial_fit(self, X: ArrayLike, y: object = None) -> Self:  # noqa: N803 - scikit-learn's name
         """Add a batch of new records, none of which was in an earlier batch, at its own epsilon.
@@ -160,7 +166,7 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         if not hasattr(self, "release_"):
             return self.fit(X, y)
         grown = copy(self)
-        grown._add_batch(X)
+        enter(grown._add_batch(X))
         return self._become(grown)
 
     def retarget(self, target_fraction: float) -> Self:
@@ -174,12 +180,13 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
     def score_samples(self, X: ArrayLike) -> Floats:  # noqa: N803 - scikit-learn's name
         """Minus the outlier score of each row: the higher, the more ordinary.
 
-        A row outside the ranges is scored at their border, plus how far outside it lies.
+        A row outside the ranges is scored at their border, plus how far outside it lies, in whole
+        cells: a score tells in which cells a row lies and sees neighbors, and not where in a cell.
         """
         check_is_fitted(self)
-        rows = self._rows(X)
-        where = self._geometry.placement(rows)
-        return -(self._scores(rows) + where.overshoot + TIE_BREAK * where.off_center)
+        rows, cells = self._rows(X), self._geometry.cells_per_axis
+        outside = np.ceil(self._geometry.overshoot(rows) * cells) / cells
+        return -(self._scores(rows) + outside)
 
     def decision_function(self, X: ArrayLike) -> Floats:  # noqa: N803 - scikit-learn's name
         """The score less the threshold: negative for outliers."""
@@ -224,11 +231,6 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
     def _column_names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self._geometry.columns)
 
-    @property
-    def _slack(self) -> float:
-        """What a tie-break alone may add, which never flags."""
-        return TIE_BREAK * self._geometry.n_axes
-
     def _prepared(self, X: ArrayLike) -> Any:  # noqa: N803 - scikit-learn's name
         """The rows as scikit-learn reads them."""
         return X
@@ -270,7 +272,8 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         self.guarantee_ = promise if bought is None else promise + bought.guarantee
         self._set_offset()
 
-    def _add_batch(self, X: ArrayLike) -> None:  # noqa: N803 - scikit-learn's name
+    def _add_batch(self, X: ArrayLike) -> Guarantee:  # noqa: N803 - scikit-learn's name
+        """Merge the release of a batch into ours, and say what the batch has lost."""
         self._check()
         rows = self._rows(X)
         known = self.release_.value
@@ -288,6 +291,7 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
             Loss(largest), batch.guarantee.adjacency
         )  # batches are disjoint
         self._set_offset()
+        return batch.guarantee
 
     def _become(self, other: Self) -> Self:
         """Take over what a copy has come to, all at once: what fails leaves no trace."""

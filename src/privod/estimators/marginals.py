@@ -25,8 +25,11 @@ class MarginalDetector(ReleaseDetector[NoisyMarginals]):
 
     Guarantee
     ---------
-    What `fit` keeps, and so every score and label, is epsilon-differentially private with respect
-    to the rows of X. `guarantee_` says it with the exact loss. A fixed `random_state` voids it.
+    What `fit` keeps is epsilon-differentially private with respect to the rows of X: the release,
+    its threshold, and so what they say of any row that whoever asks knows already. `guarantee_`
+    says it with the exact loss. A fixed `random_state` voids it. Not private: scores and labels
+    of the rows of X themselves, which tell in which cell each of them lies; and whatever was
+    learned from rows before `fit`, such as the means of a scaler in a pipeline.
 
     Parameters
     ----------

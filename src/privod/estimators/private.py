@@ -131,10 +131,6 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
     def _column_names(self) -> tuple[str, ...]:
         return self.release_.value.columns
 
-    @property
-    def _slack(self) -> float:
-        return 0.0  # scores are of cells alone: there is no tie-break
-
     def _fit_anew(self, X: ArrayLike) -> None:  # noqa: N803 - scikit-learn's name
         """Read what is declared, and ask; whatever public can be wrong is found before."""
         self._check()
@@ -165,7 +161,7 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         self.guarantee_ = self.release_.guarantee
         self._set_offset()
 
-    def _add_batch(self, X: ArrayLike) -> None:  # noqa: N803 - scikit-learn's name
+    def _add_batch(self, X: ArrayLike) -> Guarantee:  # noqa: N803 - scikit-learn's name
         self._check()
         rows = self._rows(X)
         known = self.release_.value
@@ -180,6 +176,7 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         adjacency = batch.guarantee.adjacency
         self.guarantee_ = Guarantee(Loss(largest), adjacency)  # batches are disjoint
         self._set_offset()
+        return batch.guarantee
 
     @staticmethod
     def _like(release: Release[NoisyProfile], epsilon: Fraction) -> DetectorProfile:

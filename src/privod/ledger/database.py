@@ -1,8 +1,10 @@
 """Where the ledger is kept: an SQLite file, or a PostgreSQL database; the same SQL for both.
 
 Two kinds of transaction are what the rest of the curator knows: `reading`, which sees one moment,
-and `writing`, of which only one runs at a time and which is on disk when it returns. `glancing` is
-for a single lookup, and `alone` keeps two askers of one question apart while the first is answered.
+and `writing`, of which only one runs at a time and which is on disk when it returns. The next
+writer begins as soon as one has committed, and what both wrote reaches the disk together.
+`glancing` is for a single lookup, and `alone` keeps two askers of one question apart while the
+first is answered.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, Protocol
 
-from privod.errors import PrivodError
+from privod.errors import PrivodError, Unavailable
 
 __all__ = ["PATIENCE", "Connection", "Database", "lock_number"]
 
@@ -59,6 +61,7 @@ class Database(ABC):
         self._idle: list[Driver] = []
         self._inherited: list[list[Driver]] = []
         self._process = os.getpid()
+        self.read_only = False
         weakref.finalize(self, _close_all, self._idle)
 
     @abstractmethod
@@ -71,6 +74,10 @@ class Database(ABC):
     @abstractmethod
     def alone(self, key: str) -> AbstractContextManager[None]:
         """Wait until nobody else, in any thread or process, is inside with this key."""
+
+    @abstractmethod
+    def _make_durable(self, driver: Driver) -> None:
+        """Wait until all that was committed is on disk; commits themselves do not wait for it."""
 
     @abstractmethod
     def check_file(self) -> str:
@@ -86,9 +93,20 @@ class Database(ABC):
         """See everything as it is at one moment."""
         return self._transaction(self._begin_reading)
 
-    def writing(self) -> AbstractContextManager[Connection]:
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
         """Change things, one writer at a time; durable on leaving, undone by any exception."""
-        return self._transaction(self._begin_writing)
+        if self.read_only:
+            raise Unavailable(f"{self.where} was opened to be read only. Open it for writing.")
+        with self._connected() as driver:
+            with self._within(driver, self._begin_writing) as connection:
+                yield connection
+            self._make_durable(driver)
+
+    def sync(self) -> None:
+        """Wait until everything that was committed so far, by anybody, is on disk."""
+        with self._connected() as driver:
+            self._make_durable(driver)
 
     def close(self) -> None:
         """Close the connections that nobody uses."""
@@ -97,16 +115,20 @@ class Database(ABC):
 
     @contextmanager
     def _transaction(self, begin: tuple[str, ...]) -> Iterator[Connection]:
-        with self._connected() as driver:
-            try:
-                for statement in begin:
-                    driver.execute(statement)
-                yield Connection(driver, self._placeholder)
-                driver.execute("COMMIT")
-            except BaseException:
-                with suppress(self._failures):  # SQLite may have rolled back by itself
-                    driver.execute("ROLLBACK")
-                raise
+        with self._connected() as driver, self._within(driver, begin) as connection:
+            yield connection
+
+    @contextmanager
+    def _within(self, driver: Driver, begin: tuple[str, ...]) -> Iterator[Connection]:
+        try:
+            for statement in begin:
+                driver.execute(statement)
+            yield Connection(driver, self._placeholder)
+            driver.execute("COMMIT")
+        except BaseException:
+            with suppress(self._failures):  # SQLite may have rolled back by itself
+                driver.execute("ROLLBACK")
+            raise
 
     @contextmanager
     def _connected(self) -> Iterator[Driver]:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 from privod.ledger.database import Database
 from privod.ledger.private_files import close_to_others, private_file
+from privod.ledger.witness import Witness, Witnesses
 
-__all__ = ["open_database"]
+__all__ = ["open_database", "witnesses_of"]
 
 
-def open_database(directory: Path, url: str | None) -> Database:
+def open_database(directory: Path, url: str | None, read_only: bool = False) -> Database:
     """The database at a URL, or the SQLite file inside the directory."""
+    if url is None and read_only:
+        from privod.ledger.sqlite import SQLite
+
+        return SQLite.copied_from(directory)
     if url is None:
         from privod.ledger.sqlite import LEDGER_FILE, SQLite
 
@@ -22,3 +28,11 @@ def open_database(directory: Path, url: str | None) -> Database:
     from privod.ledger.postgresql import PostgreSQL
 
     return PostgreSQL(url)
+
+
+def witnesses_of(directory: Path, url: str | None, where: str, second: Path | None) -> Witnesses:
+    """The witness beside the ledger and, if the owner named one, another elsewhere."""
+    # One directory of rows may serve several databases, of which each has a witness of its own.
+    name = "witness" if url is None else f"witness-{hashlib.sha256(where.encode()).hexdigest()[:8]}"
+    paths = (directory / name,) if second is None else (directory / name, second)
+    return Witnesses(tuple(Witness(path) for path in paths))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 import threading
@@ -9,7 +10,7 @@ import warnings
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["close_to_others", "private_directory", "private_file"]
+__all__ = ["close_to_others", "private_directory", "private_file", "sync_file"]
 
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
@@ -49,3 +50,15 @@ def close_to_others(path: Path) -> None:
         found = path.stat()
         if found.st_uid == os.geteuid() and found.st_mode & OTHERS:
             path.chmod(stat.S_IMODE(found.st_mode) & ~OTHERS)
+
+
+def sync_file(path: Path) -> None:
+    """Make durable what was written to a file or a directory."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if hasattr(fcntl, "F_FULLFSYNC"):  # where fsync alone means less, as on macOS
+            fcntl.fcntl(handle, fcntl.F_FULLFSYNC)
+        else:
+            os.fsync(handle)
+    finally:
+        os.close(handle)

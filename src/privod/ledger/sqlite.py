@@ -1,11 +1,20 @@
-"""The ledger in one SQLite file: write-ahead log, synced at every commit, one writer at a time."""
+"""The ledger in one SQLite file: write-ahead log, one writer at a time, synced before it counts.
+
+A commit is written to the log without waiting for the disk; the log is synced right after, when the
+next writer may already be at work. So writers that come together share the disk's time. What is
+read before it is synced is no harm: whoever builds on it writes behind it in the same log, and is
+synced with it. Before a checkpoint SQLite itself syncs the log, then the database.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import sqlite3
+import tempfile
 import time
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -13,6 +22,7 @@ from pathlib import Path
 
 from privod.errors import LedgerDamaged, PrivodError, Unavailable
 from privod.ledger.database import PATIENCE, Database, Driver
+from privod.ledger.private_files import sync_file
 
 __all__ = ["LEDGER_FILE", "SQLite"]
 
@@ -35,6 +45,29 @@ class SQLite(Database):
         self.where = str(self.path)
         self._locks = directory / "locks"
 
+    @classmethod
+    def copied_from(cls, directory: Path) -> SQLite:
+        """The ledger of a directory that is only read: a copy of it in a temporary place.
+
+        SQLite writes beside a file even to read it, and to read it without its log would miss the
+        latest entries.
+        """
+        copy = Path(tempfile.mkdtemp(prefix="privod-"))
+        try:
+            for name in (LEDGER_FILE, f"{LEDGER_FILE}-wal"):
+                if (directory / name).exists():
+                    shutil.copyfile(directory / name, copy / name)
+        except OSError as problem:
+            shutil.rmtree(copy, ignore_errors=True)
+            raise Unavailable(
+                f"The ledger in {str(directory)!r} cannot be read ({problem.strerror})."
+                " Check the permissions of its files."
+            ) from None
+        database = cls(copy)
+        database.where = str(directory / LEDGER_FILE)
+        weakref.finalize(database, shutil.rmtree, copy, ignore_errors=True)
+        return database
+
     def _connect(self) -> Driver:
         connection = sqlite3.connect(
             self.path, timeout=PATIENCE, isolation_level=None, check_same_thread=False
@@ -43,7 +76,7 @@ class SQLite(Database):
         connection.text_factory = partial(str, encoding="utf-8", errors="replace")
         try:
             _use_write_ahead_log(connection)
-            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA synchronous = NORMAL")  # `_make_durable` syncs the commits
             connection.execute("PRAGMA fullfsync = ON")  # where fsync alone means less, as on macOS
             connection.execute("PRAGMA foreign_keys = ON")
         except BaseException:
@@ -76,6 +109,16 @@ class SQLite(Database):
                 " Check the disk; a retry with the same request id never pays twice."
             )
         return LedgerDamaged(f"{where} does not take what privod writes ({code or 'no code'}).")
+
+    def _make_durable(self, driver: Driver) -> None:  # noqa: ARG002 - its log is a file
+        try:
+            # Our open connection keeps the log where it is, so this is the file we wrote to.
+            sync_file(self.path.with_name(f"{LEDGER_FILE}-wal"))
+        except OSError as problem:
+            raise Unavailable(
+                f"The ledger {str(self.path)!r} could not be made durable ({problem.strerror})."
+                " Check the disk; a retry with the same request id never pays twice."
+            ) from None
 
     @contextmanager
     def alone(self, key: str) -> Iterator[None]:

@@ -22,11 +22,13 @@ __all__ = [
     "enter_release",
     "find_dataset",
     "find_release",
+    "is_retired",
     "question_key",
     "read_datasets",
     "read_releases",
     "refuse_seeded",
     "registration_digest",
+    "release_entry",
     "short_text",
     "where_rows_are",
 ]
@@ -134,6 +136,12 @@ def where_rows_are(connection: Connection, dataset: str) -> tuple[str, str]:
     return folder, seal
 
 
+def is_retired(connection: Connection, dataset: str) -> bool:
+    """Whether the rows of a data set were deleted for good."""
+    rows = connection.execute("SELECT retired FROM datasets WHERE name = ?", dataset)
+    return rows[0][0] is not None
+
+
 def question_key(dataset: str, query: str) -> str:
     """One key for one question about one data set."""
     return digest(canonical_json({"dataset": dataset, "query": query}))
@@ -182,6 +190,11 @@ def find_release(connection: Connection, question: str) -> Release[Any] | None:
         question,
     )
     return _release(*rows[0]) if rows else None
+
+
+def release_entry(connection: Connection, question: str) -> int:
+    """The number under which a stored answer is entered."""
+    return int(connection.execute("SELECT entry FROM releases WHERE question = ?", question)[0][0])
 
 
 def read_releases(connection: Connection, dataset: str) -> list[Release[Any]]:

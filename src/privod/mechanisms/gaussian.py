@@ -81,7 +81,11 @@ class DiscreteGaussian:
         changed = positive(squared_sensitivity, "squared_sensitivity")
         if lost.delta >= 1:
             raise InvalidParameter("delta", "must be below 1", delta, "Try 1e-6.")
-        return cls(gaussian_loss.least_sigma2(lost.epsilon, lost.delta, changed))
+        sigma2 = gaussian_loss.least_sigma2(lost.epsilon, lost.delta, changed)
+        if not SMALLEST_SIGMA2 <= sigma2 <= LARGEST_SIGMA2:
+            rule = "must be neither tiny nor huge for Gaussian noise"
+            raise InvalidParameter("epsilon", rule, epsilon, "Try 1.")
+        return cls(sigma2)
 
     @classmethod
     def for_rho(cls, rho: Number, squared_sensitivity: Number) -> DiscreteGaussian:
@@ -98,6 +102,10 @@ class DiscreteGaussian:
         changed = positive(squared_sensitivity, "squared_sensitivity")
         return gaussian_loss.delta(self.sigma2, positive(epsilon, "epsilon"), changed)
 
+    def keeps(self, loss: Loss, squared_sensitivity: Number) -> bool:
+        """Whether no more than this is lost, for certain."""
+        return self.delta(loss.epsilon, squared_sensitivity) <= loss.delta
+
     def loss(self, squared_sensitivity: Number, delta: Number) -> Loss:
         """What is lost at this delta; the least epsilon, rounded up to six digits."""
         chance = positive(delta, "delta")
@@ -108,7 +116,7 @@ class DiscreteGaussian:
         """Return an array of independent draws."""
         return self._added_to(np.zeros(shape, dtype=np.int64), randomness)
 
-    def blur(self, counts: NDArray[Any], randomness: Randomness) -> Ints:
+    def add_to(self, counts: NDArray[Any], randomness: Randomness) -> Ints:
         """Return the counts, each with its own draw added, as a new array of the same shape."""
         return self._added_to(checked_counts(counts), randomness)
 

@@ -17,12 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privod.errors import InvalidData, InvalidParameter
+from privod.mechanisms.gaussian import DiscreteGaussian
 from privod.mechanisms.noise import DiscreteLaplace
 from privod.privacy import exact
 
 __all__ = ["MergedNoise"]
 
 Floats = NDArray[np.float64]
+Parts = tuple[tuple[Fraction, int], ...]
 
 MOST_SCALES = 100_000  # different ones in one sum: more than anyone merges
 PLACES_PER_DEVIATION = 256  # the law of a sum is tabulated this finely, or at every integer
@@ -33,30 +35,42 @@ LEAST_DENSITY = 1e-18  # the table's rounding
 
 @dataclass(frozen=True)
 class MergedNoise:
-    """The sum of independent draws of discrete Laplace noise: the noise of a merged count.
+    """The sum of independent draws of discrete noise: the noise of a merged count.
 
     Parameters
     ----------
     parts : tuple of (Fraction, int)
-        The scales, ascending, each with the number of draws of that scale.
+        The scales of Laplace draws, ascending, each with the number of draws of that scale.
+    gaussian : tuple of (Fraction, int)
+        The same for Gaussian draws and their sigma2.
     """
 
-    parts: tuple[tuple[Fraction, int], ...]
+    parts: Parts
+    gaussian: Parts = ()
 
     @classmethod
-    def of(cls, noise: DiscreteLaplace) -> MergedNoise:
+    def of(cls, noise: DiscreteLaplace | DiscreteGaussian) -> MergedNoise:
         """One draw."""
+        if isinstance(noise, DiscreteGaussian):
+            return cls((), ((noise.sigma2, 1),))
         return cls(((noise.scale, 1),))
 
     def __add__(self, other: MergedNoise) -> MergedNoise:
-        times: Counter[Fraction] = Counter(dict(self.parts))
-        times.update(dict(other.parts))
-        return MergedNoise(tuple(sorted(times.items())))
+        return MergedNoise(_both(self.parts, other.parts), _both(self.gaussian, other.gaussian))
 
     @property
     def n_draws(self) -> int:
         """How many draws are added up."""
-        return sum(times for _, times in self.parts)
+        return sum(times for _, times in (*self.parts, *self.gaussian))
+
+    @property
+    def single(self) -> DiscreteLaplace | DiscreteGaussian | None:
+        """The noise itself, where it is one draw."""
+        if self.n_draws > 1:
+            return None
+        if self.gaussian:
+            return DiscreteGaussian(self.gaussian[0][0])
+        return DiscreteLaplace(self.parts[0][0])
 
     @property
     def least_scale(self) -> Fraction:
@@ -65,21 +79,24 @@ class MergedNoise:
 
     @property
     def scale(self) -> float:
-        """The scale of one draw, or of one that would vary as much as the sum."""
-        if self.n_draws == 1:
+        """The scale of one Laplace draw, or of one that would vary as much as the sum."""
+        if self.n_draws == 1 and self.parts:
             return float(self.least_scale)
-        return math.sqrt(sum(times * float(scale) ** 2 for scale, times in self.parts))
+        squares = sum(times * float(scale) ** 2 for scale, times in self.parts)
+        squares += sum(times * float(sigma2) / 2 for sigma2, times in self.gaussian)
+        return math.sqrt(squares)
 
     @property
     def deviation(self) -> float:
         """The standard deviation: variances add up."""
-        variances = (times * DiscreteLaplace(scale).deviation ** 2 for scale, times in self.parts)
-        return math.sqrt(sum(variances))
+        laplace = (times * DiscreteLaplace(scale).deviation ** 2 for scale, times in self.parts)
+        others = (times * DiscreteGaussian(s2).deviation ** 2 for s2, times in self.gaussian)
+        return math.sqrt(sum(laplace) + sum(others))
 
     def quantile(self, confidence: float) -> int:
         """The smallest size that the noise stays within with at least this probability."""
-        if self.n_draws == 1:
-            return DiscreteLaplace(self.least_scale).quantile(confidence)
+        if self.single is not None:
+            return self.single.quantile(confidence)
         if not 0 < confidence < 1:
             raise InvalidParameter("confidence", "must lie in (0, 1)", confidence, "Try 0.95.")
         step, law = _tabulated(self)
@@ -90,7 +107,7 @@ class MergedNoise:
 
     def density(self, sizes: Floats) -> Floats:
         """About how likely noise of each size is, per unit; for weighing, never for a promise."""
-        if self.n_draws == 1:
+        if self.n_draws == 1 and self.parts:
             rate = 1 / float(self.least_scale)
             return np.asarray(math.tanh(rate / 2) * np.exp(-rate * np.abs(sizes)))
         step, law = _tabulated(self)
@@ -98,8 +115,9 @@ class MergedNoise:
         return np.asarray(np.interp(sizes, places, law / step, LEAST_DENSITY, LEAST_DENSITY))
 
     def to_json(self) -> list[list[Any]]:
-        """Scales as text, with their numbers of draws."""
-        return [[str(scale), times] for scale, times in self.parts]
+        """Scales as text, with their numbers of draws; Gaussian ones say so, with their sigma2."""
+        gaussian = [["gaussian", str(sigma2), times] for sigma2, times in self.gaussian]
+        return [[str(scale), times] for scale, times in self.parts] + gaussian
 
     @classmethod
     def from_json(cls, data: Any) -> MergedNoise:
@@ -108,13 +126,35 @@ class MergedNoise:
         if not isinstance(data, list) or not 0 < len(data) <= MOST_SCALES:
             raise wrong
         for entry in data:
-            if not isinstance(entry, list) or len(entry) != 2 or type(entry[1]) is not int:
+            if (
+                not isinstance(entry, list)
+                or len(entry) not in (2, 3)
+                or type(entry[-1]) is not int
+            ):
                 raise wrong
-        parts = tuple((DiscreteLaplace(exact(text, "scale")).scale, n) for text, n in data)
-        scales = [scale for scale, _ in parts]
-        if scales != sorted(set(scales)) or min(n for _, n in parts) < 1:
-            raise wrong
-        return cls(parts)
+            if len(entry) == 3 and entry[0] != "gaussian":
+                raise wrong
+        parts = tuple(
+            (DiscreteLaplace(exact(entry[0], "scale")).scale, entry[1])
+            for entry in data
+            if len(entry) == 2
+        )
+        gaussian = tuple(
+            (DiscreteGaussian(exact(entry[1], "sigma2")).sigma2, entry[2])
+            for entry in data
+            if len(entry) == 3
+        )
+        for some in (parts, gaussian):
+            scales = [scale for scale, _ in some]
+            if scales != sorted(set(scales)) or any(times < 1 for _, times in some):
+                raise wrong
+        return cls(parts, gaussian)
+
+
+def _both(some: Parts, others: Parts) -> Parts:
+    times: Counter[Fraction] = Counter(dict(some))
+    times.update(dict(others))
+    return tuple(sorted(times.items()))
 
 
 @lru_cache(maxsize=64)
@@ -122,11 +162,12 @@ def _tabulated(noise: MergedNoise) -> tuple[float, Floats]:
     """The law of the sum at the multiples of a step, from minus to plus its tails.
 
     The characteristic function of a draw is (1 - q)^2 / (1 - 2 q cos t + q^2); those of the parts
-    are multiplied and the product is transformed back. On a lattice wider than the integers each
-    draw is replaced by the discrete Laplace of that lattice.
+    are multiplied and the product is transformed back. That of a Gaussian draw is a sum of
+    Gaussians by Poisson's formula. On a lattice wider than the integers each draw is replaced by
+    the same law on that lattice.
     """
     step = max(1.0, noise.deviation / PLACES_PER_DEVIATION)
-    widest = float(noise.parts[-1][0])
+    widest = float(noise.parts[-1][0]) if noise.parts else 0.0
     reach = TAIL_IN_SCALES * widest + TAIL_IN_DEVIATIONS * noise.deviation
     n_places = 1 << math.ceil(math.log2(2 * reach / step + 2))
     angles = 2 * np.pi * np.arange(n_places // 2 + 1) / n_places
@@ -135,5 +176,18 @@ def _tabulated(noise: MergedNoise) -> tuple[float, Floats]:
         ratio = math.exp(-step / float(scale))
         spread = 2 * ratio * (1 - np.cos(angles)) / (1 - ratio) ** 2
         logarithm -= times * np.log1p(spread)
+    for sigma2, times in noise.gaussian:
+        logarithm += times * _gaussian_logarithm(float(sigma2) / step**2, angles)
     law = np.fft.fftshift(np.fft.irfft(np.exp(logarithm), n_places))
     return step, np.maximum(law, LEAST_DENSITY * step)
+
+
+def _gaussian_logarithm(sigma2: float, angles: Floats) -> Floats:
+    """The logarithm of the characteristic function of a discrete Gaussian, at angles up to pi."""
+    if sigma2 < 1:  # few integers: sum over these
+        sizes = np.arange(-40.0, 41.0)
+        weights = np.exp(-(sizes**2) / (2 * sigma2))
+        return np.asarray(np.log((weights / weights.sum()) @ np.cos(np.outer(sizes, angles))))
+    turns = 2 * np.pi * np.arange(-3.0, 4.0)[:, None]
+    above = np.logaddexp.reduce(-sigma2 * (angles + turns) ** 2 / 2, axis=0)
+    return np.asarray(above - np.logaddexp.reduce(-sigma2 * turns**2 / 2, axis=0))

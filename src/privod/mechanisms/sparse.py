@@ -16,7 +16,8 @@ running time grows with the number drawn, which is about to be public, and depen
 
 from __future__ import annotations
 
-from collections.abc import Container
+from bisect import bisect_right
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 
@@ -28,6 +29,7 @@ from privod.mechanisms.randomness import Randomness
 __all__ = ["count_reaching", "distinct"]
 
 EXPECTED_PER_PART = 32  # draws are counted in parts that are expected to hold this many
+SPARE = 64  # bits more than a bound has: a draw is repeated less than once in 2^64 times
 GUARD = 64  # more than the 46 bits by which e^32 magnifies the rounding of the first probability
 
 
@@ -46,21 +48,45 @@ def count_reaching(noise: DiscreteLaplace, threshold: int, n: int, randomness: R
 
 
 def distinct(
-    count: int, bound: int, randomness: Randomness, avoiding: Container[int] = frozenset()
+    count: int, bound: int, randomness: Randomness, avoiding: Sequence[int] = ()
 ) -> list[int]:
     """Draw `count` different integers of 0 .. bound - 1, none in `avoiding`, all sets alike.
 
-    They come in random order. At least half of the range should be free, or it takes long.
+    `avoiding` ascends, and so does the result. Ranks among the free integers are drawn, as many as
+    are wanted, so that the work does not tell which integers are free, or whether hardly any are.
     """
-    if not 0 <= count <= bound:
-        rule = f"must lie between 0 and the bound {bound}"
+    free = bound - len(avoiding)
+    if not 0 <= count <= free:
+        rule = f"must lie between 0 and the {free} that are free"
         raise InvalidParameter("count", rule, count, "Draw fewer.")
-    found: dict[int, None] = {}
-    while len(found) < count:
-        candidate = randomness.below(bound)
-        if candidate not in avoiding:
-            found.setdefault(candidate)
-    return list(found)
+    below = [taken - rank for rank, taken in enumerate(avoiding)]  # how many are free before each
+    ranks = sorted(_ranks(count, free, bound.bit_length() + SPARE, randomness))
+    return [rank + bisect_right(below, rank) for rank in ranks]
+
+
+def _ranks(count: int, free: int, n_bits: int, randomness: Randomness) -> set[int]:
+    """Draw a set of `count` of the ranks 0 .. free - 1, all sets alike, in as many draws [Floyd].
+
+    Where rank r was drawn before, r' = the largest one allowed is taken, which cannot have been.
+    """
+    found: set[int] = set()
+    for largest in range(free - count, free):
+        rank = _below(largest + 1, n_bits, randomness)
+        found.add(largest if rank in found else rank)
+    return found
+
+
+def _below(bound: int, n_bits: int, randomness: Randomness) -> int:
+    """Draw an integer exactly uniform over 0 .. bound - 1 from `n_bits` bits at a time [Lemire].
+
+    Draws again with a probability below bound / 2**n_bits: the number of bits is public and the
+    bound is not, so that hardly ever drawing again keeps the bound out of the work.
+    """
+    surplus = (1 << n_bits) % bound
+    while True:
+        scaled = randomness.bits(n_bits) * bound
+        if scaled & (1 << n_bits) - 1 >= surplus:
+            return scaled >> n_bits
 
 
 def _binomial(scale: Fraction, threshold: int, n: int, randomness: Randomness) -> int:

@@ -61,7 +61,7 @@ def draw_scored(
     _contour(axes, value, n_neighbors, limit, f"about {target_fraction:.2g} of all lie beyond")
     if points is not None:
         asked = np.asarray(points, dtype=np.float64)
-        outside = value.grid.placement(asked).overshoot
+        outside = value.grid.overshoot(asked)
         flagged = value.scores(asked, n_neighbors).graded + outside > limit
         plain, far = asked[~flagged], asked[flagged]
         axes.scatter(plain[:, 0], plain[:, 1], s=14, color="white", edgecolor=INK, label="ordinary")

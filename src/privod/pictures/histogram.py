@@ -28,7 +28,7 @@ def draw(release: Release[NoisyCounts]) -> Figure:
         _map(axes, value)
         axes.grid(False)
     else:
-        _bars(axes, value, query.noise.quantile(0.95))
+        _bars(axes, value, query.count_noise.quantile(0.95))
     return figure
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -38,6 +38,7 @@ from privod.queries.checks import (
     typical_radius,
     whole_number,
 )
+from privod.queries.preview import Preview
 from privod.queries.query import Query, Release
 
 __all__ = ["AnomalyLabels", "answer_by_edits", "crowd_adjacency"]
@@ -76,11 +77,12 @@ class AnomalyLabels(Query[tuple[bool, ...]]):
     columns : tuple of str
         The numeric columns that distances are taken over.
     radius : float
-        How near a record must be to belong to the crowd (plain Euclidean distance).
+        How near a record must be to belong to the crowd: the Euclidean distance over the columns.
     max_crowd : int
         A record is anomalous with at most this many records, itself included, within the radius.
     epsilon : number
-        The loss of one label; a batch costs it times the most records asked in one ball.
+        The privacy loss of all labels together, greater than 0. Records asked about within one
+        ball of the radius share it; others do not.
     edit_margin : int or None
         Within how many edits a protected record is normal, from 1; None protects every record.
     """
@@ -108,13 +110,21 @@ class AnomalyLabels(Query[tuple[bool, ...]]):
         """Who is protected."""
         return crowd_adjacency(self.radius, self.columns, self.max_crowd, self.edit_margin)
 
-    @property
+    @cached_property
     def labels_moved(self) -> int:
         """At most how many labels one record can move: those asked in one ball of the radius."""
-        return _most_in_one_ball(self.records, self.radius)
+        return most_in_one_ball(np.array(self.records, dtype=float), self.radius)
+
+    @cached_property
+    def label_epsilon(self) -> Fraction:
+        """The loss of one label: one record moves at most `labels_moved` of them."""
+        return self.epsilon / self.labels_moved
 
     def guarantee(self) -> Guarantee:
-        return Guarantee(Loss(self.epsilon) * self.labels_moved, self.adjacency)
+        return Guarantee(Loss(self.epsilon), self.adjacency)
+
+    def preview(self, domain: Domain) -> Preview:  # noqa: ARG002
+        return Preview("The label", wrong_label=self.lone_error)
 
     def check(self, domain: Domain) -> None:
         numeric_columns(domain, self.columns)
@@ -122,22 +132,23 @@ class AnomalyLabels(Query[tuple[bool, ...]]):
     def answer(self, table: Table, randomness: Randomness) -> Release[tuple[bool, ...]]:
         columns = tuple(sorted(self.columns))  # the order that InCrowd adds up in
         lookup = lookup_for(table, columns, self.radius)
+        label_epsilon = self.label_epsilon
         far = self.max_crowd + self.most_edits  # all larger crowds are as many edits away
         labels = [
             answer_by_edits(
                 is_anomalous(crowd, copies, self.max_crowd),
                 self.edits(crowd, copies),
-                self.epsilon,
+                label_epsilon,
                 randomness,
             )
             for crowd, copies in lookup.crowds_and_copies(self._records(), cap=far)
         ]
         return self.release(tuple(labels), randomness)
 
-    @property
+    @cached_property
     def most_edits(self) -> int:
         """More edits are not told apart: at so many the coin lies less than once in 2^144 times."""
-        return 1 + math.ceil(SURE / self.epsilon)
+        return 1 + math.ceil(SURE / self.label_epsilon)
 
     def edits(self, crowd: int, copies: int) -> int:
         """The bound of the edits that would flip a label; not private."""
@@ -205,7 +216,7 @@ class AnomalyLabels(Query[tuple[bool, ...]]):
 
     def _lies(self, edits: int) -> float:
         """e^(-epsilon (edits - 1)) / (1 + e^epsilon), which is 0 where floats end."""
-        epsilon = self.epsilon
+        epsilon = self.label_epsilon
         damped = float(min(epsilon * edits, Fraction(SMALLEST_LOG)))
         plain = float(min(epsilon, Fraction(SMALLEST_LOG)))
         return math.exp(-damped) / (1 + math.exp(-plain))
@@ -222,11 +233,6 @@ def _in_words(chance: float) -> str:
         return f"{chance:.1%}"
     zeros = 300 if chance < 1e-300 else math.floor(-math.log10(chance))
     return f"less than 1 in 10^{zeros}"
-
-
-@lru_cache(maxsize=8)
-def _most_in_one_ball(records: tuple[tuple[float, ...], ...], radius: float) -> int:
-    return most_in_one_ball(np.array(records, dtype=float), radius)
 
 
 def crowd_adjacency(

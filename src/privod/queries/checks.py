@@ -114,16 +114,16 @@ def numeric_columns(domain: Domain, columns: tuple[str, ...]) -> tuple[str, ...]
     return chosen
 
 
-def checked_radius(value: Any) -> float:
+def checked_radius(value: Any, name: str = "radius") -> float:
     """Read a radius: 0, for equal records, or a number whose square is not rounded away."""
-    number = as_float(value, "radius")
+    number = as_float(value, name)
     if number < 0:
-        raise InvalidParameter("radius", "must be at least 0", value, "Try 1.")
+        raise InvalidParameter(name, "must be at least 0", value, "Try 1.")
     if 0 < number < SMALLEST_RADIUS:
         rule = "must be 0 or at least 2^-500"
-        raise InvalidParameter("radius", rule, value, "Try 0, for equal records.")
+        raise InvalidParameter(name, rule, value, "Try 0, for equal records.")
     if number > LARGEST_RADIUS:
-        raise InvalidParameter("radius", "must be at most 1e150", value, "Try 1.")
+        raise InvalidParameter(name, "must be at most 1e150", value, "Try 1.")
     return number
 
 

@@ -2,7 +2,8 @@
 
 A record lies in one cell of a histogram, so adding or removing it changes one count by one, and
 replacing it changes two. Whoever counts several histograms of the same records changes as many
-counts in each of them.
+counts in each of them. Laplace noise follows the sum of these changes, Gaussian noise the root of
+the sum of their squares, so it is smaller where there are many histograms; it needs a delta.
 """
 
 from __future__ import annotations
@@ -10,32 +11,65 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from fractions import Fraction
+from typing import Any, Literal, TypeVar
 
 from privod.errors import InvalidParameter
-from privod.mechanisms import DiscreteLaplace
-from privod.privacy import AddRemove, Adjacency, Guarantee, Number, Replace
+from privod.mechanisms import DiscreteGaussian, DiscreteLaplace
+from privod.privacy import (
+    AddRemove,
+    Adjacency,
+    Cost,
+    Guarantee,
+    Loss,
+    Number,
+    Replace,
+    Zcdp,
+)
+from privod.privacy.loss import as_exact
 from privod.queries.checks import ExactNumber, column_names, dp_adjacency
 from privod.queries.query import Query
 
-__all__ = ["COUNTS_CHANGED", "MOST_EXPECTED", "CountQuery", "told_of_epsilon", "uniform_cells"]
+__all__ = [
+    "COUNTS_CHANGED",
+    "MOST_EXPECTED",
+    "CountNoise",
+    "CountQuery",
+    "NoiseName",
+    "chance",
+    "told_of_epsilon",
+    "uniform_cells",
+]
 
 Value = TypeVar("Value")
+NoiseName = Literal["laplace", "gaussian", "auto"]
+CountNoise = DiscreteLaplace | DiscreteGaussian
 
 COUNTS_CHANGED = {AddRemove(): 1, Replace(): 2}  # in every histogram, by one each
 MOST_EXPECTED = 10**15  # records; a larger guess chooses nothing else
 
 
 class CountQuery(Query[Value]):
-    """A question whose answer is histograms of columns, with exact discrete Laplace noise."""
+    """A question whose answer is histograms of columns, with exact discrete noise."""
 
     columns: tuple[str, ...]
     epsilon: ExactNumber
     adjacency: Adjacency
+    noise: NoiseName = "laplace"
+    delta: ExactNumber | Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", column_names(self.columns))
         object.__setattr__(self, "adjacency", dp_adjacency(self.adjacency))
+        if self.noise not in ("laplace", "gaussian", "auto"):
+            rule = "must be one of laplace, gaussian, auto"
+            raise InvalidParameter("noise", rule, self.noise, "Try 'laplace'.")
+        if self.noise == "gaussian" and not self.delta:
+            rule = "must be greater than 0 for gaussian noise"
+            raise InvalidParameter("delta", rule, 0, "Try 1e-6, or noise 'laplace'.")
+        if self.noise == "laplace" and self.delta:
+            way_out = "Leave it out, or ask for noise 'gaussian' or 'auto'."
+            raise InvalidParameter("delta", "must be 0 for laplace noise", self.delta, way_out)
 
     @property
     @abstractmethod
@@ -43,16 +77,59 @@ class CountQuery(Query[Value]):
         """In how many histograms every record is counted."""
 
     @property
-    def noise(self) -> DiscreteLaplace:
-        """The noise of each count."""
+    def chosen_noise(self) -> NoiseName:
+        """The noise taken: auto takes the smaller one, by public parameters alone."""
+        if self.noise != "auto" or not self.delta:
+            return "laplace" if self.noise == "auto" else self.noise
+        changed = self._counts_changed
+        laplace = self.laplace_noise
+        gaussian = DiscreteGaussian.for_loss(self.epsilon, self.delta, changed)
+        return "gaussian" if gaussian.deviation < laplace.deviation else "laplace"
+
+    @property
+    def laplace_noise(self) -> DiscreteLaplace:
+        """The Laplace noise that loses epsilon."""
         return DiscreteLaplace.for_loss(self.epsilon, self._counts_changed)
 
+    @property
+    def count_noise(self) -> CountNoise:
+        """The noise of each count; all changes are by one, so their squares sum to as much."""
+        if self.chosen_noise == "laplace":
+            return self.laplace_noise
+        return DiscreteGaussian.for_loss(self.epsilon, self.delta, self._counts_changed)
+
     def guarantee(self) -> Guarantee:
-        return Guarantee(self.noise.loss(self._counts_changed), self.adjacency)
+        noise = self.count_noise
+        if isinstance(noise, DiscreteLaplace):
+            return Guarantee(noise.loss(self._counts_changed), self.adjacency)
+        lost = Loss(self.epsilon, self.delta)
+        if not noise.keeps(lost, self._counts_changed):
+            lost = noise.loss(self._counts_changed, self.delta)
+        return Guarantee(lost, self.adjacency)
+
+    def cost(self) -> Cost:
+        noise, loss = self.count_noise, self.guarantee().loss
+        if isinstance(noise, DiscreteLaplace):
+            return Cost.of_loss(loss)
+        return Cost(loss, Zcdp(noise.rho(self._counts_changed)))
+
+    def parameters(self) -> dict[str, Any]:
+        """Noise and delta are written where they are asked for: others read as they always did."""
+        usual = {"noise": "laplace", "delta": "0"}
+        written = super().parameters()
+        return {key: value for key, value in written.items() if usual.get(key) != value}
 
     @property
     def _counts_changed(self) -> int:
         return COUNTS_CHANGED[self.adjacency] * self.n_histograms
+
+
+def chance(value: Number, name: str) -> Fraction:
+    """Read a probability that a guarantee may fail with: at least 0, at most 1/2."""
+    number = as_exact(value, name)
+    if not 0 <= number <= Fraction(1, 2):
+        raise InvalidParameter(name, "must lie between 0 and 1/2", value, "Try 1e-6.")
+    return number
 
 
 def uniform_cells(expected_records: int, epsilon: float, n_axes: int) -> float:

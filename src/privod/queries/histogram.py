@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
@@ -15,11 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privod.data import Column, Domain, Numeric, Table
+from privod.data.binning import Codes, Equal
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness
-from privod.privacy import AddRemove, Adjacency, positive
+from privod.privacy import AddRemove, Adjacency, Guarantee, positive
 from privod.queries.checks import ExactNumber, whole_number
-from privod.queries.count_query import CountQuery
+from privod.queries.count_query import CountQuery, NoiseName, chance
+from privod.queries.preview import Preview, of_counts
 from privod.queries.query import Release
 
 __all__ = ["Axis", "Histogram", "NoisyCounts"]
@@ -68,7 +71,7 @@ class Histogram(CountQuery[NoisyCounts]):
     Guarantee
     ---------
     Every record is protected (AddRemove), or what every record says (Replace). Each count, empty
-    cells included, gets one draw of exact discrete Laplace noise.
+    cells included, gets one draw of exact discrete noise; Gaussian noise needs a delta.
 
     Parameters
     ----------
@@ -79,6 +82,10 @@ class Histogram(CountQuery[NoisyCounts]):
         The privacy loss of the whole histogram, greater than 0.
     bins : int
         Into how many equal intervals a numeric column's range is cut, at least 1.
+    noise : str
+        One of laplace, gaussian, auto; auto takes the smaller one, by the other parameters alone.
+    delta : number
+        The probability that the guarantee may fail; 0 allows laplace noise only.
     adjacency : AddRemove or Replace
         Which two data sets must look alike.
     """
@@ -89,21 +96,40 @@ class Histogram(CountQuery[NoisyCounts]):
     columns: tuple[str, ...]
     epsilon: ExactNumber = ExactNumber(positive)
     bins: int = 10
+    noise: NoiseName = "laplace"
+    delta: ExactNumber = ExactNumber(chance, Fraction(0))
     adjacency: Adjacency = AddRemove()
 
     def __post_init__(self) -> None:
         super().__post_init__()
         whole_number(self.bins, "bins", at_least=1)
+        if self.noise != "laplace":
+            self.guarantee()  # refuses an epsilon that Gaussian noise cannot keep
 
     @property
     def n_histograms(self) -> int:
         return 1
 
-    def check(self, domain: Domain) -> None:
-        cells = math.prod(
+    def also(self) -> tuple[Guarantee, ...]:
+        if self.adjacency == AddRemove():
+            return ()
+        # A record that comes or goes changes one count, where one replaced changes two.
+        if self.chosen_noise == "gaussian":
+            return (Guarantee(self.guarantee().loss, AddRemove()),)
+        return (Guarantee(self.laplace_noise.loss(self.n_histograms), AddRemove()),)
+
+    def n_cells(self, domain: Domain) -> int:
+        """How many counts the answer has."""
+        return math.prod(
             self.bins if isinstance(column, Numeric) else len(column.values)
             for column in self._columns(domain)
         )
+
+    def preview(self, domain: Domain) -> Preview:
+        return of_counts(self.count_noise, self.n_cells(domain))
+
+    def check(self, domain: Domain) -> None:
+        cells = self.n_cells(domain)
         if cells > MOST_CELLS:
             rule = f"must give at most {MOST_CELLS} cells"
             raise InvalidParameter("columns", rule, cells, "Name fewer columns or use fewer bins.")
@@ -114,7 +140,9 @@ class Histogram(CountQuery[NoisyCounts]):
         places = tuple(self._places(table, axis) for axis in axes)
         cells = np.ravel_multi_index(places, shape)
         counts = np.bincount(cells, minlength=math.prod(shape)).reshape(shape)
-        return self.release(NoisyCounts(axes, self.noise.add_to(counts, randomness)), randomness)
+        return self.release(
+            NoisyCounts(axes, self.count_noise.add_to(counts, randomness)), randomness
+        )
 
     def sentence(self, value: NoisyCounts) -> str:
         fullest = np.unravel_index(int(value.counts.argmax()), value.counts.shape)
@@ -122,7 +150,7 @@ class Histogram(CountQuery[NoisyCounts]):
             f"{axis.column} {axis.labels[place]}"
             for axis, place in zip(value.axes, fullest, strict=True)
         )
-        margin = self.noise.quantile(0.95)
+        margin = self.count_noise.quantile(0.95)
         return (
             f"The most records, about {value.counts[fullest]}, have {where};"
             f" each of the {value.counts.size} counts is right to within {margin}"
@@ -159,8 +187,6 @@ class Histogram(CountQuery[NoisyCounts]):
 
     def _places(self, table: Table, axis: Axis) -> NDArray[np.int64]:
         if not axis.edges:
-            return table.codes((axis.column,))[:, 0]
+            return Codes(len(axis.labels)).places(table.codes((axis.column,))[:, 0])
         values = table.numbers((axis.column,))[:, 0]
-        low, high = axis.edges[0], axis.edges[-1]
-        share = (values - low) / (high - low)
-        return np.minimum((share * self.bins).astype(np.int64), self.bins - 1)
+        return Equal(axis.edges[0], axis.edges[-1], self.bins).places(values)

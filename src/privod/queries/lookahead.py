@@ -25,6 +25,7 @@ from privod.queries.checks import (
     numeric_columns,
     whole_number,
 )
+from privod.queries.preview import Preview, of_counts
 from privod.queries.query import Query, Release
 
 __all__ = ["CopyCount", "LookaheadCount"]
@@ -100,6 +101,17 @@ class LookaheadCount(Query[CopyCount]):
     def guarantee(self) -> Guarantee:
         adjacency = crowd_adjacency(0.0, self.columns, self.max_crowd, self.edit_margin)
         return Guarantee(self.noise.loss(1), adjacency)
+
+    def not_protected(self) -> str:
+        if self.noisy_from == 0:
+            return ""
+        return (
+            f"Of values with fewer than {self.noisy_from} copies the count is told exactly,"
+            " whatever epsilon is: whether a person with such values is in the data is told exactly."
+        )
+
+    def preview(self, domain: Domain) -> Preview:  # noqa: ARG002
+        return of_counts(self.noise, 1)
 
     def check(self, domain: Domain) -> None:
         numeric_columns(domain, self.columns)

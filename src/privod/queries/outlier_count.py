@@ -1,9 +1,9 @@
 """Count the outliers of a subspace under differential privacy [Okada 2015].
 
-A record is outlying when at most `max_crowd` records, itself included, lie within `radius` of it,
-where distances over several columns are divided by the square root of their number. One record
-can change many records' status, so the noise follows either the worst case over all data sets or
-a smooth bound of what is possible near this one; proofs in docs/proofs/outlier_count.md.
+A record is outlying when at most `max_crowd` records, itself included, lie within `radius` of it
+(Euclidean, over the columns asked about). One record can change many records' status, so the noise
+follows either the worst case over all data sets or a smooth bound of what is possible near this
+one; proofs in docs/proofs/outlier_count.md.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from privod.queries.checks import (
     typical_radius,
     whole_number,
 )
+from privod.queries.preview import Preview, of_counts
 from privod.queries.query import Query, Release
 from privod.threads import in_threads
 
@@ -82,7 +83,7 @@ class OutlierCount(Query[CountedOutliers]):
     Parameters
     ----------
     radius : float
-        How near records must be to count as neighbors, in root-mean-square distance per column.
+        How near records must be to count as neighbors: the Euclidean distance over the columns.
     max_crowd : int
         A record is outlying with at most this many records, itself included, within the radius.
     epsilon : number
@@ -137,6 +138,14 @@ class OutlierCount(Query[CountedOutliers]):
             return Guarantee(Loss(self.epsilon), self.adjacency)
         return Guarantee(self._smooth(self.noise).loss(), self.adjacency)
 
+    def preview(self, domain: Domain) -> Preview:
+        n_columns = len(numeric_columns(domain, self.columns))
+        chosen = self.chosen_noise(n_columns)
+        if chosen == "global":
+            return of_counts(DiscreteLaplace(self._global_scale(n_columns)), 1)
+        least = self.least_deviations(n_columns)[chosen]
+        return Preview("the count", least_deviation=least)
+
     def check(self, domain: Domain) -> None:
         columns = numeric_columns(domain, self.columns)
         too_wide = self._global_scale(len(columns)) > LARGEST_NOISE
@@ -149,16 +158,15 @@ class OutlierCount(Query[CountedOutliers]):
         points = table.numbers(columns)
         size = len(table) if self._size_is_public(table.domain) else None
         chosen = self.chosen_noise(len(columns), size)
-        radius = self.radius * math.sqrt(len(columns))
         if chosen == "global":
-            count = count_outliers(points, radius, self.max_crowd)
+            count = count_outliers(points, self.radius, self.max_crowd)
             noise = DiscreteLaplace(self._global_scale(len(columns), size))
             noisy = int(noise.add_to(np.array([count]), randomness)[0])
         else:
             smooth = self._smooth(chosen)
             count, rung = count_with_bound(
                 points,
-                radius,
+                self.radius,
                 self.max_crowd,
                 smooth,
                 self.adjacency,

@@ -22,6 +22,7 @@ from privod.privacy import Guarantee, positive
 from privod.queries.anomaly_labels import crowd_adjacency
 from privod.queries.checks import LARGEST_COUNT, ExactNumber, column_names, whole_number
 from privod.queries.histogram import Axis
+from privod.queries.preview import Preview, of_counts
 from privod.queries.query import Query, Release
 
 __all__ = ["CombinationCounts", "RareCombinations"]
@@ -109,6 +110,9 @@ class RareCombinations(Query[CombinationCounts]):
     def guarantee(self) -> Guarantee:
         adjacency = crowd_adjacency(0.0, self.columns, self.max_crowd, self.edit_margin)
         return Guarantee(self.noise.loss(1), adjacency)
+
+    def preview(self, domain: Domain) -> Preview:
+        return of_counts(self.noise, math.prod(len(axis.labels) for axis in self._axes(domain)))
 
     def check(self, domain: Domain) -> None:
         for column in self.columns:

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from privod.data import Numeric
 from privod.errors import InvalidData
-from privod.mechanisms import DiscreteLaplace
+from privod.mechanisms import DiscreteGaussian, DiscreteLaplace
 from privod.mechanisms.merged import MergedNoise
-from privod.privacy import Guarantee, positive
+from privod.privacy import Guarantee, Loss, positive
 from privod.queries.count_query import COUNTS_CHANGED
 
 __all__ = [
@@ -154,12 +154,22 @@ def checked_promise(
     if "noise" not in header and noise_of_total is None:
         return promise, MergedNoise.of(DiscreteLaplace(changed / epsilon))
     noise = MergedNoise.from_json(header["noise"])
+    if noise.gaussian:
+        _check_gaussian(promise.loss, noise, changed)
+        return promise, noise
     lost = changed / noise.least_scale
     if noise_of_total is not None:
         lost += 1 / noise_of_total.least_scale
     if lost != epsilon or promise.loss.delta:
         raise InvalidData("The promise is not the one that the noise keeps.")
     return promise, noise
+
+
+def _check_gaussian(loss: Loss, noise: MergedNoise, changed: int) -> None:
+    """All parts must keep the promise, the least noisy of either kind first of all."""
+    kept = DiscreteGaussian(noise.gaussian[0][0]).keeps(loss, changed)
+    if not kept or (noise.parts and changed / noise.least_scale > loss.epsilon):
+        raise InvalidData("The promise is not the one that the noise keeps.")
 
 
 def checked_truth(value: Any) -> bool:

@@ -37,6 +37,7 @@ from privod.queries.checks import (
     whole_number,
 )
 from privod.queries.outlier_count import OutlierCount, count_outliers, count_sensitivity
+from privod.queries.preview import Preview
 from privod.queries.query import Query, Release
 from privod.threads import thread_pool
 
@@ -74,8 +75,9 @@ class OutlierSubspaces(Query[FoundSubspaces]):
 
     Parameters
     ----------
-    radius : float
-        How near records must be to count as neighbors, in root-mean-square distance per column.
+    radius_per_column : float
+        How near records must be in a set of one column; in a set of d columns the radius is this
+        times the square root of d, so that sets of different size can be compared.
     max_crowd : int
         A record is outlying with at most this many records, itself included, within the radius.
     epsilon : number
@@ -101,7 +103,7 @@ class OutlierSubspaces(Query[FoundSubspaces]):
     name: ClassVar[str] = "outlier-subspaces-1"
     question: ClassVar[str] = "In which columns do the most outliers show?"
 
-    radius: float
+    radius_per_column: float
     max_crowd: int
     epsilon: ExactNumber = ExactNumber(positive)
     n_subspaces: int = 1
@@ -114,7 +116,8 @@ class OutlierSubspaces(Query[FoundSubspaces]):
     adjacency: Adjacency = AddRemove()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "radius", checked_radius(self.radius))
+        radius = checked_radius(self.radius_per_column, "radius_per_column")
+        object.__setattr__(self, "radius_per_column", radius)
         object.__setattr__(self, "columns", column_names(self.columns) if self.columns else ())
         sets = tuple(tuple(sorted(column_names(some))) for some in self.candidates)
         object.__setattr__(self, "candidates", sets)
@@ -154,11 +157,15 @@ class OutlierSubspaces(Query[FoundSubspaces]):
         kind = PermuteAndFlip if self.choice == "permute-and-flip" else ExponentialMechanism
         return Top(self.n_subspaces, kind.for_loss(self._loss_of_a_choice, self.steps))
 
+    def radius_in(self, size: int) -> float:
+        """The radius in a set of so many columns."""
+        return self.radius_per_column * math.sqrt(size)
+
     def counting(self, columns: tuple[str, ...]) -> OutlierCount:
         """How the outliers of a set found are counted."""
         each = self.count_share * self.epsilon / self.n_subspaces
         return OutlierCount(
-            radius=self.radius,
+            radius=self.radius_in(len(columns)),
             max_crowd=self.max_crowd,
             epsilon=each,
             columns=columns,
@@ -178,6 +185,18 @@ class OutlierSubspaces(Query[FoundSubspaces]):
             for _ in range(self.n_subspaces):
                 concentrated = concentrated + counted
         return Cost(self.guarantee().loss, concentrated)
+
+    def preview(self, domain: Domain) -> Preview:
+        n_columns = len(numeric_columns(domain, self.columns))
+        number = self._number_of_candidates(n_columns)
+        if number <= self.n_subspaces:
+            return Preview("the choice", 0, words="Every competing set will be named.")
+        missing = max(self.surely_missing(size, number) for size in self._sizes())
+        words = (
+            f"With 95 % certainty no set left out will have {missing} more records that stand apart"
+            " than a set named of its size."
+        )
+        return Preview("the choice", missing, words=words)
 
     def check(self, domain: Domain) -> None:
         n_columns = len(numeric_columns(domain, self.columns))
@@ -231,8 +250,8 @@ class OutlierSubspaces(Query[FoundSubspaces]):
         """The outliers of every set, counted on all processors; not private."""
 
         def count(some: tuple[str, ...]) -> int:
-            radius = self.radius * math.sqrt(len(some))
-            return count_outliers(table.numbers(some), radius, self.max_crowd, threads=1)
+            points, radius = table.numbers(some), self.radius_in(len(some))
+            return count_outliers(points, radius, self.max_crowd, threads=1)
 
         # How many rows there are may be private: the same steps are reported on both ways.
         if len(sets) * len(table) < ALONE_BELOW:
@@ -293,9 +312,9 @@ class OutlierSubspaces(Query[FoundSubspaces]):
             return ()
         radius = typical_radius(domain, columns)
         return (
-            cls(radius=radius, max_crowd=3, epsilon=2, columns=columns),
+            cls(radius_per_column=radius, max_crowd=3, epsilon=2, columns=columns),
             cls(
-                radius=radius,
+                radius_per_column=radius,
                 max_crowd=3,
                 epsilon=4,
                 n_subspaces=2,

@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Scope
 
 from privod.errors import InvalidParameter, LimitReached, NotFound, PrivodError
-from privod.server.failures import UnknownToken, described, status_of
+from privod.server.failures import UnknownToken, status_of
 from privod.server.http.authorization import (
     ANALYST,
     ANYONE,
@@ -24,81 +24,84 @@ from privod.server.http.authorization import (
     OWNER,
     READERS,
     SERVER_OWNER,
-    Door,
+    Route,
     api_route,
     console_route,
 )
-from privod.server.http.middleware import API_PREFIX, Gate
-from privod.server.shapes import ErrorShape
+from privod.server.http.middleware import API_PREFIX, Middleware
 from privod.server.site import Site
 from privod.server.views import analyst, api, console, owner
 from privod.server.views.pages import error_page
+from privod.wire import Failure, problem_of
 
 __all__ = ["API", "CONSOLE", "make_app"]
 
 V1 = "/api/v1"
 
 API = (
-    Door("GET", f"{V1}/health", api.health, OPEN),
-    Door("GET", f"{V1}/openapi.json", api.openapi, OPEN),
-    Door("GET", f"{V1}/me", api.me, ANYONE),
-    Door("GET", f"{V1}/questions", api.questions, ANYONE),
-    Door("GET", f"{V1}/datasets", api.datasets, ANYONE),
-    Door("POST", f"{V1}/datasets", api.register, SERVER_OWNER, upload=True),
-    Door("GET", f"{V1}/datasets/{{dataset}}", api.dataset, ANYONE),
-    Door("POST", f"{V1}/datasets/{{dataset}}/budgets", api.open_budget, OWNER),
-    Door("GET", f"{V1}/datasets/{{dataset}}/budget", api.budget, ANYONE),
-    Door("GET", f"{V1}/datasets/{{dataset}}/history", api.history, ANYONE),
-    Door("POST", f"{V1}/datasets/{{dataset}}/price", api.price, READERS),
-    Door("POST", f"{V1}/datasets/{{dataset}}/ask", api.ask, ANALYST),
-    Door("GET", f"{V1}/datasets/{{dataset}}/answers", api.answers, READERS),
-    Door("GET", f"{V1}/datasets/{{dataset}}/answers/{{key}}", api.answer, READERS),
-    Door("GET", f"{V1}/datasets/{{dataset}}/answers/{{key}}/csv", api.answer_csv, READERS),
-    Door("GET", f"{V1}/datasets/{{dataset}}/answers/{{key}}/svg", api.answer_svg, READERS),
-    Door("GET", f"{V1}/jobs/{{job}}", api.job, ANALYST),
-    Door("POST", f"{V1}/verify", api.verify, AUDITORS),
-    Door("GET", f"{V1}/tokens", api.tokens, OWNER),
-    Door("POST", f"{V1}/tokens", api.make_token, OWNER),
-    Door("DELETE", f"{V1}/tokens/{{token}}", api.revoke_token, OWNER),
+    Route("GET", f"{V1}/health", api.health, OPEN),
+    Route("GET", f"{V1}/ready", api.ready, OPEN),
+    Route("GET", f"{V1}/openapi.json", api.openapi, OPEN),
+    Route("GET", f"{V1}/me", api.me, ANYONE),
+    Route("GET", f"{V1}/questions", api.questions, ANYONE),
+    Route("GET", f"{V1}/datasets", api.datasets, ANYONE),
+    Route("POST", f"{V1}/datasets", api.register, SERVER_OWNER, upload=True),
+    Route("GET", f"{V1}/datasets/{{dataset}}", api.dataset, ANYONE),
+    Route("GET", f"{V1}/datasets/{{dataset}}/report", api.report, OWNER),
+    Route("POST", f"{V1}/datasets/{{dataset}}/budgets", api.open_budget, OWNER),
+    Route("GET", f"{V1}/datasets/{{dataset}}/budget", api.budget, ANYONE),
+    Route("GET", f"{V1}/datasets/{{dataset}}/history", api.history, ANYONE),
+    Route("POST", f"{V1}/datasets/{{dataset}}/price", api.price, READERS),
+    Route("POST", f"{V1}/datasets/{{dataset}}/ask", api.ask, ANALYST),
+    Route("GET", f"{V1}/datasets/{{dataset}}/answers", api.answers, READERS),
+    Route("GET", f"{V1}/datasets/{{dataset}}/answers/{{key}}", api.answer, READERS),
+    Route("GET", f"{V1}/datasets/{{dataset}}/answers/{{key}}/csv", api.answer_csv, READERS),
+    Route("GET", f"{V1}/datasets/{{dataset}}/answers/{{key}}/svg", api.answer_svg, READERS),
+    Route("GET", f"{V1}/jobs/{{job}}", api.job, ANALYST),
+    Route("POST", f"{V1}/verify", api.verify, AUDITORS),
+    Route("GET", f"{V1}/tokens", api.tokens, OWNER),
+    Route("POST", f"{V1}/tokens", api.make_token, OWNER),
+    Route("DELETE", f"{V1}/tokens/{{token}}", api.revoke_token, OWNER),
 )
 
 CONSOLE = (
-    Door("GET", "/static/{file}", console.static, OPEN),
-    Door("GET", "/robots.txt", console.robots, OPEN),
-    Door("GET", "/sign-in", console.sign_in_form, OPEN),
-    Door("POST", "/sign-in", console.sign_in, OPEN),
-    Door("POST", "/sign-out", console.sign_out, OPEN),
-    Door("GET", "/", console.data_sets, ANYONE),
-    Door("GET", "/data/new", owner.register_form, SERVER_OWNER),
-    Door("POST", "/data/new", owner.register, SERVER_OWNER, upload=True),
-    Door("POST", "/data/new/preview", owner.preview, SERVER_OWNER),
-    Door("POST", "/data/new/edit", owner.edit_columns, SERVER_OWNER),
-    Door("GET", "/data/{dataset}", console.data_set, ANYONE),
-    Door("GET", "/data/{dataset}/history", console.history, ANYONE),
-    Door("GET", "/data/{dataset}/budgets/new", owner.open_budget_form, OWNER),
-    Door("POST", "/data/{dataset}/budgets/new", owner.open_budget, OWNER),
-    Door("GET", "/data/{dataset}/budgets/{budget:int}.svg", console.budget_picture, ANYONE),
-    Door("GET", "/data/{dataset}/ask", analyst.questions, ANALYST),
-    Door("GET", "/data/{dataset}/ask/{question}", analyst.ask_form, ANALYST),
-    Door("POST", "/data/{dataset}/ask/{question}", analyst.ask, ANALYST),
-    Door("POST", "/data/{dataset}/ask/{question}/price", analyst.price_page, ANALYST),
-    Door("POST", "/data/{dataset}/price/{question}", analyst.price, ANALYST),
-    Door("GET", "/data/{dataset}/answers/{key}.json", analyst.answer_json, READERS),
-    Door("GET", "/data/{dataset}/answers/{key}.csv", analyst.answer_csv, READERS),
-    Door("GET", "/data/{dataset}/answers/{key}.svg", analyst.answer_svg, READERS),
-    Door("GET", "/data/{dataset}/answers/{key}", analyst.answer, READERS),
-    Door("GET", "/jobs/{job}", analyst.job, ANALYST),
-    Door("GET", "/jobs/{job}/progress", analyst.job_progress, ANALYST),
-    Door("GET", "/tokens", owner.tokens, OWNER),
-    Door("POST", "/tokens", owner.make_token, OWNER),
-    Door("POST", "/tokens/{token}/revoke", owner.revoke_token, OWNER),
-    Door("GET", "/verify", console.verify_form, AUDITORS),
-    Door("POST", "/verify", console.verify, AUDITORS),
+    Route("GET", "/static/{file}", console.static, OPEN),
+    Route("GET", "/robots.txt", console.robots, OPEN),
+    Route("GET", "/sign-in", console.sign_in_form, OPEN),
+    Route("POST", "/sign-in", console.sign_in, OPEN),
+    Route("POST", "/sign-out", console.sign_out, OPEN),
+    Route("GET", "/", console.data_sets, ANYONE),
+    Route("GET", "/data/new", owner.register_form, SERVER_OWNER),
+    Route("POST", "/data/new", owner.register, SERVER_OWNER, upload=True),
+    Route("POST", "/data/new/preview", owner.preview, SERVER_OWNER),
+    Route("POST", "/data/new/edit", owner.edit_columns, SERVER_OWNER),
+    Route("GET", "/data/{dataset}", console.data_set, ANYONE),
+    Route("GET", "/data/{dataset}/history", console.history, ANYONE),
+    Route("GET", "/data/{dataset}/report", owner.report, OWNER),
+    Route("GET", "/data/{dataset}/budgets/new", owner.open_budget_form, OWNER),
+    Route("POST", "/data/{dataset}/budgets/new", owner.open_budget, OWNER),
+    Route("GET", "/data/{dataset}/budgets/{budget:int}.svg", console.budget_picture, ANYONE),
+    Route("GET", "/data/{dataset}/ask", analyst.questions, ANALYST),
+    Route("GET", "/data/{dataset}/ask/{question}", analyst.ask_form, ANALYST),
+    Route("POST", "/data/{dataset}/ask/{question}", analyst.ask, ANALYST),
+    Route("POST", "/data/{dataset}/ask/{question}/price", analyst.price_page, ANALYST),
+    Route("POST", "/data/{dataset}/price/{question}", analyst.price, ANALYST),
+    Route("GET", "/data/{dataset}/answers/{key}.json", analyst.answer_json, READERS),
+    Route("GET", "/data/{dataset}/answers/{key}.csv", analyst.answer_csv, READERS),
+    Route("GET", "/data/{dataset}/answers/{key}.svg", analyst.answer_svg, READERS),
+    Route("GET", "/data/{dataset}/answers/{key}", analyst.answer, READERS),
+    Route("GET", "/jobs/{job}", analyst.job, ANALYST),
+    Route("GET", "/jobs/{job}/progress", analyst.job_progress, ANALYST),
+    Route("GET", "/tokens", owner.tokens, OWNER),
+    Route("POST", "/tokens", owner.make_token, OWNER),
+    Route("POST", "/tokens/{token}/revoke", owner.revoke_token, OWNER),
+    Route("GET", "/verify", console.verify_form, AUDITORS),
+    Route("POST", "/verify", console.verify, AUDITORS),
 )
 
 ERRORS: dict[int | str, dict[str, Any]] = {
-    "4XX": {"model": ErrorShape, "description": "What was wrong, in the one error shape."},
-    "5XX": {"model": ErrorShape, "description": "What failed, in the one error shape."},
+    "4XX": {"model": Failure, "description": "What was wrong, in the one error shape."},
+    "5XX": {"model": Failure, "description": "What failed, in the one error shape."},
 }
 
 
@@ -120,23 +123,23 @@ def make_app(site: Site) -> FastAPI:
         lifespan=lifespan,
     )
     app.state.site = site
-    for door in API:
-        app.router.routes.append(api_route(door, **_documented(door)))
-    app.router.routes.extend(console_route(door) for door in CONSOLE)
+    for route in API:
+        app.router.routes.append(api_route(route, **_documented(route)))
+    app.router.routes.extend(console_route(route) for route in CONSOLE)
     app.add_exception_handler(PrivodError, _privod_error)
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(HTTPException, _http_error)
     document = app.openapi()
     document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-    uploads = frozenset(door.path for door in (*API, *CONSOLE) if door.upload)
-    app.add_middleware(Gate, site=site, failure=_failure(app), uploads=uploads)
+    uploads = frozenset(route.path for route in (*API, *CONSOLE) if route.upload)
+    app.add_middleware(Middleware, site=site, failure=_failure(app), uploads=uploads)
     return app
 
 
-def _documented(door: Door) -> dict[str, Any]:
-    secured: dict[str, Any] = {"security": [{"token": []}]} if door.access.roles else {}
-    operation = f"{door.method.lower()}_{door.view.__name__}"
-    responses = ERRORS | api.RESPONSES.get(door.view, {})
+def _documented(route: Route) -> dict[str, Any]:
+    secured: dict[str, Any] = {"security": [{"token": []}]} if route.access.roles else {}
+    operation = f"{route.method.lower()}_{route.view.__name__}"
+    responses = ERRORS | api.RESPONSES.get(route.view, {})
     return {"operation_id": operation, "openapi_extra": secured, "responses": responses}
 
 
@@ -151,7 +154,7 @@ def _told(request: Request, problem: PrivodError, status: int | None = None) -> 
     """The error as JSON in the interface, as a page in the console."""
     status = status or status_of(problem)
     if request.url.path.startswith(API_PREFIX):
-        response: Response = JSONResponse(described(problem), status)
+        response: Response = JSONResponse(problem_of(problem), status)
     else:
         response = error_page(request, problem, status)
     if isinstance(problem, LimitReached):

@@ -1,4 +1,4 @@
-"""How a question goes through the server's door: stored answers at once, new ones as jobs."""
+"""How a question is asked through the server: stored answers at once, new ones as jobs."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from starlette.concurrency import run_in_threadpool
 from privod.curator import Answer
 from privod.queries.query import Query
 from privod.server.authentication import Visitor
-from privod.server.jobs.answers import answer_key
-from privod.server.jobs.jobs import Hold, Job
+from privod.server.jobs.jobs import Job, WaitForRelease
 from privod.server.site import Site
+from privod.wire import answer_key
 
 __all__ = ["answer_of", "begin"]
 
@@ -28,8 +28,16 @@ async def begin(
     named = None if request_id is None else f"{visitor.id[:16]}:{request_id}"
     key = (of, answer_key(query))
 
-    def ask(hold: Hold) -> Answer:
-        return site.curator.ask(query, of, request_id=named, asked_by=visitor.label, hold=hold)
+    def ask(wait: WaitForRelease) -> Answer:
+        token = visitor.id[:16] or None
+        return site.curator.ask(
+            query,
+            of,
+            request_id=named,
+            asked_by=visitor.label,
+            token=token,
+            wait_for_release_time=wait,
+        )
 
     price = await run_in_threadpool(site.curator.price, query, of)
     if price.already_answered:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from privod.curator import Curator, Role, Token
 from privod.errors import NotAllowed, NotFound
+from privod.wire import token_id
 
 __all__ = [
     "EVERYONE",
@@ -28,12 +29,10 @@ __all__ = [
     "form_code",
     "revoke_token",
     "token_hash",
-    "token_id",
     "tokens_seen",
 ]
 
 TOKEN_BYTES = 32
-ID_LENGTH = 16
 IDLE_SECONDS = 3600.0
 LONGEST_SESSION = 12 * 3600.0
 MOST_SESSIONS = 10_000
@@ -62,11 +61,6 @@ EVERYONE = Visitor("", "owner", None, "owner")
 def token_hash(token: str) -> str:
     """What is stored of a token."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def token_id(hashed: str) -> str:
-    """A short name for a token in lists and addresses."""
-    return hashed[:ID_LENGTH]
 
 
 def create_token(curator: Curator, role: str, of: str | None, label: str) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from privod.errors import LimitReached
 
-__all__ = ["Limits", "Places", "Rate", "Rates", "TooLarge", "TooSlow", "network_of"]
+__all__ = ["Limits", "Rate", "RateLimiter", "Slots", "TooLarge", "TooSlow", "network_of"]
 
 TOO_OFTEN = "Too many requests. Wait a few seconds, then come back more slowly."
 NETWORK_BITS = 64  # of an IPv6 address: who has one address of such a network has all of them
@@ -76,6 +76,8 @@ class Limits:
         Answers computed at once.
     waiting_jobs, waiting_jobs_per_token : int
         Answers computed or waiting to be, in all and for one token.
+    least_free_bytes : int
+        Room on the curator's disk, below which the server says that it is not ready.
     stop_seconds : float
         How long a server that is stopped waits for answers being computed.
     """
@@ -94,10 +96,11 @@ class Limits:
     workers: int = 2
     waiting_jobs: int = 64
     waiting_jobs_per_token: int = 8
+    least_free_bytes: int = 100 * 1024 * 1024
     stop_seconds: float = 30
 
 
-class Places:
+class Slots:
     """Requests being served: so many in all, and so many for each one who asks.
 
     Parameters
@@ -113,7 +116,7 @@ class Places:
 
     @contextmanager
     def taken(self, who: str) -> Iterator[None]:
-        """Take a place, or raise if there is none."""
+        """Take a slot, or raise if there is none."""
         if self._taken.total() >= self._most or self._taken[who] >= self._most_each:
             raise LimitReached("Too many requests are being answered. Try again in a few seconds.")
         self._taken[who] += 1
@@ -125,7 +128,7 @@ class Places:
                 del self._taken[who]
 
 
-class Rates:
+class RateLimiter:
     """A bucket of requests for everyone who asks, refilled at a steady rate.
 
     Parameters
@@ -153,12 +156,6 @@ class Rates:
             self._buckets[who] = (left - 1, now)
             if len(self._buckets) > MOST_BUCKETS:
                 del self._buckets[next(iter(self._buckets))]
-
-    def check(self, who: str) -> None:
-        """Raise if someone's bucket is empty, and take nothing."""
-        with self._lock:
-            if self._left(who, self._clock()) < 1:
-                raise LimitReached(TOO_OFTEN)
 
     def _left(self, who: str, now: float) -> float:
         left, since = self._buckets.get(who, (float(self._rate.burst), now))

@@ -12,7 +12,7 @@ from privod.server.authentication import Sessions, Visitor, find_visitor
 from privod.server.failures import UnknownToken
 from privod.server.jobs.answers import Answers
 from privod.server.jobs.jobs import Jobs
-from privod.server.limits import Limits, Rates
+from privod.server.limits import Limits, RateLimiter
 
 __all__ = ["LOOPBACK_HOSTS", "Site", "site_of", "visitor_of"]
 
@@ -26,7 +26,7 @@ class Site:
     Parameters
     ----------
     curator : Curator
-        The one door to the data.
+        The one way to the data.
     limits : Limits
         What is accepted.
     hosts : frozenset of str
@@ -43,13 +43,13 @@ class Site:
     def __post_init__(self) -> None:
         self.secret = secrets.token_bytes(32)
         self.sessions = Sessions()
-        self.jobs: Jobs[Answer] = Jobs(self.limits, self._welcome)
+        self.jobs: Jobs[Answer] = Jobs(self.limits, self._token_is_valid)
         self.answers = Answers(self.curator)
-        self.requests = Rates(self.limits.requests)
-        self.strangers = Rates(self.limits.strangers)
-        self.failures = Rates(self.limits.failures)
+        self.requests = RateLimiter(self.limits.requests)
+        self.strangers = RateLimiter(self.limits.strangers)
+        self.failures = RateLimiter(self.limits.failures)
 
-    def _welcome(self, hashed: str) -> bool:
+    def _token_is_valid(self, hashed: str) -> bool:
         return find_visitor(self.curator, hashed) is not None
 
     @property
@@ -65,7 +65,7 @@ def site_of(request: Request) -> Site:
 
 
 def visitor_of(request: Request) -> Visitor:
-    """Who sent a request; the gate has found out, the guard has checked that it is someone."""
+    """Who sent a request, as the middleware found out."""
     visitor: Visitor | None = request.scope["visitor"]
     if visitor is None:
         raise UnknownToken("Show a token that is known and not revoked.")

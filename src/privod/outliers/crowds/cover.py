@@ -1,9 +1,10 @@
 """How many of some points can one closed ball of a given radius contain, wherever its center?
 
-Exactly in 1 and 2 dimensions, and from 3 on an upper bound f that still suits smooth
+Exactly on the line, and from 2 dimensions on an upper bound f that still suits smooth
 sensitivity: (a) f is at least the cover, (b) f never falls when points are added, (c) one more
 point raises f by at most 1. Which bounds are taken depends on the dimension and on the public
-extent alone, never on the points. Proofs: docs/proofs/outlier_count.md.
+extent alone, never on the points, and their work is bounded by the number of points. Proofs:
+docs/proofs/outlier_count.md.
 """
 
 from __future__ import annotations
@@ -28,8 +29,12 @@ PLANE_FINENESS = 0.25  # vertex balls reach (1 + this) radii in pairs of columns
 SPACE_FINENESS = {3: 0.5, 4: 1.0}  # ... and in the whole space, where that is affordable
 LARGEST_EXTENT = 1e8  # in radii; beyond it lattice vertices would round
 LARGEST_LATTICE = 1000  # vertices on each side of 0 that are counted in a table
-LATTICE = 2**20  # steps of the plane's lattice in a radius ...
-DISK = LATTICE + 1  # ... so that points move by less than a step, which the disk makes up for
+LATTICE = 2**20  # steps of the plane's lattice in a radius
+CELL = 2 * LATTICE  # a cell of the plane, which is cut into boxes of one center each ...
+HALVINGS = 8  # ... by so many cuts of its side in two
+TO_A_CENTER = math.ceil(CELL / 2**HALVINGS / math.sqrt(2))  # at most, from any place
+REACH = LATTICE + 1 + TO_A_CENTER  # points move by less than a step to get onto the lattice
+STEPS_PER_POINT = 17_000  # at most, for a cover: the proof counts 16,933
 CELLS_PER_ROW = 2**29  # more than there are within the extent
 ROWS = (-1, 0, 1)
 
@@ -60,7 +65,7 @@ class Cover:
             self._columns = np.take_along_axis(self._points, self._orders, axis=0)
 
     def of(self, chosen: NDArray[np.bool_], enough: int | None = None) -> int:
-        """At least the most chosen points in one ball; exactly that in 1 and 2 dimensions.
+        """At least the most chosen points in one ball; exactly that on the line.
 
         More than `enough` is not told apart from `enough`, which saves time.
         """
@@ -104,7 +109,7 @@ class Cover:
 
 
 def cover(points: NDArray[Any], radius: float, extent: float | None = None) -> int:
-    """At least the most points in one closed ball; exactly that in 1 and 2 dimensions."""
+    """At least the most points in one closed ball; exactly that on the line."""
     array = as_points(points)
     if len(array) == 0:
         return 0
@@ -120,14 +125,13 @@ def most_copies(points: Floats) -> int:
 class _Plane:
     """Points of the plane, moved to multiples of a millionth of the radius, in order of cells.
 
-    A fixed lattice, so that moving one point moves no other; the disk is enough larger to hold all
-    that it held before. Distances between whole numbers are decided exactly.
+    A fixed lattice, so that moving one point moves no other. Centers of disks are tried on a
+    coarser fixed lattice, and the disks are enough larger to hold whatever any disk held before.
     """
 
     def __init__(self, points: Floats, radius: float) -> None:
         whole = np.rint(points / (radius / LATTICE)).astype(np.int64)
-        side = 2 * DISK
-        cells = whole // side
+        cells = whole // CELL
         keys = _key(cells[:, 0], cells[:, 1])
         self._order = np.lexsort((whole[:, 1], whole[:, 0], keys))
         ordered, keys = whole[self._order], keys[self._order]
@@ -136,19 +140,22 @@ class _Plane:
         around = [_key(row, column) for row in (-1, 0, 1) for column in (-1, 0, 1)]
         centers = np.unique(np.concatenate([occupied + shift for shift in around]))
         rows, columns = _row_and_column(centers)
-        self._corners = np.column_stack([rows, columns]) * side
+        self._corners = np.column_stack([rows, columns]) * CELL
         beside = [(_key(rows + row, columns - 1), _key(rows + row, columns + 1)) for row in ROWS]
         self._begins = np.column_stack([np.searchsorted(keys, low) for low, _ in beside])
         self._ends = np.column_stack([np.searchsorted(keys, high, "right") for _, high in beside])
 
     def cover(self, chosen: NDArray[np.bool_], enough: int) -> int:
-        """The most chosen points in one disk, or `enough` if more."""
+        """The most chosen points within reach of one center, or `enough` if more."""
+        return self.counted_cover(chosen, enough)[0]
+
+    def counted_cover(self, chosen: NDArray[np.bool_], enough: int) -> tuple[int, int]:
+        """The same, and how many steps it took: at most STEPS_PER_POINT a point."""
         marks = chosen[self._order].astype(np.int64)
-        gathered: Any = gather(self._x, self._y, marks, self._begins, self._ends)
-        x, y, weight, first, end, total = gathered
-        order = np.argsort(-total, kind="stable")
-        cells = (self._corners, first, end, total, order)
-        return int(densest(x, y, weight, *cells, DISK, enough))
+        points: Any = gather(self._x, self._y, marks, self._begins, self._ends)
+        order = np.argsort(-points.total, kind="stable")
+        found: Any = densest(points, self._corners, order, CELL, HALVINGS, REACH, enough)
+        return int(found[0]), int(found[1])
 
 
 def _key(rows: Any, columns: Any) -> Any:

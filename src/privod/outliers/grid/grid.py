@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from privod.data import Numeric
+from privod.data.binning import Equal
 from privod.errors import InvalidParameter
 from privod.outliers.grid.kernels.counts import (
     cell_rows,
     count_dense,
     count_runs,
-    measure_rows,
+    overshoot_rows,
     pack_rows,
     table_sums,
 )
@@ -37,7 +38,6 @@ __all__ = [
     "Grid",
     "NeighborScores",
     "OccupiedCells",
-    "Placement",
     "WalkScores",
     "neighbor_scores",
 ]
@@ -75,16 +75,6 @@ class WalkScores(NamedTuple):
     Basic scores come in steps of a cell; this one spreads the records of the last cell over such a
     step, so that points in fuller surroundings score lower.
     """
-
-
-class Placement(NamedTuple):
-    """Where points lie with respect to the cells, L1, in lengths of the ranges."""
-
-    off_center: Floats
-    """To the middle of the own cell."""
-
-    overshoot: Floats
-    """To the nearest place inside the ranges."""
 
 
 class NeighborScores(NamedTuple):
@@ -139,9 +129,9 @@ class Grid:
 
     @property
     def _scales(self) -> Floats:
-        widths = np.array([column.high - column.low for column in self.columns])
-        scales: Floats = self.cells_per_axis / widths  # finite: no range is narrower than 2^-500
-        return scales
+        """Cells to a unit, by the one binning rule; finite: no range is narrower than 2^-500."""
+        cells = self.cells_per_axis
+        return np.array([Equal(column.low, column.high, cells).scale for column in self.columns])
 
     def all_counts(self, points: Floats) -> Ints:
         """How many points each of the n_cells cells holds, by cell index."""
@@ -208,15 +198,11 @@ class Grid:
         centers: Floats = self._lows + (cells + 0.5) / self.cells_per_axis * widths
         return centers
 
-    def placement(self, points: Floats) -> Placement:
-        """Where each point lies in its cell, and how far outside the ranges, up to a cap."""
+    def overshoot(self, points: Floats) -> Floats:
+        """How far outside the ranges each point lies, L1, in lengths of the ranges, up to a cap."""
         widths = np.array([column.high - column.low for column in self.columns])
-        found = Placement(np.empty(len(points)), np.empty(len(points)))
-        measure_rows(
-            points, self._lows, widths, self._scales, self.cells_per_axis, FARTHEST,
-            found.off_center, found.overshoot,
-        )  # fmt: skip
-        found.off_center[:] /= self.cells_per_axis
+        found = np.empty(len(points))
+        overshoot_rows(points, self._lows, widths, FARTHEST, found)
         return found
 
     def sums(self, tables: Floats, points: Floats) -> Floats:

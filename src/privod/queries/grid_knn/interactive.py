@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from privod.errors import InvalidParameter
-from privod.mechanisms import DiscreteLaplace, Randomness
+from privod.mechanisms import Randomness
 from privod.outliers.grid.grid import Grid, OccupiedCells, WalkScores, cells_within
 from privod.privacy import Guarantee, Number
+from privod.queries.count_query import CountNoise
 from privod.queries.grid_knn.release import scored_points, walk_depth
 
 __all__ = ["InteractiveGrid"]
@@ -43,7 +44,7 @@ class InteractiveGrid:
         self,
         grid: Grid,
         occupied: OccupiedCells,
-        noise: DiscreteLaplace,
+        noise: CountNoise,
         randomness: Randomness,
         guarantee: Guarantee,
     ) -> None:

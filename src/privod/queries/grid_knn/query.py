@@ -29,12 +29,16 @@ from privod.privacy import AddRemove, Adjacency, Guarantee, positive
 from privod.queries.checks import LARGEST_COUNT, ExactNumber, whole_number
 from privod.queries.count_query import (
     MOST_EXPECTED,
+    CountNoise,
     CountQuery,
+    NoiseName,
+    chance,
     told_of_epsilon,
     uniform_cells,
 )
 from privod.queries.grid_knn.interactive import InteractiveGrid
 from privod.queries.grid_knn.release import NoisyGrid, NoisyTotal
+from privod.queries.preview import Preview, of_counts
 from privod.queries.query import Release
 from privod.queries.release_file import LARGEST_SUM
 
@@ -76,6 +80,10 @@ class GridKnn(CountQuery[NoisyGrid]):
         the threshold that about one empty cell per hundred expected records passes, if there are
         more than four cells to an expected record and a thousand times as many of these as the
         threshold, or more than ten million cells; otherwise drop none.
+    noise : str
+        One of laplace, gaussian, auto; auto takes the smaller one, by the other parameters alone.
+    delta : number
+        The probability that the guarantee may fail; 0 allows laplace noise only.
     adjacency : AddRemove or Replace
         Which two data sets must look alike.
     """
@@ -88,6 +96,8 @@ class GridKnn(CountQuery[NoisyGrid]):
     cells_per_axis: int | None = None
     expected_records: int = 1000
     drop_below: int | Literal["auto"] | None = "auto"
+    noise: NoiseName = "laplace"
+    delta: ExactNumber = ExactNumber(chance, Fraction(0))
     adjacency: Adjacency = AddRemove()
 
     def __post_init__(self) -> None:
@@ -103,7 +113,10 @@ class GridKnn(CountQuery[NoisyGrid]):
         elif self.drop_below is not None:
             whole_number(self.drop_below, "drop_below", at_least=1, at_most=LARGEST_COUNT)
         # An epsilon too small or too large for the noise, or for a part of it, is refused here.
-        DiscreteLaplace.for_loss(self.epsilon, self._counts_changed)
+        self.laplace_noise  # noqa: B018
+        if self.chosen_noise == "gaussian" and self.threshold is not None:
+            rule = "must be None or auto with gaussian noise"
+            raise InvalidParameter("drop_below", rule, self.drop_below, "Try noise 'laplace'.")
         with told_of_epsilon(self.epsilon, "the fiftieth of it that counts all records"):
             self.guarantee()
 
@@ -121,6 +134,8 @@ class GridKnn(CountQuery[NoisyGrid]):
         """The noisy count that a cell must reach to be kept; None: all are kept."""
         if self.drop_below != "auto":
             return self.drop_below
+        if self.chosen_noise == "gaussian":  # sparse noise is drawn by the Laplace law alone
+            return None
         least, n_cells, guess = self.automatic_threshold, self.n_cells, self.expected_records
         worth_it = n_cells > MANY_CELLS * guess and guess >= MANY_RECORDS * least
         return least if worth_it or n_cells > MOST_HELD_CELLS else None
@@ -135,8 +150,8 @@ class GridKnn(CountQuery[NoisyGrid]):
         return max(1, math.ceil(excess * scale))
 
     @property
-    def noise(self) -> DiscreteLaplace:
-        return super().noise if self.threshold is None else self._noise_of_kept
+    def count_noise(self) -> CountNoise:
+        return super().count_noise if self.threshold is None else self._noise_of_kept
 
     @property
     def noise_of_total(self) -> DiscreteLaplace:
@@ -148,9 +163,13 @@ class GridKnn(CountQuery[NoisyGrid]):
             return super().guarantee()
         return super().guarantee() + Guarantee(self.noise_of_total.loss(1), self.adjacency)
 
+    def preview(self, domain: Domain) -> Preview:  # noqa: ARG002
+        return of_counts(self.count_noise, self.n_cells, "each count that is kept")
+
     def check(self, domain: Domain) -> None:
         self.grid(domain)
-        threshold, scale = self.threshold, float(self.noise.scale)
+        threshold, noise = self.threshold, self.count_noise
+        scale = float(noise.scale) if isinstance(noise, DiscreteLaplace) else noise.sigma
         kept = math.log(self.n_cells)
         if threshold is None:
             if self.n_cells > MOST_HELD_CELLS:
@@ -176,7 +195,7 @@ class GridKnn(CountQuery[NoisyGrid]):
         threshold = self.threshold
         kept, records = None, None
         if threshold is None:
-            counts = self.noise.add_to(grid.all_counts(points), randomness)
+            counts = self.count_noise.add_to(grid.all_counts(points), randomness)
         else:
             occupied = grid.occupied_counts(points)
             kept, counts = self._reaching(occupied, grid, threshold, randomness)
@@ -189,7 +208,7 @@ class GridKnn(CountQuery[NoisyGrid]):
             threshold,
             self.guarantee(),
             randomness.seeded,
-            MergedNoise.of(self.noise),
+            MergedNoise.of(self.count_noise),
             records,
         )
         return self.release(value, randomness)
@@ -203,7 +222,7 @@ class GridKnn(CountQuery[NoisyGrid]):
         grid = self.grid(table.domain)
         occupied = grid.occupied_counts(table.numbers(self.columns))
         whole = replace(self, drop_below=None)
-        return InteractiveGrid(grid, occupied, whole.noise, randomness, whole.guarantee())
+        return InteractiveGrid(grid, occupied, whole.count_noise, randomness, whole.guarantee())
 
     def sentence(self, value: NoisyGrid) -> str:
         grid = value.grid
@@ -264,13 +283,14 @@ class GridKnn(CountQuery[NoisyGrid]):
         The occupied cells get noise and are filtered. Of the empty ones it is drawn how many pass,
         which, and with what counts [Cormode 2012; docs/proofs/grid_knn.md, Theorem 2].
         """
-        noisy = self.noise.add_to(occupied.counts, randomness)
+        noise = self._noise_of_kept
+        noisy = noise.add_to(occupied.counts, randomness)
         stay = noisy >= threshold
         n_empty = grid.n_cells - len(occupied.counts)
-        n_passing = count_reaching(self.noise, threshold, n_empty, randomness)
-        taken = frozenset(grid.indices_of(occupied.cells))
+        n_passing = count_reaching(noise, threshold, n_empty, randomness)
+        taken = grid.indices_of(occupied.cells)  # ascending, as the cells are
         drawn = distinct(n_passing, grid.n_cells, randomness, avoiding=taken)
-        values = self.noise.draw_reaching(threshold, n_passing, randomness)
+        values = noise.draw_reaching(threshold, n_passing, randomness)
         cells = np.concatenate([occupied.cells[stay], grid.cells_at(drawn)])
         counts = np.concatenate([noisy[stay], values])
         order = np.lexsort(cells.T[::-1])

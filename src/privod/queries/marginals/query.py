@@ -8,7 +8,8 @@ are post-processing. Proof in docs/proofs/marginals.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -20,8 +21,9 @@ from privod.mechanisms.merged import MergedNoise
 from privod.outliers.grid.grid import MOST_CELLS_PER_AXIS, Grid
 from privod.privacy import AddRemove, Adjacency, positive
 from privod.queries.checks import ExactNumber, whole_number
-from privod.queries.count_query import CountQuery, uniform_cells
+from privod.queries.count_query import CountQuery, NoiseName, chance, uniform_cells
 from privod.queries.marginals.release import MarginalScores, NoisyMarginals
+from privod.queries.preview import Preview, of_counts
 from privod.queries.query import Release
 
 __all__ = ["MarginalHistograms", "MarginalScores", "NoisyMarginals"]
@@ -50,6 +52,10 @@ class MarginalHistograms(CountQuery[NoisyMarginals]):
         `expected_records`, `epsilon` and the number of columns.
     expected_records : int
         A public guess of the number of records, at least 1.
+    noise : str
+        One of laplace, gaussian, auto; auto takes the smaller one, by the other parameters alone.
+    delta : number
+        The probability that the guarantee may fail; 0 allows laplace noise only.
     adjacency : AddRemove or Replace
         Which two data sets must look alike.
     """
@@ -61,6 +67,8 @@ class MarginalHistograms(CountQuery[NoisyMarginals]):
     epsilon: ExactNumber = ExactNumber(positive)
     bins: int | None = None
     expected_records: int = 1000
+    noise: NoiseName = "laplace"
+    delta: ExactNumber = ExactNumber(chance, Fraction(0))
     adjacency: Adjacency = AddRemove()
 
     def __post_init__(self) -> None:
@@ -73,6 +81,11 @@ class MarginalHistograms(CountQuery[NoisyMarginals]):
     @property
     def n_histograms(self) -> int:
         return len(self.columns)
+
+    def preview(self, domain: Domain) -> Preview:  # noqa: ARG002
+        bins = self.bins or self._automatic_bins()
+        shown = of_counts(self.count_noise, bins * len(self.columns))
+        return replace(shown, typical_share=1 / bins)
 
     def check(self, domain: Domain) -> None:
         domain.numeric(self.columns)
@@ -89,9 +102,9 @@ class MarginalHistograms(CountQuery[NoisyMarginals]):
         counts = np.zeros((len(columns), bins), dtype=np.int64)
         for place, column in enumerate(columns):
             counts[place] = Grid((column,), bins).all_counts(table.numbers((column.name,)))
-        noisy = self.noise.add_to(counts, randomness)
+        noisy = self.count_noise.add_to(counts, randomness)
         promise = self.guarantee()
-        noise = MergedNoise.of(self.noise)
+        noise = MergedNoise.of(self.count_noise)
         value = NoisyMarginals(columns, noisy, noise, promise, randomness.seeded)
         return self.release(value, randomness)
 

@@ -18,7 +18,7 @@ from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms import seeded
 from privod.mechanisms.merged import MergedNoise
 from privod.outliers.grid.grid import Grid
-from privod.privacy import Guarantee
+from privod.privacy import Guarantee, Loss
 from privod.queries.denoising import expected_counts
 from privod.queries.grid_knn.release import scored_points
 from privod.queries.grid_knn.threshold import limit
@@ -129,13 +129,15 @@ class NoisyMarginals:
                     "Histograms add up only with the same columns, ranges, bins and adjacency."
                     " Ask for them alike."
                 )
-        widest = max(parts, key=lambda part: part.guarantee.loss.epsilon)
+        losses = [part.guarantee.loss for part in parts]  # a record lies in one part
+        loss = Loss(max(lost.epsilon for lost in losses), max(lost.delta for lost in losses))
+        promise = Guarantee(loss, self.guarantee.adjacency)
         counts = np.stack([part.counts for part in parts]).sum(axis=0, dtype=np.int64)
         marked = any(part.seeded for part in parts)
         noise = self.noise
         for part in others:
             noise = noise + part.noise
-        return replace(self, counts=counts, guarantee=widest.guarantee, noise=noise, seeded=marked)
+        return replace(self, counts=counts, guarantee=promise, noise=noise, seeded=marked)
 
     @property
     def _shape(self) -> tuple[object, ...]:

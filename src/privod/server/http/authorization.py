@@ -1,7 +1,8 @@
-"""Who may go through which door: checked before a body is read, from one table of routes."""
+"""Who may use which route: checked before a body is read, from one table of routes."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from inspect import iscoroutinefunction
@@ -14,16 +15,17 @@ from starlette.datastructures import FormData
 from starlette.formparsers import MultiPartException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import Route
+from starlette.routing import Route as StarletteRoute
 
 from privod.curator import Role
 from privod.errors import InvalidData, NotAllowed, NotFound
 from privod.server.authentication import Visitor, check_form
 from privod.server.failures import UnknownToken
 from privod.server.site import site_of
+from privod.texts import check_text, check_texts, is_text
 
 __all__ = ["ANALYST", "ANYONE", "AUDITORS", "OPEN", "OWNER", "READERS", "SERVER_OWNER", "Access"]
-__all__ += ["Door", "api_route", "console_route", "form_of"]
+__all__ += ["Route", "api_route", "console_route", "form_of"]
 
 MOST_FIELDS = 1000
 SAFE_METHODS = frozenset({"GET", "HEAD"})
@@ -55,7 +57,7 @@ AUDITORS = Access(("owner", "auditor"))
 
 
 @dataclass(frozen=True)
-class Door:
+class Route:
     """One line of the table of routes."""
 
     method: str
@@ -66,11 +68,14 @@ class Door:
     """Whether a file comes in here, which may be large."""
 
     def check(self, request: Request) -> None:
-        """Let the request in or raise."""
+        """Refuse the request unless the visitor may use this route."""
         request.scope["pattern"] = self.path
         if "dataset" in request.path_params:
             # A slash comes as %252F: the web's own decoding has already taken one layer off.
             request.path_params["dataset"] = unquote(request.path_params["dataset"])
+        given = [value for value in request.path_params.values() if isinstance(value, str)]
+        if not all(map(is_text, given)):
+            raise NotFound("There is no such page.")
         if not self.access.roles:
             return
         visitor: Visitor | None = request.scope["visitor"]
@@ -86,42 +91,43 @@ class Door:
             raise NotFound(f"There is no data set {dataset!r} that this token is for.")
 
 
-def api_route(door: Door, **documented: Any) -> APIRoute:
-    """A route of the JSON interface; the door is checked before the body is read."""
+def api_route(route: Route, **documented: Any) -> APIRoute:
+    """A route of the JSON interface; who may use it is checked before the body is read."""
 
-    class Guarded(APIRoute):
+    class AuthorizedRoute(APIRoute):
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
             inner = super().get_route_handler()
 
             async def handler(request: Request) -> Response:
-                door.check(request)
+                route.check(request)
+                await _check_body(request)
                 return await inner(request)
 
             return handler
 
-    return Guarded(door.path, door.view, methods=[door.method], **documented)
+    return AuthorizedRoute(route.path, route.view, methods=[route.method], **documented)
 
 
-def console_route(door: Door) -> Route:
+def console_route(route: Route) -> StarletteRoute:
     """A route of the console: strangers are led to the sign-in page, forms must be ours."""
 
     async def endpoint(request: Request) -> Response:
         try:
-            door.check(request)
+            route.check(request)
         except UnknownToken:
             return RedirectResponse(_sign_in(request), status_code=303)
         try:
-            if door.method not in SAFE_METHODS:
+            if route.method not in SAFE_METHODS:
                 await _read_form(request)
-            if iscoroutinefunction(door.view):
-                response: Response = await door.view(request)
+            if iscoroutinefunction(route.view):
+                response: Response = await route.view(request)
             else:
-                response = await run_in_threadpool(door.view, request)
+                response = await run_in_threadpool(route.view, request)
             return response
         finally:
             await request.close()
 
-    return Route(door.path, endpoint, methods=[door.method])
+    return StarletteRoute(route.path, endpoint, methods=[route.method])
 
 
 def form_of(request: Request) -> FormData:
@@ -135,12 +141,26 @@ def _sign_in(request: Request) -> str:
     return "/sign-in" if asked == "/" else f"/sign-in?next={quote(asked, safe='/')}"
 
 
+async def _check_body(request: Request) -> None:
+    """Refuse a JSON body in which a text could not be stored; the view reads the body once more."""
+    if "json" not in request.headers.get("content-type", ""):
+        return
+    try:
+        data = json.loads(await request.body())
+    except (ValueError, RecursionError):
+        return  # the framework says what is wrong with it
+    check_texts(data, "the body")
+
+
 async def _read_form(request: Request) -> None:
     _check_origin(request)
     try:
         form = await request.form(max_files=1, max_fields=MOST_FIELDS)
     except (MultiPartException, UnicodeDecodeError, ValueError):
         raise InvalidData("The form could not be read. Send it from the console.") from None
+    for name, value in form.multi_items():
+        if isinstance(value, str):
+            check_text(value, name if is_text(name) else "a field", lines=True)
     check_form(site_of(request).secret, request.scope["cookie"], str(form.get("code", "")))
     request.scope["form"] = form
 

@@ -2,7 +2,7 @@
 
 Nothing here looks at paths but to tell the JSON interface, where a token comes in a header, from
 the console, where a session comes in a cookie, and to know where files are sent. Whoever shows no
-token that is known has few places of their own, so that strangers keep nobody else out. What is
+token that is known has few slots of their own, so that strangers keep nobody else out. What is
 logged is the method, the route's pattern, the status and the token's label: no addresses of pages,
 no parameters, no messages of exceptions.
 """
@@ -24,10 +24,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from privod.errors import AnswerFailed, NotAllowed, PrivodError
 from privod.server.authentication import Visitor, find_visitor, token_hash
 from privod.server.failures import UnknownToken
-from privod.server.limits import Places, TooLarge, TooSlow, network_of
+from privod.server.limits import Slots, TooLarge, TooSlow, network_of
 from privod.server.site import Site
 
-__all__ = ["API_PREFIX", "Gate", "address_of"]
+__all__ = ["API_PREFIX", "Middleware", "address_of"]
 
 API_PREFIX = "/api/"
 LONGEST_TOKEN = 200
@@ -51,13 +51,13 @@ TLS_ONLY = {"strict-transport-security": "max-age=31536000"}
 Failure = Callable[[Scope, PrivodError], Response]
 
 
-class Gate:
+class Middleware:
     """The outermost layer.
 
     Parameters
     ----------
     app : ASGI application
-        What is behind the gate.
+        What is behind the middleware.
     site : Site
         The server's state.
     failure : callable
@@ -76,8 +76,8 @@ class Gate:
         # A token is found in an SQLite file sooner than a thread is found to look for it.
         self._looks_here = site.curator.database.engine == "sqlite"
         limits = site.limits
-        self._known = Places(limits.at_once, limits.at_once_each)
-        self._strangers = Places(limits.strangers_at_once, limits.strangers_at_once_each)
+        self._known = Slots(limits.at_once, limits.at_once_each)
+        self._strangers = Slots(limits.strangers_at_once, limits.strangers_at_once_each)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -92,8 +92,8 @@ class Gate:
             self._check_host(headers)
             scope["visitor"] = visitor = await self._identify(scope, headers)
             self._check_rate(scope, visitor)
-            places = self._strangers if visitor is None else self._known
-            with places.taken(address_of(scope) if visitor is None else visitor.id):
+            slots = self._strangers if visitor is None else self._known
+            with slots.taken(address_of(scope) if visitor is None else visitor.id):
                 await self._pass(scope, headers, receive, sender)
         except PrivodError as problem:
             await self._fail(scope, receive, sender, problem)
@@ -179,7 +179,7 @@ class _Sender:
 
     async def send(self, message: Message) -> None:
         if self.muted and not self.started:
-            return  # a larger body than allowed came in; the gate answers in the app's place
+            return  # a larger body than allowed came in; the middleware answers in the app's place
         if message["type"] == "http.response.start":
             self.started = True
             self.status = message["status"]

@@ -6,7 +6,6 @@ A release never changes once it is stored, so what is written of it is kept for 
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import threading
 from collections import OrderedDict
@@ -14,24 +13,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from privod import pictures
+from privod import pictures, wire
 from privod.curator import Answer, Curator
 from privod.errors import NotFound
 from privod.privacy import Loss
 from privod.queries.catalog import query_from_json
 from privod.queries.query import Query, Release, canonical_json
-from privod.server.shapes import AnswerShape
+from privod.wire import answer_key
 
-__all__ = ["Answers", "Summary", "answer_key", "as_csv", "draw_history", "safe_cell"]
+__all__ = ["Answers", "Summary", "as_csv", "draw_history", "safe_cell"]
 
-KEY_LENGTH = 24
 KEPT_BYTES = 64 * 1024 * 1024
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
-
-
-def answer_key(query: Query[Any]) -> str:
-    """A short name for a question, the same whoever asks it."""
-    return hashlib.sha256(canonical_json(query.to_json()).encode()).hexdigest()[:KEY_LENGTH]
 
 
 @dataclass(frozen=True)
@@ -130,8 +123,7 @@ class Answers:
 
 def stored_json(release: Release[Any]) -> bytes:
     """A stored release as the JSON interface shows it."""
-    shape = AnswerShape.of(Answer(release, (), stored=True), answer_key(release.query))
-    return shape.model_dump_json().encode()
+    return wire.to_text(wire.Answer.of(Answer(release, (), stored=True))).encode()
 
 
 def draw_history(title: str, budget: Loss, charges: list[tuple[str, Loss]]) -> bytes:
@@ -146,7 +138,7 @@ def as_csv(release: Release[Any]) -> str:
     writer.writerow(["what", "value"])
     writer.writerow(["question", safe_cell(release.query.question)])
     writer.writerow(["answer", safe_cell(release.sentence())])
-    writer.writerow(["promise", safe_cell(release.guarantee.sentence())])
+    writer.writerow(["guarantee", safe_cell(release.guarantee.sentence())])
     for name, value in release.query.parameters().items():
         written = value if isinstance(value, int | float) else canonical_json(value).strip('"')
         writer.writerow([safe_cell(name), safe_cell(written)])

@@ -1,9 +1,9 @@
 """Long answers as jobs: started, watched and fetched, without telling how long the rows took.
 
-How long an answer takes may depend on the rows. So an answer is held back until a beat, each a
-fixed factor after the one before, counted from when its turn came: only then is it stored, shown
-and its place given to the next. Whoever watches learns between which two beats it was there, a few
-bits, and waits at most that factor longer. Progress is shown in tenths, at the same beats.
+How long an answer takes may depend on the rows. So an answer waits for a release time, each a fixed
+factor after the one before, counted from when a worker began: only then is it stored and shown, and
+its worker goes on to the next. Whoever watches learns between which two release times it was there,
+a few bits, and waits at most that factor longer. Progress is shown in tenths, at the same times.
 """
 
 from __future__ import annotations
@@ -20,38 +20,40 @@ from typing import Generic, Literal, TypeVar
 
 from privod.errors import AnswerFailed, LimitReached, NotAllowed, NotFound, PrivodError, Unavailable
 from privod.progress import listening
-from privod.server.jobs.queue import Turns
+from privod.server.jobs.queue import FairQueue
 from privod.server.limits import Limits
 
-__all__ = ["Hold", "Job", "Jobs", "Key", "State", "next_beat"]
+__all__ = ["Job", "Jobs", "Key", "State", "WaitForRelease", "next_release_time"]
 
 Result = TypeVar("Result")
 State = Literal["waiting", "answering", "done", "failed"]
 Key = tuple[str, str]
 """One question about one data set."""
-Hold = Callable[[], None]
-"""Waits for the beat; called when the answer is there and before anybody can see it."""
+WaitForRelease = Callable[[], None]
+"""Waits for the release time; called when the answer is there and before anybody can see it."""
 
-FIRST_BEAT = 0.2  # seconds
-BEAT_RATIO = 1.25
+FIRST_RELEASE_SECONDS = 0.2  # seconds
+RELEASE_RATIO = 1.25
 LOOK_SECONDS = 0.02
 KEPT_JOBS = 2000
 KEPT_SECONDS = 3600.0
 
 
-def next_beat(seconds: float) -> float:
-    """The first beat at or after so many seconds."""
-    if seconds <= FIRST_BEAT:
-        return FIRST_BEAT
-    beat = FIRST_BEAT * BEAT_RATIO ** math.ceil(math.log(seconds / FIRST_BEAT, BEAT_RATIO) - 1e-9)
-    return beat if beat >= seconds else beat * BEAT_RATIO
+def next_release_time(seconds: float) -> float:
+    """The first release time at or after so many seconds."""
+    if seconds <= FIRST_RELEASE_SECONDS:
+        return FIRST_RELEASE_SECONDS
+    moment = FIRST_RELEASE_SECONDS * RELEASE_RATIO ** math.ceil(
+        math.log(seconds / FIRST_RELEASE_SECONDS, RELEASE_RATIO) - 1e-9
+    )
+    return moment if moment >= seconds else moment * RELEASE_RATIO
 
 
-def _last_beat(seconds: float) -> float:
-    beat = next_beat(seconds)
-    if beat <= seconds:
-        return beat
-    return 0.0 if beat <= FIRST_BEAT else beat / BEAT_RATIO
+def _last_release_time(seconds: float) -> float:
+    moment = next_release_time(seconds)
+    if moment <= seconds:
+        return moment
+    return 0.0 if moment <= FIRST_RELEASE_SECONDS else moment / RELEASE_RATIO
 
 
 @dataclass(eq=False)
@@ -79,15 +81,15 @@ class _Work(Generic[Result]):
     def tenths(self) -> int:
         if self.future.done():
             return 10
-        beat = _last_beat(self._age(time.monotonic()))
-        return max((tenths for when, tenths in self._reports if when <= beat), default=0)
+        moment = _last_release_time(self._age(time.monotonic()))
+        return max((tenths for when, tenths in self._reports if when <= moment), default=0)
 
-    def hold(self) -> None:
-        """Wait for the beat after the answer was there; the second time that has passed."""
+    def wait_for_release_time(self) -> None:
+        """Wait for the release time after the answer was there; the second time that has passed."""
         if self.computed is None:
             self.computed = time.monotonic()
-        beat = next_beat(self._age(self.computed))
-        self.closing.wait(max(0.0, beat - self._age(time.monotonic())))
+        moment = next_release_time(self._age(self.computed))
+        self.closing.wait(max(0.0, moment - self._age(time.monotonic())))
 
     def _age(self, now: float) -> float:
         return 0.0 if self.began is None else now - self.began
@@ -101,7 +103,7 @@ class Job(Generic[Result]):
     asker: str
     """Which token asked; nobody else sees the job."""
     question: str
-    ask: Callable[[Hold], Result]
+    ask: Callable[[WaitForRelease], Result]
     work: _Work[Result]
 
     @property
@@ -115,11 +117,11 @@ class Job(Generic[Result]):
         return self.work.jobs[0] is self
 
     def tenths(self) -> int:
-        """How far it had come at the last beat, from 0 to 10."""
+        """How far it had come at the last release time, from 0 to 10."""
         return self.work.tenths()
 
     def state(self) -> State:
-        """Where it stands, which changes at beats only."""
+        """Where it stands, which changes at release times only."""
         if self.work.future.done():
             return "failed" if self.work.future.exception() else "done"
         return "waiting" if self.work.began is None else "answering"
@@ -145,23 +147,23 @@ class Jobs(Generic[Result]):
     ----------
     limits : Limits
         How many at once, and how many may wait.
-    welcome : callable
-        Whether a token is still good, looked up again when its turn comes.
+    token_is_valid : callable
+        Whether a token is still valid, looked up again when its question comes up.
     """
 
-    def __init__(self, limits: Limits, welcome: Callable[[str], bool]) -> None:
+    def __init__(self, limits: Limits, token_is_valid: Callable[[str], bool]) -> None:
         self._limits = limits
-        self._welcome = welcome
+        self._token_is_valid = token_is_valid
         self._jobs: dict[str, Job[Result]] = {}
         self._works: dict[Key, _Work[Result]] = {}
         # One token never holds every worker, so that others always come to their turn.
-        self._turns: Turns[_Work[Result]] = Turns(max(1, limits.workers - 1))
+        self._queue: FairQueue[_Work[Result]] = FairQueue(max(1, limits.workers - 1))
         self._changed = threading.Condition()
         self._closing = threading.Event()
         self._threads: list[threading.Thread] = []
 
     def start(
-        self, ask: Callable[[Hold], Result], *, asker: str, key: Key, question: str
+        self, ask: Callable[[WaitForRelease], Result], *, asker: str, key: Key, question: str
     ) -> Job[Result]:
         """Start a job, join the one that answers this question already, or refuse it."""
         with self._changed:
@@ -177,7 +179,7 @@ class Jobs(Generic[Result]):
             work.jobs.append(job)
             self._jobs[job.id] = job
             if work.began is None:
-                self._turns.add(asker, work)
+                self._queue.add(asker, work)
                 self._changed.notify()
             if len(self._threads) < self._limits.workers:
                 name = f"privod-answer-{len(self._threads)}"
@@ -190,6 +192,10 @@ class Jobs(Generic[Result]):
         """Whether a question is being answered."""
         with self._changed:
             return key in self._works
+
+    def closing(self) -> bool:
+        """Whether the server is stopping, so that nothing new is taken in."""
+        return self._closing.is_set()
 
     def running(self) -> bool:
         """Whether an answer is being computed."""
@@ -237,14 +243,14 @@ class Jobs(Generic[Result]):
             outcome = self._outcome(work, asker)
             with self._changed:
                 self._end(work, outcome)
-                self._turns.leave(asker)
+                self._queue.leave(asker)
                 self._changed.notify_all()
 
     def _take(self) -> tuple[str, _Work[Result]] | None:
-        """Wait for the next turn; None when the server stops."""
+        """Wait for the next in the queue; None when the server stops."""
         with self._changed:
             while not self._closing.is_set():
-                taken = self._turns.take(lambda work: work.began is None)
+                taken = self._queue.take(lambda work: work.began is None)
                 if taken is not None:
                     taken[1].begin()
                     return taken
@@ -256,20 +262,20 @@ class Jobs(Generic[Result]):
         try:
             leader = self._leader(work, asker)
             with listening(work.hear):
-                return leader.ask(work.hold)
+                return leader.ask(work.wait_for_release_time)
         except PrivodError as problem:
             return problem
         except Exception:  # its message might speak of rows, so it goes no further
             return AnswerFailed("The question could not be answered.")
         finally:
-            work.hold()
+            work.wait_for_release_time()
 
     def _leader(self, work: _Work[Result], asker: str) -> Job[Result]:
         with self._changed:
             work.jobs.sort(key=lambda job: job.asker != asker)
             waiting = list(work.jobs)
         for job in waiting:
-            if self._welcome(job.asker):
+            if self._token_is_valid(job.asker):
                 with self._changed:
                     work.jobs.remove(job)
                     work.jobs.insert(0, job)

@@ -6,12 +6,12 @@ from collections import Counter, deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-__all__ = ["Turns"]
+__all__ = ["FairQueue"]
 
 Item = TypeVar("Item")
 
 
-class Turns(Generic[Item]):
+class FairQueue(Generic[Item]):
     """Lines of waiting items; whoever uses it brings the lock.
 
     Parameters

@@ -3,40 +3,27 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import Annotated, Any
 
 from fastapi import File, Form, Path, Request, Response, UploadFile
 from starlette.concurrency import run_in_threadpool
 
+from privod import wire
 from privod.curator import Answer
 from privod.data import Domain
-from privod.errors import InvalidParameter, NotFound
+from privod.data.csv_file import CsvDialect
+from privod.data.intake import IntakeReport
+from privod.errors import InvalidParameter, NotFound, PrivodError, Unavailable
 from privod.privacy import Loss, adjacency_from_json
 from privod.queries.catalog import QUERIES, query_from_json
 from privod.server import authentication as auth
 from privod.server.asking import answer_of, begin
 from privod.server.jobs import uploads
-from privod.server.jobs.answers import answer_key, as_csv
+from privod.server.jobs.answers import as_csv
 from privod.server.jobs.jobs import Job
-from privod.server.shapes import (
-    AnswerShape,
-    AskForm,
-    BudgetForm,
-    BudgetShape,
-    DataSetShape,
-    EntryShape,
-    JobShape,
-    PriceForm,
-    PriceShape,
-    QuestionShape,
-    TokenForm,
-    TokenMade,
-    TokenShape,
-    VerificationShape,
-    VerifyForm,
-    VisitorShape,
-)
 from privod.server.site import site_of, visitor_of
+from privod.wire.questions import describe
 
 JSON = "application/json"
 SVG = "image/svg+xml"
@@ -57,26 +44,41 @@ def health() -> dict[str, str]:
     return {"status": "up"}
 
 
+def ready(request: Request) -> dict[str, str]:
+    """Say whether questions can be answered: the ledger can be read and the disk has room."""
+    site = site_of(request)
+    try:
+        site.curator.head()
+    except PrivodError:
+        raise Unavailable("The ledger cannot be read. Look at its database.") from None
+    if shutil.disk_usage(site.curator.directory).free < site.limits.least_free_bytes:
+        raise Unavailable("The disk of the curator is nearly full. Make room on it.")
+    if site.jobs.closing():
+        raise Unavailable("The server is stopping. Ask again when it is back.")
+    return {"status": "ready"}
+
+
 def openapi(request: Request) -> Response:
     """This document."""
     return Response(json.dumps(request.app.openapi()), media_type=JSON)
 
 
-def me(request: Request) -> VisitorShape:
+def me(request: Request) -> wire.Visitor:
     """Say whose token was shown."""
-    return VisitorShape.of(visitor_of(request))
+    visitor = visitor_of(request)
+    return wire.Visitor(visitor.role, visitor.of, visitor.label)
 
 
-def questions() -> list[QuestionShape]:
+def questions() -> list[wire.Question]:
     """List the questions that can be asked, with their parameters."""
-    return [QuestionShape.of(kind) for kind in QUERIES.values()]
+    return [describe(kind) for kind in QUERIES.values()]
 
 
-def datasets(request: Request) -> list[DataSetShape]:
+def datasets(request: Request) -> list[wire.DataSet]:
     """List the data sets that the token is for."""
     visitor = visitor_of(request)
     known = site_of(request).curator.datasets()
-    return [DataSetShape.of(dataset) for dataset in known if visitor.sees(dataset.name)]
+    return [wire.DataSet.of(dataset) for dataset in known if visitor.sees(dataset.name)]
 
 
 def register(
@@ -85,50 +87,81 @@ def register(
     domain: Annotated[str, Form(max_length=1_000_000, description="The domain, as JSON.")],
     file: Annotated[UploadFile, File(description="A .csv or .parquet file.")],
     continues: Annotated[str | None, Form(max_length=200)] = None,
-) -> DataSetShape:
+    encoding: Annotated[str, Form(max_length=20, description="Of a CSV file.")] = "utf-8",
+    separator: Annotated[str, Form(max_length=1, description="Of a CSV file.")] = ",",
+    decimal: Annotated[str, Form(max_length=1, description="Of a CSV file.")] = ".",
+    thousands: Annotated[str | None, Form(max_length=1, description="Of a CSV file.")] = None,
+    confirmed: Annotated[bool, Form(description="Even if most records are lost.")] = False,
+    intake: Annotated[
+        str | None, Form(max_length=20_000_000, description="A client's report, as JSON.")
+    ] = None,
+) -> wire.Registered:
     """Register a data set, for good."""
-    try:
-        declared = json.loads(domain)
-    except (ValueError, RecursionError):
-        way_out = "Write {'columns': [{'name': 'age', 'low': 0, 'high': 120}, ...]} in JSON."
-        raise InvalidParameter("domain", "must be JSON", domain[:50], way_out) from None
-    curator = site_of(request).curator
-    registered = uploads.register(
-        curator, name, Domain.from_json(declared), file, continues or None
+    declared = _from_json("domain", domain, "{'columns': [{'name': 'age', 'low': 0, 'high': 120}]}")
+    report = None
+    if intake is not None:
+        told = _from_json("intake", intake, "what `to_json` of a report writes")
+        report = IntakeReport.from_json(told)
+    dialect = CsvDialect(
+        encoding=encoding, separator=separator, decimal=decimal, thousands=thousands or None
     )
-    return DataSetShape.of(registered)
+    registered = uploads.register(
+        site_of(request).curator,
+        name,
+        Domain.from_json(declared),
+        file,
+        continues=continues or None,
+        dialect=dialect,
+        confirmed=confirmed,
+        intake=report,
+    )
+    return wire.Registered.of(registered)
 
 
-def dataset(request: Request, dataset: Dataset) -> DataSetShape:
+def _from_json(what: str, text: str, form: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise InvalidParameter(what, "must be JSON", text[:50], f"Write {form}.") from None
+
+
+def report(request: Request, dataset: Dataset) -> dict[str, Any]:
+    """What became of the records of a data set, for its owner alone."""
+    return site_of(request).curator.report(dataset).to_json()
+
+
+def dataset(request: Request, dataset: Dataset) -> wire.DataSet:
     """What is public about a data set."""
-    return DataSetShape.of(site_of(request).curator.dataset(dataset))
+    return wire.DataSet.of(site_of(request).curator.dataset(dataset))
 
 
-def open_budget(request: Request, dataset: Dataset, form: BudgetForm) -> BudgetShape:
+def open_budget(request: Request, dataset: Dataset, form: wire.OpenBudget) -> wire.Budget:
     """Open a budget; what a narrow one gives up must be confirmed."""
     adjacency = adjacency_from_json(form.adjacency)
     budget = Loss(form.epsilon, form.delta)
     curator = site_of(request).curator
-    return BudgetShape.of(curator.open_budget(dataset, adjacency, budget, confirmed=form.confirmed))
+    return wire.Budget.of(curator.open_budget(dataset, adjacency, budget, confirmed=form.confirmed))
 
 
-def budget(request: Request, dataset: Dataset) -> list[BudgetShape]:
+def budget(request: Request, dataset: Dataset) -> list[wire.Budget]:
     """The budgets of a data set and what is left in each."""
-    return [BudgetShape.of(state) for state in site_of(request).curator.budget(dataset)]
+    return [wire.Budget.of(state) for state in site_of(request).curator.budget(dataset)]
 
 
-def history(request: Request, dataset: Dataset) -> list[EntryShape]:
+def history(request: Request, dataset: Dataset) -> list[wire.Entry]:
     """The entries of the ledger about a data set and its versions, oldest first."""
-    return [EntryShape.of(entry) for entry in site_of(request).curator.history(dataset)]
+    return [wire.Entry.of(entry) for entry in site_of(request).curator.history(dataset)]
 
 
-def price(request: Request, dataset: Dataset, form: PriceForm) -> PriceShape:
+def price(request: Request, dataset: Dataset, form: wire.AskPrice) -> wire.Price:
     """What a question would cost; nothing is looked at and nothing is charged."""
     query = query_from_json(form.query)
-    return PriceShape.of(site_of(request).curator.price(query, dataset), query)
+    curator = site_of(request).curator
+    found = curator.price(query, dataset)  # which also finds out whether it may be asked
+    return wire.Price.of(found, query, curator.dataset(dataset).domain)
 
 
-async def ask(request: Request, response: Response, dataset: Dataset, form: AskForm) -> Any:
+async def ask(request: Request, response: Response, dataset: Dataset, form: wire.Ask) -> Any:
     """Ask a question: 200 with the answer, or 202 with a job if it takes longer than `wait`."""
     site, visitor = site_of(request), visitor_of(request)
     query = query_from_json(form.query)
@@ -137,34 +170,33 @@ async def ask(request: Request, response: Response, dataset: Dataset, form: AskF
         return Response(ready, media_type=JSON)
     begun = await begin(site, visitor, query, dataset, form.request_id)
     if begun is None:
-        written = await run_in_threadpool(site.answers.json, dataset, answer_key(query))
+        written = await run_in_threadpool(site.answers.json, dataset, wire.answer_key(query))
         return Response(written, media_type=JSON)
     if await begun.wait(form.wait):
-        return AnswerShape.of(answer_of(begun), answer_key(query))
+        return wire.Answer.of(answer_of(begun))
     response.status_code = 202
     return _shown(begun)
 
 
-def job(request: Request, job: Annotated[str, Path(max_length=64)]) -> JobShape:
+def job(request: Request, job: Annotated[str, Path(max_length=64)]) -> wire.Job:
     """How far one's own job has come, and its answer once it is done."""
     return _shown(site_of(request).jobs.find(job, visitor_of(request).id))
 
 
-def _shown(job: Job[Answer]) -> JobShape:
+def _shown(job: Job[Answer]) -> wire.Job:
     state = job.state()
     answer = None
     if state == "failed":
         job.result()  # raises what went wrong, in the one error shape
     if state == "done":
-        result = answer_of(job)
-        answer = AnswerShape.of(result, answer_key(result.release.query))
-    return JobShape(job=job.id, state=state, tenths=job.tenths(), answer=answer)
+        answer = wire.Answer.of(answer_of(job))
+    return wire.Job(job=job.id, state=state, tenths=job.tenths(), answer=answer)
 
 
-def answers(request: Request, dataset: Dataset) -> list[dict[str, Any]]:
+def answers(request: Request, dataset: Dataset) -> list[wire.AnswerListed]:
     """The answered questions about a data set, newest first, each with its answer's key."""
     found = site_of(request).answers.questions(dataset)
-    return [{"key": key, "query": query.to_json()} for key, query in found]
+    return [wire.AnswerListed(key, query.to_json()) for key, query in found]
 
 
 def answer(request: Request, dataset: Dataset, key: Key) -> Response:
@@ -183,25 +215,27 @@ def answer_svg(request: Request, dataset: Dataset, key: Key) -> Response:
     return Response(drawn, media_type=SVG, headers=PICTURE_HEADERS)
 
 
-def verify(request: Request, form: VerifyForm | None = None) -> VerificationShape:
+def verify(request: Request, form: wire.Verify | None = None) -> wire.Verification:
     """Recompute the whole ledger; an error names the first entry that was tampered with."""
     head = None if form is None else form.expected_head
-    return VerificationShape.of(site_of(request).curator.verify(head))
+    return wire.Verification.of(site_of(request).curator.verify(head))
 
 
-def tokens(request: Request) -> list[TokenShape]:
+def tokens(request: Request) -> list[wire.Token]:
     """The tokens handed out; the tokens themselves are kept nowhere."""
     seen = auth.tokens_seen(site_of(request).curator, visitor_of(request))
-    return [TokenShape.of(token) for token in seen]
+    return [wire.Token.of(token) for token in seen]
 
 
-def make_token(request: Request, form: TokenForm) -> TokenMade:
+def make_token(request: Request, form: wire.MakeToken) -> wire.NewToken:
     """Hand out a token; it is shown this once."""
     visitor = visitor_of(request)
     of = form.dataset if visitor.of is None else form.dataset or visitor.of
     if of is not None and not visitor.sees(of):
         raise NotFound(f"There is no data set {of!r} that this token is for.")
-    return TokenMade(token=auth.create_token(site_of(request).curator, form.role, of, form.label))
+    return wire.NewToken(
+        token=auth.create_token(site_of(request).curator, form.role, of, form.label)
+    )
 
 
 def revoke_token(request: Request, token: Annotated[str, Path(max_length=64)]) -> dict[str, bool]:
@@ -212,10 +246,10 @@ def revoke_token(request: Request, token: Annotated[str, Path(max_length=64)]) -
 
 RESPONSES: dict[Any, dict[int | str, dict[str, Any]]] = {
     ask: {
-        200: {"model": AnswerShape, "description": "The answer."},
-        202: {"model": JobShape, "description": "The answer is on its way."},
+        200: {"model": wire.Answer, "description": "The answer."},
+        202: {"model": wire.Job, "description": "The answer is on its way."},
     },
-    answer: {200: {"model": AnswerShape, "description": "The answer."}},
+    answer: {200: {"model": wire.Answer, "description": "The answer."}},
     answer_csv: {200: {"content": {"text/csv": {}}, "description": "The answer."}},
     answer_svg: {200: {"content": {SVG: {}}, "description": "The answer."}},
 }

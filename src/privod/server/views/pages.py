@@ -81,7 +81,7 @@ def _environment() -> Environment:
 
 
 def segment(text: str) -> str:
-    """A name as one part of an address; a slash in it is encoded twice, see `Door.check`."""
+    """A name as one part of an address; a slash in it is encoded twice, see `Route.check`."""
     return quote(text.replace("%", "%25").replace("/", "%2F"), safe="")
 
 

@@ -1,31 +1,48 @@
-"""The most points of the plane in one disk: places for its center, halved where they promise most.
+"""The most points of the plane within reach of one center, of centers on a fixed lattice.
 
-A box of centers cannot do better than all points within the radius of any part of it. Boxes that
-promise more than the best disk found are cut into four, until few points are left in doubt: then
-every disk through two of them is looked at, since a best disk can be moved until it has two points
-on its border. All of it is exact: see `cover_disk`.
+A box of centers cannot do better than all points within reach of any of its centers. Boxes that
+promise more than the best center found are cut into four, down to boxes of one center. A point
+costs time only in boxes that its circle passes through, so the work is bounded by the number of
+points (docs/proofs/outlier_count.md, "The cover"). All numbers are whole and below 2^53: exact.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
-from privod.outliers.crowds.kernels.cover_disk import MARGIN, best_disk
 from privod.outliers.crowds.kernels.tree import Floats, Ints
 
-_FEW = 8  # points in doubt below which looking at all their disks beats cutting the box
-_SMALLEST = 2.0**-12  # side of a box that is not cut any more
+
+class Gathered(NamedTuple):
+    """The different chosen points, and which of them are near each cell of centers."""
+
+    x: Ints
+    y: Ints
+    weight: Ints
+    """How often each point was chosen."""
+    first: Ints
+    end: Ints
+    """The ranges of points near each cell, one line a cell."""
+    total: Ints
+    """How many chosen points each line of ranges has."""
+
+
+class Near(NamedTuple):
+    """The points near one cell of centers, with its low corner at (0, 0)."""
+
+    x: Floats
+    y: Floats
+    weight: Ints
 
 
 @njit(cache=True, nogil=True)
-def gather(
-    x: Ints, y: Ints, chosen: Ints, begins: Ints, ends: Ints
-) -> tuple[Ints, Ints, Ints, Ints, Ints, Ints]:
+def gather(x: Ints, y: Ints, chosen: Ints, begins: Ints, ends: Ints) -> Gathered:
     """The different chosen points with their multiplicities, and the ranges among them.
 
-    Points are sorted so that equal ones follow each other; ranges never part equal points. The last
-    array holds how many chosen points each line of ranges has.
+    Points are sorted so that equal ones follow each other; ranges never part equal points.
     """
     n = x.size
     places_x, places_y = np.empty(n, np.int64), np.empty(n, np.int64)
@@ -48,116 +65,106 @@ def gather(
             first[line, k] = different[begins[line, k]]
             end[line, k] = different[ends[line, k]]
             total[line] += many[ends[line, k]] - many[begins[line, k]]
-    return places_x[: last + 1], places_y[: last + 1], weight[: last + 1], first, end, total
+    size = last + 1
+    return Gathered(places_x[:size], places_y[:size], weight[:size], first, end, total)
 
 
 @njit(cache=True, nogil=True)
 def densest(
-    x: Ints,
-    y: Ints,
-    weight: Ints,
-    corners: Ints,
-    first: Ints,
-    end: Ints,
-    total: Ints,
-    order: Ints,
-    radius: int,
-    enough: int,
-) -> int:
-    """The most points in one closed disk, or `enough`.
+    points: Gathered, corners: Ints, order: Ints, side: int, halvings: int, reach: int, enough: int
+) -> tuple[int, int]:
+    """The most points within reach of one center, or `enough`; and the steps it took.
 
-    Centers are looked for cell by cell, `order` by falling totals; a cell of side 2 * radius has
-    its low corner in `corners` and all points within the radius of it in its ranges.
+    Centers are the middles of the boxes that `halvings` cuts make of the cells, looked for cell by
+    cell, `order` by falling totals; `corners` holds the cells' low corners.
     """
-    best = 1 if weight.size else 0
-    for i in range(weight.size):
-        best = max(best, weight[i])
-    near_x, near_y = np.empty(1024), np.empty(1024)
-    near_weight = np.empty(1024, np.int64)
+    best, steps = 0, 0
     for cell in order:
-        if best >= enough or total[cell] <= best:
+        if best >= enough or points.total[cell] <= best:
             break
         size = 0
-        for k in range(first.shape[1]):
-            size += end[cell, k] - first[cell, k]
-        if size > near_x.size:
-            near_x, near_y = np.empty(2 * size), np.empty(2 * size)
-            near_weight = np.empty(2 * size, np.int64)
+        for k in range(points.first.shape[1]):
+            size += points.end[cell, k] - points.first[cell, k]
+        near = Near(np.empty(size), np.empty(size), np.empty(size, np.int64))
         size = 0
-        for k in range(first.shape[1]):
-            for i in range(first[cell, k], end[cell, k]):
-                near_x[size], near_y[size] = x[i] - corners[cell, 0], y[i] - corners[cell, 1]
-                near_weight[size] = weight[i]
+        for k in range(points.first.shape[1]):
+            for i in range(points.first[cell, k], points.end[cell, k]):
+                near.x[size] = points.x[i] - corners[cell, 0]
+                near.y[size] = points.y[i] - corners[cell, 1]
+                near.weight[size] = points.weight[i]
                 size += 1
-        best = _densest_in(near_x, near_y, near_weight, size, 2.0 * radius, radius, best, enough)
-    return min(best, enough)
+        best, taken = _densest_in(near, side, halvings, reach, best, enough)
+        steps += taken
+    return min(best, enough), steps
 
 
 @njit(cache=True, nogil=True)
 def _densest_in(
-    x: Floats, y: Floats, weight: Ints, size: int, side: float, radius: int, best: int, enough: int
-) -> int:
-    """The same, if more than `best`, with the center in the box from 0 to `side`."""
-    sure, maybe = (radius - MARGIN) ** 2, (radius + MARGIN) ** 2
+    near: Near, side: int, halvings: int, reach: int, best: int, enough: int
+) -> tuple[int, int]:
+    """The same, if more than `best`, with the center in one cell."""
+    size = near.x.size
+    square = float(reach) * float(reach)
+    smallest = side / 2**halvings
     pool = np.empty(4 * size + 64, np.int64)
     pool[:size] = np.arange(size)
-    stack = np.empty((256, 3))  # low corner and side of a box ...
-    held = np.empty((256, 4), np.int64)  # ... its promise, its parent's base and range of the pool
-    promise = weight[:size].sum()
-    stack[0, 0], stack[0, 1], stack[0, 2] = 0.0, 0.0, side
-    held[0, 0], held[0, 1], held[0, 2], held[0, 3] = promise, 0, 0, size
-    top = 1
+    corners = np.empty((4 * halvings + 4, 3))  # low corner and side of a box that waits ...
+    promised = np.empty(4 * halvings + 4, np.int64)  # ... at most how many a center of it reaches
+    sure = np.empty(4 * halvings + 4, np.int64)  # ... how many all centers of its parent reach
+    begins = np.empty(4 * halvings + 4, np.int64)  # ... and which points the parent left in doubt
+    ends = np.empty(4 * halvings + 4, np.int64)
+    corners[0, 0], corners[0, 1], corners[0, 2] = 0.0, 0.0, side
+    promised[0], sure[0], begins[0], ends[0] = near.weight.sum(), 0, 0, size
+    waiting, steps = 1, 0
     promises, turns = np.empty(4, np.int64), np.empty(4, np.int64)
-    while top > 0:
-        top -= 1
-        low_x, low_y, side = stack[top, 0], stack[top, 1], stack[top, 2]
-        if held[top, 0] <= best:
+    while waiting > 0:
+        waiting -= 1
+        if promised[waiting] <= best:
             continue
-        base, begin, stop = held[top, 1], held[top, 2], held[top, 3]
+        half, base = corners[waiting, 2] / 2, sure[waiting]
+        center_x, center_y = corners[waiting, 0] + half, corners[waiting, 1] + half
+        begin, stop = begins[waiting], ends[waiting]
         if 2 * stop - begin > pool.size:
             pool = np.concatenate((pool, np.empty(pool.size + stop, np.int64)))
         finish, middle = stop, 0
-        center_x, center_y, half = low_x + side / 2, low_y + side / 2, side / 2
+        steps += stop - begin
         for place in range(begin, stop):
             i = pool[place]
-            dx, dy = abs(x[i] - center_x), abs(y[i] - center_y)
-            if _square(max(dx - half, 0.0), max(dy - half, 0.0)) > maybe:
+            dx, dy = abs(near.x[i] - center_x), abs(near.y[i] - center_y)
+            if _square(max(dx - half, 0.0), max(dy - half, 0.0)) > square:
                 continue
-            if _square(dx + half, dy + half) <= sure:
-                base += weight[i]
+            if _square(dx + half, dy + half) <= square:
+                base += near.weight[i]
                 continue
-            if _square(dx, dy) <= sure:
-                middle += weight[i]
+            if _square(dx, dy) <= square:
+                middle += near.weight[i]
             pool[finish] = i
             finish += 1
-        best = max(best, base + middle)
-        if best >= enough:
-            return best
-        if finish - stop <= _FEW or side <= _SMALLEST:
-            some = pool[stop:finish]
-            best = best_disk(x, y, weight, some, low_x, low_y, side, radius, base, best)
+        if 2 * half <= smallest:
+            best = max(best, base + middle)
             if best >= enough:
-                return best
+                return best, steps
             continue
+        steps += 4 * (finish - stop)
         for child in range(4):
             promises[child], turns[child] = base, child
             child_x, child_y = center_x - half * (child & 1), center_y - half * (child >> 1)
             for place in range(stop, finish):
                 i = pool[place]
-                dx = max(abs(x[i] - child_x - half / 2) - half / 2, 0.0)
-                dy = max(abs(y[i] - child_y - half / 2) - half / 2, 0.0)
-                if _square(dx, dy) <= maybe:
-                    promises[child] += weight[i]
+                dx = max(abs(near.x[i] - child_x - half / 2) - half / 2, 0.0)
+                dy = max(abs(near.y[i] - child_y - half / 2) - half / 2, 0.0)
+                if _square(dx, dy) <= square:
+                    promises[child] += near.weight[i]
         _by_promise(promises, turns)
         for corner in turns:
             if promises[corner] > best:
-                stack[top, 0] = center_x - half * (corner & 1)
-                stack[top, 1] = center_y - half * (corner >> 1)
-                stack[top, 2] = half
-                held[top, 0], held[top, 1] = promises[corner], base
-                held[top, 2], held[top, 3] = stop, finish
-                top += 1
-    return best
+                corners[waiting, 0] = center_x - half * (corner & 1)
+                corners[waiting, 1] = center_y - half * (corner >> 1)
+                corners[waiting, 2] = half
+                promised[waiting], sure[waiting] = promises[corner], base
+                begins[waiting], ends[waiting] = stop, finish
+                waiting += 1
+    return best, steps
 
 
 @njit(cache=True, nogil=True)

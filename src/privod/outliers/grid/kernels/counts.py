@@ -11,7 +11,7 @@ from numba import njit, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-__all__ = ["cell_rows", "count_dense", "count_runs", "measure_rows", "pack_rows", "table_sums"]
+__all__ = ["cell_rows", "count_dense", "count_runs", "overshoot_rows", "pack_rows", "table_sums"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -96,30 +96,18 @@ def cell_rows(
 
 
 @njit(cache=True, nogil=True)
-def measure_rows(
-    points: Floats,
-    lows: Floats,
-    widths: Floats,
-    scales: Floats,
-    cells_per_axis: int,
-    farthest: float,
-    off_center: Floats,
-    overshoot: Floats,
+def overshoot_rows(
+    points: Floats, lows: Floats, widths: Floats, farthest: float, overshoot: Floats
 ) -> None:
-    """Write how far, L1, each row lies from its cell's middle, in cells, and outside the ranges."""
+    """Write how far, L1, each row lies outside the ranges, in lengths of them."""
     n_rows, n_axes = points.shape
-    edge = float(cells_per_axis)
     for row in range(n_rows):
-        from_middle = 0.0
         outside = 0.0
         for axis in range(n_axes):
             above = points[row, axis] - lows[axis]
-            place = min(max(above * scales[axis], 0.0), edge)
-            from_middle += abs(place - (float(int(min(place, edge - 1.0))) + 0.5))
             beyond = max(-above, above - widths[axis])
             if beyond > 0.0:  # rare, and a division takes longer than all else
                 outside += min(beyond / widths[axis], farthest)
-        off_center[row] = from_middle
         overshoot[row] = outside
 
 

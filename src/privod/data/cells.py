@@ -1,0 +1,311 @@
+"""What does a column of cells say: numbers, declared values, persons? Each cell for itself.
+
+Whatever a column is made of (numbers, texts, decimals, objects of Python), a cell is read by one
+rule, in which no other cell takes part. What is refused is a type of column, never a cell:
+the one exception are floats too large to be persons, which refuse the data whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from privod.data.domain import Categorical, Numeric
+from privod.data.kernels.cells import write_names, write_numbers
+from privod.errors import InvalidData
+
+__all__ = ["as_arrow", "codes_of", "names_of", "numbers_of"]
+
+POINT = ord(".")
+NONE = -1
+Ints = NDArray[np.int64]
+
+
+# ---- from anything to Arrow ---------------------------------------------------------------------
+
+
+def as_arrow(values: Any, declared: Numeric | Categorical | str) -> pa.Array:
+    """A column of any kind as Arrow's; what is declared decides how objects of Python are read.
+
+    Arrow and NumPy would make one type of a list of objects for the sake of a single one: floats of
+    long integers beside a gap, texts of numbers beside a text. So objects are read one by one.
+    """
+    name = declared if isinstance(declared, str) else declared.name
+    if isinstance(values, pa.ChunkedArray):
+        large = pa.large_binary() if _is_text(values.type) else values.type  # whatever its length
+        return values.cast(large).combine_chunks()
+    if isinstance(values, pa.Array):
+        return values
+    kind = getattr(values, "dtype", None)
+    if hasattr(values, "to_arrow") and not isinstance(kind, np.dtype):  # of polars
+        if str(kind) == "Object":  # Arrow would be given addresses
+            return _from_objects(values.to_list(), declared)
+        return as_arrow(values.to_arrow(), declared)
+    if not isinstance(kind, np.dtype):
+        if hasattr(kind, "na_value"):  # of pandas
+            try:
+                return pa.array(values, from_pandas=True)
+            except (pa.ArrowException, TypeError, ValueError):
+                pass  # its values are objects of several kinds
+        if hasattr(values, "tolist"):
+            values = values.tolist()
+        return _from_objects(list(values), declared)
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise InvalidData(f"The column {name!r} must hold one value for each row.")
+    if array.dtype.kind in "biuf":
+        return pa.array(array)
+    if array.dtype.kind in "OUST":
+        return _from_objects(array.tolist(), declared)
+    raise InvalidData(_wrong_type(name, declared, array.dtype))
+
+
+def _from_objects(values: list[Any], declared: Numeric | Categorical | str) -> pa.Array:
+    """Each object for itself."""
+    if isinstance(declared, Numeric):
+        if all(type(value) in (bool, int, float) for value in values):
+            with suppress(OverflowError):
+                return pa.array(np.array(values, np.float64))
+        return _mixed_numbers(values)
+    if isinstance(declared, Categorical) and isinstance(declared.values[0], str):
+        return pa.array([_text(value) for value in values], pa.large_binary())
+    if isinstance(declared, str):
+        floats = [value for value in values if isinstance(value, float | np.floating)]
+        _refuse_large(floats, declared)
+    return pa.array([_written(value) for value in values], pa.large_binary())
+
+
+def _mixed_numbers(values: list[Any]) -> pa.Array:
+    """Numbers as they are, texts read as numbers, anything else missing."""
+    texts = pa.array([_text(value) for value in values], pa.large_binary())
+    numbers = numbers_from_texts(texts, POINT, NONE)
+    for place, value in enumerate(values):
+        if not isinstance(value, str | bytes):
+            numbers[place] = _float(value)
+    return pa.array(numbers)
+
+
+def _float(value: Any) -> float:
+    if not isinstance(value, int | float | Decimal | np.number | np.bool_):
+        return np.nan
+    try:
+        return float(value)
+    except OverflowError:  # an integer beyond all floats, which lies beyond every range too
+        return np.inf if value > 0 else -np.inf
+    except (TypeError, ValueError):  # complex, or a signaling NaN
+        return np.nan
+
+
+def _text(value: Any) -> bytes | None:
+    if isinstance(value, bytes):
+        return value
+    return value.encode("utf-8", "surrogatepass") if isinstance(value, str) else None
+
+
+def _written(value: Any) -> bytes | None:
+    """A name or a whole number in bytes; None for what is neither."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, str | bytes):
+        return _text(value)
+    if isinstance(value, int):  # truth values are 0 and 1
+        return _digits(int(value))
+    if isinstance(value, float):
+        return None if not np.isfinite(value) else _float_digits(value)
+    if isinstance(value, Decimal):
+        return format(value, "f").encode() if value.is_finite() else None
+    return None
+
+
+def _digits(value: int) -> bytes:
+    try:
+        return str(value).encode()
+    except ValueError:  # thousands of digits, which Python does not write out
+        return hex(value).encode()
+
+
+def _float_digits(value: float) -> bytes:
+    return str(int(value) if value.is_integer() else value).encode()
+
+
+# ---- from Arrow to what is declared --------------------------------------------------------------
+
+
+def numbers_of(
+    column: pa.Array, declared: Numeric, decimal: int = POINT, thousands: int = NONE
+) -> NDArray[np.float64]:
+    """The column's numbers, NaN where a cell holds none."""
+    column = _plain(column)
+    kind = column.type
+    if _is_numeric(kind) or pa.types.is_null(kind):
+        return np.array(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+    if _is_text(kind):
+        return numbers_from_texts(column, decimal, thousands)
+    raise InvalidData(_wrong_type(declared.name, declared, kind))
+
+
+def numbers_from_texts(column: pa.Array, decimal: int, thousands: int) -> NDArray[np.float64]:
+    """The numbers that texts write, NaN where one writes none.
+
+    The rule is ours, since no two readers agree: a sign, digits with a decimal mark, an exponent of
+    ten; or inf, infinity. Arrow then reads what is left, correctly rounded.
+    """
+    data, offsets = _bytes_of(column)
+    written = np.empty(max(len(data), 1), np.uint8)
+    ends, is_one = np.empty(len(offsets), np.int64), np.empty(len(column), np.uint8)
+    write_numbers(data, offsets, decimal, thousands, written, ends, is_one)
+    valid = np.packbits(is_one, bitorder="little")
+    buffers = [pa.py_buffer(part) for part in (valid, ends, written)]
+    texts = pa.Array.from_buffers(pa.large_string(), len(column), buffers)
+    return np.array(pc.cast(texts, pa.float64()).to_numpy(zero_copy_only=False))
+
+
+def codes_of(column: pa.Array, declared: Categorical, decimal: int = POINT) -> Ints:
+    """Positions in the list of declared values, -1 where a cell holds none of them."""
+    column = _plain(column)
+    kind = column.type
+    if pa.types.is_null(kind):
+        return np.full(len(column), -1)
+    if isinstance(declared.values[0], str):
+        if _is_text(kind):
+            column = column.cast(pa.large_binary())
+            return _positions(
+                column, declared, lambda value: value.encode("utf-8", "surrogatepass")
+            )
+    elif pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        column = column.cast(pa.uint64() if kind == pa.uint64() else pa.int64())
+        return _positions(column, declared, int)
+    elif pa.types.is_floating(kind):
+        _refuse_untold(declared, kind)
+        plain = pc.add(column.cast(pa.float64()), 0.0)  # so that -0.0 is 0.0
+        return _positions(plain, declared, float)
+    elif _is_text(kind) or pa.types.is_decimal(kind):
+        return _positions(_names(column, decimal), declared, lambda value: str(value).encode())
+    raise InvalidData(_wrong_type(declared.name, declared, kind))
+
+
+def _positions(column: pa.Array, declared: Categorical, form: Callable[[Any], Any]) -> Ints:
+    fitting = [
+        place
+        for place, value in enumerate(declared.values)
+        if column.type != pa.uint64() or int(value) >= 0
+    ]
+    values = pa.array([form(declared.values[place]) for place in fitting], column.type)
+    found = pc.fill_null(pc.index_in(column, value_set=values), -1).to_numpy(zero_copy_only=False)
+    places: Ints = np.array([*fitting, -1], dtype=np.int64)[found]  # -1 finds the last place
+    return places
+
+
+def names_of(column: pa.Array, name: str, decimal: int = POINT) -> pa.Array:
+    """Persons in the one form in which they are compared; null where a row is nobody's."""
+    column = _plain(column)
+    kind = column.type
+    if pa.types.is_floating(kind):
+        numbers = column.to_numpy(zero_copy_only=False)
+        _refuse_large(numbers, name)
+        numbers = numbers.astype(np.float64)
+        whole = np.isfinite(numbers) & (numbers == np.floor(numbers))
+        if not np.all(whole | np.isnan(numbers)):
+            return _names(
+                pa.array([_written(one) for one in numbers.tolist()], pa.large_binary()), decimal
+            )
+        integers = np.where(whole, numbers, 0).astype(np.int64)
+        column = pa.array(integers, mask=~whole)
+    allowed = (pa.types.is_integer, pa.types.is_boolean, pa.types.is_decimal, pa.types.is_null)
+    if not (_is_text(column.type) or any(is_one(column.type) for is_one in allowed)):
+        raise InvalidData(_wrong_type(name, name, kind))
+    return _names(column, decimal)
+
+
+def _names(column: pa.Array, decimal: int) -> pa.Array:
+    if pa.types.is_boolean(column.type) or pa.types.is_null(column.type):
+        column = column.cast(pa.int8())
+    if not _is_text(column.type):
+        column = column.cast(pa.string())
+    data, offsets = _bytes_of(column)
+    written = np.empty(len(data) + len(column), np.uint8)  # .5 becomes 0.5
+    ends = np.empty(len(offsets), np.int64)
+    write_names(data, offsets, decimal, written, ends)
+    valid = np.packbits(np.diff(ends) > 0, bitorder="little")
+    buffers = [pa.py_buffer(part) for part in (valid, ends, written)]
+    return pa.Array.from_buffers(pa.large_binary(), len(column), buffers)
+
+
+def _bytes_of(column: pa.Array) -> tuple[NDArray[np.uint8], Ints]:
+    """The bytes of all cells, and where each begins and ends; a missing cell has none."""
+    column = column.cast(pa.large_binary())
+    if column.null_count:
+        column = pc.fill_null(column, b"")
+    _valid, offsets, data = column.buffers()
+    first = np.frombuffer(offsets, np.int64, len(column) + 1, 8 * column.offset)
+    nothing = np.empty(0, np.uint8)
+    return (nothing if data is None else np.frombuffer(data, np.uint8)), first
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """Dictionaries (categories of pandas) and runs spelled out."""
+    if pa.types.is_dictionary(column.type):
+        return column.dictionary_decode()
+    if pa.types.is_run_end_encoded(column.type):
+        return pc.run_end_decode(column)
+    return column
+
+
+def _is_numeric(kind: pa.DataType) -> bool:
+    kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
+    return any(is_kind(kind) for is_kind in kinds)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    kinds = (pa.types.is_string, pa.types.is_binary, pa.types.is_fixed_size_binary)
+    large = (pa.types.is_large_string, pa.types.is_large_binary)
+    views = (pa.types.is_string_view, pa.types.is_binary_view)
+    return any(is_kind(kind) for is_kind in (*kinds, *large, *views))
+
+
+# ---- what is refused, by type --------------------------------------------------------------------
+
+
+def _wrong_type(name: str, declared: Numeric | Categorical | str, kind: object) -> str:
+    if isinstance(declared, str):
+        return (
+            f"The person column {name!r} must hold whole numbers or texts and is of type {kind}."
+            " Convert it."
+        )
+    texts = isinstance(declared, Categorical) and isinstance(declared.values[0], str)
+    return (
+        f"The column {name!r} is declared to hold {'texts' if texts else 'numbers'} and is of type"
+        f" {kind}. Declare it otherwise, or convert it."
+    )
+
+
+def first_inexact(floats: Any) -> int:
+    """From which whole number on floats of a type have gaps: 2^53 for float64."""
+    return 1 << (int(np.finfo(floats).nmant) + 1)
+
+
+def _refuse_untold(declared: Categorical, kind: pa.DataType) -> None:
+    floats = kind.to_pandas_dtype()
+    if not all(abs(int(value)) < first_inexact(floats) for value in declared.values):
+        raise InvalidData(
+            f"The column {declared.name!r} is declared to hold whole numbers that"
+            f" {np.dtype(floats)}, the type of its data, does not tell apart. Give it as integers"
+            " or texts."
+        )
+
+
+def _refuse_large(floats: Any, column: str) -> None:
+    by_type = [floats] if isinstance(floats, np.ndarray) else [np.asarray(one) for one in floats]
+    for array in by_type:
+        if np.any(np.abs(array) >= float(first_inexact(array.dtype))):
+            raise InvalidData(
+                f"The person column {column!r} holds floats too large to tell persons apart; a"
+                " missing value may have made floats of integers. Give it as integers or texts."
+            )

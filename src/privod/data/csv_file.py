@@ -1,0 +1,280 @@
+"""What does each line of a CSV file say? A record is a line, and no line changes another.
+
+Quotes that may span lines would let one stray quote swallow the records after it. So a line ends
+at its line feed, whatever quotes it holds; a cell is quoted if it opens with a quote and closes on
+the same line, and any other quote is a character like others, as is a bare carriage return. How a
+file is written (encoding, separator, decimal mark) is declared, never guessed from its rows.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from privod.data.kernels.lines import (
+    CELLS,
+    LAST_CELLS,
+    NO_QUOTE,
+    OPEN_QUOTE,
+    TOO_LONG,
+    copy_cells,
+    split_lines,
+)
+from privod.errors import InvalidData, InvalidParameter
+
+__all__ = ["ENCODINGS", "CsvDialect", "LineTally", "csv_batches", "csv_header"]
+
+LONGEST_LINE = 1 << 20  # bytes in UTF-8; a line beyond is dropped before it fills the memory
+READ_AT_ONCE = 1 << 22  # bytes
+
+# Names as people write them, and the codec of Python that reads each. UTF-16 without a mark at the
+# start of the file says by its own name which byte comes first.
+ENCODINGS = {
+    "utf-8": "utf-8",
+    "latin-1": "iso8859-1",
+    "latin-9": "iso8859-15",
+    "windows-1250": "cp1250",
+    "windows-1252": "cp1252",
+    "utf-16": "utf-16",
+    "utf-16-le": "utf-16-le",
+    "utf-16-be": "utf-16-be",
+}
+SEPARATORS = (",", ";", "\t", "|", ":", "^", "~", " ")
+DECIMALS = (".", ",")
+THOUSANDS = (".", ",", "'", " ")
+UTF8_MARK, UTF16_MARKS = codecs.BOM_UTF8, (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CsvDialect:
+    r"""How a CSV file is written.
+
+    Parameters
+    ----------
+    encoding : str
+        utf-8, latin-1, latin-9, windows-1250, windows-1252, utf-16 (with a mark that says which
+        byte comes first), utf-16-le or utf-16-be. A mark at the start is no part of the header.
+    separator : str
+        Between two cells: one of ``, ; | : ^ ~``, a tab or a space.
+    decimal : str
+        Before a fraction: a point or a comma.
+    thousands : str, optional
+        Between groups of three digits: a point, a comma, an apostrophe or a space (hard spaces
+        too). Without it a number with such a mark is none.
+    quote : str, optional
+        Around a cell that holds the separator; None if the file quotes nothing.
+    """
+
+    encoding: str = "utf-8"
+    separator: str = ","
+    decimal: str = "."
+    thousands: str | None = None
+    quote: str | None = '"'
+
+    def __post_init__(self) -> None:
+        _one_of("encoding", self.encoding, tuple(ENCODINGS))
+        _one_of("separator", self.separator, SEPARATORS)
+        _one_of("decimal", self.decimal, DECIMALS)
+        if self.thousands is not None:
+            _one_of("thousands", self.thousands, THOUSANDS)
+        if self.thousands == self.decimal:
+            way_out = "Name the mark between groups of digits, or leave it out."
+            raise InvalidParameter(
+                "thousands", "must not be the decimal mark", self.decimal, way_out
+            )
+        if self.quote is not None:
+            _one_of("quote", self.quote, ('"', "'"))
+
+
+def _one_of(what: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        listed = " ".join(map(repr, allowed))
+        raise InvalidParameter(what, "is not known", value, f"Known are: {listed}.")
+
+
+def _no_lines() -> NDArray[np.int64]:
+    return np.zeros(LAST_CELLS + 1, np.int64)
+
+
+@dataclass
+class LineTally:
+    """Lines that are no records, by class, and records with a quote that does not close."""
+
+    counts: NDArray[np.int64] = field(default_factory=_no_lines)
+
+    @property
+    def wrong_cells(self) -> int:
+        """Lines of another number of cells than the header."""
+        return int(self.counts[CELLS])
+
+    @property
+    def too_long(self) -> int:
+        """Lines longer than any record may be."""
+        return int(self.counts[TOO_LONG])
+
+    @property
+    def open_quotes(self) -> int:
+        """Lines with a cell that opens with a quote and does not close on the line."""
+        return int(self.counts[OPEN_QUOTE])
+
+
+def csv_header(path: Path, dialect: CsvDialect) -> list[str]:
+    """The names in the first line."""
+    with path.open("rb") as file:
+        header, _rest, _blocks = _opened(path, file, dialect)
+    return header
+
+
+def csv_batches(
+    path: Path, dialect: CsvDialect, wanted: list[str], tally: LineTally
+) -> Iterator[pa.RecordBatch]:
+    """The wanted columns of a file's records, as bytes in UTF-8, null where a cell is empty."""
+    with path.open("rb") as file:
+        header, rest, blocks = _opened(path, file, dialect)
+        places = np.full(len(header), -1, dtype=np.int64)
+        for place, name in enumerate(wanted):
+            places[header.index(name)] = place
+        for block in _whole_lines(rest, blocks, tally):
+            yield _split(block, dialect, places, wanted, tally)
+
+
+def _opened(
+    path: Path, file: BinaryIO, dialect: CsvDialect
+) -> tuple[list[str], bytes, Iterator[bytes]]:
+    """The header, what was read beyond it, and the rest of the file as UTF-8."""
+    blocks = _decoded(path, file, dialect)
+    read = b""
+    while b"\n" not in read and len(read) <= LONGEST_LINE:
+        more = next(blocks, None)
+        if more is None:
+            read += b"\n"
+            break
+        read += more
+    line, found, rest = read.removeprefix(UTF8_MARK).partition(b"\n")
+    if not found or len(line) > LONGEST_LINE:
+        raise InvalidData(
+            f"The first line of {str(path)!r} is longer than {LONGEST_LINE} bytes. Lines end in a"
+            " line feed here; convert a file whose lines end otherwise."
+        )
+    try:
+        return _names(line, dialect), rest, blocks
+    except UnicodeDecodeError:
+        raise InvalidData(
+            f"The header of {str(path)!r} is not in {dialect.encoding}. Declare its encoding, such"
+            " as latin-1 or utf-16."
+        ) from None
+
+
+def _names(line: bytes, dialect: CsvDialect) -> list[str]:
+    """Split the header by the rule of all lines."""
+    block = np.frombuffer(line + b"\n", np.uint8)
+    n_cells = line.count(dialect.separator.encode()) + 1  # unless some are within quotes
+    while True:
+        shape = n_cells, 1
+        starts, ends = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
+        doubled, places, tally = np.zeros(shape, np.uint8), np.arange(n_cells), _no_lines()
+        separator, quote = ord(dialect.separator), _quote(dialect)
+        split = split_lines(
+            block, separator, quote, places, len(block), starts, ends, doubled, tally
+        )
+        if split or not tally[LAST_CELLS]:
+            break
+        n_cells = int(tally[LAST_CELLS])
+    cells = (
+        _column(block, starts[place], ends[place], doubled[place], quote)[0].as_py()
+        for place in range(n_cells)
+    )
+    return [(cell or b"").decode("utf-8") for cell in cells]
+
+
+def _decoded(path: Path, file: BinaryIO, dialect: CsvDialect) -> Iterator[bytes]:
+    """The file as UTF-8, block by block; bytes that the encoding does not know are replaced."""
+    codec = ENCODINGS[dialect.encoding]
+    first = file.read(READ_AT_ONCE)
+    if first.startswith(UTF16_MARKS) != (codec == "utf-16"):
+        if codec == "utf-16":
+            said, way_out = "has no mark that says which byte comes first", "utf-16-le or utf-16-be"
+        else:
+            said, way_out = "starts with the mark of UTF-16", "utf-16"
+        raise InvalidData(f"The file {str(path)!r} {said}. Declare its encoding as {way_out}.")
+    if codec.startswith("utf-16") and path.stat().st_size % 2:
+        raise InvalidData(
+            f"The file {str(path)!r} has an odd number of bytes, which UTF-16 never has: from some"
+            " line on, every character would be another. Export it again."
+        )
+    if codec == "utf-8":
+        while first:
+            yield first
+            first = file.read(READ_AT_ONCE)
+        return
+    decoder = codecs.getincrementaldecoder(codec)(errors="replace")
+    while first:
+        yield decoder.decode(first).encode("utf-8")
+        first = file.read(READ_AT_ONCE)
+    yield decoder.decode(b"", final=True).encode("utf-8")
+
+
+def _whole_lines(rest: bytes, blocks: Iterator[bytes], tally: LineTally) -> Iterator[bytes]:
+    """The same bytes cut at line ends; of a line too long for the memory only its count is kept."""
+    skipping = False
+    begun = b""
+    for block in chain([rest], blocks, [b"\n"]):  # the last line may lack its end
+        if skipping:
+            _, found, block = block.partition(b"\n")
+            if not found:
+                continue
+            skipping = False
+        cut = block.rfind(b"\n") + 1
+        if cut:
+            yield begun + block[:cut]
+            begun = block[cut:]
+        else:
+            begun += block
+        if len(begun) > LONGEST_LINE + 1:  # one more: it may be the half of a line's end
+            tally.counts[TOO_LONG] += 1
+            begun, skipping = b"", True
+
+
+def _split(
+    lines: bytes,
+    dialect: CsvDialect,
+    places: NDArray[np.int64],
+    wanted: list[str],
+    tally: LineTally,
+) -> pa.RecordBatch:
+    block = np.frombuffer(lines, np.uint8)
+    shape = len(wanted), int(np.count_nonzero(block == ord("\n")))
+    starts, ends = np.empty(shape, np.int32), np.empty(shape, np.int32)
+    doubled = np.empty(shape, np.uint8)
+    separator, quote = ord(dialect.separator), _quote(dialect)
+    kept = split_lines(
+        block, separator, quote, places, LONGEST_LINE, starts, ends, doubled, tally.counts
+    )
+    columns = [
+        _column(block, starts[place, :kept], ends[place, :kept], doubled[place, :kept], quote)
+        for place in range(len(wanted))
+    ]
+    return pa.RecordBatch.from_arrays(columns, wanted)
+
+
+def _column(
+    block: NDArray[np.uint8], starts: Any, ends: Any, doubled: Any, quote: int
+) -> pa.LargeBinaryArray:
+    cells = np.empty(int(np.sum(ends - starts, dtype=np.int64)), np.uint8)
+    offsets = np.empty(len(starts) + 1, np.int64)
+    copy_cells(block, starts, ends, doubled, quote, cells, offsets)
+    filled = np.packbits(np.diff(offsets) > 0, bitorder="little")
+    buffers = [pa.py_buffer(part) for part in (filled, offsets, cells)]
+    return pa.Array.from_buffers(pa.large_binary(), len(starts), buffers)
+
+
+def _quote(dialect: CsvDialect) -> int:
+    return NO_QUOTE if dialect.quote is None else ord(dialect.quote)

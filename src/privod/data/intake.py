@@ -1,0 +1,316 @@
+"""What becomes of the records of a source, one by one, and what is the owner told about it?
+
+A record is put inside its domain by its own cells: values outside a range are clipped, missing and
+foreign ones filled or the record dropped, and of each person only the allowed number is kept. The
+report counts all of it. It is about rows: for the owner alone, never for analysts, and no part of
+any guarantee.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from privod.data.cells import codes_of, names_of, numbers_of
+from privod.data.csv_file import CsvDialect, LineTally
+from privod.data.domain import Categorical, Domain, Numeric
+from privod.data.fineness import round_in_place
+from privod.errors import InvalidData, InvalidParameter, NeedsConfirmation
+
+__all__ = ["ColumnReport", "Intake", "IntakeReport", "LossyIntake", "Portion", "absent_columns"]
+
+# With more than half of the records gone, a data set speaks of a minority of those it is named
+# after, and no noise tells. Wrong declarations (f for F, a point for a comma) lose about all of a
+# column, or the half of it that one of two values makes up; gaps in ordinary data lose less.
+MOST_LOST = Fraction(1, 2)
+
+
+@dataclass(frozen=True)
+class ColumnReport:
+    """What became of one column's cells, for the owner alone.
+
+    Parameters
+    ----------
+    name : str
+        The column.
+    missing : int
+        Cells without a declared value; without a fill their records are dropped.
+    filled : int
+        How many of them the fill stands in for.
+    clipped : int
+        Numbers outside the declared range, moved to its nearer end.
+    """
+
+    name: str
+    missing: int
+    filled: int
+    clipped: int
+
+
+@dataclass(frozen=True)
+class IntakeReport:
+    """What became of the records of a source, for the owner alone: it tells about rows.
+
+    Parameters
+    ----------
+    read : int
+        Records in the source: lines of a CSV file besides its header and empty ones, or rows.
+    kept : int
+        Records that questions look at.
+    wrong_cells, too_long : int
+        Lines dropped for another number of cells than the header has, or for their length.
+    nobody : int
+        Records dropped because they say not whose they are.
+    incomplete : int
+        Records dropped because a cell has no declared value and its column no fill.
+    capped : int
+        Complete records beyond the number that is kept of each person.
+    open_quotes : int
+        Lines, dropped or not, with a cell that opens with a quote and does not close on the line.
+    columns : tuple of ColumnReport
+        Cells, column by column.
+    """
+
+    read: int
+    kept: int
+    wrong_cells: int
+    too_long: int
+    nobody: int
+    incomplete: int
+    capped: int
+    open_quotes: int
+    columns: tuple[ColumnReport, ...]
+
+    @property
+    def dropped(self) -> int:
+        """Records that are not kept although the cap would allow it."""
+        return self.wrong_cells + self.too_long + self.nobody + self.incomplete
+
+    def with_lines(self, lines: LineTally) -> IntakeReport:
+        """The same with the lines that never became records."""
+        return replace(
+            self,
+            read=self.read + lines.wrong_cells + lines.too_long,
+            wrong_cells=self.wrong_cells + lines.wrong_cells,
+            too_long=self.too_long + lines.too_long,
+            open_quotes=self.open_quotes + lines.open_quotes,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as plain values."""
+        return {**vars(self), "columns": [vars(column).copy() for column in self.columns]}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> IntakeReport:
+        """Read what `to_json` wrote."""
+        try:
+            columns = tuple(ColumnReport(**column) for column in data["columns"])
+            report = cls(**{**data, "columns": columns})
+        except (TypeError, KeyError, AttributeError):
+            way_out = "Send what `to_json` of an intake report writes."
+            raise InvalidParameter("intake", "must be a report", type(data), way_out) from None
+        counts = [*vars(report).values(), *(each for one in columns for each in vars(one).values())]
+        plain = all(type(count) in (int, str, tuple) for count in counts)
+        if not plain or any(isinstance(count, int) and count < 0 for count in counts):
+            raise InvalidParameter("intake", "must hold counts", type(data), "Send counts.")
+        return report
+
+    def sentences(self) -> tuple[str, ...]:
+        """The report for people, most important first."""
+        said = [f"Of {_records(self.read)} read, {self.kept} are kept."]
+        reasons = (
+            (
+                self.incomplete,
+                "dropped because a column without a fill has no declared value there",
+            ),
+            (self.nobody, "dropped because no person is named"),
+            (self.wrong_cells, "dropped because the line has not as many cells as the header"),
+            (self.too_long, "dropped because the line is too long"),
+            (self.capped, "left out because their person has the allowed number already"),
+        )
+        said += [f"{_records(count)} {why}." for count, why in reasons if count]
+        for column in self.columns:
+            parts = (
+                (column.missing - column.filled, "missing or not a declared value"),
+                (column.filled, "filled"),
+                (column.clipped, "clipped to the range"),
+            )
+            told = ", ".join(f"{count} {what}" for count, what in parts if count)
+            if told:
+                said.append(f"Column {column.name!r}: {told}.")
+        if self.open_quotes:
+            said.append(
+                f"{_records(self.open_quotes)} with a quote that does not close on its line: a"
+                " stray one, or a cell with a line end in it, of which every line is a record here."
+                " If it is the latter, convert the file to Parquet."
+            )
+        return tuple(said)
+
+    def refuse_loss(self, confirmed: bool) -> None:
+        """Raise unless most of the data arrived, or the owner confirmed that it did not."""
+        if confirmed or not self.read:
+            return
+        filled = [column.name for column in self.columns if self._most(column.filled)]
+        if not self._most(self.dropped) and not filled:
+            return
+        what = "More than half of the records would be dropped" if self._most(self.dropped) else ""
+        missing = [column.name for column in self.columns if self._most(column.missing)]
+        if missing:
+            listed = ", ".join(map(repr, missing))
+            what += f"{', and' if what else 'In'} most cells of {listed} hold no declared value"
+            what = what.replace("In most", "Most")
+        raise LossyIntake(
+            f"{what}. Compare the declared values, number format, separator and encoding with the"
+            " file. Nothing was registered; confirm (--yes) to register what is left.",
+            self,
+        )
+
+    def _most(self, count: int) -> bool:
+        return count > MOST_LOST * self.read
+
+
+def _records(count: int) -> str:
+    return f"{count} record" if count == 1 else f"{count} records"
+
+
+class LossyIntake(NeedsConfirmation):
+    """Most of a source would be lost; the report, for the owner alone, says where."""
+
+    def __init__(self, message: str, report: IntakeReport) -> None:
+        super().__init__(message)
+        self.report = report
+
+
+@dataclass(frozen=True)
+class Portion:
+    """Complete records inside their domain, in order, before persons are capped.
+
+    Parameters
+    ----------
+    numbers, codes : dict of str to array
+        The numeric columns, and the categorical ones as positions in their lists of values.
+    persons : Arrow array, optional
+        Whose record it is, in the one form in which persons are compared.
+    """
+
+    numbers: dict[str, NDArray[np.float64]]
+    codes: dict[str, NDArray[np.int64]]
+    persons: pa.Array | None
+
+    def __len__(self) -> int:
+        return len(next(iter((*self.numbers.values(), *self.codes.values()))))
+
+
+class Intake:
+    """Takes in records, portion by portion, and keeps count for the owner."""
+
+    def __init__(self, domain: Domain, dialect: CsvDialect | None = None) -> None:
+        dialect = dialect or CsvDialect()
+        self.domain = domain
+        self._decimal = ord(dialect.decimal)
+        self._thousands = -1 if dialect.thousands is None else ord(dialect.thousands)
+        self._read = self._nobody = self._incomplete = self._complete = 0
+        self._cells = np.zeros((len(domain.columns), 3), np.int64)  # missing, filled, clipped
+
+    def take(self, columns: Mapping[str, pa.Array]) -> Portion:
+        """Put records inside the domain; those that stay incomplete are left out."""
+        absent_columns(columns, self.domain)
+        numbers: dict[str, NDArray[np.float64]] = {}
+        codes: dict[str, NDArray[np.int64]] = {}
+        for tally, column in zip(self._cells, self.domain.columns, strict=True):
+            cells = columns[column.name]
+            if isinstance(column, Numeric):
+                numbers[column.name] = self._numbers(cells, column, tally)
+            else:
+                codes[column.name] = self._codes(cells, column, tally)
+        persons = None
+        if self.domain.person is not None:
+            persons = names_of(columns[self.domain.person], self.domain.person, self._decimal)
+        parts = (*numbers.values(), *codes.values(), *([] if persons is None else [persons]))
+        if len({len(part) for part in parts}) != 1:
+            raise InvalidData("The columns have different lengths. Give arrays of one length.")
+        keep = self._kept(numbers, codes, persons)
+        if keep.all():
+            return Portion(numbers, codes, persons)
+        return Portion(
+            {name: values[keep] for name, values in numbers.items()},
+            {name: values[keep] for name, values in codes.items()},
+            None if persons is None else persons.filter(pa.array(keep)),
+        )
+
+    def report(self, kept: int, lines: LineTally | None = None) -> IntakeReport:
+        """What became of everything, now that so many complete records are kept."""
+        columns = tuple(
+            ColumnReport(column.name, *map(int, tally))
+            for column, tally in zip(self.domain.columns, self._cells, strict=True)
+        )
+        capped = self._complete - kept
+        report = IntakeReport(
+            self._read, kept, 0, 0, self._nobody, self._incomplete, capped, 0, columns
+        )
+        return report if lines is None else report.with_lines(lines)
+
+    def _kept(
+        self,
+        numbers: dict[str, NDArray[np.float64]],
+        codes: dict[str, NDArray[np.int64]],
+        persons: pa.Array | None,
+    ) -> NDArray[np.bool_]:
+        n = len(next(iter((*numbers.values(), *codes.values()))))
+        somebody = np.ones(n, dtype=bool)
+        if persons is not None and persons.null_count:
+            somebody = np.array(persons.is_valid().to_numpy(zero_copy_only=False))
+        keep = somebody.copy()
+        for values in numbers.values():
+            keep &= ~np.isnan(values)
+        for places in codes.values():
+            keep &= places >= 0
+        self._read += n
+        self._nobody += n - int(somebody.sum())
+        self._incomplete += int(somebody.sum()) - int(keep.sum())
+        self._complete += int(keep.sum())
+        return keep
+
+    def _numbers(
+        self, cells: pa.Array, column: Numeric, tally: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        values = numbers_of(cells, column, self._decimal, self._thousands)
+        missing = np.isnan(values)
+        count = int(missing.sum())
+        tally[0] += count
+        if count and column.fill is not None:
+            values[missing] = column.fill
+            tally[1] += count
+        tally[2] += int(np.count_nonzero((values < column.low) | (values > column.high)))
+        np.clip(values, column.low, column.high, out=values)
+        round_in_place(values)
+        return values
+
+    def _codes(
+        self, cells: pa.Array, column: Categorical, tally: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        places = codes_of(cells, column, self._decimal)
+        missing = places < 0
+        count = int(missing.sum())
+        tally[0] += count
+        if count and column.fill is not None:
+            places[missing] = column.values.index(column.fill)
+            tally[1] += count
+        return places
+
+
+def absent_columns(names: Any, domain: Domain) -> None:
+    """Refuse data that lacks a declared column."""
+    persons = [] if domain.person is None else [domain.person]
+    absent = [name for name in (*domain.names, *persons) if name not in names]
+    if absent:
+        raise InvalidData(
+            f"The data has no column {', '.join(map(repr, absent))}, which its domain declares."
+            " Add the column, or leave it out of the domain."
+        )

@@ -1,0 +1,158 @@
+"""What do all the fits lose together, and what leaks around them? Pipelines and searches.
+
+A detector promises for its own fit. A search fits again and again on the same rows, and each fit
+pays; a transformer that was fitted to the rows tells of them with no promise at all. Fits of this
+process are added up here; the fits of a search, in whatever processes, by `search_loss`.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
+
+from privod.errors import InvalidParameter
+from privod.privacy import Guarantee, Loss, Replace
+
+__all__ = ["PrivacyWarning", "Spending", "enter", "search_loss", "spending", "spent"]
+
+SEARCHES = "sklearn.model_selection"
+
+
+class PrivacyWarning(UserWarning):
+    """The promise of a detector does not cover what is done around it."""
+
+
+@dataclass(frozen=True)
+class Spending:
+    """How many fits there were, and what they promise together, as if all were on one data set.
+
+    Each batch of `partial_fit` counts as a fit. Nothing fitted, nothing lost: then no guarantee.
+    """
+
+    fits: int = 0
+    guarantee: Guarantee | None = None
+
+    def and_also(self, other: Guarantee) -> Spending:
+        """One more fit."""
+        total = other if self.guarantee is None else self.guarantee + other
+        return Spending(self.fits + 1, total)
+
+
+class _Meter:
+    """A spending that grows."""
+
+    def __init__(self) -> None:
+        self.total = Spending()
+
+
+_mutex = threading.Lock()
+_process = _Meter()
+_meters: list[_Meter] = [_process]
+
+
+def spent() -> Spending:
+    """What all fits of this process so far lose together."""
+    return _process.total
+
+
+@contextmanager
+def spending() -> Iterator[_Meter]:
+    """Add up the fits inside, of all threads: `with spending() as meter: ...; meter.total`."""
+    meter = _Meter()
+    with _mutex:
+        _meters.append(meter)
+    try:
+        yield meter
+    finally:
+        with _mutex:
+            _meters.remove(meter)
+
+
+def enter(guarantee: Guarantee) -> None:
+    """Add a fit to the spending of this process, and of whoever adds up."""
+    with _mutex:
+        for meter in _meters:
+            meter.total = meter.total.and_also(guarantee)
+
+
+def search_loss(search: Any) -> Guarantee:
+    """What the fits of a fitted GridSearchCV or RandomizedSearchCV lose together, under Replace.
+
+    Every setting is fitted once for each split, and the best one once more. The loss is stated
+    under Replace, since a record more or less would move the borders of the folds and so other
+    records from fold to fold. Not covered: the test scores by which settings are compared, and
+    so the setting chosen; they are computed from the rows themselves, without noise.
+    """
+    try:
+        settings, splits = search.cv_results_["params"], int(search.n_splits_)
+        again = [search.best_params_] if search.refit else []
+    except AttributeError:
+        way_out = "Give a fitted GridSearchCV."
+        raise InvalidParameter("search", "must be a search", type(search), way_out) from None
+    fits = [setting for setting in settings for _ in range(splits)] + again
+    losses = [_promised(clone(search.estimator).set_params(**setting)) for setting in fits]
+    return Guarantee(sum(losses, Loss(0)), Replace())
+
+
+def _promised(estimator: Any) -> Loss:
+    """What one fit of a detector, or of a pipeline that ends in one, will lose under Replace."""
+    last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
+    if not hasattr(last, "promised"):
+        rule = "must search over a private detector, or a pipeline that ends in one"
+        raise InvalidParameter("search", rule, type(last).__name__, "Search over one.")
+    guarantee: Guarantee = last.promised()
+    return guarantee.under(Replace()).loss
+
+
+def warn_of_callers(detector: object) -> None:
+    """Warn if a pipeline or a search is fitting this detector: its promise is not theirs."""
+    frame: FrameType | None = sys._getframe(2)
+    searched, fitted = False, [detector]  # and what it is a part of, a PyOD face for instance
+    while frame is not None:
+        caller = frame.f_locals.get("self")
+        if isinstance(caller, Pipeline) and any(caller._final_estimator is one for one in fitted):
+            _warn_of(caller)
+        fitted.append(caller)
+        module = frame.f_globals.get("__name__", "")
+        searched = searched or module.startswith(SEARCHES)
+        frame = frame.f_back
+    if searched:
+        warnings.warn(
+            "Cross-validation fits a detector to the same rows several times, and every fit loses"
+            " its epsilon again: search_loss(search) or spent().guarantee say how much in all. The"
+            " test scores are computed from the rows without noise and are not private.",
+            PrivacyWarning,
+            stacklevel=3,
+        )
+
+
+def _warn_of(pipeline: Any) -> None:
+    """Name the steps that were fitted to the rows before the detector was."""
+    leaks = [name for name, step in pipeline.steps[:-1] if _learns(step)]
+    if leaks:
+        warnings.warn(
+            f"The pipeline has fitted {', '.join(leaks)} to the rows before this detector, without"
+            " noise: what the pipeline keeps and says is not private, whatever the detector"
+            " promises. Give the detector bounds instead of scaling, or fit the step to public"
+            " rows and wrap it in FrozenEstimator.",
+            PrivacyWarning,
+            stacklevel=4,
+        )
+
+
+def _learns(step: Any) -> bool:
+    """Whether a step takes anything from the rows that it is fitted to."""
+    if step is None or step == "passthrough" or isinstance(step, FrozenEstimator):
+        return False
+    return bool(get_tags(step).requires_fit)

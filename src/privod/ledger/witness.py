@@ -1,0 +1,182 @@
+"""Was the ledger rolled back? A witness beside it remembers how far it had come.
+
+A database that loses the tail of its write-ahead log, or is replaced by an older copy, is whole in
+itself: nothing in it says that there was more. So the latest head is written to a file of its own,
+durably and before an answer leaves, and a ledger that does not contain that head sells nothing.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from privod.errors import LedgerDamaged, Unavailable
+from privod.ledger.chain import read_head
+from privod.ledger.database import Connection
+from privod.ledger.private_files import private_file, sync_file
+
+__all__ = ["Head", "Witness", "Witnesses"]
+
+SLOT = 512  # bytes, what a disk writes as a whole: a torn write leaves the other slots as they were
+SLOTS = 8  # as many may be on their way to the disk at once; in all one page of the file system
+MAGIC = "privod-witness-1"
+WAY_OUT = (
+    "Put back the latest copy; if there is none, charge what is missing and accept the ledger as"
+    " restored."
+)
+
+
+@dataclass(frozen=True)
+class Head:
+    """Where a chain ends: how many entries it has, and the hash of the last one."""
+
+    number: int
+    hash: str
+
+    def __str__(self) -> str:
+        return f"{self.number}:{self.hash}"
+
+
+class Witness:
+    """A small file that holds the latest head of one ledger, and never an earlier one.
+
+    The slot of the earliest head is written, each has a checksum, so that a write that was torn by
+    a power failure loses heads whose answers had not left yet. The file is synced after the lock is
+    free: processes that come together share the disk's time.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self) -> Head | None:
+        """The latest head that was noted; None if there is no witness."""
+        try:
+            content = self.path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as problem:
+            raise self._unavailable(problem) from None
+        return self._latest(content)
+
+    def note(self, head: Head) -> None:
+        """Remember a head durably, unless a later one is remembered already."""
+        with self._open() as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            slots = _slots(os.pread(handle, SLOT * SLOTS, 0))
+            if not any(found is not None and found.number >= head.number for found in slots):
+                ages = [-1 if found is None else found.number for found in slots]
+                os.pwrite(handle, _slot(head), ages.index(min(ages)) * SLOT)
+            fcntl.flock(handle, fcntl.LOCK_UN)
+            os.fdatasync(handle)  # also for what another process wrote and has not synced yet
+
+    def start_anew(self, head: Head) -> None:
+        """Forget what was noted, and remember this head; for a ledger restored on purpose."""
+        with self._open() as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, _slot(head).ljust(SLOT * SLOTS), 0)
+            os.fsync(handle)
+
+    def _latest(self, content: bytes) -> Head | None:
+        if not content.strip():
+            return None  # being made at this moment
+        found = [head for head in _slots(content) if head is not None]
+        if not found:
+            raise LedgerDamaged(
+                f"The witness {str(self.path)!r} cannot be read, so nobody can tell whether the"
+                " ledger lost entries. Compare the ledger with a head noted elsewhere, then accept"
+                " it as restored."
+            )
+        return max(found, key=lambda head: head.number)
+
+    @contextmanager
+    def _open(self) -> Iterator[int]:
+        try:
+            fresh = not self.path.exists()
+            private_file(self.path)
+            handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                if fresh:
+                    os.pwrite(handle, b"".ljust(SLOT * SLOTS), 0)  # later writes change no size
+                    os.fsync(handle)
+                    sync_file(self.path.parent)
+                yield handle
+            finally:
+                os.close(handle)
+        except OSError as problem:
+            raise self._unavailable(problem) from None
+
+    def _unavailable(self, problem: OSError) -> Unavailable:
+        return Unavailable(
+            f"The witness {str(self.path)!r} cannot be read or written ({problem.strerror})."
+            " Check its permissions and the space on its disk."
+        )
+
+
+@dataclass(frozen=True)
+class Witnesses:
+    """Every witness of one ledger: the one beside it and, if the owner named one, another."""
+
+    files: tuple[Witness, ...]
+
+    def check(self, connection: Connection) -> None:
+        """Refuse a ledger that does not contain the latest head that a witness saw."""
+        length, _ = read_head(connection)
+        for file in self.files:
+            noted = file.read()
+            if noted is None or noted.number == 0:
+                continue
+            if length < noted.number:
+                raise LedgerDamaged(
+                    f"The ledger ends with entry {length}, and its witness {str(file.path)!r} saw"
+                    f" entry {noted.number}: it was cut off, or replaced by an older copy. It sells"
+                    f" nothing. {WAY_OUT}"
+                )
+            rows = connection.execute("SELECT hash FROM entries WHERE number = ?", noted.number)
+            if not rows or rows[0][0] != noted.hash:
+                raise LedgerDamaged(
+                    f"Entry {noted.number} of the ledger is not the one that its witness"
+                    f" {str(file.path)!r} saw: another ledger was put in its place. It sells"
+                    f" nothing. {WAY_OUT}"
+                )
+
+    def missing(self) -> bool:
+        """Whether the witness beside the ledger is gone."""
+        return self.files[0].read() is None
+
+    def have_seen(self, number: int) -> bool:
+        """Whether every witness saw this entry."""
+        noted = [file.read() for file in self.files]
+        return all(head is not None and head.number >= number for head in noted)
+
+    def note(self, head: Head) -> None:
+        """Let every witness remember a head durably."""
+        for file in self.files:
+            file.note(head)
+
+    def start_anew(self, head: Head) -> None:
+        """Let every witness forget what it saw, and remember this head."""
+        for file in self.files:
+            file.start_anew(head)
+
+
+def _slots(content: bytes) -> list[Head | None]:
+    return [_parsed(content[at : at + SLOT]) for at in range(0, SLOT * SLOTS, SLOT)]
+
+
+def _slot(head: Head) -> bytes:
+    text = f"{MAGIC} {head}"
+    return f"{text} {hashlib.sha256(text.encode()).hexdigest()}\n".ljust(SLOT).encode()
+
+
+def _parsed(slot: bytes) -> Head | None:
+    text, _, checksum = slot.rstrip().decode("ascii", "replace").rpartition(" ")
+    if hashlib.sha256(text.encode()).hexdigest() != checksum:
+        return None
+    number, _, digest = text.removeprefix(f"{MAGIC} ").partition(":")
+    return Head(int(number), digest)

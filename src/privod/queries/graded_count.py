@@ -1,0 +1,184 @@
+"""Count outlying records by degrees: how much a record counts falls with its neighbors.
+
+The hard count of `outlier-count` lets one record move many others over a line, each by a whole
+record. Here a record counts in full up to `max_crowd` and by one part in `grades` less for each
+further record near it. One change then moves others by one part each, so the noise is far smaller,
+and its margin is public. It is another statistic than the hard count, which it is never below.
+Proof in docs/proofs/graded_count.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privod.data import Domain, Table
+from privod.errors import InvalidParameter
+from privod.mechanisms import DiscreteLaplace, Randomness
+from privod.mechanisms.noise import LARGEST_SCALE
+from privod.outliers.crowds.distance import CrowdIndex
+from privod.outliers.crowds.packing import packing_number
+from privod.privacy import AddRemove, Adjacency, Guarantee, Replace, positive
+from privod.queries.checks import (
+    LARGEST_COUNT,
+    ExactNumber,
+    checked_radius,
+    column_names,
+    dp_adjacency,
+    numeric_columns,
+    typical_radius,
+    whole_number,
+)
+from privod.queries.preview import Preview
+from privod.queries.query import Query, Release
+
+__all__ = ["GradedCount", "GradedOutliers", "graded_credits", "graded_sensitivity"]
+
+MOST_GRADES = 10**6  # parts of a record; sums over 10^12 records still fit 64 bits
+MOST_CROWD = LARGEST_COUNT // MOST_GRADES
+USUAL_GRADES = 2  # times max_crowd, where nothing else is said
+
+
+@dataclass(frozen=True)
+class GradedOutliers:
+    """The noisy sum of all credits, in parts of a record, and the number of columns."""
+
+    parts: int
+    grades: int
+    n_columns: int
+
+    @property
+    def count(self) -> float:
+        """The sum in records."""
+        return self.parts / self.grades
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradedCount(Query[GradedOutliers]):
+    """How many outlying records are there, if those near the line count in part?
+
+    Guarantee
+    ---------
+    Every record is protected (AddRemove), or what every record says (Replace). The sum of all
+    credits gets one draw of exact discrete Laplace noise for the worst data set.
+
+    Parameters
+    ----------
+    radius : float
+        How near records must be to count as neighbors: Euclidean, over the columns asked about.
+    max_crowd : int
+        A record counts in full with at most this many records, itself included, in the radius.
+    epsilon : number
+        The privacy loss, greater than 0.
+    grades : int, optional
+        Over so many further records near it a record's credit falls to nothing, in equal parts, at
+        least 1. None: twice `max_crowd`. One is the hard count of outlier-count.
+    columns : tuple of str
+        The numeric columns that distances are taken over; none named means all of them.
+    adjacency : AddRemove or Replace
+        Which two data sets must look alike.
+    """
+
+    name: ClassVar[str] = "graded-count-1"
+    question: ClassVar[str] = "How many records are outlying, those near the line counted in part?"
+
+    radius: float
+    max_crowd: int
+    epsilon: ExactNumber = ExactNumber(positive)
+    grades: int | None = None
+    columns: tuple[str, ...] = ()
+    adjacency: Adjacency = AddRemove()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "radius", checked_radius(self.radius))
+        object.__setattr__(self, "columns", column_names(self.columns) if self.columns else ())
+        object.__setattr__(self, "adjacency", dp_adjacency(self.adjacency))
+        whole_number(self.max_crowd, "max_crowd", at_least=1, at_most=MOST_CROWD)
+        if self.grades is not None:
+            whole_number(self.grades, "grades", at_least=1, at_most=MOST_GRADES)
+        DiscreteLaplace.for_loss(self.epsilon, 1)  # refuses an epsilon far out of reach
+
+    @property
+    def n_grades(self) -> int:
+        """Into how many parts a record's credit is cut."""
+        if self.grades is not None:
+            return self.grades
+        return min(USUAL_GRADES * self.max_crowd, MOST_GRADES)
+
+    def sensitivity(self, dimensions: int) -> int:
+        """By how many parts one change can move the sum."""
+        return graded_sensitivity(self.max_crowd, self.n_grades, dimensions, self.adjacency)
+
+    def noise(self, dimensions: int) -> DiscreteLaplace:
+        """The noise of the sum, in parts of a record."""
+        return DiscreteLaplace.for_loss(self.epsilon, self.sensitivity(dimensions))
+
+    def margin(self, dimensions: int) -> float:
+        """What the sum is right to within with 95 % certainty, in records."""
+        return self.noise(dimensions).quantile(0.95) / self.n_grades
+
+    def guarantee(self) -> Guarantee:
+        # The scale is the sensitivity over epsilon in any number of columns.
+        sensitivity = self.sensitivity(len(self.columns) or 1)
+        loss = DiscreteLaplace.for_loss(self.epsilon, sensitivity).loss(sensitivity)
+        return Guarantee(loss, self.adjacency)
+
+    def preview(self, domain: Domain) -> Preview:
+        n_columns = len(numeric_columns(domain, self.columns))
+        return Preview("the graded count", math.ceil(self.margin(n_columns)))
+
+    def check(self, domain: Domain) -> None:
+        columns = numeric_columns(domain, self.columns)
+        if self.sensitivity(len(columns)) / self.epsilon > LARGEST_SCALE:
+            rule = "must be fewer, or the noise would pass 2^40"
+            raise InvalidParameter("columns", rule, len(columns), "Name fewer columns.")
+
+    def answer(self, table: Table, randomness: Randomness) -> Release[GradedOutliers]:
+        columns = numeric_columns(table.domain, self.columns)
+        points = table.numbers(columns)
+        each = graded_credits(points, self.radius, self.max_crowd, self.n_grades)
+        total = np.array([each.sum()], dtype=np.int64)
+        noisy = int(self.noise(len(columns)).add_to(total, randomness)[0])
+        return self.release(GradedOutliers(noisy, self.n_grades, len(columns)), randomness)
+
+    def sentence(self, value: GradedOutliers) -> str:
+        where = f"in {', '.join(self.columns)}" if self.columns else "in all numeric columns"
+        margin = self.margin(value.n_columns)
+        return (
+            f"The outlying records add up to about {value.count:.4g} {where}, right to within"
+            f" {margin:.3g} with 95 % certainty. A record counts in full with at most"
+            f" {self.max_crowd} records, itself included, within {self.radius:g} of it, and by"
+            f" 1/{self.n_grades} less for each further one."
+        )
+
+    def value_to_json(self, value: GradedOutliers) -> Any:
+        return asdict(value)
+
+    def value_from_json(self, data: Any) -> GradedOutliers:
+        return GradedOutliers(int(data["parts"]), int(data["grades"]), int(data["n_columns"]))
+
+    @classmethod
+    def examples(cls, domain: Domain) -> tuple[Self, ...]:
+        columns = domain.numeric_names[:2]
+        if not columns:
+            return ()
+        radius = typical_radius(domain, columns)
+        return (cls(radius=radius, max_crowd=5, epsilon=1, columns=columns),)
+
+
+def graded_sensitivity(max_crowd: int, grades: int, dimensions: int, adjacency: Adjacency) -> int:
+    """K (k + L - 1) under AddRemove and L more under Replace [docs/proofs/graded_count.md]."""
+    moved = packing_number(dimensions) * (max_crowd + grades - 1)
+    return moved + grades if adjacency == Replace() else moved
+
+
+def graded_credits(
+    points: NDArray[np.float64], radius: float, max_crowd: int, grades: int
+) -> NDArray[np.int64]:
+    """What each point counts, in parts: all up to `max_crowd`, one less for each further point."""
+    crowds = CrowdIndex(points).crowds(radius, cap=max_crowd + grades)
+    return np.clip(max_crowd + grades - crowds.astype(np.int64), 0, grades)

@@ -1,0 +1,148 @@
+"""What will an answer be worth? Said before anything is paid, from public parameters alone.
+
+A preview needs a question and a domain, and no rows: the noise is known before it is drawn. Where
+the noise follows the rows, it says so and names the least that it can be. A public guess of
+the number of records lets it say whether the answer would be mostly noise.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from privod.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from privod.data import Domain
+    from privod.mechanisms import DiscreteGaussian, DiscreteLaplace
+
+__all__ = ["CERTAINTY", "Preview", "enough_epsilon", "epsilon_within", "of_counts"]
+
+CERTAINTY = 0.95  # of every margin that is stated
+FEW = 0.01  # of the records stand apart in data that an outlier question is worth asking of
+WORTHLESS_LABEL = 1 / 3  # a label that is wrong more often is worth little
+LEAST_EPSILON, MOST_EPSILON = Fraction(1, 10**6), Fraction(10**6)
+DIGITS = 2  # of the epsilon that is proposed
+
+
+@dataclass(frozen=True)
+class Preview:
+    """How far off an answer may be.
+
+    Parameters
+    ----------
+    about : str
+        What may be off, such as "each of the 8 counts".
+    margin : int or None
+        It is right to within this, with 95 % certainty; None where that depends on the rows.
+    apart : int or None
+        Two groups whose sizes differ by more than twice this are told apart, with 95 % certainty.
+    typical_share : float
+        Which share of the records a count of this kind typically holds.
+    least_deviation : float or None
+        Where there is no margin: the least standard deviation that the noise can have.
+    wrong_label : float or None
+        The chance that the label of a clear outlier, with no other record near it, is wrong.
+    words : str
+        The sentence, where it is none of the usual ones.
+    """
+
+    about: str
+    margin: int | None = None
+    apart: int | None = None
+    typical_share: float = FEW
+    least_deviation: float | None = None
+    wrong_label: float | None = None
+    words: str = ""
+
+    def is_noise(self, records: int | None) -> bool:
+        """Whether the answer would be mostly noise, in data of about so many records."""
+        if self.wrong_label is not None:
+            return self.wrong_label > WORTHLESS_LABEL
+        size = self.margin if self.margin is not None else self.least_deviation
+        return records is not None and size is not None and size >= self.typical_share * records
+
+    def sentence(self) -> str:
+        """The preview in words."""
+        if self.words:
+            return self.words
+        if self.wrong_label is not None:
+            return (
+                f"{self.about} of a clear outlier will be wrong with a probability of"
+                f" {self.wrong_label:.2g}."
+            )
+        if self.margin is None and self.least_deviation is None:
+            return f"How far off {self.about} will be depends on the records and is not told."
+        if self.margin is None:
+            return (
+                f"How far off {self.about} will be depends on the records; its noise has a standard"
+                f" deviation of at least {self.least_deviation:.3g}."
+            )
+        text = f"{self.about[0].upper()}{self.about[1:]} will be right to within {self.margin}"
+        text += " with 95 % certainty"
+        if self.apart is not None:
+            text += f"; groups that differ by more than {2 * self.apart} can be told apart"
+        return f"{text}."
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, as plain values."""
+        shown = {name: value for name, value in vars(self).items() if name != "words"}
+        return {**shown, "sentence": self.sentence()}
+
+
+def of_counts(noise: DiscreteLaplace | DiscreteGaussian, n_counts: int, about: str = "") -> Preview:
+    """The preview of so many counts that get this noise each."""
+    one = "the count" if n_counts == 1 else f"each of the {n_counts} counts"
+    both = 1 - (1 - CERTAINTY) / 2  # two counts are within it, by a union bound
+    return Preview(
+        about or one,
+        noise.quantile(CERTAINTY),
+        noise.quantile(both) if n_counts > 1 else None,
+        1 / n_counts if n_counts > 1 else FEW,
+    )
+
+
+def epsilon_within(query: Any, domain: Domain, margin: int) -> Fraction:
+    """The least epsilon, in two digits, at which the answer is right to within the margin.
+
+    Raises `InvalidParameter` where no epsilon does, or where the margin depends on the rows.
+    """
+    if isinstance(margin, bool) or not isinstance(margin, int) or margin < 0:
+        raise InvalidParameter("within", "must be a whole number from 0", margin, "Try 10.")
+
+    def enough(preview: Preview) -> bool:
+        return preview.margin is not None and preview.margin <= margin
+
+    return _least(query, domain, enough, f"no epsilon makes {query.name} right to within it")
+
+
+def enough_epsilon(query: Any, domain: Domain, records: int) -> Fraction:
+    """The least epsilon, in two digits, at which the answer is no longer mostly noise."""
+    rule = f"no epsilon makes the answer of {query.name} worth its price"
+    return _least(query, domain, lambda preview: not preview.is_noise(records), rule)
+
+
+def _least(query: Any, domain: Domain, enough: Any, rule: str) -> Fraction:
+    def does(epsilon: Fraction) -> bool:
+        try:
+            asked = replace(query, epsilon=epsilon)
+            asked.check(domain)
+        except InvalidParameter:  # so small, or so large, that no such noise is drawn
+            return epsilon > 1
+        return bool(enough(asked.preview(domain)))
+
+    low, high = LEAST_EPSILON, MOST_EPSILON
+    if not does(high):
+        raise InvalidParameter("within", rule, "epsilon up to 10^6", "Ask `privod price` without.")
+    while high > low * Fraction(101, 100):
+        middle = Fraction(math.sqrt(low * high)).limit_denominator(10**9)
+        low, high = (low, middle) if does(middle) else (middle, high)
+    return _rounded_up(high)
+
+
+def _rounded_up(number: Fraction) -> Fraction:
+    """The next number above with few digits."""
+    step = Fraction(10) ** (math.floor(math.log10(number)) - DIGITS + 1)
+    return math.ceil(number / step) * step

@@ -1,0 +1,117 @@
+"""How does a noun become JSON and come back? By its fields' types, without further packages.
+
+Writing is plain: a frozen dataclass is an object of its fields. Reading trusts nothing: whatever a
+server or a file sends either has the declared types or ends in one `InvalidData`. Fields that are
+not known are passed over, so that an older client reads a newer server.
+"""
+
+from __future__ import annotations
+
+import json
+import types
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from privod.errors import InvalidData
+
+__all__ = ["decode", "encode", "to_text"]
+
+Noun = TypeVar("Noun")
+
+SCALARS = (str, int, float, bool)
+
+
+def encode(value: Any) -> Any:
+    """A noun, or a list of nouns, as plain JSON values."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: encode(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, tuple | list):
+        return [encode(item) for item in value]
+    return value
+
+
+def to_text(value: Any) -> str:
+    """A noun, or a list of nouns, as JSON text; there is no NaN in it."""
+    return json.dumps(encode(value), allow_nan=False)
+
+
+def decode(kind: type[Noun], data: Any) -> Noun:
+    """Read a noun from plain JSON values."""
+    noun: Noun = _read(kind, data, kind.__name__)
+    return noun
+
+
+def _read(hint: Any, data: Any, place: str) -> Any:
+    origin = get_origin(hint)
+    if hint is Any:
+        return data
+    if origin is Annotated:
+        return _read(get_args(hint)[0], data, place)
+    if origin in (Union, types.UnionType):
+        members = [member for member in get_args(hint) if member is not type(None)]
+        if data is None and len(members) < len(get_args(hint)):
+            return None
+        return _read(members[0], data, place)  # a noun has at most one other kind beside None
+    if origin is Literal:
+        if data in get_args(hint):
+            return data
+        raise _misfit(place)
+    if origin is tuple:
+        if not isinstance(data, list):
+            raise _misfit(place)
+        inner = get_args(hint)[0]
+        return tuple(_read(inner, item, f"{place}[{index}]") for index, item in enumerate(data))
+    if origin is dict:
+        if not isinstance(data, dict):
+            raise _misfit(place)
+        return data
+    if is_dataclass(hint) and isinstance(hint, type):
+        return _read_fields(hint, data, place)
+    return _read_scalar(hint, data, place)
+
+
+def _read_fields(kind: Any, data: Any, place: str) -> Any:
+    if not isinstance(data, dict):
+        raise _misfit(place)
+    given = {}
+    for name, (hint, required) in _fields(kind).items():
+        if name in data:
+            given[name] = _read(hint, data[name], f"{place}.{name}")
+        elif required:
+            raise _misfit(f"{place}.{name}")
+    return kind(**given)
+
+
+@cache
+def _fields(kind: Any) -> dict[str, tuple[Any, bool]]:
+    """Each field with its type and whether it must be there."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {
+        field.name: (
+            hints[field.name],
+            field.default is MISSING and field.default_factory is MISSING,
+        )
+        for field in fields(kind)
+    }
+
+
+def _read_scalar(kind: Any, data: Any, place: str) -> Any:
+    if kind is float and isinstance(data, int) and not isinstance(data, bool):
+        return float(data)
+    if kind not in SCALARS or type(data) is not kind:
+        raise _misfit(place)
+    return data
+
+
+def _misfit(place: str) -> InvalidData:
+    return InvalidData(f"{place} is missing or is not what privod writes there.")

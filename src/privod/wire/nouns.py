@@ -1,0 +1,395 @@
+"""What does each noun look like as JSON? One model for the command line, the server and the client.
+
+A noun is a frozen dataclass of plain values, made by `of` from the curator's own value; `reading`
+goes the other way. Losses are exact fractions written as text. Nothing here needs more than the
+standard library, so that a thin client can read what a server sends; the server's OpenAPI document
+is generated from these same classes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:  # values are only looked at here, never made
+    from privod import curator as values
+    from privod import privacy
+    from privod.data import Domain
+    from privod.queries import parameters as asked
+    from privod.queries import preview as previews
+    from privod.queries.query import Query
+
+__all__ = [
+    "Answer",
+    "AnswerListed",
+    "Budget",
+    "Charge",
+    "DataSet",
+    "Entry",
+    "Guarantee",
+    "Job",
+    "JobState",
+    "Loss",
+    "NewToken",
+    "Parameter",
+    "Preview",
+    "Price",
+    "PricedCharge",
+    "Question",
+    "Registered",
+    "Role",
+    "Token",
+    "Verification",
+    "Visitor",
+    "answer_key",
+    "token_id",
+]
+
+Plain = dict[str, Any]
+"""A JSON object whose own `from_json` reads it: a domain, an adjacency, a query, a release."""
+
+Role = Literal["owner", "analyst", "auditor"]
+JobState = Literal["waiting", "answering", "done", "failed"]
+
+KEY_LENGTH = 24
+TOKEN_ID_LENGTH = 16
+
+
+def answer_key(query: Query[Any]) -> str:
+    """A short name for a question, the same whoever asks it."""
+    text = json.dumps(query.to_json(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:KEY_LENGTH]
+
+
+def token_id(hashed: str) -> str:
+    """A short name for a token in lists and addresses."""
+    return hashed[:TOKEN_ID_LENGTH]
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A privacy loss, as exact fractions in text."""
+
+    epsilon: str
+    delta: str
+
+    @classmethod
+    def of(cls, loss: privacy.Loss) -> Loss:
+        return cls(str(loss.epsilon), str(loss.delta))
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """A loss under an adjacency, and the same in words."""
+
+    loss: Loss
+    adjacency: Plain
+    sentence: str
+
+    @classmethod
+    def of(cls, guarantee: privacy.Guarantee) -> Guarantee:
+        adjacency = guarantee.adjacency.to_json()
+        return cls(Loss.of(guarantee.loss), _listed(adjacency), guarantee.sentence())
+
+
+@dataclass(frozen=True)
+class Visitor:
+    """Whose token was shown."""
+
+    role: Role
+    dataset: str | None
+    label: str
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """What is public about a data set."""
+
+    name: str
+    domain: Plain
+    registered: str
+    continues: str | None
+    root: str
+
+    @classmethod
+    def of(cls, dataset: values.DataSet) -> DataSet:
+        domain = dataset.domain.to_json()
+        return cls(dataset.name, domain, dataset.registered, dataset.continues, dataset.root)
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A data set that was registered, and what became of its records, for the owner alone."""
+
+    name: str
+    domain: Plain
+    registered: str
+    continues: str | None
+    root: str
+    report: Plain
+
+    @classmethod
+    def of(cls, registered: values.Registered) -> Registered:
+        public = DataSet.of(registered.dataset)
+        return cls(**vars(public), report=registered.report.to_json())
+
+
+@dataclass(frozen=True)
+class Budget:
+    """A budget: its limit, what is spent of it, and the smallest total known to hold."""
+
+    number: int
+    dataset: str
+    adjacency: Plain
+    budget: Loss
+    spent: Loss
+    left: Loss
+    tightest: Loss
+    tightest_by: str
+
+    @classmethod
+    def of(cls, state: values.BudgetState) -> Budget:
+        return cls(
+            number=state.number,
+            dataset=state.dataset,
+            adjacency=_listed(state.adjacency.to_json()),
+            budget=Loss.of(state.budget),
+            spent=Loss.of(state.spent),
+            left=Loss.of(state.left),
+            tightest=Loss.of(state.tightest.loss),
+            tightest_by=state.tightest.method,
+        )
+
+
+@dataclass(frozen=True)
+class PricedCharge:
+    """What one budget would be charged, and what would be left; null if that is too much."""
+
+    adjacency: Plain
+    loss: Loss
+    left: Loss | None
+
+    @classmethod
+    def of(cls, charge: values.PricedCharge) -> PricedCharge:
+        left = None if charge.left is None else Loss.of(charge.left)
+        return cls(_listed(charge.adjacency.to_json()), Loss.of(charge.loss), left)
+
+
+@dataclass(frozen=True)
+class Preview:
+    """How far off an answer will be, in words; null where that depends on the records."""
+
+    sentence: str
+    margin: int | None
+    least_deviation: float | None
+    wrong_label: float | None
+
+    @classmethod
+    def of(cls, preview: previews.Preview) -> Preview:
+        return cls(preview.sentence(), preview.margin, preview.least_deviation, preview.wrong_label)
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a question would cost, what its answer would guarantee and be worth."""
+
+    charges: tuple[PricedCharge, ...]
+    affordable: bool
+    already_answered: bool
+    guarantee: Guarantee
+    preview: Preview
+
+    @classmethod
+    def of(cls, price: values.Price, query: Query[Any], domain: Domain) -> Price:
+        return cls(
+            charges=tuple(PricedCharge.of(charge) for charge in price.charges),
+            affordable=price.affordable,
+            already_answered=price.already_answered,
+            guarantee=Guarantee.of(query.guarantee()),
+            preview=Preview.of(query.preview(domain)),
+        )
+
+
+@dataclass(frozen=True)
+class Charge:
+    """What one budget was charged, and in which entry."""
+
+    entry: int
+    adjacency: Plain
+    loss: Loss
+
+    @classmethod
+    def of(cls, charge: values.Charge) -> Charge:
+        return cls(charge.entry, _listed(charge.adjacency.to_json()), Loss.of(charge.loss))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A release, in numbers and in words, and what it cost."""
+
+    key: str
+    release: Plain
+    sentence: str
+    guarantee: Guarantee
+    charges: tuple[Charge, ...]
+    stored: bool
+
+    @classmethod
+    def of(cls, answer: values.Answer) -> Answer:
+        release = answer.release
+        return cls(
+            key=answer_key(release.query),
+            release=release.to_json(),
+            sentence=release.sentence(),
+            guarantee=Guarantee.of(release.guarantee),
+            charges=tuple(Charge.of(charge) for charge in answer.charges),
+            stored=answer.stored,
+        )
+
+
+@dataclass(frozen=True)
+class AnswerListed:
+    """A stored answer in a list: its key, and what was asked."""
+
+    key: str
+    query: Plain
+
+
+@dataclass(frozen=True)
+class Job:
+    """An answer on its way; how far it has come changes at fixed release times only."""
+
+    job: str
+    state: JobState
+    tenths: int
+    answer: Answer | None = None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the ledger; the request ids of others are left out."""
+
+    number: int
+    time: str
+    kind: str
+    dataset: str
+    budget: int | None
+    adjacency: Plain | None
+    loss: Loss | None
+    query: Plain | None
+    asked_by: str
+    ask: int | None
+    digest: str | None
+    previous: str
+    hash: str
+
+    @classmethod
+    def of(cls, entry: values.Entry) -> Entry:
+        return cls(
+            number=entry.number,
+            time=entry.time,
+            kind=entry.kind,
+            dataset=entry.dataset,
+            budget=entry.budget,
+            adjacency=None if entry.adjacency is None else _listed(entry.adjacency.to_json()),
+            loss=None if entry.loss is None else Loss.of(entry.loss),
+            query=entry.query,
+            asked_by=entry.asked_by,
+            ask=entry.ask,
+            digest=entry.digest,
+            previous=entry.previous,
+            hash=entry.hash,
+        )
+
+
+@dataclass(frozen=True)
+class Verification:
+    """A ledger that holds: where it ends, and how much was looked at."""
+
+    head: str
+    entries: int
+    questions: int
+    releases: int
+    datasets: int
+    without_rows: tuple[str, ...]
+
+    @classmethod
+    def of(cls, found: values.Verification) -> Verification:
+        return cls(
+            head=found.head,
+            entries=found.entries,
+            questions=found.questions,
+            releases=found.releases,
+            datasets=found.datasets,
+            without_rows=found.without_rows,
+        )
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One thing that a question must or may be told; `default` is null where it is required."""
+
+    name: str
+    kind: str
+    required: bool
+    default: Any
+    doc: str
+    choices: tuple[str, ...]
+
+    @classmethod
+    def of(cls, parameter: asked.Parameter) -> Parameter:
+        return cls(
+            name=parameter.name,
+            kind=parameter.kind,
+            required=parameter.required,
+            default=parameter.default,
+            doc=parameter.doc,
+            choices=parameter.choices,
+        )
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question of the catalog, with what it must be told."""
+
+    name: str
+    question: str
+    guarantee: str
+    parameters: tuple[Parameter, ...]
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token's record; the token itself is kept nowhere."""
+
+    id: str
+    role: Role
+    dataset: str | None
+    label: str
+    created: str
+    revoked: str | None
+
+    @classmethod
+    def of(cls, token: values.Token) -> Token:
+        return cls(
+            id=token_id(token.hash),
+            role=token.role,
+            dataset=token.of,
+            label=token.label,
+            created=token.created,
+            revoked=token.revoked,
+        )
+
+
+@dataclass(frozen=True)
+class NewToken:
+    """A new token, shown this once."""
+
+    token: str
+
+
+def _listed(data: Plain) -> Plain:
+    """The same with lists for tuples, as JSON has it."""
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in data.items()}

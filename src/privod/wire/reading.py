@@ -1,0 +1,115 @@
+"""How do the curator's own values come back from nouns? What a client does on receiving them."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from privod import wire
+from privod.curator import (
+    Answer,
+    BudgetState,
+    Charge,
+    DataSet,
+    Entry,
+    Price,
+    PricedCharge,
+    Registered,
+    Total,
+    Verification,
+)
+from privod.data import Domain, IntakeReport
+from privod.privacy import Guarantee, Loss, adjacency_from_json
+from privod.queries.catalog import release_from_json
+
+__all__ = [
+    "read_answer",
+    "read_budget",
+    "read_charge",
+    "read_dataset",
+    "read_entry",
+    "read_guarantee",
+    "read_loss",
+    "read_price",
+    "read_registered",
+    "read_verification",
+]
+
+
+def read_loss(noun: wire.Loss) -> Loss:
+    """A loss, exactly."""
+    return Loss(Fraction(noun.epsilon), Fraction(noun.delta))
+
+
+def read_guarantee(noun: wire.Guarantee) -> Guarantee:
+    """A guarantee; its sentence follows from it."""
+    return Guarantee(read_loss(noun.loss), adjacency_from_json(noun.adjacency))
+
+
+def read_dataset(noun: wire.DataSet) -> DataSet:
+    """A data set."""
+    domain = Domain.from_json(noun.domain)
+    return DataSet(noun.name, domain, noun.registered, noun.continues, noun.root)
+
+
+def read_registered(noun: wire.Registered) -> Registered:
+    """A data set with the report of its intake."""
+    public = {name: value for name, value in vars(noun).items() if name != "report"}
+    return Registered(read_dataset(wire.DataSet(**public)), IntakeReport.from_json(noun.report))
+
+
+def read_budget(noun: wire.Budget) -> BudgetState:
+    """A budget, with the tightest total that was found from its charges, which are not sent."""
+    adjacency = adjacency_from_json(noun.adjacency)
+    limit, spent = read_loss(noun.budget), read_loss(noun.spent)
+    state = BudgetState(noun.number, noun.dataset, adjacency, limit, spent)
+    vars(state)["tightest"] = Total(read_loss(noun.tightest), noun.tightest_by)
+    return state
+
+
+def read_price(noun: wire.Price) -> Price:
+    """A price."""
+    charges = tuple(
+        PricedCharge(
+            adjacency_from_json(charge.adjacency),
+            read_loss(charge.loss),
+            None if charge.left is None else read_loss(charge.left),
+        )
+        for charge in noun.charges
+    )
+    return Price(charges, noun.affordable, noun.already_answered)
+
+
+def read_charge(noun: wire.Charge) -> Charge:
+    """A charge."""
+    return Charge(noun.entry, adjacency_from_json(noun.adjacency), read_loss(noun.loss))
+
+
+def read_answer(noun: wire.Answer) -> Answer:
+    """An answer; its guarantee must be the one that its question makes."""
+    charges = tuple(read_charge(charge) for charge in noun.charges)
+    return Answer(release_from_json(noun.release), charges, noun.stored)
+
+
+def read_entry(noun: wire.Entry) -> Entry:
+    """An entry, without the request id, which is not sent."""
+    return Entry(
+        number=noun.number,
+        time=noun.time,
+        kind=noun.kind,
+        dataset=noun.dataset,
+        budget=noun.budget,
+        adjacency=None if noun.adjacency is None else adjacency_from_json(noun.adjacency),
+        loss=None if noun.loss is None else read_loss(noun.loss),
+        query=noun.query,
+        asked_by=noun.asked_by,
+        ask=noun.ask,
+        request=None,
+        digest=noun.digest,
+        previous=noun.previous,
+        hash=noun.hash,
+    )
+
+
+def read_verification(noun: wire.Verification) -> Verification:
+    """What a verification found."""
+    return Verification(**vars(noun))

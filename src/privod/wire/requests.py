@@ -1,0 +1,84 @@
+"""What does a program send to a server? One class for each kind of body, the server's forms too.
+
+The limits on a text stand in its annotation: the server, whose framework asks an annotation for its
+schema, holds every body to them, and the OpenAPI document says them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from privod.wire.nouns import Plain, Role
+
+__all__ = ["Ask", "AskPrice", "MakeToken", "OpenBudget", "Verify"]
+
+LONGEST_WAIT = 60.0
+
+
+class Limited:
+    """Limits of a text or a number, in the words that JSON Schema has for them."""
+
+    def __init__(self, **limits: Any) -> None:
+        self._limits = limits
+
+    def __get_pydantic_core_schema__(self, kind: Any, handler: Any) -> Any:
+        """Asked for by the server's framework, of which nothing has to be imported here."""
+        return {**handler(kind), **self._limits}
+
+
+Name = Annotated[str, Limited(min_length=1, max_length=200)]
+Number = Annotated[str, Limited(min_length=1, max_length=100)]  # such as 0.5 or 1/3
+RequestId = Annotated[str, Limited(min_length=1, max_length=100)]
+STRICT = {"extra": "forbid"}  # a field that is not known is a mistake, and said so
+
+
+@dataclass(frozen=True)
+class OpenBudget:
+    """A budget to be opened."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = STRICT
+    adjacency: Plain
+    epsilon: Number
+    delta: Number = "0"
+    confirmed: bool = False
+
+
+@dataclass(frozen=True)
+class AskPrice:
+    """A question to be priced."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = STRICT
+    query: Plain
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A question to be asked.
+
+    With a request id, asking again never pays twice. An answer that takes longer than `wait`
+    seconds becomes a job.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = STRICT
+    query: Plain
+    request_id: RequestId | None = None
+    wait: Annotated[float, Limited(ge=0, le=LONGEST_WAIT)] = 10.0
+
+
+@dataclass(frozen=True)
+class Verify:
+    """A head noted earlier and elsewhere, which the ledger must still contain."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = STRICT
+    expected_head: Name | None = None
+
+
+@dataclass(frozen=True)
+class MakeToken:
+    """A token to be made; without a data set it is for all of them."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = STRICT
+    role: Role
+    label: Name
+    dataset: Name | None = None

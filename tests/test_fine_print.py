@@ -1,0 +1,142 @@
+"""Constants and orders on which a promise hangs, though answers look right without them."""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from privod.data import Domain, Numeric, Table
+from privod.errors import InvalidData, LimitReached
+from privod.joint.counters import slot_bits
+from privod.mechanisms import DiscreteLaplace, seeded
+from privod.mechanisms.merged import MergedNoise
+from privod.outliers.grid.grid import Grid
+from privod.queries.grid_knn.query import GridKnn
+from privod.queries.grid_knn.release import NoisyGrid
+from privod.queries.grid_knn.threshold import places_of_all
+from privod.server import limits
+from privod.server.jobs.queue import FairQueue
+from privod.server.limits import Rate, RateLimiter
+
+
+def falsely_cleared(n: int, crowd: int, tables: int, shared: int, bits: int) -> float:
+    """The chance that as many tables have a heavy bin in both slots of a lone record."""
+    chance = min(1.0, n / crowd / 2**bits) ** 2
+    return float(stats.binom.sf(shared - 1, tables, chance))
+
+
+@pytest.mark.parametrize("shared", [2, 3])
+@pytest.mark.parametrize("n_over_crowd", [20, 100, 400, 1000])
+def test_slots_are_just_so_many_that_one_record_in_a_million_is_falsely_cleared(
+    n_over_crowd: int, shared: int
+) -> None:
+    n, crowd, tables = 1000 * n_over_crowd, 1000, 50
+    bits = slot_bits(n, crowd, tables, shared)
+    assert falsely_cleared(n, crowd, tables, shared, bits) <= 1e-6
+    assert falsely_cleared(n, crowd, tables, shared, bits - 1) > 1e-6 or bits == 10
+
+
+@pytest.mark.parametrize("crowds", [1000, 1090, 1100])  # 30 times 1090 is below 2^15
+@pytest.mark.parametrize("crowd", [30, 3000])
+def test_slots_are_just_so_many_that_strangers_fill_them_to_a_thirtieth_of_a_crowd(
+    crowd: int, crowds: int
+) -> None:
+    n = crowds * crowd
+    bits = slot_bits(n, crowd, 50, 20)  # of 20 shared tables collisions clear hardly anyone
+    assert falsely_cleared(n, crowd, 50, 20, bits - 1) <= 1e-6
+    assert n / 2**bits <= crowd / 30 < n / 2 ** (bits - 1)
+
+
+def locked(content: bytes) -> bytes:
+    """The same zip file, each of its entries marked as encrypted, in both of its headers."""
+    marked = bytearray(content)
+    for signature, place in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        at = marked.find(signature)
+        while at >= 0:
+            (flags,) = struct.unpack_from("<H", marked, at + place)
+            struct.pack_into("<H", marked, at + place, flags | 1)
+            at = marked.find(signature, at + 4)
+    return bytes(marked)
+
+
+def test_a_release_that_says_it_is_encrypted_is_refused_before_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    domain = Domain((Numeric("x", 0, 1),))
+    query = GridKnn(columns=("x",), epsilon=1, cells_per_axis=4)
+    table = Table(domain, {"x": np.array([0.1, 0.9])})
+    path = tmp_path / "grid.privod"
+    query.answer(table, seeded(1)).value.save(path)
+    path.write_bytes(locked(path.read_bytes()))
+    assert all(entry.flag_bits & 1 for entry in zipfile.ZipFile(path).infolist())
+    opened = []
+    monkeypatch.setattr(zipfile.ZipFile, "read", lambda *given: opened.append(given) or b"{}")
+    with pytest.raises(InvalidData, match="is damaged"):
+        NoisyGrid.load(path)
+    assert opened == []
+
+
+def served(turns: FairQueue[str], n: int) -> list[str]:
+    found = [turns.take(lambda _: True) for _ in range(n)]
+    return [one[1] for one in found if one is not None]
+
+
+def test_whoever_has_the_fewest_out_is_served_next_however_long_the_others_wait() -> None:
+    turns: FairQueue[str] = FairQueue(most=10)
+    for number in range(4):
+        turns.add("ann", f"a{number}")
+    assert served(turns, 3) == ["a0", "a1", "a2"]
+    turns.add("bob", "b0")
+    turns.add("bob", "b1")
+    turns.add("bob", "b2")
+    assert served(turns, 4) == ["b0", "b1", "b2", "a3"]  # three are out for ann until bob has three
+
+
+def test_of_those_with_as_many_out_the_one_longest_not_served_is_next() -> None:
+    turns: FairQueue[str] = FairQueue(most=10)
+    for asker in ("ann", "bob", "eve"):
+        for number in range(3):
+            turns.add(asker, f"{asker[0]}{number}")
+    first = served(turns, 3)
+    assert first == ["a0", "b0", "e0"]
+    for asker in ("eve", "bob", "ann"):  # who comes back first does not matter
+        turns.leave(asker)
+    assert served(turns, 3) == ["a1", "b1", "e1"]
+
+
+def test_the_visitor_longest_unseen_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a flood of new addresses would empty the buckets of those who come all the time."""
+    monkeypatch.setattr(limits, "MOST_BUCKETS", 3)
+    rates = RateLimiter(Rate(per_second=0, burst=2), clock=lambda: 0.0)
+    for who in ("ann", "bob", "eve", "ann", "dan"):  # dan's coming makes four: bob is forgotten
+        rates.take(who)
+    with pytest.raises(LimitReached):
+        rates.take("ann")  # had two, and was seen after bob and eve
+    rates.take("eve")
+    with pytest.raises(LimitReached):
+        rates.take("eve")
+    rates.take("bob")
+    rates.take("bob")  # a full bucket again
+
+
+@pytest.mark.parametrize(
+    ("deviations", "believed"), [(3.2, False), (3.75, False), (4.4, False), (4.6, True)]
+)
+def test_the_first_group_of_cells_must_hold_more_than_four_and_a_half_deviations(
+    deviations: float, believed: bool
+) -> None:
+    """Fifty cells of one each, in a grid of a thousand; the noise decides what they may mean."""
+    grid = Grid((Numeric("x", 0, 1),), 1000)
+    counts = np.zeros(1000, dtype=np.int64)
+    counts[400:450] = 1
+    wanted = np.sqrt(50) / deviations
+    scales = [Fraction(number, 1000) for number in range(500, 3000)]
+    scale = min(scales, key=lambda one: abs(DiscreteLaplace(one).deviation - wanted))
+    noise = MergedNoise.of(DiscreteLaplace(scale))
+    assert (places_of_all(grid, counts, noise).hidden_share < 1) is believed

@@ -1,0 +1,319 @@
+"""Nothing rolls back unnoticed: the witness of a ledger, on both engines."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from benchmarks.soak_ledger import empty
+
+from privod.curator import Curator, backup
+from privod.data import Domain, Numeric
+from privod.errors import AnswerFailed, LedgerDamaged, Unavailable
+from privod.ledger.private_files import sync_file
+from privod.ledger.sqlite import LEDGER_FILE
+from privod.ledger.witness import SLOT, Head, Witness
+from privod.privacy import AddRemove, Guarantee, Loss
+from privod.queries.histogram import Histogram
+from tests.postgres_cluster import find_server, running_server
+
+DOMAIN = Domain((Numeric("age", 0, 120),))
+ROWS = {"age": np.arange(100.0)}
+WAL = f"{LEDGER_FILE}-wal"
+CHARGES = 42
+
+
+def question(bins: int) -> Histogram:
+    return Histogram(columns=("age",), bins=bins, epsilon="0.01")
+
+
+def filled(directory: Path, url: str | None = None, charges: int = CHARGES) -> Curator:
+    curator = Curator.open(directory, database=url)
+    curator.register("people", ROWS, DOMAIN)
+    curator.open_budget("people", AddRemove(), Loss(1))
+    for bins in range(1, charges + 1):
+        curator.ask(question(bins), "people")
+    return curator
+
+
+def copy_as_after_a_crash(curator: Curator, to: Path) -> Path:
+    """The files as a power failure would leave them, with the log not yet written back."""
+    shutil.copytree(curator.directory, to, ignore=shutil.ignore_patterns("*-shm", "locks"))
+    return to
+
+
+def frames(log: bytes) -> list[int]:
+    """Where each frame of a write-ahead log begins."""
+    page = struct.unpack(">I", log[8:12])[0]
+    return list(range(32, len(log), page + 24))
+
+
+def assert_found(directory: Path) -> None:
+    """Start-up, the next charge and `verify` each refuse by themselves."""
+    with pytest.raises(LedgerDamaged, match="witness"):
+        Curator.open(directory)
+    with Curator.open(directory, restoring=True) as opened:
+        before = opened.head()
+        with pytest.raises(LedgerDamaged, match=r"witness .* saw"):
+            opened.ask(question(100), "people")
+        assert opened.head() == before
+        with pytest.raises(LedgerDamaged, match=r"witness .* saw"):
+            opened.verify()
+    with pytest.raises(LedgerDamaged, match="witness"):
+        Curator.open(directory, read_only=True)
+
+
+@pytest.fixture(scope="module")
+def crashed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    home = tmp_path_factory.mktemp("witness")
+    with filled(home / "live") as curator:
+        copy = copy_as_after_a_crash(curator, home / "copy")
+        assert len(frames((copy / WAL).read_bytes())) > CHARGES
+        yield copy
+
+
+def test_a_write_ahead_log_cut_anywhere_is_found(crashed: Path, tmp_path: Path) -> None:
+    log = (crashed / WAL).read_bytes()
+    starts = frames(log)
+    lost = set()
+    for share in (0.5, 0.8, 0.95):
+        place = tmp_path / str(share)
+        shutil.copytree(crashed, place)
+        (place / WAL).write_bytes(log[: starts[int(share * len(starts))]])
+        with Curator.open(place, restoring=True) as opened:
+            lost.add(CHARGES - len(opened.releases("people")))
+        assert_found(place)
+    assert max(lost) > CHARGES // 3  # the attack does roll back many charges
+    shutil.copytree(crashed, tmp_path / "whole")
+    with Curator.open(tmp_path / "whole") as whole:
+        whole.verify()
+
+
+def test_a_bit_flipped_in_the_log_is_found(crashed: Path, tmp_path: Path) -> None:
+    log = bytearray((crashed / WAL).read_bytes())
+    starts = frames(bytes(log))
+    for share in (0.4, 0.9):
+        place = tmp_path / str(share)
+        shutil.copytree(crashed, place)
+        changed = bytearray(log)
+        changed[starts[int(share * len(starts))] + 100] ^= 1
+        (place / WAL).write_bytes(changed)
+        assert_found(place)
+
+
+def test_the_last_answer_alone_cannot_be_cut_off(crashed: Path, tmp_path: Path) -> None:
+    place = tmp_path / "last"
+    shutil.copytree(crashed, place)
+    log = (place / WAL).read_bytes()
+    commits = [at for at in frames(log) if struct.unpack(">I", log[at + 4 : at + 8])[0]]
+    (place / WAL).write_bytes(log[: commits[-1]])
+    assert_found(place)
+
+
+def test_an_old_copy_of_the_database_is_found(tmp_path: Path) -> None:
+    with filled(tmp_path / "live", charges=3) as curator:
+        old = tmp_path / "old"
+        backup(curator, old)
+        curator.ask(question(50), "people")
+    shutil.copyfile(old / LEDGER_FILE, tmp_path / "live" / LEDGER_FILE)
+    assert_found(tmp_path / "live")
+
+
+def test_a_directory_restored_with_its_witness_is_found_by_the_second_one(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere" / "witness"
+    elsewhere.parent.mkdir()
+    with filled(tmp_path / "live", charges=2) as curator:
+        backup(curator, tmp_path / "old")
+    with Curator.open(tmp_path / "live", witness=elsewhere) as curator:
+        curator.ask(question(50), "people")
+    Curator.open(tmp_path / "old").close()  # its own witness is as old as it is
+    with pytest.raises(LedgerDamaged, match="elsewhere/witness' saw entry"):
+        Curator.open(tmp_path / "old", witness=elsewhere)
+    Curator.open(tmp_path / "live", witness=elsewhere).verify()
+
+
+def test_another_ledger_in_its_place_is_found(tmp_path: Path) -> None:
+    filled(tmp_path / "one", charges=2).close()
+    filled(tmp_path / "two", charges=9).close()
+    shutil.copyfile(tmp_path / "two" / LEDGER_FILE, tmp_path / "one" / LEDGER_FILE)
+    shutil.copytree(tmp_path / "two" / "rows", tmp_path / "one" / "rows", dirs_exist_ok=True)
+    assert_found(tmp_path / "one")
+    (tmp_path / "two" / LEDGER_FILE).unlink()
+    with pytest.raises(LedgerDamaged, match="ends with entry 0"):
+        Curator.open(tmp_path / "two")
+
+
+def test_a_witness_that_is_gone_is_missed(tmp_path: Path) -> None:
+    filled(tmp_path, charges=1).close()
+    (tmp_path / "witness").unlink()
+    with pytest.raises(LedgerDamaged, match=r"witness .* is gone"):
+        Curator.open(tmp_path)
+
+
+def test_a_witness_that_was_damaged_is_not_taken_for_none(tmp_path: Path) -> None:
+    filled(tmp_path, charges=1).close()
+    (tmp_path / "witness").write_bytes(b"x" * 4096)
+    with pytest.raises(LedgerDamaged, match="cannot be read"):
+        Curator.open(tmp_path)
+
+
+def test_rolled_back_files_under_a_running_curator_are_found_at_the_next_charge(
+    tmp_path: Path,
+) -> None:
+    with filled(tmp_path, charges=2) as curator:
+        head = curator.head()
+        Witness(tmp_path / "witness").note(Head(99, "f" * 64))  # as if the ledger had come so far
+        with pytest.raises(LedgerDamaged, match="saw entry 99"):
+            curator.ask(question(9), "people")
+        assert curator.head() == head
+
+
+def test_an_owner_accepts_a_restored_ledger_after_charging_what_is_missing(tmp_path: Path) -> None:
+    with filled(tmp_path / "live", charges=3) as curator:
+        backup(curator, tmp_path / "old")
+        for bins in (50, 51):
+            curator.ask(question(bins), "people")
+    shutil.copyfile(tmp_path / "old" / LEDGER_FILE, tmp_path / "live" / LEDGER_FILE)
+    with Curator.open(tmp_path / "live", restoring=True) as curator:
+        lost = Guarantee(Loss("0.02"), AddRemove())
+        curator.charge_elsewhere("people", lost, "lost with the disk")
+        with pytest.raises(LedgerDamaged):
+            curator.ask(question(60), "people")
+        head = curator.accept_restored("the disk broke on 15 November")
+        assert head == curator.head()
+        curator.ask(question(60), "people")
+        assert curator.budget("people")[0].spent == Loss("0.06")
+    with Curator.open(tmp_path / "live") as curator:
+        curator.verify(expected_head=head)
+        (entry,) = (entry for entry in curator.history() if entry.kind == "restored")
+        assert entry.query is not None
+        assert entry.query["reason"].startswith("the disk broke")
+
+
+def test_every_answer_carries_the_head_and_the_witness_saw_it(tmp_path: Path) -> None:
+    with filled(tmp_path, charges=0) as curator:
+        for bins in (1, 2, 1):
+            answer = curator.ask(question(bins), "people")
+            assert answer.head == curator.head()
+            assert str(Witness(tmp_path / "witness").read()) == answer.head
+            assert answer.to_json()["head"] == answer.head
+            curator.verify(expected_head=answer.head)
+
+
+def test_an_answer_that_no_witness_can_note_does_not_leave(tmp_path: Path) -> None:
+    with filled(tmp_path / "live", charges=0) as curator:
+        pass
+    elsewhere = tmp_path / "elsewhere"
+    with Curator.open(tmp_path / "live", witness=elsewhere / "witness") as curator:
+        with pytest.raises(AnswerFailed):  # the folder is not there
+            curator.ask(question(1), "people")
+        elsewhere.mkdir()
+        assert curator.ask(question(1), "people").stored  # it was stored, and leaves once noted
+        assert str(Witness(elsewhere / "witness").read()) == curator.head()
+
+
+def test_a_torn_write_loses_no_earlier_head(tmp_path: Path) -> None:
+    witness = Witness(tmp_path / "witness")
+    for number in range(1, 30):
+        witness.note(Head(number, f"{number:064d}"))
+        content = bytearray(witness.path.read_bytes())
+        newest = content.index(f" {number}:".encode())
+        content[newest + 30] ^= 1
+        (tmp_path / "torn").write_bytes(content)
+        if number > 1:
+            assert Witness(tmp_path / "torn").read() == Head(number - 1, f"{number - 1:064d}")
+    witness.note(Head(3, "0" * 64))
+    assert witness.read() == Head(29, f"{29:064d}")
+    assert witness.path.stat().st_size == 8 * SLOT
+    assert witness.path.stat().st_mode & 0o077 == 0
+
+
+def test_a_copy_is_verified_without_being_changed(crashed: Path, tmp_path: Path) -> None:
+    place = tmp_path / "copy"
+    shutil.copytree(crashed, place)
+    before = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
+    with Curator.open(place, read_only=True) as curator:
+        assert curator.verify().releases == CHARGES
+        assert curator.budget("people")[0].spent == Loss("0.42")
+        with pytest.raises(Unavailable, match="read only"):
+            curator.ask(question(99), "people")
+    assert {path: path.read_bytes() for path in place.rglob("*") if path.is_file()} == before
+
+
+def test_a_charge_waits_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[str] = []
+    with filled(tmp_path, charges=0) as curator:
+
+        def watch(path: Path) -> None:
+            synced.append(path.name)
+            sync_file(path)
+
+        monkeypatch.setattr("privod.ledger.sqlite.sync_file", watch)
+        curator.ask(question(1), "people")
+    assert synced == [WAL, WAL]  # the charge before the look, the release before the answer
+
+
+# ---- PostgreSQL --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    if find_server() is None:
+        pytest.skip("PostgreSQL: no server program (apt-get install postgresql)")
+    with running_server() as url:
+        yield url
+
+
+def test_a_postgresql_database_rolled_back_is_found(tmp_path: Path, server: str) -> None:
+    import psycopg
+
+    empty(server)
+    with filled(tmp_path, server, charges=4) as curator:
+        head = curator.head()
+    with psycopg.connect(server, autocommit=True) as connection:
+        for table in ("entries", "releases"):
+            connection.execute(f"ALTER TABLE {table} DISABLE TRIGGER USER")
+        # As a dump of an hour ago would have it: whole in itself.
+        connection.execute("DELETE FROM releases WHERE entry > 6")
+        connection.execute("DELETE FROM entries WHERE number > 6")
+        connection.execute(
+            "UPDATE head SET length = 6, hash = (SELECT hash FROM entries WHERE number = 6)"
+        )
+        connection.execute("UPDATE books SET spent_epsilon = '1/50'")
+    with pytest.raises(LedgerDamaged, match=r"ends with entry 6, .* saw entry 10"):
+        Curator.open(tmp_path, database=server)
+    with Curator.open(tmp_path, database=server, restoring=True) as curator:
+        with pytest.raises(LedgerDamaged, match="saw entry 10"):
+            curator.ask(question(9), "people")
+        with pytest.raises(LedgerDamaged, match="saw entry 10"):
+            curator.verify()
+    with Curator.open(tmp_path / "another-host", database=server) as fresh:
+        fresh.verify()  # a host that saw nothing yet has nothing to say against it
+        with pytest.raises(LedgerDamaged):
+            fresh.verify(expected_head=head)
+
+
+def test_a_postgresql_ledger_is_read_without_being_changed(tmp_path: Path, server: str) -> None:
+    empty(server)
+    filled(tmp_path, server, charges=2).close()
+    with Curator.open(tmp_path, database=server, read_only=True) as curator:
+        assert curator.verify().releases == 2
+        with pytest.raises(Unavailable, match="read only"):
+            curator.ask(question(9), "people")
+
+
+def test_sqlite_itself_does_not_notice(crashed: Path, tmp_path: Path) -> None:
+    """The attack is real: cut by its tail, the log is whole to SQLite."""
+    shutil.copyfile(crashed / LEDGER_FILE, tmp_path / LEDGER_FILE)
+    log = (crashed / WAL).read_bytes()
+    (tmp_path / WAL).write_bytes(log[: frames(log)[len(frames(log)) // 2]])
+    connection = sqlite3.connect(tmp_path / LEDGER_FILE)
+    assert connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
+    length = connection.execute("SELECT length FROM head").fetchone()[0]
+    assert 0 < connection.execute("SELECT MAX(number) FROM entries").fetchone()[0] == length
+    connection.close()
