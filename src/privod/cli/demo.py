@@ -31,7 +31,9 @@ def demo(
     report.parent.mkdir(parents=True, exist_ok=True)
     report.write_text(shown.html(), encoding="utf-8")
     first = {step.name: step for step in reversed(shown.steps)}  # one example of each question
-    lines = [words("20,000 made-up hospital stays, every answer charged before it was looked up.\n")]
+    lines = [
+        words("20,000 made-up hospital stays, every answer charged before it was looked up.\n")
+    ]
     for step in reversed(first.values()):
         lines.append(words(f"{step.sentence} [{step.price}]"))
     lines.append(
