@@ -86,9 +86,7 @@ def test_a_quarter_of_the_smooth_noise_is_caught_and_all_of_it_is_not(
     some = [game for game in games() if game.query.noise == noise]  # type: ignore[attr-defined]
 
     @cache
-    def bound(
-        query: OutlierCount, table: Table
-    ) -> tuple[int, int]:  # slow, and no chance in it
+    def bound(query: OutlierCount, table: Table) -> tuple[int, int]:  # slow, and no chance in it
         points, smooth = table.numbers(("x",)), query._smooth(noise)
         return count_with_bound(
             points, query.radius, query.max_crowd, smooth, query.adjacency, extent=100.0

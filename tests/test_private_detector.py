@@ -44,9 +44,7 @@ def profile(n: int = 4000, seed: int = 0, **more: Any) -> NoisyProfile:
 
 @settings(max_examples=60, deadline=None)
 @given(
-    rows=st.lists(
-        st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=3), min_size=1, max_size=4
-    ),
+    rows=st.lists(st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=3), min_size=1, max_size=4),
     radius=st.floats(0.1, 10),
 )
 def test_no_record_changes_products_by_more_than_proved(rows: Any, radius: float) -> None:
@@ -92,7 +90,7 @@ def test_rungs_are_counted_as_their_ends_say() -> None:
 def test_a_range_far_too_wide_is_cut_to_where_the_records_are() -> None:
     ladder = Ladder(-1000.0, 1000.0, 14)
     values = np.random.default_rng(1).normal(5, 1, 5000)
-    (low, high), = sharpened([ladder], [ladder.counts(values)], 5000, 1.0)
+    ((low, high),) = sharpened([ladder], [ladder.counts(values)], 5000, 1.0)
     assert -2 < low < 3.5
     assert 7 < high < 20
     empty = np.zeros(len(ladder.steps), dtype=np.int64)

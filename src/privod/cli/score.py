@@ -129,7 +129,11 @@ def _released(path: Path) -> Any:
     if not path.is_file():
         raise InvalidData(f"There is no file {str(path)!r}. Check the path.")
     if path.suffix != ".json":
-        kinds = {"grid": NoisyGrid, "marginals": NoisyMarginals, "profile": NoisyProfile}
+        kinds: dict[str, Any] = {
+            "grid": NoisyGrid,
+            "marginals": NoisyMarginals,
+            "profile": NoisyProfile,
+        }
         found: NoisyGrid | NoisyMarginals | NoisyProfile = kinds[kind_of_file(path)].load(path)
         return found
     try:
@@ -249,7 +253,9 @@ def _points(path: Path, columns: tuple[Any, ...], missing: bool) -> NDArray[np.f
     wrong = np.isinf(points) if missing else ~np.isfinite(points)
     absent_in = np.flatnonzero(wrong.any(axis=1))
     if len(absent_in):
-        raise InvalidData(f"Row {absent_in[0] + 1} of the new records misses a value. Fill it first.")
+        raise InvalidData(
+            f"Row {absent_in[0] + 1} of the new records misses a value. Fill it first."
+        )
     return points
 
 

@@ -51,6 +51,7 @@ from privod.ledger.verification import Verification, verify
 from privod.ledger.witness import Head, Witnesses
 from privod.mechanisms import secure
 from privod.privacy import Adjacency, Guarantee, Loss, SameContexts
+from privod.queries.html import release_html
 from privod.queries.query import Query, Release, canonical_json
 
 __all__ = ["Answer", "Curator", "Registered"]
@@ -76,6 +77,11 @@ class Answer:
     charges: tuple[Charge, ...]
     stored: bool
     head: str = ""
+
+    def _repr_html_(self) -> str:
+        charged = "; ".join(f"{one.loss} to {one.adjacency.name}" for one in self.charges)
+        cost = "It was answered before and cost nothing." if self.stored else f"Price: {charged}."
+        return release_html(self.release, cost)
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as plain values."""

@@ -20,6 +20,7 @@ from privod.errors import BudgetExceeded, InvalidParameter, Unavailable
 from privod.ledger.accounting import Total, tightest
 from privod.ledger.database import Connection
 from privod.privacy import Adjacency, Loss, adjacency_from_json
+from privod.queries.html import paragraphs
 from privod.queries.query import canonical_json
 from privod.texts import check_texts
 
@@ -173,6 +174,13 @@ class BudgetState:
     role: str = "main"
     closed: int | None = None
     converted: int | None = None
+
+    def _repr_html_(self) -> str:
+        return paragraphs(
+            f"Budget of {self.dataset} under {self.adjacency.name}: {self.left} left",
+            f"Spent: {self.spent} of {self.budget}.",
+            f"{self.adjacency.protected}.",
+        )
 
     @property
     def left(self) -> Loss:
