@@ -15,6 +15,7 @@ from privod.curator import (
     PricedCharge as PricedCharge,
     ROLES as ROLES,
     Registered as Registered,
+    Request as Request,
     Role as Role,
     Token as Token,
     TokenStore as TokenStore,
@@ -82,6 +83,7 @@ from privod.outliers.crowds.anomalies import (
 from privod.privacy import (
     AddRemove as AddRemove,
     Adjacency as Adjacency,
+    AdmittedContexts as AdmittedContexts,
     Cost as Cost,
     Guarantee as Guarantee,
     InCrowd as InCrowd,

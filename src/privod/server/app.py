@@ -40,6 +40,7 @@ V1 = "/api/v1"
 
 API = (
     Route("GET", f"{V1}/health", api.health, OPEN),
+    Route("GET", f"{V1}/ready", api.ready, OPEN),
     Route("GET", f"{V1}/openapi.json", api.openapi, OPEN),
     Route("GET", f"{V1}/me", api.me, ANYONE),
     Route("GET", f"{V1}/questions", api.questions, ANYONE),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -15,8 +16,9 @@ from privod.curator import Curator, Registered
 from privod.data import Domain
 from privod.errors import InvalidData, InvalidParameter
 
-__all__ = ["register"]
+__all__ = ["register", "remove_leftovers"]
 
+PREFIX = "upload-"  # then the process that takes it in
 ENDINGS = (".csv", ".parquet")
 
 
@@ -36,13 +38,32 @@ def register(
             raise InvalidData(said) from None
 
 
+def remove_leftovers(directory: Path) -> None:
+    """Remove the files of uploads whose server was killed before it could remove them."""
+    for folder in directory.glob(f"{PREFIX}*"):
+        process = folder.name.removeprefix(PREFIX).partition("-")[0]
+        if not (process.isdigit() and _is_running(int(process))):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)  # sends nothing
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
 @contextmanager
 def _on_disk(curator: Curator, file: UploadFile) -> Iterator[Path]:
     ending = Path(file.filename or "").suffix.lower()
     if ending not in ENDINGS:
         way_out = "Convert it to CSV or Parquet."
         raise InvalidParameter("the file's ending", "must be .csv or .parquet", ending, way_out)
-    with tempfile.TemporaryDirectory(prefix="upload-", dir=curator.directory) as folder:
+    prefix = f"{PREFIX}{os.getpid()}-"
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=curator.directory) as folder:
         path = Path(folder) / f"rows{ending}"
         with path.open("wb") as copy:
             shutil.copyfileobj(file.file, copy)

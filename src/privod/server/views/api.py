@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import Annotated, Any
 
 from fastapi import File, Form, Path, Request, Response, UploadFile
@@ -13,7 +14,7 @@ from privod.curator import Answer
 from privod.data import Domain
 from privod.data.csv_file import CsvDialect
 from privod.data.intake import IntakeReport
-from privod.errors import InvalidParameter, NotFound
+from privod.errors import InvalidParameter, NotFound, PrivodError, Unavailable
 from privod.privacy import Loss, adjacency_from_json
 from privod.queries.catalog import QUERIES, query_from_json
 from privod.server import authentication as auth
@@ -41,6 +42,20 @@ Key = Annotated[str, Path(max_length=64, description="An answer's key.")]
 def health() -> dict[str, str]:
     """Say that the server is up."""
     return {"status": "up"}
+
+
+def ready(request: Request) -> dict[str, str]:
+    """Say whether questions can be answered: the ledger can be read and the disk has room."""
+    site = site_of(request)
+    try:
+        site.curator.head()
+    except PrivodError:
+        raise Unavailable("The ledger cannot be read. Look at its database.") from None
+    if shutil.disk_usage(site.curator.directory).free < site.limits.least_free_bytes:
+        raise Unavailable("The disk of the curator is nearly full. Make room on it.")
+    if site.jobs.closing():
+        raise Unavailable("The server is stopping. Ask again when it is back.")
+    return {"status": "ready"}
 
 
 def openapi(request: Request) -> Response:

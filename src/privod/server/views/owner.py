@@ -167,7 +167,7 @@ def open_budget_form(request: Request) -> Response:
 
 
 def open_budget(request: Request) -> Response:
-    """Open the ledger, once what it gives up is confirmed."""
+    """Open the budget, once what it gives up is confirmed."""
     of = request.path_params["dataset"]
     form = {name: text_of(request, name) for name in BLANK_BUDGET}
     try:
