@@ -49,7 +49,7 @@ class FloatSampler(Histogram):
         noise = (
             np.sign(uniform - 0.5)
             * np.log1p(-2 * np.abs(uniform - 0.5))
-            * -float(self.count_noise.scale)
+            * -float(self.laplace_noise.scale)
         )
         noisy: np.ndarray = true + noise
         return self.release(NoisyCounts(release.value.axes, noisy), randomness)

@@ -21,8 +21,8 @@ from privod.queries.grid_knn.query import GridKnn
 from privod.queries.grid_knn.release import NoisyGrid
 from privod.queries.grid_knn.threshold import places_of_all
 from privod.server import limits
-from privod.server.jobs.queue import Turns
-from privod.server.limits import Rate, Rates
+from privod.server.jobs.queue import FairQueue
+from privod.server.limits import Rate, RateLimiter
 
 
 def falsely_cleared(n: int, crowd: int, tables: int, shared: int, bits: int) -> float:
@@ -82,13 +82,13 @@ def test_a_release_that_says_it_is_encrypted_is_refused_before_it_is_read(
     assert opened == []
 
 
-def served(turns: Turns[str], n: int) -> list[str]:
+def served(turns: FairQueue[str], n: int) -> list[str]:
     found = [turns.take(lambda _: True) for _ in range(n)]
     return [one[1] for one in found if one is not None]
 
 
 def test_whoever_has_the_fewest_out_is_served_next_however_long_the_others_wait() -> None:
-    turns: Turns[str] = Turns(most=10)
+    turns: FairQueue[str] = FairQueue(most=10)
     for number in range(4):
         turns.add("ann", f"a{number}")
     assert served(turns, 3) == ["a0", "a1", "a2"]
@@ -99,7 +99,7 @@ def test_whoever_has_the_fewest_out_is_served_next_however_long_the_others_wait(
 
 
 def test_of_those_with_as_many_out_the_one_longest_not_served_is_next() -> None:
-    turns: Turns[str] = Turns(most=10)
+    turns: FairQueue[str] = FairQueue(most=10)
     for asker in ("ann", "bob", "eve"):
         for number in range(3):
             turns.add(asker, f"{asker[0]}{number}")
@@ -113,7 +113,7 @@ def test_of_those_with_as_many_out_the_one_longest_not_served_is_next() -> None:
 def test_the_visitor_longest_unseen_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise a flood of new addresses would empty the buckets of those who come all the time."""
     monkeypatch.setattr(limits, "MOST_BUCKETS", 3)
-    rates = Rates(Rate(per_second=0, burst=2), clock=lambda: 0.0)
+    rates = RateLimiter(Rate(per_second=0, burst=2), clock=lambda: 0.0)
     for who in ("ann", "bob", "eve", "ann", "dan"):  # dan's coming makes four: bob is forgotten
         rates.take(who)
     with pytest.raises(LimitReached):

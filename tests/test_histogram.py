@@ -50,7 +50,7 @@ def test_the_cells_are_named_by_the_domain_alone() -> None:
 @pytest.mark.parametrize(("adjacency", "scale"), [(AddRemove(), 2), (Replace(), 4)])
 def test_the_noise_has_the_scale_that_the_adjacency_needs(adjacency: Any, scale: int) -> None:
     query = Histogram(columns=("x",), epsilon="0.5", adjacency=adjacency)
-    assert query.count_noise.scale == Fraction(scale)
+    assert query.laplace_noise.scale == Fraction(scale)
     assert query.guarantee().loss == Loss("0.5")
     assert query.guarantee().adjacency == adjacency
 

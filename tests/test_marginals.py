@@ -176,7 +176,7 @@ class _NoiseOfOneColumn(MarginalHistograms):
     """A planted bug: each histogram is noisy as if it were the only one."""
 
     @property
-    def noise(self) -> DiscreteLaplace:
+    def count_noise(self) -> DiscreteLaplace:
         return DiscreteLaplace(1 / Fraction(self.epsilon))
 
     def guarantee(self) -> Guarantee:

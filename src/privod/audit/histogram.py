@@ -34,7 +34,7 @@ def games(kind: type[Histogram] = Histogram) -> tuple[Game, ...]:
     add_remove = kind(columns=("letter",), epsilon=1, adjacency=AddRemove())
     replace = kind(columns=("letter",), epsilon=1, adjacency=Replace())
     gaussian = [
-        kind(columns="letter", epsilon=1, noise="gaussian", delta="0.01", adjacency=adjacency)
+        kind(columns=("letter",), epsilon=1, noise="gaussian", delta="0.01", adjacency=adjacency)
         for adjacency in (AddRemove(), Replace())
     ]
     return (

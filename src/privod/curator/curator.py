@@ -25,7 +25,9 @@ from privod.curator.questions import Question
 from privod.curator.rows import RowStore
 from privod.curator.tokens import TokenStore
 from privod.data import Domain, Table
-from privod.data.sources import read
+from privod.data.csv_file import CsvDialect
+from privod.data.intake import IntakeReport
+from privod.data.sources import read_with_report
 from privod.errors import (
     AlreadyExists,
     AnswerFailed,
@@ -49,9 +51,10 @@ from privod.ledger.verification import Verification, verify
 from privod.ledger.witness import Head, Witnesses
 from privod.mechanisms import secure
 from privod.privacy import Adjacency, Guarantee, Loss, SameContexts
+from privod.queries.html import release_html
 from privod.queries.query import Query, Release, canonical_json
 
-__all__ = ["Answer", "Curator"]
+__all__ = ["Answer", "Curator", "Registered"]
 
 NO_ANSWER = (
     "The question was charged and no answer came. The charge stands, whatever the reason;"
@@ -75,6 +78,11 @@ class Answer:
     stored: bool
     head: str = ""
 
+    def _repr_html_(self) -> str:
+        charged = "; ".join(f"{one.loss} to {one.adjacency.name}" for one in self.charges)
+        cost = "It was answered before and cost nothing." if self.stored else f"Price: {charged}."
+        return release_html(self.release, cost)
+
     def to_json(self) -> dict[str, Any]:
         """Everything, as plain values."""
         charges = [charge.to_json() for charge in self.charges]
@@ -84,6 +92,14 @@ class Answer:
             "stored": self.stored,
             "head": self.head,
         }
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A data set, and what became of its records, which is for the owner alone."""
+
+    dataset: DataSet
+    report: IntakeReport
 
 
 class Curator:
@@ -232,9 +248,17 @@ class Curator:
     # ---- data sets and budgets -------------------------------------------------------------------
 
     def register(
-        self, name: str, source: Any, domain: Domain, *, continues: str | None = None
-    ) -> DataSet:
-        """Take in rows for good.
+        self,
+        name: str,
+        source: Any,
+        domain: Domain,
+        *,
+        continues: str | None = None,
+        dialect: CsvDialect | None = None,
+        confirmed: bool = False,
+        intake: IntakeReport | None = None,
+    ) -> Registered:
+        """Take in rows for good, and tell the owner what became of them.
 
         Parameters
         ----------
@@ -246,11 +270,21 @@ class Curator:
             What is public about them.
         continues : str, optional
             An earlier version about the same people; its budgets count for this one too.
+        dialect : CsvDialect, optional
+            How a CSV file is written.
+        confirmed : bool
+            Register even if most of the records are lost on the way.
+        intake : IntakeReport, optional
+            What became of the records before they came here, where the owner's own machine put
+            them inside their domain; kept in place of what there is to tell here.
         """
         short_text(name, "name")
         with self.database.reading() as connection:
             check_registration(connection, name, domain, continues)
-        folder, seal = self._rows.keep(read(source, domain))
+        table, report = read_with_report(source, domain, dialect)
+        report.refuse_loss(confirmed)
+        report = intake or report
+        folder, seal = self._rows.keep(table, report)
         try:
             with self.database.writing() as connection:
                 root = check_registration(connection, name, domain, continues)
@@ -259,7 +293,20 @@ class Curator:
         except (AlreadyExists, NotFound, InvalidParameter):
             self._rows.forget(folder)  # only then is it sure that nothing was entered
             raise
-        return dataset
+        return Registered(dataset, report)
+
+    def report(self, of: str) -> IntakeReport:
+        """What became of the records of a data set, for the owner alone: it tells about rows."""
+        with self.database.reading() as connection:
+            store.find_dataset(connection, of)
+            folder, _seal = store.where_rows_are(connection, of)
+        report = self._rows.report(folder)
+        if report is None:
+            raise NotFound(
+                f"There is no report of {of!r} here: it was registered before reports were kept, or"
+                f" its rows are not in {str(self.directory)!r}."
+            )
+        return report
 
     def datasets(self) -> tuple[DataSet, ...]:
         """Every data set, in the order of registration."""

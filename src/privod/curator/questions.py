@@ -15,6 +15,7 @@ from privod.ledger.store import DataSet
 from privod.privacy import Guarantee, Secrecy
 from privod.queries.catalog import QUERIES
 from privod.queries.query import Query, canonical_json
+from privod.texts import check_texts
 
 __all__ = ["Question"]
 
@@ -56,7 +57,9 @@ class Question:
             raise NoPromise(
                 f"{query.name} is asked between parties; no budget counts what it promises."
             )
-        text = canonical_json(query.to_json())
+        asked = query.to_json()
+        check_texts(asked, "query")
+        text = canonical_json(asked)
         return cls(query, dataset, guarantee, text, store.question_key(dataset.name, text))
 
     def costs(self, connection: Connection) -> list[Cost]:

@@ -16,11 +16,13 @@ from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
-from privod.errors import BudgetExceeded, Unavailable
+from privod.errors import BudgetExceeded, InvalidParameter, Unavailable
 from privod.ledger.accounting import Total, tightest
 from privod.ledger.database import Connection
 from privod.privacy import Adjacency, Loss, adjacency_from_json
+from privod.queries.html import paragraphs
 from privod.queries.query import canonical_json
+from privod.texts import check_texts
 
 __all__ = [
     "FIELDS",
@@ -173,6 +175,13 @@ class BudgetState:
     closed: int | None = None
     converted: int | None = None
 
+    def _repr_html_(self) -> str:
+        return paragraphs(
+            f"Budget of {self.dataset} under {self.adjacency.name}: {self.left} left",
+            f"Spent: {self.spent} of {self.budget}.",
+            f"{self.adjacency.protected}.",
+        )
+
     @property
     def left(self) -> Loss:
         """What may still be charged, exactly; nothing if closed or overspent in either part."""
@@ -234,10 +243,23 @@ def append(connection: Connection, **fields: Any) -> int:
     row = [values.get(field) for field in FIELDS]
     later = [values.get(field) for field in LATER_FIELDS]
     digest = entry_hash(row, later)
+    _check_readable((*row, digest, *later))
     marks = ", ".join("?" * (len(row) + 1 + len(later)))
     connection.execute(f"INSERT INTO entries ({COLUMNS}) VALUES ({marks})", *row, digest, *later)  # noqa: S608 - names from above
     connection.execute("UPDATE head SET length = ?, hash = ?", number, digest)
     return number
+
+
+def _check_readable(row: tuple[Any, ...]) -> None:
+    """Refuse an entry that could not be read back: it would stop whoever reads the ledger."""
+    try:
+        entry = Entry.from_row(row).to_json()
+    except (ValueError, TypeError, KeyError):  # InvalidParameter is a ValueError
+        entry = None
+    if entry is None:
+        rule = "must be one that can be read back"
+        raise InvalidParameter("the entry", rule, "another", "Check the names in it.")
+    check_texts(entry, "the entry")
 
 
 def read_rows(connection: Connection) -> Iterator[tuple[Any, ...]]:

@@ -28,6 +28,7 @@ from privod.privacy import (
     SameContexts,
 )
 from privod.queries.catalog import query_from_json
+from privod.queries.html import paragraphs
 
 __all__ = [
     "ELSEWHERE",
@@ -86,6 +87,16 @@ class Price:
     affordable: bool
     already_answered: bool
     not_protected: str = ""
+
+    def _repr_html_(self) -> str:
+        if self.already_answered:
+            return paragraphs("Free: it was answered before.")
+        lines = [
+            f"{charge.adjacency.name}: {charge.loss}, "
+            + ("more than is left." if charge.left is None else f"which would leave {charge.left}.")
+            for charge in self.charges
+        ]
+        return paragraphs("Price" if self.affordable else "Over budget", *lines)
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as plain values."""

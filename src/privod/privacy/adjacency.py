@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from privod.errors import InvalidParameter
 from privod.privacy.loss import as_float
+from privod.texts import check_text
 
 __all__ = [
     "AddRemove",
@@ -118,10 +119,16 @@ class InCrowd(Adjacency):
         if radius < 0:
             raise InvalidParameter("radius", "must be at least 0", self.radius, "Try 1.")
         object.__setattr__(self, "radius", radius)
-        object.__setattr__(self, "columns", tuple(sorted(set(self.columns))))
-        if not self.columns:
-            raise InvalidParameter("columns", "must name a column", (), "Name numeric columns.")
-        if self.crowd < 1:
+        columns: object = self.columns
+        if not isinstance(columns, list | tuple) or not columns:
+            raise InvalidParameter("columns", "must name a column", columns, "Try ('age',).")
+        for name in columns:
+            check_text(name, "columns")
+        object.__setattr__(self, "columns", tuple(sorted(set(columns))))
+        crowd: object = self.crowd
+        if isinstance(crowd, bool) or not isinstance(crowd, int):
+            raise InvalidParameter("crowd", "must be a whole number", crowd, "Try 5.")
+        if crowd < 1:
             way_out = "A crowd of 1 already protects every record."
             raise InvalidParameter("crowd", "must be at least 1", self.crowd, way_out)
 
@@ -181,6 +188,13 @@ class SameContexts(Adjacency):
     column: str
     record: str
     tells_none: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("detector", "column", "record"):
+            check_text(getattr(self, name), name)
+        if not isinstance(self.tells_none, bool):
+            rule = "must be true or false"
+            raise InvalidParameter("tells_none", rule, self.tells_none, "Leave it out.")
 
     def steps_of(self, wider: Adjacency) -> int | None:
         if self.tells_none and wider == replace(self, tells_none=False):

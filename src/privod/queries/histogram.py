@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privod.data import Column, Domain, Numeric, Table
+from privod.data.binning import Codes, Equal
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness
 from privod.privacy import AddRemove, Adjacency, Guarantee, positive
@@ -125,7 +126,7 @@ class Histogram(CountQuery[NoisyCounts]):
         )
 
     def preview(self, domain: Domain) -> Preview:
-        return of_counts(self.noise, self.n_cells(domain))
+        return of_counts(self.count_noise, self.n_cells(domain))
 
     def check(self, domain: Domain) -> None:
         cells = self.n_cells(domain)
@@ -186,8 +187,6 @@ class Histogram(CountQuery[NoisyCounts]):
 
     def _places(self, table: Table, axis: Axis) -> NDArray[np.int64]:
         if not axis.edges:
-            return table.codes((axis.column,))[:, 0]
+            return Codes(len(axis.labels)).places(table.codes((axis.column,))[:, 0])
         values = table.numbers((axis.column,))[:, 0]
-        low, high = axis.edges[0], axis.edges[-1]
-        share = (values - low) / (high - low)
-        return np.minimum((share * self.bins).astype(np.int64), self.bins - 1)
+        return Equal(axis.edges[0], axis.edges[-1], self.bins).places(values)

@@ -16,7 +16,7 @@ from privod.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from privod.data import Domain
-    from privod.mechanisms import DiscreteLaplace
+    from privod.mechanisms import DiscreteGaussian, DiscreteLaplace
 
 __all__ = ["CERTAINTY", "Preview", "enough_epsilon", "epsilon_within", "of_counts"]
 
@@ -92,7 +92,7 @@ class Preview:
         return {**shown, "sentence": self.sentence()}
 
 
-def of_counts(noise: DiscreteLaplace, n_counts: int, about: str = "") -> Preview:
+def of_counts(noise: DiscreteLaplace | DiscreteGaussian, n_counts: int, about: str = "") -> Preview:
     """The preview of so many counts that get this noise each."""
     one = "the count" if n_counts == 1 else f"each of the {n_counts} counts"
     both = 1 - (1 - CERTAINTY) / 2  # two counts are within it, by a union bound

@@ -16,6 +16,7 @@ from privod.data import Domain, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms.randomness import Randomness
 from privod.privacy import Adjacency, Cost, Guarantee, adjacency_from_json
+from privod.queries.html import figure, release_html
 from privod.queries.preview import Preview
 
 __all__ = [
@@ -161,6 +162,13 @@ class Release(Generic[Value]):
     def sentence(self) -> str:
         """The answer in words."""
         return self.query.sentence(self.value)
+
+    def plot(self) -> Any:
+        """The answer as a matplotlib figure."""
+        return figure(self)
+
+    def _repr_html_(self) -> str:
+        return release_html(self)
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as plain values."""

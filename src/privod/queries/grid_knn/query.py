@@ -164,7 +164,7 @@ class GridKnn(CountQuery[NoisyGrid]):
         return super().guarantee() + Guarantee(self.noise_of_total.loss(1), self.adjacency)
 
     def preview(self, domain: Domain) -> Preview:  # noqa: ARG002
-        return of_counts(self.noise, self.n_cells, "each count that is kept")
+        return of_counts(self.count_noise, self.n_cells, "each count that is kept")
 
     def check(self, domain: Domain) -> None:
         self.grid(domain)

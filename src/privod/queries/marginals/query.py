@@ -84,7 +84,7 @@ class MarginalHistograms(CountQuery[NoisyMarginals]):
 
     def preview(self, domain: Domain) -> Preview:  # noqa: ARG002
         bins = self.bins or self._automatic_bins()
-        shown = of_counts(self.noise, bins * len(self.columns))
+        shown = of_counts(self.count_noise, bins * len(self.columns))
         return replace(shown, typical_share=1 / bins)
 
     def check(self, domain: Domain) -> None:
