@@ -16,7 +16,7 @@ from typing import Any
 from privod.curator import Curator
 from privod.data.examples import HOSPITAL, hospital
 from privod.pictures import draw, draw_budget, svg
-from privod.privacy import AddRemove, Adjacency, Loss
+from privod.privacy import AddRemove, Adjacency, AdmittedContexts, Loss, SameContexts
 from privod.progress import track
 from privod.queries.catalog import QUERIES
 from privod.queries.query import Query
@@ -78,25 +78,35 @@ def run(directory: Path) -> Demo:
     queries = [query for kind in QUERIES.values() for query in kind.examples(HOSPITAL)]
     for adjacency, budget in _budgets(queries):
         curator.open_budget(DATASET, adjacency, budget, confirmed=True)
+    for person in {query.guarantee().adjacency for query in queries}:
+        if isinstance(person, SameContexts):
+            curator.admit_person(DATASET, person, "an example", confirmed=True)
     steps = tuple(_ask(curator, query) for query in track(queries, "asking"))
     return Demo(steps, tuple(_spent(curator, queries)))
 
 
 def _budgets(queries: list[Query[Any]]) -> Iterator[tuple[Adjacency, Loss]]:
-    """A budget for every adjacency that a question promises under, wide enough for all of them."""
+    """A main budget, and an allowance for every narrow adjacency, wide enough for all questions."""
     adjacencies: list[Adjacency] = [AddRemove()]
     for query in queries:
-        if query.guarantee().adjacency not in adjacencies:
-            adjacencies.append(query.guarantee().adjacency)
+        if _paid_under(query) not in adjacencies:
+            adjacencies.append(_paid_under(query))
     for adjacency in adjacencies:
         yield adjacency, _total(queries, adjacency)
 
 
+def _paid_under(query: Query[Any]) -> Adjacency:
+    """The adjacency of the budget that pays for a question."""
+    adjacency = query.guarantee().adjacency
+    if AddRemove().steps_of(adjacency) is not None:
+        return AddRemove()
+    return AdmittedContexts() if isinstance(adjacency, SameContexts) else adjacency
+
+
 def _charged(queries: list[Query[Any]], adjacency: Adjacency) -> Iterator[tuple[str, Loss]]:
     for query in queries:
-        guarantee = query.guarantee()
-        if adjacency.steps_of(guarantee.adjacency) is not None:
-            yield query.name, guarantee.under(adjacency).loss
+        if _paid_under(query) == adjacency:
+            yield query.name, query.guarantee().under(adjacency).loss
 
 
 def _total(queries: list[Query[Any]], adjacency: Adjacency) -> Loss:
