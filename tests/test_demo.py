@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from privod.data.examples import BREAST_CANCER
+from privod.data.examples import HOSPITAL
 from privod.demo import Demo, run
 from privod.queries.catalog import QUERIES
 
@@ -19,7 +19,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Demo:
 def test_every_question_of_the_catalog_appears(shown: Demo) -> None:
     asked = [step.name for step in shown.steps]
     for name, kind in QUERIES.items():
-        assert asked.count(name) == len(kind.examples(BREAST_CANCER))
+        assert asked.count(name) == len(kind.examples(HOSPITAL))
 
 
 def test_every_answer_has_a_sentence_a_promise_a_price_and_a_picture(shown: Demo) -> None:

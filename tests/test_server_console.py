@@ -173,7 +173,7 @@ def test_an_owner_registers_opens_a_budget_and_hands_out_a_token(
     assert "grade: 1, 2, 3" in edited
     rows = b"id,age,sex,grade,weight\n7,40,female,2,60\n8,41,male,1,\n"
     made = owner.post("/data/new", files={"file": ("rows.csv", rows)}, **fields)
-    assert made.headers["location"] == "/data/console%20data/budgets/new"
+    assert made.headers["location"] == "/data/console%20data/report"
     checked(owner.get(made.headers["location"]))
     path = "/data/console%20data/budgets/new"
     asked = checked(owner.post(path, adjacency="replace", epsilon="1", delta="0"))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from privod.curator import Curator
-from privod.data.examples import BREAST_CANCER, breast_cancer
+from privod.data.examples import HOSPITAL, hospital
 from privod.pictures import draw, draw_budget, svg
 from privod.privacy import AddRemove, Adjacency, Loss
 from privod.progress import track
@@ -23,7 +23,7 @@ from privod.queries.query import Query
 
 __all__ = ["Demo", "Step", "run"]
 
-DATASET = "breast-cancer"
+DATASET = "hospital-stays"
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ class Demo:
 def run(directory: Path) -> Demo:
     """Set up a curator in the directory and ask it everything."""
     curator = Curator.open(directory)
-    curator.register(DATASET, breast_cancer(), BREAST_CANCER)
-    queries = [query for kind in QUERIES.values() for query in kind.examples(BREAST_CANCER)]
+    curator.register(DATASET, hospital(), HOSPITAL)
+    queries = [query for kind in QUERIES.values() for query in kind.examples(HOSPITAL)]
     for adjacency, budget in _budgets(queries):
         curator.open_budget(DATASET, adjacency, budget, confirmed=True)
     steps = tuple(_ask(curator, query) for query in track(queries, "asking"))
@@ -179,7 +179,7 @@ PAGE = """<!doctype html>
 </head>
 <body>
 <h1>Outliers in private data: {count} questions and their promises</h1>
-<p>The records are the breast-cancer data that scikit-learn ships, treated as private. Every answer
+<p>The records are 20,000 made-up stays in a hospital, treated as private. Every answer
 below was charged to a budget before the data was touched, and got noise of the promised size.
 </p>
 {steps}

@@ -30,17 +30,15 @@ def demo(
         shown = run(Path(directory))
     report.parent.mkdir(parents=True, exist_ok=True)
     report.write_text(shown.html(), encoding="utf-8")
-    lines = []
-    for step in shown.steps:
-        lines += [
-            words(f"\n{step.question}", "bold"),
-            words(f"{step.name}: {step.parameters}", "dim"),
-            words(f"  {step.sentence}", "cyan"),
-            words(f"  {step.promise}"),
-            words(f"  Price: {step.price}."),
-        ]
-    lines += [words("")] + [words(f"Budget {budget.state}.") for budget in shown.budgets]
-    lines.append(words(f"\nThe report with pictures is in {report}.", "green"))
+    first = {step.name: step for step in reversed(shown.steps)}  # one example of each question
+    lines = [
+        words("20,000 made-up hospital stays, every answer charged before it was looked up.\n")
+    ]
+    for step in reversed(first.values()):
+        lines.append(words(f"{step.sentence} [{step.price}]"))
+    lines.append(
+        words(f"\nAll {len(shown.steps)} answers with pictures and guarantees: {report}", "green")
+    )
     emit({**shown.to_json(), "report": str(report)}, as_json, *lines)
 
 

@@ -15,7 +15,15 @@ from privod.errors import InvalidParameter
 from privod.privacy.loss import as_float
 from privod.texts import check_text
 
-__all__ = ["AddRemove", "Adjacency", "InCrowd", "Replace", "SameContexts", "adjacency_from_json"]
+__all__ = [
+    "AddRemove",
+    "Adjacency",
+    "AdmittedContexts",
+    "InCrowd",
+    "Replace",
+    "SameContexts",
+    "adjacency_from_json",
+]
 
 
 @dataclass(frozen=True)
@@ -151,8 +159,8 @@ class InCrowd(Adjacency):
             return ""
         return (
             f"A record with fewer than {self.crowd} records within {self.radius:g} of it over"
-            f" {', '.join(self.columns)}, itself included, gets less than this promise; the farther"
-            " out it is, the less."
+            f" {', '.join(self.columns)}, itself included, is not protected: an answer may tell"
+            " exactly whether it is in the data."
         )
 
 
@@ -209,8 +217,39 @@ class SameContexts(Adjacency):
         )
 
 
+@dataclass(frozen=True)
+class AdmittedContexts(Adjacency):
+    """One record more or less that leaves the contexts of every admitted person as they are.
+
+    The list of admitted persons, each with a detector and a column, is part of the ledger. Two data
+    sets are adjacent when they differ in one record and, for each of them, have the same matching
+    contexts; so each admission narrows it.
+    """
+
+    name: ClassVar[str] = "admitted-contexts"
+
+    def steps_of(self, wider: Adjacency) -> int | None:
+        # Of a person that was not admitted nothing follows; the ledger asks that of each question.
+        return 1 if isinstance(wider, SameContexts | AdmittedContexts | AddRemove) else None
+
+    @property
+    def protected(self) -> str:
+        return (
+            "Every record is protected whose presence changes for no admitted person in which"
+            " contexts that person stands out"
+        )
+
+    @property
+    def gives_up(self) -> str:
+        return (
+            "A record whose presence changes in which contexts an admitted person stands out is not"
+            " protected: an answer may tell exactly whether it is in the data. Each person admitted"
+            " later narrows who is protected. The values of admitted persons are public."
+        )
+
+
 _ADJACENCIES: dict[str, type[Adjacency]] = {
-    kind.name: kind for kind in (AddRemove, Replace, InCrowd, SameContexts)
+    kind.name: kind for kind in (AddRemove, Replace, InCrowd, SameContexts, AdmittedContexts)
 }
 
 

@@ -9,6 +9,7 @@ Proof in docs/proofs/graded_count.md.
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Self
 
@@ -32,6 +33,7 @@ from privod.queries.checks import (
     typical_radius,
     whole_number,
 )
+from privod.queries.preview import Preview
 from privod.queries.query import Query, Release
 
 __all__ = ["GradedCount", "GradedOutliers", "graded_credits", "graded_sensitivity"]
@@ -124,6 +126,10 @@ class GradedCount(Query[GradedOutliers]):
         sensitivity = self.sensitivity(len(self.columns) or 1)
         loss = DiscreteLaplace.for_loss(self.epsilon, sensitivity).loss(sensitivity)
         return Guarantee(loss, self.adjacency)
+
+    def preview(self, domain: Domain) -> Preview:
+        n_columns = len(numeric_columns(domain, self.columns))
+        return Preview("the graded count", math.ceil(self.margin(n_columns)))
 
     def check(self, domain: Domain) -> None:
         columns = numeric_columns(domain, self.columns)

@@ -16,6 +16,7 @@ from privod.data import Domain, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms.randomness import Randomness
 from privod.privacy import Adjacency, Cost, Guarantee, adjacency_from_json
+from privod.queries.html import figure, release_html
 from privod.queries.preview import Preview
 
 __all__ = [
@@ -51,6 +52,14 @@ class Query(ABC, Generic[Value]):
         Both are losses under the adjacency of the guarantee.
         """
         return Cost.of_loss(self.guarantee().loss)
+
+    def also(self) -> tuple[Guarantee, ...]:
+        """Further guarantees proved of the same answer, under other adjacencies."""
+        return ()
+
+    def not_protected(self) -> str:
+        """What those lose by this very answer whom its guarantee leaves out; "" if nobody is."""
+        return self.guarantee().adjacency.gives_up
 
     def preview(self, domain: Domain) -> Preview:  # noqa: ARG002 - for those that know
         """How far off the answer may be, before anything is paid; needs no data."""
@@ -153,6 +162,13 @@ class Release(Generic[Value]):
     def sentence(self) -> str:
         """The answer in words."""
         return self.query.sentence(self.value)
+
+    def plot(self) -> Any:
+        """The answer as a matplotlib figure."""
+        return figure(self)
+
+    def _repr_html_(self) -> str:
+        return release_html(self)
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as plain values."""

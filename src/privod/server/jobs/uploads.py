@@ -8,10 +8,11 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from starlette.datastructures import UploadFile
 
-from privod.curator import Curator, DataSet
+from privod.curator import Curator, Registered
 from privod.data import Domain
 from privod.errors import InvalidData, InvalidParameter
 
@@ -22,15 +23,15 @@ ENDINGS = (".csv", ".parquet")
 
 
 def register(
-    curator: Curator, name: str, domain: Domain, file: UploadFile, continues: str | None
-) -> DataSet:
-    """Register an uploaded file."""
+    curator: Curator, name: str, domain: Domain, file: UploadFile, **how: Any
+) -> Registered:
+    """Register an uploaded file, as `Curator.register` does."""
     if not name.strip(". "):
         rule = "must not be only dots"  # which would not survive in the address of a page
         raise InvalidParameter("name", rule, name, "Try 'patients-2026'.")
     with _on_disk(curator, file) as path:
         try:
-            return curator.register(name, path, domain, continues=continues)
+            return curator.register(name, path, domain, **how)
         except InvalidData as problem:
             # The reader names the file where we put it; whoever sent it knows it by its name.
             said = str(problem).replace(repr(str(path)), repr(file.filename or "file"))
