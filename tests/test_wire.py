@@ -218,6 +218,8 @@ def test_the_description_of_every_question_comes_back(name: str) -> None:
         wire.AskPrice({"name": "histogram-1"}),
         wire.Ask({"name": "histogram-1"}, "id", 1.0),
         wire.Verify(None),
+        wire.Registered("new", {"columns": []}, "2026", None, "new", {"kept": 3}),
+        wire.Preview("Right to within 7.", 7, None, 0.5),
         wire.MakeToken("owner", "Ada"),
         wire.Failure(wire.Problem("not-found", "There is none.")),
     ],
