@@ -28,6 +28,7 @@ ROWS = {
     "age": [20.0, 30.0, 40.0, 47.11] * 25,
     "sex": ["female", "male", CANARY, "male"] * 25,
 }
+PATIENCE = 300.0  # seconds for a response; a busy machine writes to disk slowly
 GENEROUS = Limits(requests=Rate(1e6, 10**6), strangers=Rate(1e6, 10**6), failures=Rate(1e6, 10**6))
 
 
@@ -46,7 +47,7 @@ class Running:
     def api(self, token: str | None = None) -> httpx.Client:
         """A client of the JSON interface."""
         headers = {} if token is None else {"authorization": f"Bearer {token}"}
-        return httpx.Client(base_url=f"{self.url}/api/v1", headers=headers)
+        return httpx.Client(base_url=f"{self.url}/api/v1", headers=headers, timeout=PATIENCE)
 
     def browser(self, token: str | None = None) -> Browser:
         """A browser, signed in if there is a token."""
@@ -61,7 +62,7 @@ class Browser(httpx.Client):
     """Keeps cookies and sends forms with the code of the page they are on."""
 
     def __init__(self, url: str) -> None:
-        super().__init__(base_url=url)
+        super().__init__(base_url=url, timeout=PATIENCE)
         self._codes: dict[str, str] = {}
 
     def __enter__(self) -> Browser:  # it may have been used before
@@ -84,6 +85,12 @@ class Browser(httpx.Client):
     def post(self, path: str, files: Any = None, **fields: Any) -> httpx.Response:  # type: ignore[override]
         """Send a form."""
         return self.request("POST", path, data={"code": self.code(), **fields}, files=files)
+
+    def ask(self, path: str, **fields: Any) -> httpx.Response:
+        """Send a question's form, and confirm its price."""
+        review = self.post(path, **fields)
+        found = re.search(r'name="confirmed" value="([0-9a-f]+)"', review.text)
+        return review if found is None else self.post(path, **fields, confirmed=found.group(1))
 
 
 @contextmanager

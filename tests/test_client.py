@@ -105,7 +105,10 @@ def test_an_owner_registers_and_opens_budgets_from_afar(
 ) -> None:
     domain = Domain((Numeric("x", 0, 1),))
     made = owner.register(name, {"x": [0.1, 0.2], "secret": ["a", "b"]}, domain)
-    assert made == server.curator.dataset(name)
+    assert made.dataset == server.curator.dataset(name)
+    assert made.report == server.curator.report(name) == owner.report(name)
+    with pytest.raises(NotAllowed):
+        analyst.report(name)
     with pytest.raises(NeedsConfirmation, match="number of records becomes public"):
         owner.open_budget(name, Replace(), Loss(1))
     state = owner.open_budget(name, Replace(), Loss(1), confirmed=True)

@@ -28,6 +28,7 @@ from privod.errors import (
 from privod.mechanisms import Randomness, seeded
 from privod.privacy import AddRemove, Adjacency, Loss, Replace
 from privod.queries.histogram import Histogram
+from privod.queries.outlier_count import OutlierCount
 from privod.queries.query import Release
 
 AGES = Domain((Numeric("age", 0, 120),))
@@ -106,7 +107,11 @@ def test_a_stored_answer_is_given_even_when_nothing_is_left(curator: Curator) ->
         (Histogram(columns=("height",), epsilon=1), "people", InvalidParameter),
         ("how old?", "people", InvalidParameter),
         (question(), "animals", NotFound),
-        (question(adjacency=Replace()), "people", NoPromise),
+        (
+            OutlierCount(columns="age", radius=1, max_crowd=3, epsilon="0.1", adjacency=Replace()),
+            "people",
+            NoPromise,
+        ),
         (question(), "without a budget", NotFound),
     ],
 )

@@ -1,8 +1,12 @@
 """Joint outliers: what the parties find is what one algorithm over all rows would find."""
 
 import json
+from collections import Counter
 from dataclasses import fields
+from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -12,11 +16,12 @@ from numpy.typing import NDArray
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.joint import horizontal as joint_horizontal
-from privod.joint import vertical as joint_vertical
-from privod.joint.counters import slot_bits
+from privod.joint import planning as joint_planning
+from privod.joint import vertical as plain_vertical
 from privod.joint.published import protocols as joint_paper
-from privod.joint.question import DEPTH, JointOutliers, suppression_floor
+from privod.joint.question import JointOutliers
 from privod.joint.run import rehearse
+from privod.outliers.crowds.distance import crowds
 from privod.outliers.hashing.outliers import HashedOutliers, crowd_limit, intersect_rounds
 from privod.outliers.hashing.plan import HashSettings
 from privod.outliers.hashing.tables import HashFamily, bin_records, find_suspects
@@ -25,8 +30,10 @@ from privod.pictures.joint_outliers import draw_run
 from privod.privacy import Replace
 from tests.reference import hashing as reference
 
+joint_vertical: Any = plain_vertical  # its insides are watched while it runs
 COLUMNS = ("u", "v", "w", "x", "y")
 N = 900
+LOCK = Lock()
 
 
 def all_points(seed: int = 0) -> NDArray[np.float64]:
@@ -66,9 +73,13 @@ def question(partition: str, **changed: Any) -> JointOutliers:
         "far_fraction": 0.95,
         "columns": COLUMNS,
         "n_tables": 12,
-        "hashes_per_table": 3,
-        "min_shared_tables": 4,
     }
+    if changed.get("protocol") == "paper":
+        parameters |= {"hashes_per_table": 3, "min_shared_tables": 4}
+    elif partition == "vertical":
+        parameters |= {"narrow_parties": True}
+    else:
+        parameters |= {"epsilon": None}
     return JointOutliers(**{**parameters, **changed})
 
 
@@ -76,7 +87,7 @@ def test_a_joint_run_and_its_yardstick_plan_their_hashes_in_one_place() -> None:
     assert JointOutliers.plan is HashedOutliers.plan
     settings: dict[str, Any] = {each.name: each.default for each in fields(HashSettings)}
     settings["radius"] = 4.0
-    joint = question("vertical", **settings)
+    joint = question("vertical", protocol="paper", **settings)
     alone = HashedOutliers(far_fraction=0.95, **settings)
     assert joint.plan(1000) == alone.plan(1000)
 
@@ -121,28 +132,135 @@ def test_the_published_protocol_over_rows_finds_what_algorithm_3_finds(
         assert set(answers[f"p{number}"].rows) == rows
 
 
-@pytest.mark.parametrize("n_rounds", [1, 2])
-def test_the_sealed_protocol_over_rows_finds_the_same_but_for_suppressed_counts(
-    monkeypatch: pytest.MonkeyPatch, n_rounds: int
+def test_the_sealed_protocol_over_rows_counts_heavy_bins_like_its_slow_twin(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     points = all_points(1)
-    monkeypatch.setattr(joint_horizontal, "slot_bits", lambda *_: 17)  # no collisions to excuse
+    monkeypatch.setattr(joint_planning, "slot_bits", lambda *_: 17)  # no collisions to excuse
     families = remember(monkeypatch, joint_horizontal, "draw_family")
-    answers = rehearse(question("horizontal", n_rounds=n_rounds), rows_apart(points)).answers
-    limit = crowd_limit(0.95, N)
-    expected = [
-        reference.joint_suspects(
-            [reference.codes(points[number::3], family) for number in range(3)],
-            limit,
-            4,
-            suppression_floor(limit),
-            2 * limit,
-        )
-        for family in one_per_seed(families)
-    ]
+    run = rehearse(question("horizontal"), rows_apart(points))
+    plan = run.answers["p0"].plan
+    assert plan is not None
+    assert plan.max_crowd == crowd_limit(0.95, N)
+    heavy = np.zeros(N, int)
+    for family in one_per_seed(families):
+        for codes in reference.codes(points, family):
+            sizes = Counter(codes)
+            heavy += np.array([sizes[code] > plan.max_crowd for code in codes])
+    suspects = heavy <= plan.most_heavy
     for number in range(3):
-        rows = set.intersection(*(set(each[number]) for each in expected))
-        assert set(answers[f"p{number}"].rows) == rows
+        expected = np.flatnonzero(suspects[number::3])
+        assert np.array_equal(run.answers[f"p{number}"].rows, expected)
+
+
+def test_the_sealed_protocol_over_columns_counts_heavy_bins_like_its_slow_twin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    points = all_points(4)
+    tables = columns_apart(points)
+    drawn: list[tuple[int, HashFamily]] = []
+    plain = joint_vertical.draw_family
+
+    def recording(plan: Any, n_columns: int, *rest: Any, **named: Any) -> HashFamily:
+        drawn.append((id(named["origin"]), plain(plan, n_columns, *rest, **named)))
+        return drawn[-1][1]
+
+    monkeypatch.setattr(joint_vertical, "draw_family", recording)
+    monkeypatch.setattr(joint_vertical, "BATCH_BYTES", 8 * N * 5)  # three steps
+    seen: dict[str, list[HashFamily]] = {name: [] for name in tables}
+    own = joint_vertical.own_tags
+
+    def tags(asked: Any, plan: Any, held: Any, *rest: Any) -> Any:
+        before = len(drawn)
+        with LOCK:
+            before = len(drawn)
+            made = own(asked, plan, held, *rest)
+            seen[rest[1].name].append(drawn[before][1])
+        return made
+
+    monkeypatch.setattr(joint_vertical, "own_tags", tags)
+    answers = rehearse(question("vertical"), tables).answers
+    plan = answers["p0"].plan
+    assert plan is not None
+    heavy = np.zeros(N, int)
+    for step in range(3):
+        codes = [reference.codes(tables[name].numbers(), seen[name][step]) for name in tables]
+        for lines in zip(*codes, strict=True):
+            joined = list(zip(*lines, strict=True))
+            sizes = Counter(joined)
+            heavy += np.array([sizes[code] > plan.max_crowd for code in joined])
+    expected = np.flatnonzero(heavy <= plan.most_heavy)
+    for answer in answers.values():
+        assert np.array_equal(answer.rows, expected)
+
+
+@pytest.mark.parametrize("widths", [(1, 4, 4), (1, 9, 10), (1,) * 10])
+@pytest.mark.parametrize("far", [5.0, 50.0, 200.0])
+def test_a_gross_outlier_in_a_narrow_partys_column_is_always_found(
+    widths: tuple[int, ...], far: float
+) -> None:
+    d, n = sum(widths), 600
+    points = np.random.default_rng(d).normal(size=(n, d))
+    radius = 2 * float(np.sqrt(d))
+    points[:3, 0] = far * radius * np.array([1, -1, 1.5])
+    names = [f"c{number}" for number in range(d)]
+    starts = np.cumsum((0, *widths))
+    top = 2.0 * far * radius
+    tables = {
+        f"p{place}": Table(
+            Domain(tuple(Numeric(name, -top, top, fill=0.0) for name in names[low:high])),
+            {name: points[:, low + at] for at, name in enumerate(names[low:high])},
+        )
+        for place, (low, high) in enumerate(pairwise(starts.tolist()))
+    }
+    asked = JointOutliers(
+        partition="vertical",
+        radius=radius,
+        far_fraction=0.95,
+        columns=tuple(names),
+        narrow_parties=True,
+    )
+    rows = rehearse(asked, tables).answers["p0"].rows
+    assert set(rows) >= {0, 1, 2}
+    assert len(rows) < n / 2
+
+
+@pytest.mark.parametrize("partition", ["horizontal", "vertical"])
+def test_verified_suspects_are_the_outliers(partition: str) -> None:
+    points = all_points(8)
+    tables = rows_apart(points) if partition == "horizontal" else columns_apart(points)
+    asked = question(partition, verify=True, n_tables=50)
+    answers = rehearse(asked, tables).answers
+    exact = crowds(points, 4.0)
+    outliers = np.flatnonzero(exact <= crowd_limit(0.95, N))
+    found = answers["p0"].rows
+    if partition == "horizontal":
+        found = np.concatenate([answers[f"p{at}"].rows * 3 + at for at in range(3)])
+    slack = np.abs(exact - crowd_limit(0.95, N)) <= 1  # a coarse distance may be off by one record
+    assert not set(found) - set(outliers) - set(np.flatnonzero(slack))
+    assert len(np.intersect1d(found, outliers)) >= 0.97 * len(outliers)
+    assert "are outlying" in answers["p0"].sentence()
+    learned = asked.secrecy().sentence()
+    assert "suspects, by party" in learned or "at which distance" in learned
+
+
+def test_the_plan_is_made_from_targets_and_says_what_it_expects() -> None:
+    few = joint_planning.joint_plan(question("vertical", n_tables=None), N, (2, 1, 2), 3)
+    assert few.n_tables == 50
+    assert few.found >= 0.99
+    loose = question("vertical", n_tables=None, find=0.8)
+    assert joint_planning.joint_plan(loose, N, (2, 1, 2), 3).most_heavy < few.most_heavy
+    assert "of the suspects are outliers" in few.sentence()
+    strict = question("vertical", n_tables=None, false_alarms=0.01)
+    with pytest.raises(InvalidParameter, match="false_alarms"):
+        joint_planning.joint_plan(strict, N, (2, 1, 2), 3)
+    verified = question("vertical", n_tables=None, false_alarms=0.01, verify=True)
+    assert joint_planning.joint_plan(verified, N, (2, 1, 2), 3).precision == 1
+
+
+def test_noise_that_drowns_the_crowd_is_refused_before_anything_is_sent() -> None:
+    with pytest.raises(InvalidParameter, match="beside a crowd of 45"):
+        rehearse(question("horizontal", epsilon="0.1"), rows_apart(all_points()))
 
 
 def test_the_published_protocol_over_columns_finds_what_the_centralized_one_finds(
@@ -181,52 +299,13 @@ def test_the_sum_of_projections_is_the_projection_of_all_columns(
     assert min(errors) < 1e-5
 
 
-def test_the_sealed_protocol_over_columns_bins_by_everybodys_codes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    points = all_points(4)
-    tables = columns_apart(points)
-    families: dict[str, list[HashFamily]] = {name: [] for name in tables}
-    plain = joint_vertical.own_family
-
-    def recording(plan: Any, shape: Any, name: str, *rest: Any) -> HashFamily:
-        families[name].append(plain(plan, shape, name, *rest))
-        return families[name][-1]
-
-    monkeypatch.setattr(joint_vertical, "own_family", recording)
-    answers = rehearse(question("vertical", n_rounds=2), tables).answers
-    flagged = []
-    for round_ in range(2):
-        codes = [reference.codes(tables[name].numbers(), families[name][round_]) for name in tables]
-        joined = [
-            [sum(parts, ()) for parts in zip(*(code[table] for code in codes), strict=True)]
-            for table in range(12)
-        ]
-        flagged.append(set(reference.suspects(joined, 45, 4)[0]))
-    for answer in answers.values():
-        assert set(answer.rows) == flagged[0] & flagged[1]
-
-
-def test_hashes_are_dealt_in_proportion_to_columns() -> None:
-    asked = question("vertical", n_tables=400)
-    said = {
-        name: json.dumps({"records": 5, "columns": columns}).encode()
-        for name, columns in {"a": COLUMNS[:2], "b": COLUMNS[2:3], "c": COLUMNS[3:]}.items()
-    }
-    shape = joint_vertical.Shape(asked, said)
-    owners = joint_vertical.hash_owners(asked.plan(1000), shape, b"seed")
-    shares = np.bincount(owners.ravel(), minlength=3) / owners.size
-    assert shares == pytest.approx([0.4, 0.2, 0.4], abs=0.05)
-    assert all(1 <= np.count_nonzero(line == 0) <= 2 for line in owners)
-
-
 @pytest.mark.parametrize("partition", ["horizontal", "vertical"])
 def test_strangers_are_found_by_every_protocol(partition: str) -> None:
     points = all_points(5) * 0.3
     points[:4] = np.array([[-25.0], [-10.0], [10.0], [25.0]])
     tables = rows_apart(points) if partition == "horizontal" else columns_apart(points)
     for protocol in ("sealed", "paper"):
-        asked = question(partition, protocol=protocol, n_tables=8)
+        asked = question(partition, protocol=protocol, n_tables=20)
         found = rehearse(asked, tables).answers
         if partition == "vertical":
             assert set(range(4)) <= set(found["p0"].rows)
@@ -235,33 +314,39 @@ def test_strangers_are_found_by_every_protocol(partition: str) -> None:
             assert 0 in found["p1"].rows
 
 
-def test_noise_hides_the_table_and_the_strangers_are_still_found() -> None:
-    points = np.tile(all_points(6) * 0.2, (3, 1))
+def test_noise_is_there_unless_it_is_refused_and_strangers_are_still_found() -> None:
+    points = np.tile(all_points(6) * 0.2, (12, 1))
     points[:6] = np.linspace(-25, 25, 6)[:, None]
-    asked = question("horizontal", epsilon=8, delta="1e-6", n_tables=6, min_shared_tables=3)
+    asked = JointOutliers(
+        partition="horizontal", radius=4.0, far_fraction=0.95, columns=COLUMNS, n_tables=12
+    )
+    assert (asked.epsilon, asked.delta) == (1, Fraction(1, 10**6))
     answers = rehearse(asked, rows_apart(points)).answers
     for answer in answers.values():
         assert set(answer.rows) >= {0, 1}
+        assert "deviation" in answer.expectation()
     promise = asked.table_guarantee()
     assert promise is not None
     assert promise.adjacency == Replace()
     assert "table" in answers["p0"].to_json()
+    assert question("horizontal", epsilon=None).table_guarantee() is None
+    assert "dishonest" in question("horizontal", epsilon=None).secrecy().sentence()
 
 
-def test_the_noise_pays_for_a_replaced_record_in_every_table_and_round() -> None:
-    asked = question("horizontal", epsilon=1, delta="1e-6", n_rounds=2)
+def test_the_noise_pays_for_a_replaced_record_in_every_table() -> None:
+    asked = question("horizontal", epsilon=1, delta="1e-6")
     noise = asked.noise(12, 1024, 4)
     assert noise is not None
-    shifts = 2 * 2 * 12 * DEPTH
+    shifts = 2 * 12
     assert noise.honest == 3
-    assert noise.delta(1, shifts, shifts // 2 * 1024) <= 1e-6
+    assert noise.delta(1, shifts, 12 * 1024) <= 1e-6
     weaker = type(noise)(noise.variance - 1, 3)
-    assert weaker.delta(1, shifts, shifts // 2 * 1024) > 1e-6
+    assert weaker.delta(1, shifts, 12 * 1024) > 1e-6
     assert question("horizontal").noise(12, 1024, 4) is None
 
 
 def test_a_question_survives_json() -> None:
-    asked = question("horizontal", epsilon="1/3", delta="1e-6", n_rounds=3)
+    asked = question("horizontal", epsilon="1/3", delta="1e-6", find=0.9)
     again = JointOutliers.from_json(json.loads(json.dumps(asked.to_json())))
     assert again == asked
     with pytest.raises(InvalidParameter, match="redius"):
@@ -279,7 +364,7 @@ def test_secrecy_says_who_learns_what(partition: str, protocol: str) -> None:
 
 
 def test_a_run_is_drawn_with_what_everybody_sent_and_learned() -> None:
-    run = rehearse(question("horizontal", epsilon=8, delta="1e-6"), rows_apart(all_points()))
+    run = rehearse(question("horizontal", epsilon=30, delta="1e-6"), rows_apart(all_points()))
     text = svg(draw_run(run.answers)).decode()
     for piece in ("p0", "p1", "p2", "aggregator", "hidden numbers", "suspects", "learned"):
         assert piece in text
@@ -300,6 +385,6 @@ def test_an_answer_speaks_and_counts_its_bytes() -> None:
     assert "of your records are suspects among the 900" in answer.sentence()
     assert "may be missing" in answer.sentence()
     phases = {phase["phase"]: phase for phase in answer.to_json()["traffic"]}
-    counters = 12 * DEPTH << slot_bits(N, 45, 12, 4)
+    counters = 12 << joint_planning.slot_bits(N, 45)
     assert phases["bin counts"]["sent"] >= 4 * counters
     assert run.aggregator.received >= 3 * 4 * counters

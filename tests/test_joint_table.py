@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from privod.errors import InvalidParameter
-from privod.joint.counters import check_crowd, publishable, slot_bits
+from privod.joint.counters import check_crowd, publishable
+from privod.joint.planning import slot_bits
 
 
 def test_published_counts_are_neither_small_nor_large() -> None:
@@ -14,7 +15,7 @@ def test_published_counts_are_neither_small_nor_large() -> None:
 
 
 def test_the_table_grows_until_collisions_do_not_matter() -> None:
-    sizes = [slot_bits(n, int(0.0012 * n), 50, 10) for n in (20_000, 300_000, 10**7)]
+    sizes = [slot_bits(n, crowd) for n, crowd in ((20_000, 2000), (300_000, 360), (10**7, 360))]
     assert sizes == sorted(sizes)
     assert 10 <= sizes[0] <= sizes[-1] <= 20
 

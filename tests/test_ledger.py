@@ -18,11 +18,10 @@ from privod.data import Domain, Numeric
 from privod.errors import BudgetExceeded
 from privod.ledger.accounting import tightest
 from privod.ledger.prices import GRID, loss_towards
-from privod.privacy import AddRemove, Guarantee, InCrowd, Loss, Replace
+from privod.privacy import AddRemove, Guarantee, Loss, Replace
 from privod.queries.histogram import Histogram
 
 DOMAIN = Domain((Numeric("age", 0, 120),))
-CROWD = InCrowd(1.0, ("age",), 5)
 
 
 def question(bins: int, epsilon: Any = "0.1", adjacency: Any = AddRemove()) -> Histogram:
@@ -32,7 +31,7 @@ def question(bins: int, epsilon: Any = "0.1", adjacency: Any = AddRemove()) -> H
 def start(directory: Path, *budgets: Loss) -> Curator:
     curator = Curator.open(directory)
     curator.register("people", {"age": np.arange(100.0)}, DOMAIN)
-    adjacencies = (AddRemove(), Replace(), CROWD)
+    adjacencies = (AddRemove(), Replace())
     for adjacency, budget in zip(adjacencies, budgets, strict=False):
         curator.open_budget("people", adjacency, budget, confirmed=True)
     return curator
@@ -63,17 +62,11 @@ def test_deltas_add_up_and_are_limited_too(tmp_path: Path) -> None:
         curator.ask(question(3), "people")
 
 
-def test_a_wide_loss_is_charged_to_every_narrower_budget_at_its_price_there(tmp_path: Path) -> None:
-    curator = start(tmp_path, Loss(1), Loss(1), Loss(1))
+def test_a_loss_is_charged_to_every_main_budget_at_its_price_there(tmp_path: Path) -> None:
+    curator = start(tmp_path, Loss(1), Loss(1))
     charges = curator.ask(question(3), "people").charges
     costs = {charge.adjacency: charge.loss for charge in charges}
-    assert costs == {AddRemove(): Loss("0.1"), Replace(): Loss("0.2"), CROWD: Loss("0.1")}
-
-
-def test_a_narrow_loss_is_charged_to_its_own_budget_only(tmp_path: Path) -> None:
-    curator = start(tmp_path, Loss(1), Loss(1), Loss(1))
-    (charge,) = curator.ask(question(3, adjacency=Replace()), "people").charges
-    assert (charge.adjacency, charge.loss) == (Replace(), Loss("0.1"))
+    assert costs == {AddRemove(): Loss("0.1"), Replace(): Loss("0.2")}
 
 
 def test_if_one_budget_would_be_overspent_none_is_charged(tmp_path: Path) -> None:

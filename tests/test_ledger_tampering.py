@@ -15,7 +15,7 @@ import pytest
 
 from privod.curator import Curator
 from privod.errors import InvalidParameter, LedgerDamaged
-from privod.ledger.chain import COLUMNS, FIELDS, entry_hash
+from privod.ledger.chain import COLUMNS, FIELDS, LATER_FIELDS, entry_hash
 from privod.ledger.sqlite import LEDGER_FILE
 from privod.ledger.witness import Head
 from privod.privacy import Loss, Replace
@@ -70,7 +70,7 @@ def test_a_flipped_byte_in_any_field_of_any_entry_is_found(kept: Kept) -> None:
     connection.close()
     assert {row[2] for row in rows} == {"register", "open", "carry", "charge", "release"}
     for row in rows:
-        for place, column in enumerate((*FIELDS, "hash")):
+        for place, column in enumerate((*FIELDS, "hash", *LATER_FIELDS)):
             if column == "number":
                 continue  # see the next tests
             set_column = f"UPDATE entries SET {column} = ? WHERE number = ?"
@@ -121,7 +121,9 @@ def test_a_removed_entry_is_named_even_if_the_others_close_up(kept: Kept) -> Non
 
 
 def test_an_inserted_entry_is_named(kept: Kept) -> None:
-    copy = f"SELECT 0, {', '.join((*FIELDS[1:], 'hash'))} FROM entries WHERE number = 1"
+    copy = (
+        f"SELECT 0, {', '.join((*FIELDS[1:], 'hash', *LATER_FIELDS))} FROM entries WHERE number = 1"
+    )
     kept.change((f"INSERT INTO entries {copy}", ()))
     with pytest.raises(LedgerDamaged, match="Entry 0 was inserted"):
         kept.curator.verify()
@@ -132,9 +134,10 @@ def test_an_inserted_entry_with_a_good_hash_is_named(kept: Kept) -> None:
     row = list(connection.execute(f"SELECT {COLUMNS} FROM entries WHERE number = 4").fetchone())
     connection.close()
     row[9] = "mallory"
-    row[-1] = entry_hash(row[:-1])
+    place = len(FIELDS)
+    row[place] = entry_hash(row[:place], row[place + 1 :])
     kept.change(
-        ("UPDATE entries SET asked_by = ?, hash = ? WHERE number = 4", (row[9], row[-1])),
+        ("UPDATE entries SET asked_by = ?, hash = ? WHERE number = 4", (row[9], row[place])),
     )
     with pytest.raises(LedgerDamaged, match="Entry 5 does not follow entry 4"):
         kept.curator.verify()
@@ -221,7 +224,7 @@ def rebuild(kept: Kept, alter: Callable[[dict[str, Any]], None]) -> None:
         values = dict(zip(FIELDS, row, strict=False))
         alter(values)
         values["previous"] = previous
-        previous = entry_hash(list(values.values()))
+        previous = entry_hash(list(values.values()), row[len(FIELDS) + 1 :])
         columns = ", ".join(f"{field} = ?" for field in FIELDS)
         change = f"UPDATE entries SET {columns}, hash = ? WHERE number = ?"
         statements.append((change, (*values.values(), previous, values["number"])))

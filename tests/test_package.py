@@ -110,3 +110,27 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
     for target in LINK.findall(page.read_text()):
         if not target.startswith(("http:", "https:", "mailto:")):
             assert (page.parent / target).exists(), target
+
+
+def test_compiled_loops_are_kept_where_privod_cache_says(tmp_path: Path) -> None:
+    """As under a read-only root: neither the package's folder nor the home can be written to."""
+    code = (
+        "import numpy as np;"
+        "from privod.outliers.grid.kernels.counts import *;"
+        "import privod.outliers.grid.kernels.counts as m;"
+        "from numba.core.registry import CPUDispatcher;"
+        "found = [f for f in vars(m).values() if isinstance(f, CPUDispatcher)];"
+        "assert found;"
+        "print({f._cache.cache_path for f in found})"
+    )
+    environment = {**os.environ, "PRIVOD_CACHE": str(tmp_path / "kept" / "here")}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith(f"{{'{tmp_path / 'kept' / 'here'}")
+    (tmp_path / "file").write_text("")
+    environment["PRIVOD_CACHE"] = str(tmp_path / "file" / "below")
+    failed = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    assert "PRIVOD_CACHE cannot be used" in failed.stderr

@@ -27,9 +27,18 @@ QUESTION = {
     "radius": 6.0,
     "far_fraction": 0.98,
     "columns": COLUMNS,
+    "epsilon": "8",
+    "delta": "1e-6",
 }
-LONG = {**QUESTION, "n_rounds": 300}  # long enough to be interrupted
-SECONDS = 20.0  # in which a run that was interrupted must end everywhere, start-up included
+LONG = {  # enough rounds to be interrupted
+    **{key: value for key, value in QUESTION.items() if key not in ("epsilon", "delta")},
+    "protocol": "paper",
+    "n_rounds": 300,
+    "n_tables": 5,
+    "hashes_per_table": 4,
+    "min_shared_tables": 2,
+}
+SECONDS = 120.0  # in which an interrupted run must end everywhere, on a busy machine too
 
 
 @dataclass

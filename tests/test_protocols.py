@@ -2,10 +2,15 @@
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from numpy.typing import NDArray
 
 from privod.errors import InvalidData, InvalidParameter, NotFound, ProtocolAborted
@@ -121,10 +126,10 @@ def test_another_version_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def newer(roster: Roster, parameters: bytes) -> dict[str, str]:
         terms = plain(roster, parameters)
-        return {**terms, "version": "2"} if parameters == b"newer" else terms
+        return {**terms, "version": "3"} if parameters == b"newer" else terms
 
     monkeypatch.setattr(session_module, "_terms", newer)
-    with pytest.raises(ProtocolAborted, match="'bern' speaks version 2"):
+    with pytest.raises(ProtocolAborted, match="'bern' speaks version 3"):
         together(lambda _c, s: s, nothing, terms={"bern": b"newer"})
 
 
@@ -212,35 +217,77 @@ def swallow(_size: int) -> None:
     """For an aggregator that needs no size."""
 
 
-def test_an_input_enters_one_roster_only(tmp_path: Any) -> None:
+FOUR, THREE = ("ahus", "bern", "cork", "dora"), ("ahus", "bern", "cork")
+
+
+def test_rows_go_to_the_same_parties_again_and_to_no_others(tmp_path: Any) -> None:
     record = tmp_path / "site" / "contributions.json"
-    Contributions(record).claim(b"rows", b"roster of four")
-    Contributions(record).claim(b"rows", b"roster of four")
-    Contributions(record).claim(b"other rows", b"roster of three")
-    with pytest.raises(ProtocolAborted, match="already sent to another roster"):
-        Contributions(record).claim(b"rows", b"roster of three")
+    Contributions(record).claim(b"rows", FOUR)
+    Contributions(record).claim(b"rows", FOUR[::-1])
+    Contributions(record).claim(b"other rows", THREE)
+    with pytest.raises(ProtocolAborted, match="would show the rows of dora"):
+        Contributions(record).claim(b"rows", THREE)
+
+
+def test_with_noise_every_time_other_parties_are_allowed_and_charged(tmp_path: Any) -> None:
+    record = Contributions(tmp_path / "contributions.json")
+    number = record.claim(b"rows", FOUR, Fraction(1))
+    record.finish(number, "3 of 100 records")
+    record.claim(b"rows", THREE, Fraction(1, 2))
+    assert record.spent(b"rows") == Fraction(3, 2)
+    with pytest.raises(ProtocolAborted, match="would show the rows of dora"):
+        record.claim(b"rows", THREE)
+    kept = json.loads((tmp_path / "contributions.json").read_text())["runs"]
+    assert [run["result"] for run in kept] == ["3 of 100 records", "not finished"]
 
 
 def test_two_processes_with_one_record_cannot_send_an_input_twice(tmp_path: Any) -> None:
     record = tmp_path / "contributions.json"
     first, second = Contributions(record), Contributions(record)
-    first.claim(b"rows", b"roster of four")
-    with pytest.raises(ProtocolAborted, match="already sent to another roster"):
-        second.claim(b"rows", b"roster of three")
-    second.claim(b"other rows", b"roster of three")
-    with pytest.raises(ProtocolAborted, match="already sent to another roster"):
-        first.claim(b"other rows", b"roster of four")
+    first.claim(b"rows", FOUR)
+    with pytest.raises(ProtocolAborted, match="already sent together"):
+        second.claim(b"rows", THREE)
+    second.claim(b"other rows", THREE)
+    with pytest.raises(ProtocolAborted, match="already sent together"):
+        first.claim(b"other rows", FOUR)
 
 
 def test_a_record_of_contributions_tells_rows_to_nobody(tmp_path: Any) -> None:
     record = tmp_path / "contributions.json"
-    Contributions(record).claim(b"guessable rows", b"roster")
+    Contributions(record).claim(b"guessable rows", FOUR)
     assert record.stat().st_mode & 0o077 == 0
     assert b"guessable rows".hex() not in record.read_text()
     other = tmp_path / "elsewhere.json"
-    Contributions(other).claim(b"guessable rows", b"roster")
-    inputs = [set(json.loads(path.read_text())["inputs"]) for path in (record, other)]
-    assert inputs[0].isdisjoint(inputs[1])
+    Contributions(other).claim(b"guessable rows", FOUR)
+    inputs = [json.loads(path.read_text())["runs"][0]["input"] for path in (record, other)]
+    assert inputs[0] != inputs[1]
+
+
+@pytest.mark.parametrize("kind", ["rsa", "ec"])
+def test_rsa_and_ec_keys_sign_with_and_without_a_passphrase(tmp_path: Any, kind: str) -> None:
+    key: Any = ec.generate_private_key(ec.SECP384R1())
+    if kind == "rsa":
+        key = rsa.generate_private_key(65537, 2048)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "zug")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(days=1))
+        .sign(key, hashes.SHA256())
+    )
+    certificate, file = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    locked = serialization.BestAvailableEncryption(b"sesame")
+    pkcs8 = serialization.PrivateFormat.PKCS8
+    file.write_bytes(key.private_bytes(serialization.Encoding.PEM, pkcs8, locked))
+    identity = Identity.load(certificate, file, b"sesame")
+    member = Member("zug", identity.certificate)
+    member.verify(b"message", identity.sign(b"message"))
+    with pytest.raises(ProtocolAborted, match="did not sign"):
+        member.verify(b"another", identity.sign(b"message"))
+    with pytest.raises(InvalidData, match="passphrase"):
+        Identity.load(certificate, file)
 
 
 def test_what_a_party_says_when_it_leaves_cannot_steer_a_terminal() -> None:

@@ -489,3 +489,32 @@ def test_columns_that_are_not_declared_are_never_touched(tmp_path: Path) -> None
     assert len(read(pl.DataFrame({"age": [1.0], "odd": [object()]}), domain)) == 1
     odd = Domain((Numeric("odd", 0, 9),))
     assert read(pl.DataFrame({"odd": [object(), 3]}), odd).numbers().tolist() == [[3.0]]
+
+
+def test_a_folder_of_parquet_files_is_read_by_name(tmp_path: Path) -> None:
+    domain = Domain(
+        (Numeric("age", 0, 100), Categorical("sex", ("f", "m")), Categorical("y", (1, 2)))
+    )
+    for year, file, ages in (("1", "b", [3.0]), ("1", "a", [1.0, 2.0]), ("02", "a", [4.0])):
+        folder = tmp_path / f"y={year}" / "sex=f"
+        folder.mkdir(parents=True, exist_ok=True)
+        pa_parquet.write_table(pa.table({"age": ages}), folder / f"{file}.parquet")
+    table = read(tmp_path, domain)
+    assert rows_of(table) == [(4, 0, 1), (1, 0, 0), (2, 0, 0), (3, 0, 0)]
+    (tmp_path / "y=1" / "sex=f" / "c.parquet").write_text("not one")
+    with pytest.raises(InvalidData, match=r"c\.parquet' is not a readable PARQUET file"):
+        read(tmp_path, domain)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InvalidData, match=r"There is no \.parquet file in"):
+        read(tmp_path / "empty", domain)
+
+
+def test_lazy_frames_keep_their_order_and_tell_no_row() -> None:
+    ages = {"age": [float(age) for age in range(100)], "sex": ["f", "m"] * 50, "ward": [1, 2] * 50}
+    lazy = pl.DataFrame(ages).lazy()
+    assert rows_of(read(lazy, DOMAIN)) == rows_of(read(ages, DOMAIN))
+    texts = pl.DataFrame({**ages, "age": ["Mrs. Private"] * 100}).lazy()
+    broken = texts.with_columns(pl.col("age").cast(pl.Float64, strict=True))
+    with pytest.raises(InvalidData, match="lazy frame cannot be collected") as caught:
+        read(broken, DOMAIN)
+    assert "Private" not in str(caught.value)

@@ -78,7 +78,10 @@ def test_asking_without_script_shows_the_price_first_and_then_the_answer(analyst
     priced = checked(analyst.post(f"{ASK}/price", **fields))
     assert "epsilon 0.25" in priced
     assert 'value="0.25"' in priced
-    asked = analyst.post(ASK, **fields)
+    review = checked(analyst.post(ASK, **fields))
+    assert "Spend epsilon 0.25 and ask" in review
+    assert "This would leave" in review
+    asked = analyst.ask(ASK, **fields)
     assert asked.status_code == 303
     answer = checked(analyst.get(asked.headers["location"]))
     assert "The most records, about" in answer
@@ -93,6 +96,23 @@ def test_asking_without_script_shows_the_price_first_and_then_the_answer(analyst
         "attachment"
         in analyst.get(f"{asked.headers['location']}.csv").headers["content-disposition"]
     )
+
+
+def test_nothing_is_spent_before_the_price_is_confirmed(server: Running, analyst: Browser) -> None:
+    fields = {"columns": "age", "epsilon": "0.21"}
+    before = server.curator.history("patients")
+    for confirmed in ("", "yes", "0" * 24):
+        review = analyst.post(ASK, **fields, confirmed=confirmed)
+        assert review.status_code == 200
+        assert "Nothing has been charged yet" in checked(review)
+    # What is confirmed is this question, not another one sent in its place.
+    found = re.search(r'name="confirmed" value="([0-9a-f]+)"', review.text)
+    assert found is not None
+    swapped = {**fields, "epsilon": "21", "confirmed": found.group(1)}
+    assert "Spend epsilon 21 and ask" in checked(analyst.post(ASK, **swapped))
+    assert server.curator.history("patients") == before
+    assert analyst.ask(ASK, **fields).status_code == 303
+    assert analyst.post(ASK, **fields).status_code == 303  # stored by now, and free
 
 
 def test_the_live_price_is_a_piece_of_the_page(analyst: Browser) -> None:
@@ -153,7 +173,7 @@ def test_an_owner_registers_opens_a_budget_and_hands_out_a_token(
     assert "grade: 1, 2, 3" in edited
     rows = b"id,age,sex,grade,weight\n7,40,female,2,60\n8,41,male,1,\n"
     made = owner.post("/data/new", files={"file": ("rows.csv", rows)}, **fields)
-    assert made.headers["location"] == "/data/console%20data/budgets/new"
+    assert made.headers["location"] == "/data/console%20data/report"
     checked(owner.get(made.headers["location"]))
     path = "/data/console%20data/budgets/new"
     asked = checked(owner.post(path, adjacency="replace", epsilon="1", delta="0"))
@@ -247,7 +267,7 @@ def test_a_long_and_strange_name_fits_everywhere(tmp_path: Path) -> None:
             assert opened.headers["location"] == link
         with server.browser(server.token("analyst", name)) as analyst:
             fields = {"columns": "ö;", "epsilon": "0.5"}
-            asked = analyst.post(f"{link}/ask/histogram-1", **fields)
+            asked = analyst.ask(f"{link}/ask/histogram-1", **fields)
             assert asked.status_code == 303
             assert analyst.get(asked.headers["location"]).status_code == 200
             assert analyst.get(asked.headers["location"] + ".svg").status_code == 200

@@ -12,6 +12,7 @@ import socket
 import ssl
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +28,13 @@ from privod.cli import app
 from privod.client import connect
 from privod.curator import Curator
 from privod.errors import InvalidParameter, NotAllowed, NotFound, Unavailable
+from privod.ledger.sqlite import LEDGER_FILE
 from privod.privacy import Loss
 from privod.server.authentication import create_token, token_hash
 from privod.server.limits import Limits
 from privod.server.sample import DATASET, sample
 from privod.server.serve import Listening, configured, is_loopback
-from tests.running_server import Browser, running
+from tests.running_server import GENEROUS, Browser, running
 
 
 @pytest.fixture(scope="module")
@@ -242,3 +244,31 @@ def test_an_answer_that_does_not_end_keeps_no_server_up_and_its_charge_stands(
 
 def _lines(stream: Any, count: int) -> list[str]:
     return [stream.readline() for _ in range(count)]
+
+
+def test_readiness_tells_a_full_disk_and_a_database_that_is_gone(tmp_path: Path) -> None:
+    with running(tmp_path / "a") as server, server.api() as api:
+        assert api.get("/ready").json() == {"status": "ready"}
+        server.curator.database.close()
+        for file in (tmp_path / "a").glob(f"{LEDGER_FILE}*"):
+            file.write_bytes(b"no database" * 100)
+        assert api.get("/ready").status_code == 503
+        assert api.get("/health").status_code == 200
+    with running(tmp_path / "b", replace(GENEROUS, least_free_bytes=2**62)) as server:
+        with server.api() as api:
+            told = api.get("/ready")
+        assert told.status_code == 503
+        assert "nearly full" in told.json()["error"]["message"]
+
+
+def test_what_a_killed_server_left_of_an_upload_is_removed(tmp_path: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    dead, alive = tmp_path / f"upload-{ended.pid}-x", tmp_path / f"upload-{os.getpid()}-y"
+    for folder in (dead, alive, tmp_path / "upload-old"):
+        folder.mkdir()
+        (folder / "rows.csv").write_text("age\n40\n")
+    with running(tmp_path):
+        assert not dead.exists()
+        assert not (tmp_path / "upload-old").exists()
+        assert alive.exists()

@@ -7,6 +7,7 @@ import sys
 import tracemalloc
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
@@ -27,6 +28,7 @@ from privod.mechanisms.smooth import (
     Staircase,
     discrete_gaussian,
     discrete_laplace,
+    has_real_zero,
     log_of_inverse,
 )
 from privod.privacy import Loss
@@ -49,9 +51,14 @@ def test_the_loss_is_the_one_asked_for() -> None:
 
 def test_less_noise_is_charged_more_or_refused() -> None:
     honest = SmoothLaplace.for_loss(1, "1e-6")
-    assert SmoothLaplace(honest.spread / 2, honest.growth, honest.delta).loss() == Loss(
-        Fraction(3, 2), "1e-6"
-    )
+    half = SmoothLaplace(honest.spread / 2, honest.growth, honest.delta).loss()
+    assert Fraction(3, 2) <= half.epsilon < Fraction(8, 5)
+    with pytest.raises(InvalidParameter, match="reach must be larger"):
+        replace(honest, reach=honest.reach - Fraction(1, 100)).loss()
+    heavy_noise = SmoothHeavy.for_loss(1)
+    assert replace(heavy_noise, share=Fraction(1)).loss().epsilon > 1
+    with pytest.raises(InvalidParameter, match="share must be larger"):
+        replace(heavy_noise, share=heavy_noise.share - Fraction(1, 100)).loss()
     gaussian = SmoothGaussian.for_loss(1, "0.01")
     with pytest.raises(InvalidParameter):
         SmoothGaussian(gaussian.spread / 4, gaussian.growth, Fraction(1), gaussian.delta).loss()
@@ -211,6 +218,45 @@ def test_gaussian_noise_loses_no_more_than_it_says(epsilon: float, delta: float)
         for one, other in (laws, laws[::-1]):
             excess = np.maximum(one - math.exp(epsilon) * np.roll(other, bound), 0).sum()
             assert excess <= delta
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 2.0])
+def test_heavy_noise_uses_nearly_all_of_its_epsilon(epsilon: float) -> None:
+    """By brute force over both directions: never more, and no less than 97 % of it."""
+    noise, bound = SmoothHeavy.for_loss(epsilon), 40
+    one = heavy(float(noise.spread) * bound, 60_000)
+    other = heavy(float(noise.spread * noise.growth) * bound, 60_000)
+    worst = max(
+        float(np.abs(np.log(one[200:-200] / np.roll(moved, shift)[200:-200])).max())
+        for moved in (one, other)
+        for shift in (0, bound // 2, bound)
+    )
+    assert 0.97 * epsilon <= worst <= epsilon * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.3, 1e-6), (1.0, 1e-6), (1.0, 0.01)])
+def test_a_change_of_scale_uses_much_of_delta(epsilon: float, delta: float) -> None:
+    """The excess at (growth - 1) reach: below delta, and above a fifth of it."""
+    noise = SmoothLaplace.for_loss(epsilon, delta)
+    k = np.arange(-200_000, 200_001)
+    for bound in (1, 20):
+        wide, narrow = (
+            np.exp(-np.abs(k) / scale) * math.tanh(1 / (2 * scale))
+            for scale in (float(noise.spread * noise.growth) * bound, float(noise.spread) * bound)
+        )
+        odds = math.exp(float((noise.growth - 1) * noise.reach))
+        assert delta / 5 <= np.maximum(wide - odds * narrow, 0).sum() <= delta
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(-9, 9), min_size=2, max_size=6).filter(lambda p: p[-1] != 0))
+def test_real_zeros_are_found(coefficients: list[int]) -> None:
+    roots = np.roots(coefficients[::-1])
+    distance = min((abs(root.imag) for root in roots), default=math.inf)
+    if 1e-9 < distance < 1e-3:
+        return  # floats cannot tell
+    found = has_real_zero([Fraction(value) for value in coefficients])
+    assert found == bool(distance <= 1e-9)
 
 
 def test_logarithms_are_rounded_up() -> None:

@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 from privod.cli import app
 from privod.curator import Curator, backup, migrate
 from privod.curator.rows import RowStore
-from privod.data import Categorical, Domain, Numeric, Table
+from privod.data import Categorical, Domain, Numeric
+from privod.data.sources import read_with_report
 from privod.errors import (
     AlreadyExists,
     InvalidData,
@@ -51,8 +52,9 @@ def curator(tmp_path: Path) -> Curator:
 
 def test_rows_come_back_as_they_were(tmp_path: Path) -> None:
     rows = RowStore(tmp_path)
-    table = Table(DOMAIN, ROWS)
-    folder, seal = rows.keep(table)
+    table, report = read_with_report(ROWS, DOMAIN)
+    folder, seal = rows.keep(table, report)
+    assert rows.report(folder) == report
     again = rows.load(folder, seal, DOMAIN)
     assert np.array_equal(again.numbers(), table.numbers())
     assert np.array_equal(again.codes(), table.codes())
@@ -60,13 +62,13 @@ def test_rows_come_back_as_they_were(tmp_path: Path) -> None:
 
 def test_equal_rows_have_different_seals(tmp_path: Path) -> None:
     rows = RowStore(tmp_path)
-    seals = {rows.keep(Table(DOMAIN, ROWS))[1] for _ in range(3)}
+    seals = {rows.keep(*read_with_report(ROWS, DOMAIN))[1] for _ in range(3)}
     assert len(seals) == 3
 
 
 def test_changed_rows_are_not_loaded(tmp_path: Path) -> None:
     rows = RowStore(tmp_path)
-    folder, seal = rows.keep(Table(DOMAIN, ROWS))
+    folder, seal = rows.keep(*read_with_report(ROWS, DOMAIN))
     path = tmp_path / folder / "rows.parquet"
     path.write_bytes(path.read_bytes() + b"x")
     with pytest.raises(InvalidData, match="not those that were registered"):

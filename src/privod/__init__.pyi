@@ -14,6 +14,8 @@ from privod.curator import (
     Price as Price,
     PricedCharge as PricedCharge,
     ROLES as ROLES,
+    Registered as Registered,
+    Request as Request,
     Role as Role,
     Token as Token,
     TokenStore as TokenStore,
@@ -25,7 +27,10 @@ from privod.curator import (
 from privod.data import (
     Categorical as Categorical,
     Column as Column,
+    ColumnReport as ColumnReport,
+    CsvDialect as CsvDialect,
     Domain as Domain,
+    IntakeReport as IntakeReport,
     Numeric as Numeric,
     Table as Table,
     read as read,
@@ -78,6 +83,7 @@ from privod.outliers.crowds.anomalies import (
 from privod.privacy import (
     AddRemove as AddRemove,
     Adjacency as Adjacency,
+    AdmittedContexts as AdmittedContexts,
     Cost as Cost,
     Guarantee as Guarantee,
     InCrowd as InCrowd,

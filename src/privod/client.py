@@ -19,9 +19,11 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import quote, urlsplit
 
 from privod import wire
-from privod.curator import Answer, BudgetState, DataSet, Entry, Price, Verification
+from privod.curator import Answer, BudgetState, DataSet, Entry, Price, Registered, Verification
 from privod.data import Domain
-from privod.data.sources import read, write_parquet
+from privod.data.csv_file import CsvDialect
+from privod.data.intake import IntakeReport
+from privod.data.sources import read_with_report, write_parquet
 from privod.errors import InvalidData, InvalidParameter, PrivodError, Unavailable
 from privod.privacy import Adjacency, Loss
 from privod.progress import report
@@ -34,6 +36,7 @@ from privod.wire.reading import (
     read_dataset,
     read_entry,
     read_price,
+    read_registered,
     read_verification,
 )
 
@@ -111,21 +114,40 @@ class Client:
     # ---- data sets and budgets -------------------------------------------------------------------
 
     def register(
-        self, name: str, source: Any, domain: Domain, *, continues: str | None = None
-    ) -> DataSet:
-        """Send rows to the curator, for good; see `Curator.register`."""
-        fields = {"name": name, "domain": json.dumps(domain.to_json())}
+        self,
+        name: str,
+        source: Any,
+        domain: Domain,
+        *,
+        continues: str | None = None,
+        dialect: CsvDialect | None = None,
+        confirmed: bool = False,
+    ) -> Registered:
+        """Send rows to the curator, for good; see `Curator.register`.
+
+        They are put inside their domain on this machine: nothing else of the source leaves it.
+        """
+        table, intake = read_with_report(source, domain, dialect)
+        intake.refuse_loss(confirmed)
+        fields = {
+            "name": name,
+            "domain": json.dumps(domain.to_json()),
+            "intake": json.dumps(intake.to_json()),
+        }
         if continues is not None:
             fields["continues"] = continues
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "rows.parquet"
-            # Only the declared columns leave this machine.
-            write_parquet(read(source, domain), path)
+            write_parquet(table, path)
             with path.open("rb") as file:
                 sent = self._http.build_request(
                     "POST", "/datasets", data=fields, files={"file": ("rows.parquet", file)}
                 )
-                return read_dataset(_noun(wire.DataSet, self._once(sent)))
+                return read_registered(_noun(wire.Registered, self._once(sent)))
+
+    def report(self, of: str) -> IntakeReport:
+        """What became of the records of a data set, for the owner alone."""
+        return IntakeReport.from_json(self._get(_path(of, "report")))
 
     def datasets(self) -> tuple[DataSet, ...]:
         """Every data set that the token is for."""

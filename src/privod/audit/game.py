@@ -24,7 +24,16 @@ from privod.privacy import Loss, decimal_text
 from privod.progress import track
 from privod.queries.query import Query
 
-__all__ = ["DOUBT", "Game", "Reading", "Verdict", "fineness", "play"]
+__all__ = [
+    "DOUBT",
+    "Game",
+    "Reading",
+    "Verdict",
+    "caught_between",
+    "fineness",
+    "lower_bound",
+    "play",
+]
 
 DOUBT = 1e-6
 """How likely an honest question may be called a liar, per game."""
@@ -107,27 +116,33 @@ def play(game: Game, runs: int, randomness: Randomness | None = None) -> Verdict
     source = randomness if randomness is not None else secure()
     guarantee = game.query.guarantee()
     samples = [_sample(game, table, runs, source) for table in (game.left, game.right)]
-    choice = [half[:, : runs // 2] for half in samples]
-    proof = [half[:, runs // 2 :] for half in samples]
-    event = _most_telling(choice, float(guarantee.loss.delta))
-    hits = [event.hits(half) for half in proof]
-    caught = _epsilon(
-        hits[event.likelier],
-        hits[1 - event.likelier],
-        proof[0].shape[1],
-        DOUBT,
-        float(guarantee.loss.delta),
-    )
-    reading = game.readings[event.reading].name
-    side = ("left", "right")[event.likelier]
+    caught, event = caught_between(samples, game.readings, float(guarantee.loss.delta))
     return Verdict(
         question=game.query.name,
         adjacency=guarantee.adjacency.name,
         claimed=guarantee.loss,
-        caught=max(0.0, float(caught)),
-        event=f"{reading} {event.relation} {event.threshold:g}, likelier on the {side}",
+        caught=max(0.0, caught),
+        event=event,
         runs=runs,
     )
+
+
+def caught_between(
+    samples: list[Floats], readings: tuple[Reading, ...], delta: float
+) -> tuple[float, str]:
+    """What two samples surely differ by, and by which event; a row of a sample is a reading.
+
+    The event is chosen on the first half of the runs and proved on the second.
+    """
+    half = samples[0].shape[1] // 2
+    event = _most_telling([sample[:, :half] for sample in samples], delta)
+    proof = [sample[:, half:] for sample in samples]
+    hits = [event.hits(sample) for sample in proof]
+    likelier, rarer = hits[event.likelier], hits[1 - event.likelier]
+    caught = lower_bound(likelier, rarer, proof[0].shape[1], DOUBT, delta)
+    reading, side = readings[event.reading].name, ("left", "right")[event.likelier]
+    told = f"{reading} {event.relation} {event.threshold:g}, likelier on the {side}"
+    return float(caught), told
 
 
 def _sample(game: Game, table: Table, runs: int, randomness: Randomness) -> Floats:
@@ -164,7 +179,7 @@ def _most_telling(halves: list[Floats], delta: float) -> _Event:
             thresholds = _thresholds(np.concatenate([half[reading] for half in halves]))
             hits = [_hits(half[reading], relation, thresholds) for half in halves]
             for likelier in (0, 1):
-                epsilons = _epsilon(hits[likelier], hits[1 - likelier], runs, DOUBT, delta)
+                epsilons = lower_bound(hits[likelier], hits[1 - likelier], runs, DOUBT, delta)
                 place = int(np.argmax(epsilons))
                 if epsilons[place] > best_epsilon:
                     best_epsilon = float(epsilons[place])
@@ -187,7 +202,7 @@ def _hits(values: Floats, relation: str, thresholds: Floats) -> NDArray[np.int64
     return np.asarray(hits, dtype=np.int64)
 
 
-def _epsilon(
+def lower_bound(
     likelier: int | NDArray[np.int64],
     rarer: int | NDArray[np.int64],
     runs: int,

@@ -6,7 +6,7 @@ from privod.audit.game import Game, Reading, fineness
 from privod.data import Domain, Numeric, Table
 from privod.privacy import AddRemove, Replace
 from privod.queries.private_detector.layout import Layout
-from privod.queries.private_detector.query import DetectorProfile
+from privod.queries.private_detector.query import MOST_DECLARED, DetectorProfile
 from privod.queries.private_detector.release import NoisyProfile
 
 __all__ = ["games"]
@@ -46,9 +46,14 @@ def games(kind: type[DetectorProfile] = DetectorProfile) -> tuple[Game, ...]:
         Table(DOMAIN, {"x": [place[0] for place in rows], "y": [place[1] for place in rows]})
         for rows in ((), (LOW,), (HIGH,))
     )
-    asked = {"columns": ("x", "y"), "epsilon": 1}
+    names, octaves = ("x", "y"), MOST_DECLARED + 1  # of ranges so wide some are always bought
     return tuple(
-        Game(kind(**asked, layout=layout, adjacency=adjacency), left, right, READINGS)
+        Game(
+            kind(columns=names, epsilon=1, octaves=octaves, layout=layout, adjacency=adjacency),
+            left,
+            right,
+            READINGS,
+        )
         for adjacency, left, right in ((AddRemove(), nobody, low), (Replace(), low, high))
         for layout in (None, LAYOUT.text)
     )

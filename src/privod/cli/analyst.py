@@ -13,6 +13,7 @@ from privod import wire
 from privod.cli.app import DEFAULT_LOCATION, AsJson, At, app, curator_at
 from privod.cli.output import emit, progress_bars, table, words
 from privod.errors import InvalidParameter
+from privod.texts import check_text
 
 __all__ = ["ask", "guarantee", "price", "questions"]
 
@@ -63,6 +64,7 @@ def _query(name: str, settings: list[str] | None) -> Any:
     known = {parameter.name: parameter for parameter in parameters_of(kind)}
     given: dict[str, Any] = {}
     for setting in settings or []:
+        check_text(setting, "a parameter", lines=True)
         key, equals, text = setting.partition("=")
         if not equals or key not in known:
             way_out = f"Write NAME=VALUE with one of {', '.join(known)}."

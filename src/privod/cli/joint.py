@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from privod.cli.output import emit, progress_bars, words
 from privod.errors import InvalidParameter
 from privod.progress import listening
 
-__all__ = ["aggregate", "party", "pki"]
+__all__ = ["aggregate", "party", "pki", "plan"]
 
 RosterFile = Annotated[Path, typer.Option("--roster", help="Who takes part: roster.json.")]
 CertificateFile = Annotated[Path, typer.Option("--certificate", help="Your own, in PEM.")]
@@ -42,6 +43,33 @@ def pki(
 
 
 @app.command()
+def plan(
+    question: QuestionFile,
+    records: Annotated[int, typer.Option(help="Roughly how many records all parties have.")],
+    parties: Annotated[int, typer.Option(help="How many parties there are.")] = 3,
+    held: Annotated[
+        list[int] | None,
+        typer.Option("--columns", help="Vertical: a party's number of columns; one per party."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say before a run what it will find, send and cost; no data is needed."""
+    from dataclasses import asdict
+
+    from privod.joint.planning import joint_plan
+    from privod.joint.question import JointOutliers
+
+    asked = JointOutliers.from_json(_read_json(question, "question"))
+    widths = tuple(held or [])
+    if asked.partition == "vertical" and sum(widths) != len(asked.columns):
+        way_out = f"Give --columns once per party; together they have {len(asked.columns)}."
+        raise InvalidParameter("columns", "must add up to the question's", list(widths), way_out)
+    made = joint_plan(asked, records, widths, len(widths) or parties)
+    text = "\n".join([made.sentence(), asked.secrecy().sentence()])
+    emit(asdict(made), as_json, words(text))
+
+
+@app.command()
 def party(
     roster: RosterFile,
     certificate: CertificateFile,
@@ -50,7 +78,7 @@ def party(
     data: Annotated[Path, typer.Option(help="Your rows: a .csv or .parquet file.")],
     domain: Annotated[Path, typer.Option(help="A JSON file that declares the public domain.")],
     record: Annotated[
-        Path, typer.Option(help="Where it is kept which rows went to which roster.")
+        Path, typer.Option(help="Your ledger of runs: which rows went to whom.")
     ] = Path("privod-contributions.json"),
     picture: Annotated[
         Path | None, typer.Option(help="Where to draw, as SVG, what was sent and learned.")
@@ -70,7 +98,7 @@ def party(
 
     asked = JointOutliers.from_json(_read_json(question, "question"))
     everyone = Roster.load(roster)
-    identity = Identity.load(certificate, key)
+    identity = Identity.load(certificate, key, _passphrase())
     table = read(data, Domain.from_json(_read_json(domain, "domain")))
     contributions = Contributions(record)
     asked.check_parties(len(everyone.names))
@@ -88,6 +116,7 @@ def party(
     promise = asked.table_guarantee()
     lines = [
         answer.sentence(),
+        answer.expectation(),
         f"Rows, counted from 0 among those kept: {answer.rows.tolist()}",
         asked.secrecy().sentence(),
         *([] if promise is None else [f"The published table: {promise.sentence()}"]),
@@ -122,7 +151,7 @@ def aggregate(
 
     asked = JointOutliers.from_json(_read_json(question, "question"))
     everyone = Roster.load(roster)
-    identity = Identity.load(certificate, key)
+    identity = Identity.load(certificate, key, _passphrase())
     declared = None if domain is None else Domain.from_json(_read_json(domain, "domain"))
     asked.check_parties(len(everyone.names))
     patience = Patience(coming, step)
@@ -137,6 +166,14 @@ def aggregate(
     lines = [f"The run is complete: {n_records} records in all.", *traffic.lines()]
     data = {"n_records": n_records, "traffic": traffic.to_json()}
     emit(data, as_json, words("\n".join(lines)))
+
+
+def _passphrase() -> bytes | None:
+    """The passphrase of the key, from the environment: options are seen by other users."""
+    from privod.joint.roster import PASSPHRASE_VARIABLE
+
+    given = os.environ.get(PASSPHRASE_VARIABLE)
+    return None if given is None else given.encode()
 
 
 @contextmanager

@@ -14,9 +14,13 @@ from privod.cli.output import emit, progress_bars, table, words
 from privod.errors import InvalidParameter, NeedsConfirmation
 
 if TYPE_CHECKING:
+    from privod.curator import Registered
     from privod.privacy import Adjacency
 
-__all__ = ["budget", "datasets", "history", "open_budget", "read_adjacency", "register", "verify"]
+__all__ = ["budget", "datasets", "history", "open_budget", "read_adjacency", "register"]
+__all__ += ["report", "verify"]
+
+FOR_OWNER = "For the owner alone, exact and not private:"
 
 
 @app.command()
@@ -28,19 +32,57 @@ def register(
         str | None,
         typer.Option(help="An earlier data set about the same people: shares its budgets."),
     ] = None,
+    encoding: Annotated[str, typer.Option(help="Of a CSV file, such as latin-1.")] = "utf-8",
+    separator: Annotated[str, typer.Option(help="Of a CSV file: , ; | or tab.")] = ",",
+    decimal: Annotated[str, typer.Option(help="Before a fraction: . or ,")] = ".",
+    thousands: Annotated[
+        str | None, typer.Option(help="Between groups of three digits, if at all.")
+    ] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Register even if most records are lost.")
+    ] = False,
     at: At = DEFAULT_LOCATION,
     as_json: AsJson = False,
 ) -> None:
     """Bring a data set into the curator, within its declared domain."""
     from privod.data import Domain
+    from privod.data.intake import LossyIntake
+    from privod.data.sources import CsvDialect
 
     declared = Domain.from_json(_read_json(domain))
-    with progress_bars(as_json), curator_at(at) as curator:
-        registered = curator.register(name, file, declared, continues=continues)
+    mark = "\t" if separator == "tab" else separator
+    dialect = CsvDialect(encoding=encoding, separator=mark, decimal=decimal, thousands=thousands)
+
+    def take(confirmed: bool) -> Registered:
+        with progress_bars(as_json), curator_at(at) as curator:
+            return curator.register(
+                name, file, declared, continues=continues, dialect=dialect, confirmed=confirmed
+            )
+
+    try:
+        registered = take(yes)
+    except LossyIntake as lossy:
+        said = "\n".join((str(lossy), *lossy.report.sentences()))
+        if as_json or not typer.confirm(f"{said}\nRegister what is left?"):
+            raise
+        registered = take(True)
     text = (
         f"Registered {name!r} with {len(declared.columns)} columns. Open a budget to allow answers."
     )
-    emit(wire.DataSet.of(registered), as_json, words(text))
+    shown = (text, FOR_OWNER, *registered.report.sentences())
+    emit(wire.Registered.of(registered), as_json, *map(words, shown))
+
+
+@app.command()
+def report(
+    name: Annotated[str, typer.Argument(help="The data set.")],
+    at: At = DEFAULT_LOCATION,
+    as_json: AsJson = False,
+) -> None:
+    """NOT PRIVATE, for the owner alone: what became of the rows when they were registered."""
+    with curator_at(at) as curator:
+        found = curator.report(name)
+    emit(found.to_json(), as_json, *map(words, (FOR_OWNER, *found.sentences())))
 
 
 def _read_json(path: Path) -> Any:

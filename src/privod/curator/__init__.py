@@ -1,6 +1,7 @@
 """Who holds the data, answers, and keeps count."""
 
-from privod.curator.curator import Answer, Curator
+from privod.curator.curator import Answer, Curator, Registered
+from privod.curator.life_cycle import Request
 from privod.curator.migration import backup, migrate
 from privod.curator.tokens import ROLES, Role, Token, TokenStore
 from privod.ledger.accounting import Total
@@ -19,6 +20,8 @@ __all__ = [
     "Entry",
     "Price",
     "PricedCharge",
+    "Registered",
+    "Request",
     "Role",
     "Token",
     "TokenStore",

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from privod.curator import life_cycle
+from privod.curator.life_cycle import Request
 from privod.curator.owners import (
     charge_elsewhere,
     check_registration,
@@ -22,7 +25,9 @@ from privod.curator.questions import Question
 from privod.curator.rows import RowStore
 from privod.curator.tokens import TokenStore
 from privod.data import Domain, Table
-from privod.data.sources import read
+from privod.data.csv_file import CsvDialect
+from privod.data.intake import IntakeReport
+from privod.data.sources import read_with_report
 from privod.errors import (
     AlreadyExists,
     AnswerFailed,
@@ -33,8 +38,9 @@ from privod.errors import (
 )
 from privod.ledger import chain as ledger
 from privod.ledger import store
+from privod.ledger.admissions import admitted
 from privod.ledger.chain import BudgetState, Charge, Entry
-from privod.ledger.database import Database
+from privod.ledger.database import Connection, Database
 from privod.ledger.engines import open_database, witnesses_of
 from privod.ledger.prices import Price, price_of
 from privod.ledger.private_files import private_directory
@@ -44,16 +50,17 @@ from privod.ledger.store import DataSet, refuse_seeded, short_text
 from privod.ledger.verification import Verification, verify
 from privod.ledger.witness import Head, Witnesses
 from privod.mechanisms import secure
-from privod.privacy import Adjacency, Guarantee, Loss
+from privod.privacy import Adjacency, Guarantee, Loss, SameContexts
 from privod.queries.html import release_html
 from privod.queries.query import Query, Release, canonical_json
 
-__all__ = ["Answer", "Curator"]
+__all__ = ["Answer", "Curator", "Registered"]
 
 NO_ANSWER = (
     "The question was charged and no answer came. The charge stands, whatever the reason;"
     " asking again, under a new request id, is a new charge."
 )
+YOUNGEST_LEFT_BEHIND = 3600.0  # seconds; an upload that takes longer renews its folder
 TABLES_KEPT = 2  # tables held in memory between questions
 
 
@@ -62,8 +69,8 @@ class Answer:
     """A release and what it cost.
 
     `stored` says that the release was there already and nothing was charged this time. `head` is
-    where the ledger ended when the answer left ("number:hash"): whoever keeps it can show later that
-    the ledger lost entries.
+    where the ledger ended when the answer left ("number:hash"): whoever keeps it can show later
+    that the ledger lost entries.
     """
 
     release: Release[Any]
@@ -85,6 +92,14 @@ class Answer:
             "stored": self.stored,
             "head": self.head,
         }
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A data set, and what became of its records, which is for the owner alone."""
+
+    dataset: DataSet
+    report: IntakeReport
 
 
 class Curator:
@@ -233,9 +248,17 @@ class Curator:
     # ---- data sets and budgets -------------------------------------------------------------------
 
     def register(
-        self, name: str, source: Any, domain: Domain, *, continues: str | None = None
-    ) -> DataSet:
-        """Take in rows for good.
+        self,
+        name: str,
+        source: Any,
+        domain: Domain,
+        *,
+        continues: str | None = None,
+        dialect: CsvDialect | None = None,
+        confirmed: bool = False,
+        intake: IntakeReport | None = None,
+    ) -> Registered:
+        """Take in rows for good, and tell the owner what became of them.
 
         Parameters
         ----------
@@ -247,11 +270,21 @@ class Curator:
             What is public about them.
         continues : str, optional
             An earlier version about the same people; its budgets count for this one too.
+        dialect : CsvDialect, optional
+            How a CSV file is written.
+        confirmed : bool
+            Register even if most of the records are lost on the way.
+        intake : IntakeReport, optional
+            What became of the records before they came here, where the owner's own machine put
+            them inside their domain; kept in place of what there is to tell here.
         """
         short_text(name, "name")
         with self.database.reading() as connection:
             check_registration(connection, name, domain, continues)
-        folder, seal = self._rows.keep(read(source, domain))
+        table, report = read_with_report(source, domain, dialect)
+        report.refuse_loss(confirmed)
+        report = intake or report
+        folder, seal = self._rows.keep(table, report)
         try:
             with self.database.writing() as connection:
                 root = check_registration(connection, name, domain, continues)
@@ -260,7 +293,20 @@ class Curator:
         except (AlreadyExists, NotFound, InvalidParameter):
             self._rows.forget(folder)  # only then is it sure that nothing was entered
             raise
-        return dataset
+        return Registered(dataset, report)
+
+    def report(self, of: str) -> IntakeReport:
+        """What became of the records of a data set, for the owner alone: it tells about rows."""
+        with self.database.reading() as connection:
+            store.find_dataset(connection, of)
+            folder, _seal = store.where_rows_are(connection, of)
+        report = self._rows.report(folder)
+        if report is None:
+            raise NotFound(
+                f"There is no report of {of!r} here: it was registered before reports were kept, or"
+                f" its rows are not in {str(self.directory)!r}."
+            )
+        return report
 
     def datasets(self) -> tuple[DataSet, ...]:
         """Every data set, in the order of registration."""
@@ -282,8 +328,125 @@ class Curator:
         What was asked before counts from the start, where it says something under this adjacency.
         If opening the ledger gives up a part of the promise, the owner must confirm it.
         """
-        with self.database.writing() as connection:
+        with self._writing() as connection:
             return open_budget(connection, of, adjacency, budget, confirmed)
+
+    def close_budget(
+        self, of: str, adjacency: Adjacency, reason: str, *, confirmed: bool = False
+    ) -> tuple[BudgetState, ...]:
+        """Let a budget pay for nothing more, and those that would break its promise with it."""
+        with self._writing() as connection:
+            return life_cycle.close_budget(connection, of, adjacency, reason, confirmed)
+
+    def raise_budget(self, of: str, adjacency: Adjacency, budget: Loss, reason: str) -> BudgetState:
+        """Allow more under an adjacency; what was charged so far counts, the old limit is named."""
+        with self._writing() as connection:
+            return life_cycle.raise_budget(connection, of, adjacency, budget, reason)
+
+    def convert_budget(
+        self, of: str, adjacency: Adjacency, reason: str, *, confirmed: bool = False
+    ) -> BudgetState:
+        """Make a narrow budget of an earlier version an allowance beside the add-remove budget."""
+        with self._writing() as connection:
+            return life_cycle.convert_budget(connection, of, adjacency, reason, confirmed)
+
+    def admit_person(
+        self,
+        of: str,
+        person: SameContexts,
+        reason: str,
+        *,
+        confirmed: bool = False,
+        isolating: bool = False,
+    ) -> int:
+        """Allow questions about the contexts of one person; narrows who is protected.
+
+        Parameters
+        ----------
+        of : str
+            The data set.
+        person : SameContexts
+            The person, detector and column, as `query.guarantee().adjacency` of a question has it.
+        reason : str
+            Why; stands in the ledger.
+        confirmed : bool
+            Whether the owner confirmed what that gives up.
+        isolating : bool
+            Whether to insist on a detector that lets single records decide.
+        """
+        with self._writing() as connection:
+            return life_cycle.admit_person(connection, of, person, reason, confirmed, isolating)
+
+    def admitted(self, of: str) -> tuple[SameContexts, ...]:
+        """The persons about whom contexts may be asked, which is public."""
+        with self.database.reading() as connection:
+            return tuple(admitted(connection, store.find_dataset(connection, of).root))
+
+    def limit_token(self, of: str, adjacency: Adjacency, token: str, limit: Loss) -> None:
+        """Set how much of a budget the questions of one token (by its id) may cost."""
+        with self._writing() as connection:
+            life_cycle.limit_token(connection, of, adjacency, token, limit)
+
+    def request(
+        self,
+        of: str,
+        adjacency: Adjacency,
+        loss: Loss | None,
+        reason: str,
+        *,
+        asked_by: str = "owner",
+        token: str | None = None,
+    ) -> Request:
+        """Ask the owner for a budget or allowance up to a loss, or (without one) for a person."""
+        with self._writing() as connection:
+            return life_cycle.file_request(connection, of, adjacency, loss, reason, asked_by, token)
+
+    def requests(self, of: str | None = None) -> tuple[Request, ...]:
+        """What analysts asked for, and what became of it."""
+        return life_cycle.read_requests(self.history(of))
+
+    def decide(
+        self, number: int, *, approve: bool, reason: str, confirmed: bool = False
+    ) -> Request:
+        """Approve a request, which does what it asks for, or decline it."""
+        with self._writing() as connection:
+            return life_cycle.decide(connection, number, approve, reason, confirmed)
+
+    def retire(self, of: str, reason: str, *, confirmed: bool = False) -> None:
+        """Delete the rows of a data set for good; its ledger and its releases are kept."""
+        with self._writing() as connection:
+            folder = life_cycle.retire(connection, of, reason, confirmed)
+        with self._tables_mutex:
+            self._tables.pop(of, None)
+        self._rows.forget(folder)
+
+    def clean_up(self) -> int:
+        """Delete rows that no data set in use names: left by an upload or a retirement cut short.
+
+        Rows younger than an hour are kept, since their registration may be under way.
+        """
+        with self.database.reading() as connection:
+            used = {
+                str(folder)
+                for (folder,) in connection.execute(
+                    "SELECT folder FROM datasets WHERE retired IS NULL"
+                )
+            }
+        rows = self._rows.directory
+        found = [path for path in rows.iterdir() if path.is_dir()] if rows.is_dir() else []
+        latest = time.time() - YOUNGEST_LEFT_BEHIND
+        left = [path for path in found if path.name not in used and path.stat().st_mtime < latest]
+        for path in left:
+            self._rows.forget(path.name)
+        return len(left)
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        """Change what an owner may change, and let the witnesses see it."""
+        with self.database.writing() as connection:
+            yield connection
+            head = Head(*ledger.read_head(connection))
+        self._note(head)
 
     def price_elsewhere(self, of: str, guarantee: Guarantee) -> Price:
         """Say what `charge_elsewhere` would charge and leave, without charging."""
@@ -297,11 +460,8 @@ class Curator:
         did not go through the curator. It is charged in full even where less is left: such a budget
         says what was spent, past its budget, and pays for nothing more.
         """
-        with self.database.writing() as connection:
-            charges = charge_elsewhere(connection, of, guarantee, reason)
-            head = Head(*ledger.read_head(connection))
-        self._note(head)
-        return charges
+        with self._writing() as connection:
+            return charge_elsewhere(connection, of, guarantee, reason)
 
     # ---- asking --------------------------------------------------------------------------------
 
@@ -311,7 +471,7 @@ class Curator:
         with self.database.reading() as connection:
             if store.find_release(connection, question.key) is not None:
                 return Price((), affordable=True, already_answered=True)
-            return price_of(question.costs(connection))
+            return price_of(question.costs(connection), query.not_protected())
 
     def check_budget(self, query: Query[Any], of: str, *, request_id: str | None = None) -> None:
         """Raise at once if asking would cost more than is left, unless this request was paid."""
@@ -327,6 +487,7 @@ class Curator:
         *,
         request_id: str | None = None,
         asked_by: str = "owner",
+        token: str | None = None,
         wait_for_release_time: Callable[[], None] | None = None,
     ) -> Answer:
         """Answer a question, at the price that `price` says.
@@ -341,6 +502,8 @@ class Curator:
             A name for this request, unique to it. Asking again under it never pays twice.
         asked_by : str
             Who asks, as the ledger shall say.
+        token : str, optional
+            The id of the token that asks; its limit within a budget counts.
         wait_for_release_time : callable, optional
             Called when the rows were looked at, before anything of it is stored or shown. A server
             waits here, so that no moment in the ledger tells exactly how long that took.
@@ -357,6 +520,9 @@ class Curator:
         with self.database.reading() as connection:
             question.costs(connection)
             folder, seal = store.where_rows_are(connection, of)
+            retired = store.is_retired(connection, of)
+        if retired:
+            raise NotFound(f"{of!r} was retired: its rows are deleted. Stored answers stay free.")
         if not paid and not self._rows.has(folder):
             raise Unavailable(
                 f"The rows of {of!r} are not in {str(self.directory)!r}. Nothing was charged."
@@ -373,7 +539,7 @@ class Curator:
                     self.witnesses.check(connection)
                     costs = question.costs(connection)
                     charges = ledger.charge(
-                        connection, of, costs, question.text, asked_by, request_id
+                        connection, of, costs, question.text, asked_by, request_id, token
                     )
             if stored is not None:
                 return self._stored(question, stored)

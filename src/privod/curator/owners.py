@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from privod.data import Domain
-from privod.errors import AlreadyExists, InvalidParameter, NeedsConfirmation, NotFound
+from privod.errors import (
+    AlreadyExists,
+    InvalidParameter,
+    NeedsConfirmation,
+    NoPromise,
+    NotFound,
+)
 from privod.ledger import chain as ledger
 from privod.ledger import store
 from privod.ledger.chain import BudgetState, Charge
 from privod.ledger.database import Connection
-from privod.ledger.prices import ELSEWHERE, Cost, check_unit, costs_of, gives_up, spent_before
+from privod.ledger.prices import (
+    ELSEWHERE,
+    Cost,
+    check_meaning,
+    check_unit,
+    costs_of,
+    gives_up,
+    spent_before,
+)
 from privod.ledger.store import short_text
-from privod.privacy import Adjacency, Guarantee, Loss
+from privod.privacy import AddRemove, Adjacency, Guarantee, Loss, Replace, SameContexts
 from privod.queries.query import canonical_json
 
 __all__ = [
     "charge_elsewhere",
+    "check_beside",
     "check_registration",
     "costs_elsewhere",
     "open_budget",
@@ -45,7 +62,9 @@ def check_registration(
     root = known[continues].root
     _check_same_unit(domain, known[root].domain, root)
     for state in ledger.budgets_of(connection, root):
-        check_unit(state.adjacency, domain)
+        if state.closed is None:
+            check_unit(state.adjacency, domain)
+            check_meaning(state.adjacency, domain)
     return root
 
 
@@ -65,7 +84,7 @@ def _check_same_unit(domain: Domain, first: Domain, root: str) -> None:
 def open_budget(
     connection: Connection, of: str, adjacency: Adjacency, budget: Loss, confirmed: bool
 ) -> BudgetState:
-    """Open a budget that begins with what earlier questions cost under its adjacency."""
+    """Open a main budget, or an allowance beside an add-remove main."""
     if budget.epsilon <= 0 or budget.delta >= 1:
         rule = "must have an epsilon above 0 and a delta below 1"
         raise InvalidParameter("budget", rule, str(budget), "Try Loss('1').")
@@ -73,27 +92,68 @@ def open_budget(
     versions = versions_of(connection, root)
     for domain in versions.values():
         check_unit(adjacency, domain)
+        check_meaning(adjacency, domain)
     budgets = ledger.budgets_of(connection, root)
     if any(state.adjacency == adjacency for state in budgets):
         raise AlreadyExists(
-            f"{of!r} has a budget under {adjacency.name} already, and budgets never change."
+            f"{of!r} has a budget under {adjacency.name} already. Raise it, if it is open."
         )
+    role = "main" if adjacency in (AddRemove(), Replace()) else "allowance"
+    check_beside(of, adjacency, budgets)
     sentences = gives_up(adjacency, budgets)
     if sentences and not confirmed:
-        raise NeedsConfirmation(f"{sentences} Confirm it to open the ledger.")
-    carry = spent_before(ledger.read_entries(connection, versions), versions, adjacency)
+        raise NeedsConfirmation(f"{sentences} Confirm it to open the budget.")
+    carry: Loss | None = Loss(0)  # the total is that of main and allowances: none carries another
+    if role == "main":
+        carry = spent_before(ledger.read_entries(connection, versions), versions, adjacency)
+    if carry is None:
+        raise NoPromise(
+            f"Questions were asked about {of!r} that have no bound under {adjacency.name}, so no"
+            f" budget under it can be opened any more."
+        )
     if not carry <= budget:
         rule = f"must cover the {carry} that earlier questions cost under {adjacency.name}"
         raise InvalidParameter("budget", rule, str(budget), "Allow more.")
-    number = ledger.enter_budget(connection, of, root, adjacency, budget, carry)
-    return BudgetState(number, root, adjacency, budget, carry)
+    number = ledger.enter_budget(connection, of, root, adjacency, budget, carry, role)
+    return BudgetState(number, root, adjacency, budget, carry, role=role)
+
+
+def check_beside(of: str, adjacency: Adjacency, budgets: Sequence[BudgetState]) -> None:
+    """Refuse budgets that cannot stand beside each other."""
+    opened = [state for state in budgets if state.closed is None]
+    mains = {state.adjacency for state in opened if state.role == "main"}
+    narrow = [state for state in opened if state.role != "main"]
+    if adjacency == AddRemove():
+        return
+    if adjacency == Replace():
+        if narrow:
+            raise NoPromise(
+                f"A replace budget cannot be opened beside {narrow[0].adjacency.name}: such pairs"
+                " of data sets differ in size, so nothing bounds what they lose there."
+            )
+        return
+    if isinstance(adjacency, SameContexts):
+        raise NoPromise(
+            "One allowance counts the questions about all persons. Open it under admitted-contexts"
+            " and admit this person."
+        )
+    if Replace() in mains:
+        raise NoPromise(
+            f"An allowance for {adjacency.name} cannot be opened beside a replace budget: pairs of"
+            " data sets that differ in size have no bound there. Close the replace budget first."
+        )
+    if AddRemove() not in mains:
+        raise NoPromise(
+            f"An allowance for {adjacency.name} stands beside an add-remove budget, and {of!r} has"
+            " none that is open. Open one first."
+        )
 
 
 def costs_elsewhere(connection: Connection, of: str, guarantee: Guarantee) -> list[Cost]:
     """Which budgets pay for a loss that no question of this ledger made, and how much each."""
     dataset = store.find_dataset(connection, of)
     budgets = ledger.budgets_of(connection, dataset.root)
-    return costs_of(guarantee, budgets, dataset.domain, ELSEWHERE, of)
+    return costs_of((guarantee,), budgets, dataset.domain, ELSEWHERE, of)
 
 
 def charge_elsewhere(

@@ -8,12 +8,14 @@ from typing import Any
 from privod.errors import InvalidParameter, NoPromise
 from privod.ledger import chain as ledger
 from privod.ledger import store
+from privod.ledger.admissions import check_admitted
 from privod.ledger.database import Connection
 from privod.ledger.prices import Cost, costs_of
 from privod.ledger.store import DataSet
 from privod.privacy import Guarantee, Secrecy
 from privod.queries.catalog import QUERIES
 from privod.queries.query import Query, canonical_json
+from privod.texts import check_texts
 
 __all__ = ["Question"]
 
@@ -55,14 +57,19 @@ class Question:
             raise NoPromise(
                 f"{query.name} is asked between parties; no budget counts what it promises."
             )
-        text = canonical_json(query.to_json())
+        asked = query.to_json()
+        check_texts(asked, "query")
+        text = canonical_json(asked)
         return cls(query, dataset, guarantee, text, store.question_key(dataset.name, text))
 
     def costs(self, connection: Connection) -> list[Cost]:
         """Which budgets pay for it, and how much each."""
         budgets = ledger.budgets_of(connection, self.dataset.root)
         name, dataset = self.query.name, self.dataset
-        return costs_of(self.guarantee, budgets, dataset.domain, name, dataset.name)
+        guarantees = (self.guarantee, *self.query.also())
+        costs = costs_of(guarantees, budgets, dataset.domain, name, dataset.name)
+        check_admitted(connection, dataset.root, guarantees[0].adjacency, costs)
+        return costs
 
     def paid_before(self, connection: Connection, request_id: str | None) -> bool:
         """Whether this request was charged already; it may not have been for another question."""

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import secrets
 import shutil
 from pathlib import Path
 
 from privod.data import Domain, Table
+from privod.data.intake import IntakeReport
 from privod.data.sources import read, write_parquet
 from privod.errors import InvalidData, Unavailable
 from privod.ledger.private_files import close_to_others, private_directory
 
 __all__ = ["RowStore"]
 
+REPORT = "report.json"
 SALT_BYTES = 32  # as many as the seal has: whoever lacks the salt cannot test a guess of the rows
 
 
@@ -28,8 +31,8 @@ class RowStore:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
-    def keep(self, table: Table) -> tuple[str, str]:
-        """Write rows durably; return their folder's name and their seal."""
+    def keep(self, table: Table, report: IntakeReport) -> tuple[str, str]:
+        """Write rows and what became of them durably; return their folder's name and their seal."""
         name = secrets.token_hex(16)
         folder = self.directory / name
         try:
@@ -38,9 +41,11 @@ class RowStore:
             (folder / "salt").write_bytes(secrets.token_bytes(SALT_BYTES))
             write_parquet(table, folder / "rows.parquet")
             seal = self.seal(name)
-            for path in (folder / "salt", folder / "rows.parquet"):
+            (folder / REPORT).write_text(json.dumps(report.to_json()), encoding="utf-8")
+            files = (folder / "salt", folder / "rows.parquet", folder / REPORT)
+            for path in files:
                 close_to_others(path)
-            for path in (folder / "salt", folder / "rows.parquet", folder, self.directory):
+            for path in (*files, folder, self.directory):
                 _sync(path)
         except OSError as problem:
             shutil.rmtree(folder, ignore_errors=True)
@@ -57,6 +62,14 @@ class RowStore:
     def has(self, name: str) -> bool:
         """Whether the rows are here at all."""
         return (self.directory / name / "rows.parquet").is_file()
+
+    def report(self, name: str) -> IntakeReport | None:
+        """What became of the records when they were taken in, if it was noted then."""
+        try:
+            written = (self.directory / name / REPORT).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+        return IntakeReport.from_json(json.loads(written))
 
     def seal(self, name: str) -> str:
         """Recompute the seal of the rows on disk."""

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Literal, get_args
 
 from privod.errors import AlreadyExists, InvalidParameter, NotFound
-from privod.ledger.chain import now
-from privod.ledger.database import Database
+from privod.ledger.chain import append, now
+from privod.ledger.database import Connection, Database
 from privod.ledger.store import find_dataset, short_text
+from privod.queries.query import canonical_json
 
 __all__ = ["ROLES", "Role", "Token", "TokenStore"]
 
 Role = Literal["owner", "analyst", "auditor"]
 ROLES: tuple[Role, ...] = get_args(Role)
 
-_TOKEN = "SELECT hash, role, dataset, label, created, revoked FROM tokens"  # noqa: S105 - a statement, no secret
+ID_LENGTH = 16  # of a hash's digits: enough to name a token, in lists and in the ledger
+_TOKEN = "SELECT hash, role, dataset, label, created, revoked, expires FROM tokens"  # noqa: S105 - a statement, no secret
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,12 @@ class Token:
     label: str
     created: str
     revoked: str | None
+    expires: str | None = None
+
+    @property
+    def id(self) -> str:
+        """The name of the token in lists and in the ledger; it opens nothing."""
+        return self.hash[:ID_LENGTH]
 
 
 class TokenStore:
@@ -36,29 +45,34 @@ class TokenStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def add_token(self, hash: str, role: str, of: str | None, label: str) -> Token:
-        """Let the holder of the token with this hash in."""
+    def add_token(
+        self, hash: str, role: str, of: str | None, label: str, *, expires: str | None = None
+    ) -> Token:
+        """Let the holder of the token with this hash in, until it expires (UTC, ISO 8601)."""
         if role not in ROLES:
             way_out = "An analyst asks, an auditor reads the ledger, an owner does everything."
             raise InvalidParameter("role", f"must be one of {', '.join(ROLES)}", role, way_out)
         short_text(label, "label")
+        until = None if expires is None else _moment(expires)
         with self._database.writing() as connection:
             if of is not None:
                 find_dataset(connection, of)
             if connection.execute("SELECT 1 FROM tokens WHERE hash = ?", hash):
                 raise AlreadyExists("This token is known already. Draw a new one.")
             number = connection.execute("SELECT COALESCE(MAX(number), 0) + 1 FROM tokens")[0][0]
-            token = Token(hash, role, of, label, now(), None)
+            token = Token(hash, role, of, label, now(), None, until)
             connection.execute(
-                "INSERT INTO tokens (number, hash, role, dataset, label, created)"
-                " VALUES (?, ?, ?, ?, ?, ?)",
+                "INSERT INTO tokens (number, hash, role, dataset, label, created, expires)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
                 number,
                 hash,
                 role,
                 of,
                 label,
                 token.created,
+                until,
             )
+            _enter(connection, "token", token)
         return token
 
     def tokens(self) -> tuple[Token, ...]:
@@ -67,18 +81,49 @@ class TokenStore:
             return tuple(Token(*row) for row in connection.execute(f"{_TOKEN} ORDER BY number"))
 
     def find_token(self, hash: str) -> Token | None:
-        """The token with this hash, unless it was revoked."""
+        """The token with this hash, unless it was revoked or has expired."""
         with self._database.glancing() as connection:
-            rows = connection.execute(f"{_TOKEN} WHERE hash = ? AND revoked IS NULL", hash)
+            rows = connection.execute(
+                f"{_TOKEN} WHERE hash = ? AND revoked IS NULL AND (expires IS NULL OR expires > ?)",
+                hash,
+                now(),
+            )
         return Token(*rows[0]) if rows else None
 
     def revoke_token(self, hash: str) -> Token:
         """Shut the holder of this token out, from the next request on."""
         with self._database.writing() as connection:
-            connection.execute(
-                "UPDATE tokens SET revoked = ? WHERE hash = ? AND revoked IS NULL", now(), hash
-            )
             rows = connection.execute(f"{_TOKEN} WHERE hash = ?", hash)
-        if not rows:
-            raise NotFound("There is no such token. See the list of tokens.")
+            if not rows:
+                raise NotFound("There is no such token. See the list of tokens.")
+            if Token(*rows[0]).revoked is None:
+                connection.execute("UPDATE tokens SET revoked = ? WHERE hash = ?", now(), hash)
+                _enter(connection, "revoke", Token(*rows[0]))
+            rows = connection.execute(f"{_TOKEN} WHERE hash = ?", hash)
         return Token(*rows[0])
+
+
+def _enter(connection: Connection, kind: str, token: Token) -> None:
+    """Say in the ledger who may come in, so that a label in it cannot be forged."""
+    details = {"label": token.label, "role": token.role, "expires": token.expires}
+    append(
+        connection,
+        kind=kind,
+        dataset=token.of or "",
+        token=token.id,
+        details=canonical_json(details),
+    )
+
+
+def _moment(text: str) -> str:
+    way_out = "Write 2027-01-31T12:00:00Z."
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidParameter("expires", "must be a date and time", text, way_out) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    written = moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    if written <= now():
+        raise InvalidParameter("expires", "must lie in the future", text, way_out)
+    return written

@@ -1,7 +1,19 @@
 """What is held: private rows inside a public domain."""
 
+from privod.data.csv_file import CsvDialect
 from privod.data.domain import Categorical, Column, Domain, Numeric
+from privod.data.intake import ColumnReport, IntakeReport
 from privod.data.sources import read
 from privod.data.table import Table
 
-__all__ = ["Categorical", "Column", "Domain", "Numeric", "Table", "read"]
+__all__ = [
+    "Categorical",
+    "Column",
+    "ColumnReport",
+    "CsvDialect",
+    "Domain",
+    "IntakeReport",
+    "Numeric",
+    "Table",
+    "read",
+]

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from privod.data.fineness import rounded
 from privod.errors import InvalidParameter, NotFound
+from privod.texts import check_text
 
 __all__ = ["Categorical", "Column", "Domain", "Numeric"]
 
@@ -92,6 +93,9 @@ class Categorical:
         if not self.values or not (kinds == {str} or kinds == {int}):
             way_out = "List them, such as ('yes', 'no') or (1, 2, 3)."
             raise InvalidParameter(what, "must be texts, or whole numbers", self.values, way_out)
+        for value in self.values:
+            if isinstance(value, str):
+                check_text(value, what)
         if any(isinstance(value, int) and not abs(value) < 2**63 for value in self.values):
             way_out = "Write longer ones as texts."
             raise InvalidParameter(what, "must have at most 64 bits", self.values, way_out)
@@ -137,6 +141,8 @@ class Domain:
         twice = sorted(name for name, times in names.items() if times > 1)
         if twice:
             raise InvalidParameter("columns", "must have different names", twice, "Rename one.")
+        if self.person is not None:
+            check_text(self.person, "person")
         if self.person is not None and self.person in names:
             way_out = "Ask about other columns, or leave the unit of privacy a row."
             raise InvalidParameter("person", "must not be a column itself", self.person, way_out)

@@ -21,7 +21,7 @@ from privod.data.cells import codes_of, names_of, numbers_of
 from privod.data.csv_file import CsvDialect, LineTally
 from privod.data.domain import Categorical, Domain, Numeric
 from privod.data.fineness import round_in_place
-from privod.errors import InvalidData, NeedsConfirmation
+from privod.errors import InvalidData, InvalidParameter, NeedsConfirmation
 
 __all__ = ["ColumnReport", "Intake", "IntakeReport", "LossyIntake", "Portion", "absent_columns"]
 
@@ -109,8 +109,17 @@ class IntakeReport:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> IntakeReport:
         """Read what `to_json` wrote."""
-        columns = tuple(ColumnReport(**column) for column in data["columns"])
-        return cls(**{**data, "columns": columns})
+        try:
+            columns = tuple(ColumnReport(**column) for column in data["columns"])
+            report = cls(**{**data, "columns": columns})
+        except (TypeError, KeyError, AttributeError):
+            way_out = "Send what `to_json` of an intake report writes."
+            raise InvalidParameter("intake", "must be a report", type(data), way_out) from None
+        counts = [*vars(report).values(), *(each for one in columns for each in vars(one).values())]
+        plain = all(type(count) in (int, str, tuple) for count in counts)
+        if not plain or any(isinstance(count, int) and count < 0 for count in counts):
+            raise InvalidParameter("intake", "must hold counts", type(data), "Send counts.")
+        return report
 
     def sentences(self) -> tuple[str, ...]:
         """The report for people, most important first."""

@@ -10,9 +10,11 @@ person.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
@@ -27,6 +29,7 @@ from privod.errors import InvalidData, InvalidParameter, Unavailable
 __all__ = ["CsvDialect", "portions_of", "read", "read_with_report", "write_parquet"]
 
 ROWS_AT_ONCE = 1 << 16
+HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 Columns = Mapping[str, pa.Array]
 
 
@@ -36,8 +39,9 @@ def read(source: Any, domain: Domain, dialect: CsvDialect | None = None) -> Tabl
     Parameters
     ----------
     source : path, frame or mapping
-        A path ending in .csv or .parquet; any frame that speaks Arrow (pandas, polars, pyarrow);
-        or a mapping of column names to arrays.
+        A path ending in .csv or .parquet, or of a folder of Parquet files, read in the order of
+        their names; a frame of pandas, polars (lazy ones too) or pyarrow, or any stream of Arrow
+        batches; or a mapping of column names to arrays.
     domain : Domain
         What is public; columns it does not name are not read.
     dialect : CsvDialect, optional
@@ -75,7 +79,7 @@ def portions_of(
     package = type(source).__module__.split(".")[0]  # neither is imported for it
     if package == "pandas" and hasattr(source, "iloc"):
         return _from_pandas(source, domain)
-    if package == "polars" and hasattr(source, "iter_slices"):
+    if package == "polars" and hasattr(source, "collect_schema"):
         return _from_polars(source, domain)
     if isinstance(source, pa.RecordBatch):
         source = pa.table(source)
@@ -107,10 +111,26 @@ def _from_pandas(frame: Any, domain: Domain) -> Iterator[Columns]:
 
 
 def _from_polars(frame: Any, domain: Domain) -> Iterator[Columns]:
-    check_names(frame.columns, domain)
+    check_names(frame.collect_schema().names(), domain)
     some = frame.select(wanted_of(domain))
-    for part in some.iter_slices(ROWS_AT_ONCE):
-        yield _as_arrow({name: part[name] for name in wanted_of(domain)}, domain)
+    for part in _collected(some) if hasattr(some, "collect") else [some]:
+        for few in part.iter_slices(ROWS_AT_ONCE):
+            yield _as_arrow({name: few[name] for name in wanted_of(domain)}, domain)
+
+
+def _collected(lazy: Any) -> Iterator[Any]:
+    """The rows of a lazy frame in their order, batch by batch where this polars can."""
+    try:
+        if hasattr(lazy, "collect_batches"):
+            yield from lazy.collect_batches(maintain_order=True)
+        else:
+            yield lazy.collect(engine="streaming")
+    except MemoryError:
+        raise Unavailable("There is not enough memory to collect the lazy frame.") from None
+    except Exception:  # its message may quote a row
+        raise InvalidData(
+            "The lazy frame cannot be collected. Collect it, and see what polars says."
+        ) from None
 
 
 def _from_stream(source: Any, domain: Domain) -> Iterator[Columns]:
@@ -135,6 +155,9 @@ def _cut(batches: Any, domain: Domain) -> Iterator[Columns]:
 def _from_file(
     path: Path, domain: Domain, dialect: CsvDialect, lines: LineTally
 ) -> Iterator[Columns]:
+    if path.is_dir():
+        yield from _from_folder(path, domain)
+        return
     if not path.is_file():
         raise InvalidData(f"There is no file {str(path)!r}. Check the path.")
     ending = path.suffix.lower()
@@ -143,29 +166,62 @@ def _from_file(
         raise InvalidParameter(
             "the file's ending", "must be .csv or .parquet", path.suffix, way_out
         )
-    try:
+    with _told(path):
         if ending == ".csv":
             yield from _from_csv(path, domain, dialect, lines)
         else:
-            yield from _from_parquet(path, domain)
+            yield from _from_parquet(path, domain, {})
+
+
+def _from_folder(folder: Path, domain: Domain) -> Iterator[Columns]:
+    """Every Parquet file in a folder and below, by name; folders `key=value` are columns too."""
+    files = sorted(folder.rglob("*.parquet"), key=lambda path: path.relative_to(folder).parts)
+    if not files:
+        raise InvalidData(f"There is no .parquet file in {str(folder)!r}. Check the path.")
+    for path in files:
+        with _told(path):
+            yield from _from_parquet(path, domain, _hive_values(path.relative_to(folder)))
+
+
+def _hive_values(path: Path) -> dict[str, str | None]:
+    parts = (part.partition("=") for part in path.parts[:-1])
+    return {
+        unquote(key): None if value == HIVE_NULL else unquote(value)
+        for key, mark, value in parts
+        if mark
+    }
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Say what is wrong with a file in words of ours: Arrow quotes what it stumbled over."""
+    try:
+        yield
     except MemoryError:
         raise Unavailable(
             f"There is not enough memory to read {str(path)!r}. Free some, or use a larger machine."
         ) from None
     except (pa.ArrowException, OSError) as problem:
-        # Arrow's own message quotes what it stumbled over.
         if isinstance(problem, OSError) and problem.strerror:
             why, way_out = f"cannot be read ({problem.strerror})", "Check its permissions."
         else:
-            why, way_out = f"is not a readable {ending[1:].upper()} file", "Export it again."
+            kind = path.suffix[1:].upper()
+            why, way_out = f"is not a readable {kind} file", "Export it again."
         raise InvalidData(f"The file {str(path)!r} {why}. {way_out}") from None
 
 
-def _from_parquet(path: Path, domain: Domain) -> Iterator[Columns]:
+def _from_parquet(path: Path, domain: Domain, around: dict[str, str | None]) -> Iterator[Columns]:
+    """A file's columns, and those that the names of the folders around it give."""
     with pa_parquet.ParquetFile(path, pre_buffer=False) as file:
-        check_names(file.schema_arrow.names, domain)
-        batches = file.iter_batches(batch_size=ROWS_AT_ONCE, columns=wanted_of(domain))
-        yield from _cut(batches, domain)
+        names = file.schema_arrow.names
+        check_names([*names, *(name for name in around if name not in names)], domain)
+        inside = [name for name in wanted_of(domain) if name in names]
+        for batch in file.iter_batches(batch_size=ROWS_AT_ONCE, columns=inside):
+            for name in wanted_of(domain):
+                if name not in names:
+                    cells = pa.repeat(pa.scalar(around[name], pa.string()), len(batch))
+                    batch = batch.append_column(name, cells)
+            yield from _cut([batch], domain)
 
 
 def _from_csv(

@@ -1,4 +1,8 @@
-"""Same columns, different records: one keyed table of counts, one secure sum per round."""
+"""Same columns, different records: one keyed table of noisy counts, one secure sum.
+
+Every party looks its own records' bins up in the published counts; a record whose bin is heavy in
+few tables is a suspect.
+"""
 
 from __future__ import annotations
 
@@ -7,28 +11,23 @@ from numpy.typing import NDArray
 
 from privod.data import Domain
 from privod.errors import ProtocolAborted
-from privod.joint.counters import (
-    check_crowd,
-    count_slots,
-    others_in_bins,
-    publishable,
-    slot_bits,
-    slots_of,
-)
-from privod.joint.question import DEPTH, JointOutliers
+from privod.joint.counters import check_crowd, count_slots, heavy_tables, publishable, slots_of
+from privod.joint.planning import CountPlan, host_plan, receive_plan
+from privod.joint.question import JointOutliers
 from privod.joint.secure_sum import add_up, contribute
 from privod.joint.session import Session
 from privod.joint.transport.channel import Channel, Meeting
+from privod.joint.verification import host_records, verify_records
 from privod.mechanisms.randomness import Randomness
-from privod.outliers.hashing.outliers import crowd_limit, intersect_rounds
-from privod.outliers.hashing.plan import HashPlan
-from privod.outliers.hashing.tables import Suspects, bin_records, draw_family, find_suspects
+from privod.outliers.hashing.outliers import crowd_limit
+from privod.outliers.hashing.tables import draw_family
 from privod.progress import track
 
 __all__ = ["aggregate", "host_size", "joint_size", "take_part"]
 
 COUNTER = np.uint32
 LARGEST_SIZE = 2**31  # counts and totals fit their words with a sign
+BATCH = 5  # tables hashed at a time: their codes take 160 bytes per record
 
 
 def take_part(
@@ -38,75 +37,72 @@ def take_part(
     channel: Channel,
     session: Session,
     randomness: Randomness,
-) -> tuple[NDArray[np.int64], int]:
-    """Return one's own outlying rows, and how many records all parties have."""
+) -> tuple[NDArray[np.int64], int, CountPlan]:
+    """Return one's own suspects, how many records all parties have, and the plan."""
     n_records = joint_size(channel, session, len(points))
-    plan = question.plan(n_records)
-    max_crowd = crowd_limit(question.far_fraction, n_records)
-    check_crowd(max_crowd)
-    bits = slot_bits(n_records, max_crowd, plan.n_tables, plan.min_shared_tables)
-    noise = question.noise(plan.n_tables, 1 << bits, len(session.roster.names))
+    check_crowd(crowd_limit(question.far_fraction, n_records))
+    plan = receive_plan(question, channel, n_records)
+    n_parties = len(session.roster.names)
+    noise = question.noise(plan.n_tables, 1 << plan.slot_bits, n_parties)
+    if noise is not None and n_records + n_parties * noise.largest_share >= LARGEST_SIZE:
+        raise ProtocolAborted("Counts and noise do not fit their words. Ask for a larger epsilon.")
+    slots = own_slots(question, plan, points, domain, session)
+    counts = count_slots(slots, plan.slot_bits)
+    sent = counts.reshape(-1)
+    if noise is not None:
+        sent = (sent.astype(np.int64) + noise.draw_share(sent.size, randomness)).astype(COUNTER)
+    answer = contribute(channel, session, "bin counts", sent, sent.nbytes)
+    if len(answer) != counts.nbytes:
+        raise ProtocolAborted("The published table has another size. Run again.")
+    published = np.frombuffer(answer, "<i4").reshape(counts.shape)
+    heavy = heavy_tables(published, slots, plan.max_crowd)
+    rows = np.flatnonzero(heavy <= plan.most_heavy)
+    if question.verify:
+        rows = verify_records(question, plan, points, rows, n_records, channel, session)
+    return rows, n_records, plan
+
+
+def own_slots(
+    question: JointOutliers,
+    plan: CountPlan,
+    points: NDArray[np.float64],
+    domain: Domain,
+    session: Session,
+) -> NDArray[np.int32]:
+    """Hash one's own records, a few tables at a time."""
     lows, highs = question.ranges(domain)
-    kept = []
-    for round_ in track(range(question.n_rounds), "rounds"):
-        seed = session.key(f"hashes of round {round_}")
-        family = draw_family(plan, len(lows), seed, origin=(lows + highs) / 2, words=4)
+    slots = np.empty((plan.n_tables, len(points)), np.int32)
+    for start in track(range(0, plan.n_tables, BATCH), "hashing"):
+        size = min(BATCH, plan.n_tables - start)
+        seed = session.key(f"hashes from table {start}")
+        hashing = plan.hashing(size, question.radius)
+        family = draw_family(hashing, len(lows), seed, origin=(lows + highs) / 2, words=4)
         family.check_reach(lows, highs)
-        mixed = family.mixed_codes(points)
-        local = find_suspects(bin_records(local_keys(mixed)), max_crowd, plan.min_shared_tables)
-        slots = slots_of(mixed, session.key(f"slots of round {round_}"), bits)
-        counts = count_slots(slots, bits)
-        sent = counts.reshape(-1)
-        if noise is not None:
-            share = noise.draw_share(sent.size, randomness)
-            sent = (sent.astype(np.int64) + share).astype(COUNTER)
-        answer = contribute(channel, session, "bin counts", sent, sent.nbytes)
-        if len(answer) != counts.nbytes:
-            raise ProtocolAborted("The published table has another size. Run again.")
-        published = np.frombuffer(answer, "<u4").reshape(counts.shape)
-        others = others_in_bins(published, counts, slots, local.rows)
-        kept.append(uncleared(local, others, plan, max_crowd))
-    return intersect_rounds(kept), n_records
+        key = session.key(f"slots from table {start}")
+        slots[start : start + size] = slots_of(family.mixed_codes(points), key, plan.slot_bits)
+    return slots
 
 
-def aggregate(question: JointOutliers, meeting: Meeting) -> int:
-    """Add up the tables, publish what may be published, and return the number of records."""
+def aggregate(question: JointOutliers, meeting: Meeting) -> tuple[int, CountPlan]:
+    """Add up the tables and publish what may be published."""
     n_records = host_size(meeting)
-    plan = question.plan(n_records)
-    max_crowd = crowd_limit(question.far_fraction, n_records)
-    check_crowd(max_crowd)
-    bits = slot_bits(n_records, max_crowd, plan.n_tables, plan.min_shared_tables)
-    rows = plan.n_tables * DEPTH
-    for _ in track(range(question.n_rounds), "rounds"):
-        total = add_up(meeting, "bin counts", rows << bits, COUNTER)
-        counts = total.view(np.int32).astype(np.int64)
-        if question.epsilon is None and (counts.reshape(rows, -1).sum(axis=1) != n_records).any():
+    check_crowd(crowd_limit(question.far_fraction, n_records))
+    plan = host_plan(question, meeting, n_records, ())
+    total = add_up(meeting, "bin counts", plan.n_tables << plan.slot_bits, COUNTER)
+    counts = total.view(np.int32)
+    if question.epsilon is None:
+        # Under noise an empty slot is negative half of the time, and totals are off: no check then.
+        sums = counts.astype(np.int64).reshape(plan.n_tables, -1).sum(axis=1)
+        if (counts < 0).any() or (sums != n_records).any():
             raise ProtocolAborted(
-                "The tables do not add up to the number of records. Nothing was published; run"
-                " again."
+                "The tables have negative counts or do not add up to the number of records. Nothing"
+                " was published, but that it failed says something: count this run."
             )
-        meeting.reply_all(publishable(counts, max_crowd).astype("<u4").tobytes())
-    return n_records
-
-
-def uncleared(
-    local: Suspects, others: NDArray[np.int64], plan: HashPlan, max_crowd: int
-) -> NDArray[np.int64]:
-    """Return the local suspects that others' records do not clear [Algorithm 3, lines 28 to 38].
-
-    A bin is valid if others have more records in it than the suspect still needs; it takes
-    `min_shared_tables` valid bins to clear it.
-    """
-    needed = max_crowd - local.neighbors
-    valid = (others > needed[None, :]).sum(axis=0)
-    kept: NDArray[np.int64] = local.rows[valid < plan.min_shared_tables]
-    return kept
-
-
-def local_keys(mixed: NDArray[np.uint32]) -> NDArray[np.uint64]:
-    """Return bin keys from the first two words of each record's codes."""
-    high, low = mixed[:, 0].astype(np.uint64), mixed[:, 1].astype(np.uint64)
-    return (high << np.uint64(32)) | low
+        counts = publishable(counts.astype(np.int64), plan.max_crowd)
+    meeting.reply_all(counts.astype("<i4").tobytes())
+    if question.verify:
+        host_records(plan, meeting, n_records, len(question.columns))
+    return n_records, plan
 
 
 def joint_size(channel: Channel, session: Session, own: int) -> int:

@@ -6,7 +6,7 @@ It is a frozen value of public parameters that all parties must share; `joint_ru
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
@@ -18,7 +18,7 @@ from privod.errors import InvalidParameter
 from privod.joint.secrecy import secrecy_of
 from privod.mechanisms.skellam import SkellamShares
 from privod.outliers.hashing.outliers import crowd_limit
-from privod.outliers.hashing.plan import HashSettings
+from privod.outliers.hashing.plan import HashPlan, HashSettings
 from privod.privacy import Guarantee, Loss, Number, Replace, Secrecy, positive
 from privod.queries.checks import column_names, whole_number
 from privod.queries.query import canonical_json
@@ -28,9 +28,29 @@ __all__ = ["JointOutliers", "suppression_floor"]
 PARTITIONS = ("horizontal", "vertical")
 PROTOCOLS = ("sealed", "paper")
 FEWEST_PARTIES = 3  # of two, each would subtract its own input and hold the other's
-DEPTH = 2  # count-min rows per hash table
 SMALLEST_COUNT = 10  # no published count stands for fewer records of all parties than this
 ROUND_LIMIT = 1000
+NARROW = 3  # of a vertical run, a party with fewer columns shows them nearly
+MOST_VERIFYING = 60  # parties whose parts of a distance add up within 16 bits
+DEFAULT_EPSILON = Fraction(1)  # told from a 1 that was given by being this very object
+DEFAULT_DELTA = Fraction(1, 10**6)
+PAPER_ONLY = {  # what only the published protocols use, and its value when it is left out
+    "hashes_per_table": None,
+    "bucket_width": None,
+    "min_shared_tables": None,
+    "n_rounds": 1,
+}
+
+
+PLANNED_FOR = 10**5  # records: a plan of the published protocol must be possible
+HASHING_CHECK = HashPlan(
+    radius=1.0,
+    approximation=2.0,
+    bucket_width=1.0,
+    hashes_per_table=1,
+    n_tables=1,
+    min_shared_tables=1,
+)
 
 
 def suppression_floor(max_crowd: int) -> int:
@@ -62,14 +82,31 @@ class JointOutliers(HashSettings):
         The numeric columns, of all parties together.
     protocol : str
         "sealed", or "paper" for the published protocol, which reveals what it should protect: for
-        study only.
+        study only. It alone uses `hashes_per_table`, `bucket_width`, `min_shared_tables` and
+        `n_rounds`; None is the paper's own formula.
+    find : float
+        Sealed: the share of outliers that should be among the suspects. The threshold is chosen for
+        it on a public model of data.
+    false_alarms : float, optional
+        Sealed: the largest share of suspects that may be no outliers; a run that cannot reach it on
+        the public model is refused. None: whatever it is.
+    n_tables : int, optional
+        Sealed: chosen from the targets unless told.
+    verify : bool
+        Count the suspects' crowds exactly. Horizontal: every party shows the values of its suspects
+        to the other parties. Vertical: the aggregator sees, for every nameless suspect, how many
+        records lie at which distance.
+    narrow_parties : bool
+        Vertical: agree that parties with fewer than three columns take part, though the aggregator
+        sees nearly their columns, in no order.
     n_rounds : int
         Rounds with fresh hashes; what is flagged every time is kept.
     epsilon : number, optional
-        Horizontal and sealed only: add noise to the published table so that replacing one record
-        changes it by no more than this.
+        Horizontal and sealed, 1 unless told: noise in the published table, so that replacing one
+        record changes it by no more than this. None must be asked for: then a dishonest party can
+        locate isolated records of the others.
     delta : number, optional
-        Goes with epsilon.
+        Goes with epsilon; 1e-6 unless told.
     colluders : int
         How many parties may put their shares of the noise together without weakening it.
     two_parties : bool
@@ -85,9 +122,15 @@ class JointOutliers(HashSettings):
     far_fraction: float
     columns: tuple[str, ...]
     protocol: str = "sealed"
+    hashes_per_table: int | None = None
+    n_tables: int | None = None
+    find: float = 0.99
+    false_alarms: float | None = None
+    verify: bool = False
+    narrow_parties: bool = False
     n_rounds: int = 1
-    epsilon: Number | None = None
-    delta: Number | None = None
+    epsilon: Number | None = DEFAULT_EPSILON
+    delta: Number | None = DEFAULT_DELTA
     colluders: int = 1
     two_parties: bool = False
 
@@ -103,12 +146,46 @@ class JointOutliers(HashSettings):
                 "n_rounds", f"must be at most {ROUND_LIMIT}", self.n_rounds, way_out
             )
         crowd_limit(self.far_fraction, 1)
-        self.plan(2)
+        self._check_targets()
+        self._check_hashing()
         self._check_noise()
 
+    def _check_targets(self) -> None:
+        if not 0 < self.find < 1:
+            raise InvalidParameter("find", "must be between 0 and 1", self.find, "Try 0.99.")
+        if self.false_alarms is not None and not 0 <= self.false_alarms <= 1:
+            way_out = "Try 0.5, or leave it out."
+            raise InvalidParameter(
+                "false_alarms", "must be from 0 to 1", self.false_alarms, way_out
+            )
+
+    def _check_hashing(self) -> None:
+        if self.protocol == "paper":
+            self.plan(PLANNED_FOR)
+            for name in ("verify", "narrow_parties"):
+                if getattr(self, name):
+                    raise InvalidParameter(name, "is for sealed runs", True, "Leave it out.")
+            return
+        for name, left_out in PAPER_ONLY.items():
+            if getattr(self, name) != left_out:
+                rule = "is for the published protocol"
+                way_out = "Leave it out: sealed runs choose by `find` and `false_alarms`."
+                raise InvalidParameter(name, rule, getattr(self, name), way_out)
+        replace(
+            HASHING_CHECK,
+            radius=self.radius,
+            n_tables=1 if self.n_tables is None else self.n_tables,
+        )
+
     def _check_noise(self) -> None:
+        if (self.partition, self.protocol) != ("horizontal", "sealed"):
+            for name, left_out in (("epsilon", DEFAULT_EPSILON), ("delta", DEFAULT_DELTA)):
+                if getattr(self, name) is left_out:
+                    object.__setattr__(self, name, None)
+        if self.epsilon is None and self.delta is DEFAULT_DELTA:
+            object.__setattr__(self, "delta", None)
         if (self.epsilon is None) != (self.delta is None):
-            way_out = "Give both, such as epsilon=1 and delta=1e-6, or neither."
+            way_out = "Give both, such as epsilon=1 and delta=1e-6, or epsilon=None alone."
             raise InvalidParameter("delta", "goes with epsilon", self.delta, way_out)
         if self.epsilon is not None and self.delta is not None:
             object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
@@ -126,7 +203,15 @@ class JointOutliers(HashSettings):
         if self.partition == "horizontal":
             domain.numeric(self.columns)
             return
-        if not self.own_columns(domain):
+        own = self.own_columns(domain)
+        if self.protocol == "sealed" and 0 < len(own) < NARROW and not self.narrow_parties:
+            rule = f"must have at least {NARROW} columns of the question"
+            way_out = (
+                "The aggregator sees nearly the columns of a narrower party, in no order. If all"
+                " agree to that, set narrow_parties."
+            )
+            raise InvalidParameter("domain", rule, list(own), way_out)
+        if not own:
             way_out = f"The question's columns are {list(self.columns)}."
             raise InvalidParameter("domain", "must have a column of the question", (), way_out)
         if not domain.keeps_every_row:
@@ -136,6 +221,8 @@ class JointOutliers(HashSettings):
 
     def check_parties(self, n_parties: int) -> None:
         """Raise if so few parties would see through each other."""
+        if self.protocol == "paper":
+            return  # a study of what it reveals; its Secrecy says so
         if n_parties < FEWEST_PARTIES and not self.two_parties:
             raise InvalidParameter(
                 "roster",
@@ -144,6 +231,9 @@ class JointOutliers(HashSettings):
                 "Of two, each could compute the other's input: find a third,"
                 " or use epsilon with two_parties.",
             )
+        if self.verify and self.partition == "vertical" and n_parties > MOST_VERIFYING:
+            rule = f"must have at most {MOST_VERIFYING} parties to verify over columns"
+            raise InvalidParameter("roster", rule, n_parties, "Leave verify out.")
         if self.epsilon is not None and self.colluders >= n_parties:
             way_out = "Somebody must be honest."
             raise InvalidParameter(
@@ -163,7 +253,7 @@ class JointOutliers(HashSettings):
         """Return the noise of a run, whose shares its parties draw; None if there is none."""
         if self.epsilon is None or self.delta is None:
             return None
-        counters = self.n_rounds * n_tables * DEPTH  # that one record stands in
+        counters = n_tables  # that one record stands in
         return SkellamShares.for_loss(
             self.epsilon,
             self.delta,
@@ -181,7 +271,7 @@ class JointOutliers(HashSettings):
     def secrecy(self) -> Secrecy:
         """Who learns what."""
         colluders = None if self.epsilon is None else self.colluders
-        return secrecy_of(self.partition, self.protocol, colluders)
+        return secrecy_of(self.partition, self.protocol, colluders, verify=self.verify)
 
     def to_json(self) -> dict[str, Any]:
         """Name and parameters."""

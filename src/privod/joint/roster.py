@@ -11,12 +11,14 @@ from typing import Any
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 
 from privod.errors import InvalidData, InvalidParameter, NotFound, ProtocolAborted
 
-__all__ = ["Identity", "Member", "Roster"]
+__all__ = ["PASSPHRASE_VARIABLE", "Identity", "Member", "Roster"]
 
+PASSPHRASE_VARIABLE = "PRIVOD_KEY_PASSPHRASE"  # noqa: S105 - the name of a variable
+RSA_PADDING = padding.PSS(padding.MGF1(hashes.SHA256()), padding.PSS.DIGEST_LENGTH)
 FEWEST_PARTIES = 2  # of a roster; a run without noise wants three, which the question checks
 
 
@@ -31,9 +33,12 @@ class Member:
         """Raise unless the holder of this certificate's key signed the message."""
         try:
             key = x509.load_pem_x509_certificate(self.certificate.encode()).public_key()
-            if not isinstance(key, ec.EllipticCurvePublicKey):
-                raise InvalidData(f"The certificate of {self.name!r} has no elliptic-curve key.")
-            key.verify(signature, message, ec.ECDSA(hashes.SHA256()))
+            if isinstance(key, ec.EllipticCurvePublicKey):
+                key.verify(signature, message, ec.ECDSA(hashes.SHA256()))
+            elif isinstance(key, rsa.RSAPublicKey):
+                key.verify(signature, message, RSA_PADDING, hashes.SHA256())
+            else:
+                raise InvalidData(f"The certificate of {self.name!r} has no EC or RSA key.")
         except InvalidSignature:
             raise ProtocolAborted(
                 f"{self.name!r} did not sign with the key of its pinned certificate."
@@ -137,21 +142,40 @@ class Identity:
     def sign(self, message: bytes) -> bytes:
         """Sign with the certificate's key."""
         key = serialization.load_pem_private_key(self.private_key, None)
-        if not isinstance(key, ec.EllipticCurvePrivateKey):
-            raise InvalidData(f"The key of {self.name!r} is not an elliptic-curve key.")
-        return key.sign(message, ec.ECDSA(hashes.SHA256()))
+        if isinstance(key, ec.EllipticCurvePrivateKey):
+            return key.sign(message, ec.ECDSA(hashes.SHA256()))
+        if isinstance(key, rsa.RSAPrivateKey):
+            return key.sign(message, RSA_PADDING, hashes.SHA256())
+        raise InvalidData(f"The key of {self.name!r} is neither an EC nor an RSA key.")
 
     @classmethod
-    def load(cls, certificate: str | Path, private_key: str | Path) -> Identity:
+    def load(
+        cls, certificate: str | Path, private_key: str | Path, passphrase: bytes | None = None
+    ) -> Identity:
         """Read a certificate and its key; the name is the certificate's common name."""
         try:
             text = Path(certificate).read_text()
-            key = Path(private_key).read_bytes()
+            key = _opened(Path(private_key).read_bytes(), passphrase)
             subject = x509.load_pem_x509_certificate(text.encode()).subject
             (common,) = subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
+        except TypeError:
+            raise InvalidData(
+                f"The key at {str(private_key)!r} needs a passphrase, or needs none. Set"
+                f" {PASSPHRASE_VARIABLE} accordingly."
+            ) from None
         except (OSError, ValueError):
             raise InvalidData(
                 f"There is no certificate with a key that can be read at {str(certificate)!r} and"
                 f" {str(private_key)!r}."
             ) from None
         return cls(str(common.value), text, key)
+
+
+def _opened(key: bytes, passphrase: bytes | None) -> bytes:
+    """Return the key without its passphrase, in memory only: TLS libraries want it so."""
+    loaded = serialization.load_pem_private_key(key, passphrase)
+    return loaded.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from fractions import Fraction
 from importlib import import_module
 from typing import Any
 
@@ -17,6 +18,7 @@ from privod.errors import InvalidParameter
 from privod.joint import horizontal, vertical
 from privod.joint.contributions import Contributions
 from privod.joint.pki import make_identities
+from privod.joint.planning import CountPlan
 from privod.joint.question import JointOutliers
 from privod.joint.roster import Identity, Roster
 from privod.joint.session import agree, host_agreement
@@ -43,6 +45,8 @@ class JointAnswer:
         The rows of its table that are suspects: probably outlying in the joint data, ascending.
     n_records : int
         How many records all parties have.
+    plan : CountPlan or None
+        What a sealed run was planned with, and what it was expected to find.
     traffic : Traffic
         Bytes and seconds, step by step.
     """
@@ -51,6 +55,7 @@ class JointAnswer:
     party: str
     rows: NDArray[np.int64]
     n_records: int
+    plan: CountPlan | None
     traffic: Traffic = field(repr=False)
 
     @property
@@ -62,11 +67,21 @@ class JointAnswer:
         """The answer in words."""
         whose = "your records" if self.question.partition == "horizontal" else "records"
         count = len(self.rows)
+        if self.question.verify:
+            return (
+                f"{count} of {whose} are outlying among the {self.n_records} of all parties: no"
+                f" more than {self.max_crowd} records lie within {self.question.radius:g} of each."
+                " Some outliers may be missing."
+            )
         return (
             f"{count} of {whose} are suspects among the {self.n_records} of all parties: the hashes"
             f" found no more than {self.max_crowd} records within {self.question.radius:g} of each."
             " Some suspects may have more, and some outliers may be missing."
         )
+
+    def expectation(self) -> str:
+        """How sure the answer is, in words; nothing is known of the published protocols."""
+        return "" if self.plan is None else self.plan.sentence()
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as plain values."""
@@ -76,6 +91,7 @@ class JointAnswer:
             "party": self.party,
             "rows": self.rows.tolist(),
             "n_records": self.n_records,
+            "plan": None if self.plan is None else asdict(self.plan),
             "secrecy": self.question.secrecy().to_json(),
             "table": None if promise is None else promise.to_json(),
             "traffic": self.traffic.to_json(),
@@ -105,18 +121,22 @@ def take_part(
     question.check(domain)
     points = table.numbers(question.own_columns(domain))
     session = agree(channel, identity, roster, question.terms(domain))
-    contributions.claim(_digest(table, question.own_columns(domain)), roster.digest())
+    epsilon = None if question.epsilon is None else Fraction(question.epsilon)
+    digest = _digest(table, question.own_columns(domain), ordered=question.partition == "vertical")
+    run = contributions.claim(digest, roster.names, epsilon)
+    plan = None
     if question.partition == "horizontal" and question.protocol == "sealed":
-        rows, n = horizontal.take_part(
+        rows, n, plan = horizontal.take_part(
             question, points, domain, channel, session, randomness or secure()
         )
     elif question.partition == "horizontal":
         rows, n = published().take_part_horizontal(question, points, domain, channel, session)
     elif question.protocol == "sealed":
-        rows, n = vertical.take_part(question, points, domain, channel, session)
+        rows, n, plan = vertical.take_part(question, points, domain, channel, session)
     else:
         rows, n = published().take_part_vertical(question, points, domain, channel, session)
-    return JointAnswer(question, identity.name, rows, n, channel.traffic)
+    contributions.finish(run, f"{len(rows)} of {n} records")
+    return JointAnswer(question, identity.name, rows, n, plan, channel.traffic)
 
 
 def aggregate(
@@ -140,11 +160,9 @@ def aggregate(
             "horizontal": published().aggregate_horizontal,
             "vertical": published().aggregate_vertical,
         }[question.partition]
-    else:
-        at_aggregator = {"horizontal": horizontal.aggregate, "vertical": vertical.aggregate}[
-            question.partition
-        ]
-    return at_aggregator(question, meeting)
+        return at_aggregator(question, meeting)
+    sealed = horizontal.aggregate if question.partition == "horizontal" else vertical.aggregate
+    return sealed(question, meeting)[0]
 
 
 def rehearse(
@@ -179,9 +197,15 @@ def published() -> Any:
     return import_module("privod.joint.published.protocols")
 
 
-def _digest(table: Table, columns: tuple[str, ...]) -> bytes:
-    """Of the rows, in whatever order the question names its columns."""
+def _digest(table: Table, columns: tuple[str, ...], *, ordered: bool = False) -> bytes:
+    """Of the rows, in whatever order they and the question's columns come.
+
+    Rows of a vertical run have one order, which all parties share.
+    """
     names = tuple(sorted(columns))
     digest = hashlib.sha256(json.dumps(names).encode())
-    digest.update(table.numbers(names).tobytes())
+    numbers = np.ascontiguousarray(table.numbers(names))
+    if not ordered and len(numbers):
+        numbers = numbers[np.lexsort(numbers.T)]
+    digest.update(numbers.tobytes())
     return digest.digest()

@@ -34,10 +34,15 @@ _HORIZONTAL_NOISY = (
 _VERTICAL_SEALED = (
     (EACH, "the row numbers of the suspects, how many columns every party has"),
     (
+        "the first party with the second",
+        "for every row and table whether its bin holds more than a crowd",
+    ),
+    (
         HUB,
-        "the row numbers of the suspects and, row by row, tags from which it can work out every"
-        " party's columns: from several tables it recovers them up to sign and scale, and, with a"
-        " few known records, values",
+        "for every table a list of nameless coarse records in a fresh order: in which slab of its"
+        " own columns every party has each; for a party of one column nearly its column, though not"
+        " whose value is whose; which small groups of records with a rare value return in the next"
+        " table; how often each nameless record was in a crowd; with any party's help everything",
     ),
 )
 _HORIZONTAL_PAPER = (
@@ -59,8 +64,36 @@ _VERTICAL_PAPER = (
 )
 
 
-def secrecy_of(partition: str, protocol: str, noise_colluders: int | None) -> Secrecy:
+_VERIFIED = {
+    "horizontal": (
+        (EACH, "the values of all parties' suspects, by party, and which of them have a crowd"),
+        (
+            HUB,
+            "how many suspects every party has, and how many records lie near each, up to a crowd",
+        ),
+    ),
+    "vertical": (
+        (
+            HUB,
+            "for every nameless suspect how many records lie at which distance, in thousandths of a"
+            " squared radius",
+        ),
+    ),
+}
+
+
+def secrecy_of(
+    partition: str, protocol: str, noise_colluders: int | None, *, verify: bool = False
+) -> Secrecy:
     """Return the promise of a protocol in words; None colluders of the noise: there is no noise."""
+    promised = _unverified(partition, protocol, noise_colluders)
+    if not verify:
+        return promised
+    learns = (*promised.learns, *_VERIFIED[partition])
+    return Secrecy(f"{promised.protocol}, verified", learns, promised.colluders)
+
+
+def _unverified(partition: str, protocol: str, noise_colluders: int | None) -> Secrecy:
     if protocol == "paper":
         learns = _HORIZONTAL_PAPER if partition == "horizontal" else _VERTICAL_PAPER
         return Secrecy(f"{partition}, as published", learns, 0)

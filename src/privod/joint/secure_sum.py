@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from privod.errors import ProtocolAborted
 from privod.joint.session import Session
-from privod.joint.sharing import ONES, masked, with_ones, without_ones
+from privod.joint.sharing import masked, n_ones, with_ones, without_ones
 from privod.joint.transport.channel import Channel, Meeting
 
 __all__ = ["add_up", "contribute"]
 
-Word = TypeVar("Word", np.uint32, np.uint64)
+Word = TypeVar("Word", np.uint8, np.uint16, np.uint32, np.uint64)
 
 
 def contribute(
@@ -27,8 +27,10 @@ def contribute(
 
 def add_up(meeting: Meeting, label: str, length: int, kind: type[Word]) -> NDArray[Word]:
     """Collect everybody's hidden words and open their sum; the caller replies."""
-    size = np.dtype(kind).itemsize * (length + ONES)
-    total = np.zeros(length + ONES, kind)
+    itemsize = np.dtype(kind).itemsize
+    length += n_ones(itemsize)
+    size = itemsize * length
+    total = np.zeros(length, kind)
     for name, message in meeting.collect(label, size).items():
         if len(message) != size:
             raise ProtocolAborted(

@@ -29,7 +29,9 @@ __all__ = [
     "masked",
     "open_sealed",
     "pair_key",
+    "permutation",
     "seal",
+    "stream",
     "to_fixed",
     "with_ones",
     "without_ones",
@@ -38,11 +40,12 @@ __all__ = [
 KEY_BYTES = 32
 NONCE_BYTES = 12
 STREAM_BYTES = 1 << 20  # of a mask at a time, so that it stays in the cache
-ONES = 4  # constant words at the end of every sum; opened, each must be the number of parties
+ONES_BYTES = 16  # of constant words 1 at the end of every sum: each must be the number of parties
+FEWEST_ONES = 4
 FIXED_BITS = 20  # fractional bits of a real
 LARGEST_REAL = 2.0**42  # times 2**20 leaves one bit of room in 64 for the sum of two
 
-Word = TypeVar("Word", np.uint32, np.uint64)
+Word = TypeVar("Word", np.uint8, np.uint16, np.uint32, np.uint64)
 
 
 def derive(secret: bytes, salt: bytes, purpose: bytes) -> bytes:
@@ -90,19 +93,40 @@ def _add_stream(words: NDArray[Word], key: bytes, step: int, *, negate: bool) ->
             np.add(part, stream[: len(part)], out=part)
 
 
+def n_ones(itemsize: int) -> int:
+    """Return how many constant words are appended: 128 bits at least."""
+    return max(FEWEST_ONES, ONES_BYTES // itemsize)
+
+
 def with_ones(words: NDArray[Word]) -> NDArray[Word]:
     """Append the constant words by which a wrong sum is noticed."""
-    return np.concatenate([words, np.ones(ONES, words.dtype)])
+    return np.concatenate([words, np.ones(n_ones(words.itemsize), words.dtype)])
 
 
 def without_ones(total: NDArray[Word], n_parties: int) -> NDArray[Word]:
     """Check and remove the constant words of a sum."""
-    if not (total[-ONES:] == n_parties).all():
+    ones = n_ones(total.itemsize)
+    if not (total[-ones:] == n_parties % (1 << (8 * total.itemsize))).all():
         raise ProtocolAborted(
             "The masks did not cancel: a party used other keys or another vector. This sum was"
             " not opened. Earlier rounds count; run again with the same roster."
         )
-    return total[:-ONES]
+    return total[:-ones]
+
+
+def stream(key: bytes, number: int, n_bytes: int) -> bytes:
+    """Stretch a key into bytes; another number, another stream."""
+    counter = number.to_bytes(8, "big") + bytes(8)
+    return Cipher(algorithms.AES(key), modes.CTR(counter)).encryptor().update(bytes(n_bytes))
+
+
+def permutation(key: bytes, n: int) -> NDArray[np.int64]:
+    """Return a pseudo-random order of n rows: place i holds row `permutation[i]`.
+
+    Rows are sorted by words of a stream; of two equal words, which occur with probability below
+    n^2 / 2^65, the lower row comes first.
+    """
+    return np.argsort(np.frombuffer(stream(key, 0, 8 * n), "<u8"), kind="stable")
 
 
 def check_fixed(largest: NDArray[np.float64], n_parties: int) -> None:

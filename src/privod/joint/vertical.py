@@ -1,47 +1,53 @@
-"""Same records, different columns: every hash lives inside one party, only keyed tags are added.
+"""Same records, different columns: a fresh order of rows in every table, and one sum is opened.
 
-A table's bin is the combination of the parties' own codes. Each party sends a keyed tag of its own
-codes; their sum modulo 2**64 is the same for two records when all codes are. The aggregator, who
-holds no columns, sees which records share bins, and no value.
+Every party hashes its own columns in every table and sends keyed tags of its codes; their sum
+modulo 2**64 is the same for two records when all codes are. Rows arrive in an order that is fresh
+for every table and unknown to the aggregator, which holds no columns. It finds the bins that hold
+more than a crowd and shares this bit, record by record, between two parties: neither share says
+anything alone. They put the rows back, add up over tables, shuffle a last time, and only the sum
+of both is opened.
 
 Hashes inside single parties measure a mixed norm: the distance of two records is no longer the
 Euclidean one, but each party's part of it, weighted by sqrt(columns of all / its columns). The two
-agree when a difference is spread evenly over the columns.
+agree when a difference is spread evenly over the columns; a difference in one party's columns alone
+counts for more.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-from dataclasses import replace
-from math import sqrt
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privod.data import Domain
 from privod.errors import ProtocolAborted
+from privod.joint.planning import CountPlan, host_plan, receive_plan
 from privod.joint.question import JointOutliers
 from privod.joint.secure_sum import add_up, contribute
 from privod.joint.session import Session
-from privod.joint.sharing import derive, keyed_tags
+from privod.joint.sharing import KEY_BYTES, derive, keyed_tags, permutation, stream
 from privod.joint.transport.channel import Channel, Meeting
-from privod.outliers.hashing.outliers import crowd_limit, intersect_rounds
-from privod.outliers.hashing.plan import HashPlan
-from privod.outliers.hashing.tables import HashFamily, bin_records, draw_family, find_suspects
+from privod.joint.verification import host_columns, verify_columns
+from privod.outliers.hashing.heavy import bin_sizes
+from privod.outliers.hashing.tables import draw_family
 from privod.progress import track
 
 __all__ = [
     "Shape",
     "aggregate",
-    "hash_owners",
+    "heavy_shares",
     "host_shape",
     "joint_shape",
-    "own_family",
+    "read_rows",
     "take_part",
+    "write_rows",
 ]
 
+BATCH_BYTES = 1 << 23  # of tags that travel in one step, unless one table has more
+SMALL_RING_TABLES = 255  # a sum of so many bits still fits 8 bits
 LARGEST_ANNOUNCEMENT = 1 << 20
 
 
@@ -61,6 +67,7 @@ class Shape:
                 " order."
             )
         (self.n_records,) = sizes
+        self.widths = tuple(len(columns) for columns in self.columns.values())
         held = [column for columns in self.columns.values() for column in columns]
         if sorted(held) != sorted(question.columns):
             raise ProtocolAborted(
@@ -93,70 +100,122 @@ def take_part(
     domain: Domain,
     channel: Channel,
     session: Session,
-) -> tuple[NDArray[np.int64], int]:
-    """Return the outlying rows, the same for every party, and the number of records."""
+) -> tuple[NDArray[np.int64], int, CountPlan]:
+    """Return the suspects' rows, the same for every party, the number of records, and the plan."""
     shape = joint_shape(question, points, domain, channel)
-    plan = question.plan(shape.n_records)
+    plan = receive_plan(question, channel, shape.n_records)
+    total = np.zeros(len(points), _ring(plan))
+    seed = b""
+    for tables in track(batches(plan, len(points)), "tables"):
+        orders = [
+            permutation(session.key(f"order of table {table}"), len(points)) for table in tables
+        ]
+        tags = own_tags(question, plan, points, domain, session, len(tables))
+        for line, order in zip(tags, orders, strict=True):
+            line[:] = line[order]
+        room = KEY_BYTES + len(points) * len(tables) * total.itemsize
+        answer = contribute(channel, session, "tags", tags.reshape(-1), room)
+        if session.name == session.roster.names[0] and not seed:
+            seed, answer = answer, b""
+        for table, share in zip(
+            tables, received_shares(answer, seed, tables, len(points), total.dtype), strict=True
+        ):
+            total[orders[table - tables[0]]] += share
+    last = permutation(session.key("last order"), len(points))
+    answer = contribute(channel, session, "heavy tables", total[last], 8 * len(points) + 8)
+    places = read_rows(answer)
+    if len(places) and not (places.min() >= 0 and places.max() < len(points)):
+        raise ProtocolAborted("The list of suspects names rows that do not exist. Run again.")
+    rows = np.sort(last[places])
+    if question.verify:
+        rows = verify_columns(question, points, rows, channel, session)
+    return rows, shape.n_records, plan
+
+
+def own_tags(
+    question: JointOutliers,
+    plan: CountPlan,
+    points: NDArray[np.float64],
+    domain: Domain,
+    session: Session,
+    n_tables: int,
+) -> NDArray[np.uint64]:
+    """Hash one's own columns in some tables, each under keys that are used once."""
     lows, highs = question.ranges(domain)
-    for round_ in track(range(question.n_rounds), "rounds"):
-        owners = hash_owners(plan, shape, session.key(f"owners of round {round_}"))
-        private = os.urandom(32)  # this party's hashes and tags are nobody else's business
-        family = own_family(plan, shape, session.name, owners, private, (lows + highs) / 2)
-        family.check_reach(lows, highs)
-        tags = keyed_tags(family.mixed_codes(points), derive(private, session.id, b"tags"))
-        sent = np.ascontiguousarray(tags[:, :, 0]).reshape(-1)
-        contribute(channel, session, "tags", sent, 0)
-    return read_rows(channel.trade("outliers", b"", 8 * shape.n_records + 8)), shape.n_records
+    private = os.urandom(KEY_BYTES)  # this party's hashes and tags are nobody else's business
+    share = len(lows) / len(question.columns)
+    hashing = plan.hashing(n_tables, question.radius, share)
+    family = draw_family(hashing, len(lows), private, origin=(lows + highs) / 2, words=4)
+    family.check_reach(lows, highs)
+    mixed = family.mixed_codes(points)
+    tags = np.empty((n_tables, len(points)), np.uint64)
+    for table in range(n_tables):
+        key = derive(private, session.id, b"tags of table %d" % table)
+        tags[table] = keyed_tags(mixed[table : table + 1], key)[0, :, 0]
+    return tags
 
 
-def aggregate(question: JointOutliers, meeting: Meeting) -> int:
-    """Bin the records by the sums of their tags, prune, and publish the outliers' row numbers."""
+def received_shares(
+    answer: bytes, seed: bytes, tables: range, n: int, kind: np.dtype[np.unsignedinteger]
+) -> Iterator[NDArray[np.unsignedinteger]]:
+    """Read a share of every table's bits: from the seed, from the answer, or none at all."""
+    size = n * kind.itemsize
+    if seed:
+        if len(seed) != KEY_BYTES:
+            raise ProtocolAborted("The seed of the shares has a wrong length. Run again.")
+        for table in tables:
+            yield np.frombuffer(stream(seed, table, size), kind)
+    elif answer:
+        if len(answer) != size * len(tables):
+            raise ProtocolAborted("The shares have a wrong length. Run again.")
+        yield from np.frombuffer(answer, kind).reshape(len(tables), n)
+    else:
+        for _ in tables:
+            yield np.zeros(n, kind)
+
+
+def aggregate(question: JointOutliers, meeting: Meeting) -> tuple[int, CountPlan]:
+    """Find heavy bins table by table, share the bits, open their sum, publish the suspects."""
     shape = host_shape(question, meeting)
     n = shape.n_records
-    plan = question.plan(n)
-    max_crowd = crowd_limit(question.far_fraction, n)
-    kept = []
-    for _ in track(range(question.n_rounds), "rounds"):
-        total = add_up(meeting, "tags", plan.n_tables * n, np.uint64)
-        meeting.reply_all(b"")
-        bins = bin_records(total.reshape(plan.n_tables, n))
-        kept.append(find_suspects(bins, max_crowd, plan.min_shared_tables).rows)
-    meeting.collect("outliers", 0)
-    meeting.reply_all(write_rows(intersect_rounds(kept)))
-    return n
+    plan = host_plan(question, meeting, n, shape.widths)
+    ring = _ring(plan)
+    seed = os.urandom(KEY_BYTES)
+    first, second = meeting.names[:2]
+    for tables in track(batches(plan, n), "tables"):
+        total = add_up(meeting, "tags", len(tables) * n, np.uint64).reshape(len(tables), n)
+        shares = [
+            heavy_shares(bin_sizes(line) > plan.max_crowd, seed, table, ring)
+            for table, line in zip(tables, total, strict=True)
+        ]
+        answers = dict.fromkeys(meeting.names, b"")
+        answers[second] = np.concatenate(shares).tobytes()
+        answers[first] = seed if tables[0] == 0 else b""
+        meeting.reply(answers)
+    heavy = add_up(meeting, "heavy tables", n, ring.type)
+    suspects = np.flatnonzero(heavy <= plan.most_heavy)
+    meeting.reply_all(write_rows(suspects))
+    if question.verify:
+        host_columns(plan, meeting, len(suspects), n)
+    return n, plan
 
 
-def hash_owners(plan: HashPlan, shape: Shape, seed: bytes) -> NDArray[np.int64]:
-    """Deal every table's hashes to the parties in proportion to their columns.
-
-    Systematic sampling from a random start: a party gets its share rounded up or down.
-    """
-    widths = np.array([len(columns) for columns in shape.columns.values()])
-    starts = np.frombuffer(hashlib.shake_256(seed).digest(8 * plan.n_tables), "<u8") / 2.0**64
-    steps = np.arange(plan.hashes_per_table)
-    places = (starts[:, None] + steps[None, :]) * widths.sum() / plan.hashes_per_table
-    dealt: NDArray[np.int64] = np.searchsorted(np.cumsum(widths), places, side="right")
-    return np.minimum(dealt, len(widths) - 1)
+def heavy_shares(
+    heavy: NDArray[np.bool_], seed: bytes, table: int, ring: np.dtype[np.unsignedinteger]
+) -> NDArray[np.unsignedinteger]:
+    """Return the second party's share: the bit less the first one's, which comes from the seed."""
+    first = np.frombuffer(stream(seed, table, len(heavy) * ring.itemsize), ring)
+    return heavy.astype(ring) - first
 
 
-def own_family(
-    plan: HashPlan,
-    shape: Shape,
-    name: str,
-    owners: NDArray[np.int64],
-    private: bytes,
-    origin: NDArray[np.float64],
-) -> HashFamily:
-    """Draw the hashes that this party owns; the others' are constant here."""
-    own, every = len(shape.columns[name]), sum(map(len, shape.columns.values()))
-    width = plan.bucket_width * sqrt(own / every)
-    family = draw_family(replace(plan, bucket_width=width), own, private, origin=origin, words=4)
-    mine = (owners == sorted(shape.columns).index(name)).reshape(-1)
-    return replace(
-        family,
-        directions=family.directions * mine[:, None].astype(np.float32),
-        offsets=family.offsets * mine.astype(np.float32),
-    )
+def batches(plan: CountPlan, n: int) -> list[range]:
+    """Cut the tables into steps of bounded size."""
+    size = max(1, BATCH_BYTES // (8 * max(1, n)))
+    return [range(at, min(at + size, plan.n_tables)) for at in range(0, plan.n_tables, size)]
+
+
+def _ring(plan: CountPlan) -> np.dtype[np.unsignedinteger]:
+    return np.dtype("u1" if plan.n_tables <= SMALL_RING_TABLES else "<u2")
 
 
 def write_rows(rows: NDArray[np.int64]) -> bytes:

@@ -16,15 +16,17 @@ from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
-from privod.errors import BudgetExceeded, Unavailable
+from privod.errors import BudgetExceeded, InvalidParameter, Unavailable
 from privod.ledger.accounting import Total, tightest
 from privod.ledger.database import Connection
 from privod.privacy import Adjacency, Loss, adjacency_from_json
 from privod.queries.html import paragraphs
 from privod.queries.query import canonical_json
+from privod.texts import check_texts
 
 __all__ = [
     "FIELDS",
+    "LATER_FIELDS",
     "BudgetState",
     "Charge",
     "Entry",
@@ -32,6 +34,7 @@ __all__ = [
     "budgets_of",
     "charge",
     "check_left",
+    "check_token",
     "enter_budget",
     "enter_charges",
     "entry_hash",
@@ -40,6 +43,7 @@ __all__ = [
     "read_entries",
     "read_head",
     "read_rows",
+    "spent_by",
 ]
 
 FIELDS = (
@@ -58,9 +62,12 @@ FIELDS = (
     "digest",
     "previous",
 )
-"""What an entry's hash covers: every column but the hash itself."""
+"""What an entry's hash always covers."""
 
-COLUMNS = ", ".join((*FIELDS, "hash"))
+LATER_FIELDS = ("details", "token")
+"""Columns of a later version; the hash covers them where they are not empty."""
+
+COLUMNS = ", ".join((*FIELDS, "hash", *LATER_FIELDS))
 PAGE = 10_000  # entries read at once
 
 
@@ -70,8 +77,13 @@ class Entry:
 
     `kind` is "register" (a data set), "open" (a budget; `loss` is its limit), "carry" (what earlier
     questions already cost under a budget opened later), "charge" (a question, once per budget it is
-    charged to), "release" (its answer, by digest, under the time of its charge) or "moved" (the
-    ledger moved to another database).
+    charged to), "release" (its answer, by digest, under the time of its charge), "moved" (the
+    ledger moved to another database), "restored" (it lost entries, and its owner accepted that) or
+    "rules" (entries before it were priced by an earlier version). Of a budget: "close", "raise"
+    (`loss` is the new limit), "convert" (a narrow one becomes an allowance), "admit" (a person may
+    be asked about), "limit" (of one token within it). Of a data set: "retire". "request", "approve"
+    and "decline" are an analyst's wish and what became of it; "token" and "revoke" say who may come
+    in. `details` holds what these say beyond the columns, `token` the id of the token that acted.
     """
 
     number: int
@@ -88,11 +100,14 @@ class Entry:
     digest: str | None
     previous: str
     hash: str
+    details: dict[str, Any] | None = None
+    token: str | None = None
 
     @classmethod
     def from_row(cls, row: Sequence[Any]) -> Entry:
         """Read an entry as the database holds it."""
-        values = dict(zip((*FIELDS, "hash"), row, strict=True))
+        values = dict(zip((*FIELDS, "hash", *LATER_FIELDS), row, strict=True))
+        details = values.pop("details")
         epsilon, delta = values.pop("epsilon"), values.pop("delta")
         budget = values.pop("book")  # the column's name of the first version
         adjacency, query = values.pop("adjacency"), values.pop("query")
@@ -102,6 +117,7 @@ class Entry:
             adjacency=None if adjacency is None else adjacency_from_json(json.loads(adjacency)),
             loss=None if epsilon is None else Loss(Fraction(epsilon), Fraction(delta)),
             query=None if query is None else json.loads(query),
+            details=None if details is None else json.loads(details),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -142,6 +158,11 @@ class BudgetState:
         revealed elsewhere may, and then nothing more can be asked.
     losses : tuple of (Loss, int)
         The charges, equal ones counted.
+    role : str
+        "main"; "allowance" (pays only for questions that no main budget can count, beside an
+        add-remove main); or "narrow" (of the first version: pays for wide questions too).
+    closed, converted : int or None
+        The entry that closed it, or made a narrow one an allowance.
     """
 
     number: int
@@ -150,6 +171,9 @@ class BudgetState:
     budget: Loss
     spent: Loss
     losses: tuple[tuple[Loss, int], ...] = ()
+    role: str = "main"
+    closed: int | None = None
+    converted: int | None = None
 
     def _repr_html_(self) -> str:
         return paragraphs(
@@ -160,8 +184,8 @@ class BudgetState:
 
     @property
     def left(self) -> Loss:
-        """What may still be charged, exactly; nothing once either part is overspent."""
-        if not self.spent <= self.budget:
+        """What may still be charged, exactly; nothing if closed or overspent in either part."""
+        if self.closed is not None or not self.spent <= self.budget:
             return Loss(0)
         epsilon = self.budget.epsilon - self.spent.epsilon
         return Loss(epsilon, self.budget.delta - self.spent.delta)
@@ -180,6 +204,8 @@ class BudgetState:
             "budget": self.budget.to_json(),
             "spent": self.spent.to_json(),
             "left": self.left.to_json(),
+            "role": self.role,
+            "closed": self.closed is not None,
         }
 
 
@@ -188,9 +214,11 @@ def now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def entry_hash(values: Sequence[Any]) -> str:
+def entry_hash(values: Sequence[Any], later: Sequence[Any] = ()) -> str:
     """The hash of an entry's fields, the hash of the entry before included."""
     fields = dict(zip(FIELDS, values, strict=True))
+    named = zip(LATER_FIELDS, later, strict=False)
+    fields |= {name: value for name, value in named if value is not None}
     return hashlib.sha256(canonical_json(fields).encode()).hexdigest()
 
 
@@ -213,11 +241,25 @@ def append(connection: Connection, **fields: Any) -> int:
         if values.get(itself) == 0:
             values[itself] = number
     row = [values.get(field) for field in FIELDS]
-    digest = entry_hash(row)
-    marks = ", ".join("?" * len(row))
-    connection.execute(f"INSERT INTO entries ({COLUMNS}) VALUES ({marks}, ?)", *row, digest)  # noqa: S608 - names from above
+    later = [values.get(field) for field in LATER_FIELDS]
+    digest = entry_hash(row, later)
+    _check_readable((*row, digest, *later))
+    marks = ", ".join("?" * (len(row) + 1 + len(later)))
+    connection.execute(f"INSERT INTO entries ({COLUMNS}) VALUES ({marks})", *row, digest, *later)  # noqa: S608 - names from above
     connection.execute("UPDATE head SET length = ?, hash = ?", number, digest)
     return number
+
+
+def _check_readable(row: tuple[Any, ...]) -> None:
+    """Refuse an entry that could not be read back: it would stop whoever reads the ledger."""
+    try:
+        entry = Entry.from_row(row).to_json()
+    except (ValueError, TypeError, KeyError):  # InvalidParameter is a ValueError
+        entry = None
+    if entry is None:
+        rule = "must be one that can be read back"
+        raise InvalidParameter("the entry", rule, "another", "Check the names in it.")
+    check_texts(entry, "the entry")
 
 
 def read_rows(connection: Connection) -> Iterator[tuple[Any, ...]]:
@@ -239,10 +281,10 @@ def read_entries(connection: Connection, datasets: Iterable[str] | None = None) 
 
 
 def budgets_of(connection: Connection, root: str) -> tuple[BudgetState, ...]:
-    """The open budgets of a data set and its versions, in the order they were opened."""
+    """The budgets of a data set and its versions, closed ones too, in the order of opening."""
     budgets = connection.execute(
-        "SELECT number, adjacency, budget_epsilon, budget_delta, spent_epsilon, spent_delta"
-        " FROM books WHERE root = ? ORDER BY number",
+        "SELECT number, adjacency, role, closed, converted, budget_epsilon, budget_delta,"
+        " spent_epsilon, spent_delta FROM books WHERE root = ? ORDER BY number",
         root,
     )
     return tuple(
@@ -250,18 +292,21 @@ def budgets_of(connection: Connection, root: str) -> tuple[BudgetState, ...]:
             number,
             root,
             adjacency_from_json(json.loads(adjacency)),
-            Loss(Fraction(budget[0]), Fraction(budget[1])),
-            Loss(Fraction(spent[0]), Fraction(spent[1])),
+            Loss(Fraction(sums[0]), Fraction(sums[1])),
+            Loss(Fraction(sums[2]), Fraction(sums[3])),
+            role=role,
+            closed=closed,
+            converted=converted,
         )
-        for number, adjacency, *sums in budgets
-        for budget, spent in [(sums[:2], sums[2:])]
+        for number, adjacency, role, closed, converted, *sums in budgets
     )
 
 
 def losses_of(connection: Connection, budget: int) -> tuple[tuple[Loss, int], ...]:
     """What was charged to a budget, equal charges counted."""
     tallies = connection.execute(
-        "SELECT epsilon, delta, COUNT(*) FROM entries WHERE book = ? AND kind <> 'open'"
+        "SELECT epsilon, delta, COUNT(*) FROM entries WHERE book = ?"
+        " AND kind IN ('charge', 'carry')"
         " GROUP BY epsilon, delta ORDER BY epsilon, delta",
         budget,
     )
@@ -269,19 +314,27 @@ def losses_of(connection: Connection, budget: int) -> tuple[tuple[Loss, int], ..
 
 
 def enter_budget(
-    connection: Connection, dataset: str, root: str, adjacency: Adjacency, budget: Loss, carry: Loss
+    connection: Connection,
+    dataset: str,
+    root: str,
+    adjacency: Adjacency,
+    budget: Loss,
+    carry: Loss,
+    role: str,
 ) -> int:
     """Open a budget that starts with what earlier questions already cost under its adjacency."""
     text = canonical_json(adjacency.to_json())
     fields = {"dataset": dataset, "book": 0, "adjacency": text}
-    number = append(connection, kind="open", **fields, **_columns(budget))
+    details = canonical_json({"role": role})
+    number = append(connection, kind="open", **fields, **_columns(budget), details=details)
     connection.execute(
         "INSERT INTO books (number, root, adjacency, budget_epsilon, budget_delta,"
-        " spent_epsilon, spent_delta) VALUES (?, ?, ?, ?, ?, '0', '0')",
+        " spent_epsilon, spent_delta, role) VALUES (?, ?, ?, ?, ?, '0', '0', ?)",
         number,
         root,
         text,
         *_columns(budget).values(),
+        role,
     )
     if carry != Loss(Fraction(0)):
         fields["book"] = number
@@ -297,10 +350,12 @@ def charge(
     query: str,
     asked_by: str,
     request: str | None,
+    token: str | None = None,
 ) -> tuple[Charge, ...]:
     """Charge a question to all of these budgets, or, if one would be overspent, to none."""
     check_left(dataset, costs)
-    return enter_charges(connection, dataset, costs, query, asked_by, request)
+    check_token(connection, costs, token)
+    return enter_charges(connection, dataset, costs, query, asked_by, request, token)
 
 
 def enter_charges(
@@ -310,6 +365,7 @@ def enter_charges(
     query: str,
     asked_by: str,
     request: str | None,
+    token: str | None = None,
 ) -> tuple[Charge, ...]:
     """Charge all of these budgets, whatever is left there."""
     charges: list[Charge] = []
@@ -324,6 +380,7 @@ def enter_charges(
             asked_by=asked_by,
             ask=charges[0].entry if charges else 0,
             request=None if charges else request,
+            token=token,
             **_columns(loss),
         )
         _spend(connection, state.number, state.spent + loss)
@@ -340,6 +397,39 @@ def check_left(dataset: str, costs: Sequence[tuple[BudgetState, Loss]]) -> None:
                 f" question would bring it to {state.spent + loss}. Left is {state.left}."
                 " Ask for less."
             )
+
+
+def check_token(
+    connection: Connection, costs: Sequence[tuple[BudgetState, Loss]], token: str | None
+) -> None:
+    """Refuse a question that would bring a token past what its owner allows it of a budget."""
+    if token is None:
+        return
+    for state, loss in costs:
+        limits = connection.execute(
+            "SELECT epsilon, delta FROM token_limits WHERE book = ? AND token = ?",
+            state.number,
+            token,
+        )
+        if not limits:
+            continue
+        limit = Loss(Fraction(limits[0][0]), Fraction(limits[0][1]))
+        after = spent_by(connection, state.number, token) + loss
+        if not after <= limit:
+            raise BudgetExceeded(
+                f"This token may spend {limit} of the {state.adjacency.name} budget; this question"
+                f" would bring it to {after}. Ask for less, or ask the owner for more."
+            )
+
+
+def spent_by(connection: Connection, budget: int, token: str) -> Loss:
+    """What the questions of one token cost a budget."""
+    rows = connection.execute(
+        "SELECT epsilon, delta FROM entries WHERE token = ? AND book = ? AND kind = 'charge'",
+        token,
+        budget,
+    )
+    return sum((Loss(Fraction(e), Fraction(d)) for e, d in rows), Loss(Fraction(0)))
 
 
 def _spend(connection: Connection, state: int, spent: Loss) -> None:

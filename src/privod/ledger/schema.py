@@ -6,11 +6,12 @@ A step, once released, is never edited: a change of the tables is a new step at 
 from __future__ import annotations
 
 from privod.errors import Unavailable
+from privod.ledger.chain import append
 from privod.ledger.database import Database
 
 __all__ = ["STEPS", "TABLES", "bring_up_to_date", "check_version"]
 
-TABLES = ("head", "datasets", "entries", "books", "releases", "tokens")
+TABLES = ("head", "datasets", "entries", "books", "releases", "tokens", "token_limits")
 """Every table that has content of its own, in an order in which they can be filled."""
 
 Step = tuple[tuple[str, ...], dict[str, tuple[str, ...]]]
@@ -96,7 +97,31 @@ FIRST: Step = (
 # Whether a witness was ever made beside this ledger, so that one that is gone is missed.
 WITNESSED: Step = (("ALTER TABLE head ADD COLUMN witnessed INTEGER NOT NULL DEFAULT 0",), {})
 
-STEPS: tuple[Step, ...] = (FIRST, WITNESSED)
+# Budgets that are allowances, closed, raised, counted in rho; entries with details and token ids.
+LIFE_CYCLE: Step = (
+    (
+        "ALTER TABLE entries ADD COLUMN details TEXT",
+        "ALTER TABLE entries ADD COLUMN token TEXT",
+        "ALTER TABLE books ADD COLUMN role TEXT NOT NULL DEFAULT 'main'",
+        # A narrow budget of the first version also pays for wide questions, as it promised.
+        "UPDATE books SET role = 'narrow' WHERE adjacency NOT IN"
+        """ ('{"name":"add-remove"}', '{"name":"replace"}')""",
+        "ALTER TABLE books ADD COLUMN closed INTEGER",
+        "ALTER TABLE books ADD COLUMN converted INTEGER",
+        "ALTER TABLE datasets ADD COLUMN retired INTEGER",
+        "ALTER TABLE tokens ADD COLUMN expires TEXT",
+        """CREATE TABLE token_limits (
+            book INTEGER NOT NULL,
+            token TEXT NOT NULL,
+            epsilon TEXT NOT NULL,
+            delta TEXT NOT NULL,
+            PRIMARY KEY (book, token))""",
+        "CREATE INDEX entries_by_token ON entries (token)",
+    ),
+    {},
+)
+
+STEPS: tuple[Step, ...] = (FIRST, WITNESSED, LIFE_CYCLE)
 
 
 def check_version(database: Database) -> None:
@@ -126,5 +151,10 @@ def bring_up_to_date(database: Database) -> None:
         for common, by_engine in STEPS[seen:]:
             for statement in (*common, *by_engine.get(database.engine, ())):
                 connection.execute(statement)
+        if seen and connection.execute(
+            "SELECT length FROM head WHERE moved_to IS NULL AND length > 0"
+        ):
+            # Entries before this one were priced by the rules of the version that made them.
+            append(connection, kind="rules", dataset="", details='{"version":2}')
         connection.execute("DELETE FROM schema_version")
         connection.execute("INSERT INTO schema_version (version) VALUES (?)", len(STEPS))

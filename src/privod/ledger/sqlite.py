@@ -110,7 +110,7 @@ class SQLite(Database):
             )
         return LedgerDamaged(f"{where} does not take what privod writes ({code or 'no code'}).")
 
-    def _make_durable(self, driver: Driver) -> None:
+    def _make_durable(self, driver: Driver) -> None:  # noqa: ARG002 - its log is a file
         try:
             # Our open connection keeps the log where it is, so this is the file we wrote to.
             sync_file(self.path.with_name(f"{LEDGER_FILE}-wal"))

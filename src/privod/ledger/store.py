@@ -22,6 +22,7 @@ __all__ = [
     "enter_release",
     "find_dataset",
     "find_release",
+    "is_retired",
     "question_key",
     "read_datasets",
     "read_releases",
@@ -133,6 +134,12 @@ def where_rows_are(connection: Connection, dataset: str) -> tuple[str, str]:
         0
     ]
     return folder, seal
+
+
+def is_retired(connection: Connection, dataset: str) -> bool:
+    """Whether the rows of a data set were deleted for good."""
+    rows = connection.execute("SELECT retired FROM datasets WHERE name = ?", dataset)
+    return rows[0][0] is not None
 
 
 def question_key(dataset: str, query: str) -> str:

@@ -16,12 +16,27 @@ from typing import Any, Protocol
 from privod.errors import InvalidParameter, LedgerDamaged, PrivodError
 from privod.ledger import chain as ledger
 from privod.ledger import store
-from privod.ledger.chain import BudgetState, Entry
+from privod.ledger.chain import FIELDS, BudgetState, Entry
 from privod.ledger.database import Connection, Database
-from privod.ledger.prices import ELSEWHERE, guarantee_of, loss_towards, spent_before
+from privod.ledger.prices import (
+    ELSEWHERE,
+    charges_due,
+    guarantees_of,
+    loss_towards,
+    spent_before,
+    spent_before_allowances,
+)
 from privod.ledger.store import DataSet, digest, question_key
 from privod.ledger.witness import Witnesses
-from privod.privacy import Loss
+from privod.privacy import (
+    AddRemove,
+    Adjacency,
+    AdmittedContexts,
+    Guarantee,
+    Loss,
+    Replace,
+    SameContexts,
+)
 from privod.progress import track
 from privod.queries.catalog import QUERIES
 from privod.queries.query import canonical_json
@@ -64,6 +79,9 @@ class _Replay:
     budgets: dict[int, BudgetState] = field(default_factory=dict)
     asks: dict[int, list[Entry]] = field(default_factory=dict)
     releases: dict[str, Entry] = field(default_factory=dict)
+    admitted: dict[str, list[tuple[int, SameContexts]]] = field(default_factory=dict)
+    rules: int = 0
+    """The entry before which the rules of the first version hold; 0 if they never did."""
 
 
 def verify(
@@ -88,6 +106,8 @@ def verify(
         _check_prices(replay)
         _check_sums(connection, replay)
         _check_releases(connection, replay)
+        _check_tokens(connection, entries, replay.rules)
+        _check_limits(connection, entries)
         if witnesses is not None:
             witnesses.check(connection)
         length, last = ledger.read_head(connection)
@@ -120,12 +140,12 @@ def _check_chain(connection: Connection) -> list[Entry]:
     previous = ""
     for row in ledger.read_rows(connection):
         due = len(entries) + 1
-        number, before, own = row[0], row[-2], row[-1]
+        number, before, own = row[0], row[len(FIELDS) - 1], row[len(FIELDS)]
         if isinstance(number, int) and number > due:
             raise LedgerDamaged(f"Entry {due} was removed.")
         if number != due:
             raise LedgerDamaged(f"Entry {number!r} was inserted.")
-        if _hash(row[:-1]) != own:
+        if _hash(row[: len(FIELDS)], row[len(FIELDS) + 1 :]) != own:
             raise LedgerDamaged(f"Entry {number} was changed.")
         if before != previous:
             raise LedgerDamaged(
@@ -144,9 +164,9 @@ def _check_chain(connection: Connection) -> list[Entry]:
     return entries
 
 
-def _hash(fields: Sequence[Any]) -> str | None:
+def _hash(fields: Sequence[Any], later: Sequence[Any]) -> str | None:
     try:
-        return ledger.entry_hash(fields)
+        return ledger.entry_hash(fields, later)
     except (TypeError, ValueError):
         return None  # not even of a type that an entry can have
 
@@ -183,9 +203,20 @@ def _check_datasets(
     """The records of data sets against their registrations, and rows against their seals."""
     entered = {entry.number: entry for entry in entries if entry.kind == "register"}
     absent = []
-    for name, number, root, continues, domain, registered, folder, seal in connection.execute(
-        "SELECT name, entry, root, continues, domain, registered, folder, seal FROM datasets"
-        " ORDER BY entry"
+    retired = {entry.dataset: entry.number for entry in entries if entry.kind == "retire"}
+    columns = "name, entry, root, continues, domain, registered, folder, seal, retired"
+    for (
+        name,
+        number,
+        root,
+        continues,
+        domain,
+        registered,
+        folder,
+        seal,
+        ended,
+    ) in connection.execute(
+        f"SELECT {columns} FROM datasets ORDER BY entry"  # noqa: S608 - names from above
     ):
         entry = entered.pop(number, None)
         public = store.registration_digest(domain, continues, root, registered, seal)
@@ -193,6 +224,10 @@ def _check_datasets(
             raise LedgerDamaged(
                 f"The record of data set {name!r} is not the one of entry {number}."
             )
+        if ended != retired.get(name):
+            raise LedgerDamaged(f"Whether {name!r} was retired is not what the entries say.")
+        if ended is not None:
+            continue  # its rows are deleted
         if not rows.has(folder):
             absent.append(name)
         elif _seal(rows, folder) != seal:
@@ -214,13 +249,23 @@ def _do_again(replay: _Replay, entry: Entry) -> None:
     dataset = replay.datasets.get(entry.dataset)
     if entry.kind == "open" and dataset and entry.adjacency and entry.loss:
         nothing = Loss(Fraction(0))
+        role = _role(entry)
         replay.budgets[entry.number] = BudgetState(
-            entry.number, dataset.root, entry.adjacency, entry.loss, nothing
+            entry.number, dataset.root, entry.adjacency, entry.loss, nothing, role=role
         )
+    elif entry.kind in ("close", "raise", "convert") and dataset and entry.budget:
+        state = replay.budgets.get(entry.budget)
+        if state is None or (state.dataset, state.closed) != (dataset.root, None):
+            raise _never_entered(entry.number)
+        replay.budgets[entry.budget] = _changed(state, entry)
+    elif entry.kind == "admit" and dataset and isinstance(entry.adjacency, SameContexts):
+        replay.admitted.setdefault(dataset.root, []).append((entry.number, entry.adjacency))
     elif entry.kind in ("charge", "carry") and dataset and entry.loss and entry.budget:
         state = replay.budgets.get(entry.budget)
         if state is None or (state.dataset, state.adjacency) != (dataset.root, entry.adjacency):
             raise _never_entered(entry.number)
+        if state.closed is not None:
+            raise LedgerDamaged(f"Entry {entry.number} charges a budget that was closed.")
         state = replace(state, spent=state.spent + entry.loss)
         elsewhere = entry.query is not None and entry.query.get("name") == ELSEWHERE
         if not state.spent <= state.budget and not elsewhere:
@@ -236,9 +281,52 @@ def _do_again(replay: _Replay, entry: Entry) -> None:
         if key in replay.releases:
             raise LedgerDamaged(f"Entry {entry.number} answers a question for the second time.")
         replay.releases[key] = entry
-    elif entry.kind not in ("register", "moved", "restored"):
+    elif entry.kind == "rules":
+        replay.rules = entry.number
+    elif entry.kind not in NOTES:
         raise _never_entered(entry.number)
     replay.seen.append(entry)
+
+
+NOTES = (
+    "register",
+    "moved",
+    "restored",
+    "retire",
+    "limit",
+    "request",
+    "approve",
+    "decline",
+    "token",
+    "revoke",
+)
+"""Kinds of entries that change no budget."""
+
+
+def _role(entry: Entry) -> str:
+    if entry.details is not None:
+        return str(entry.details.get("role"))
+    return "main" if entry.adjacency in (AddRemove(), Replace()) else "narrow"
+
+
+def _changed(state: BudgetState, entry: Entry) -> BudgetState:
+    """A budget after it was closed, raised or made an allowance."""
+    if entry.kind == "close":
+        return replace(state, closed=entry.number)
+    if entry.kind == "convert" and state.role == "narrow":
+        return replace(state, role="allowance", converted=entry.number)
+    if entry.kind == "raise" and entry.loss is not None and state.budget <= entry.loss:
+        return replace(state, budget=entry.loss)
+    raise _never_entered(entry.number)
+
+
+def _as_of(state: BudgetState, ask: int) -> BudgetState | None:
+    """A budget as it was when a question was asked; None if it was not open."""
+    if state.number > ask or (state.closed is not None and state.closed < ask):
+        return None
+    if state.converted is not None and state.converted > ask:
+        return replace(state, role="narrow")
+    return state
 
 
 def _check_prices(replay: _Replay) -> None:
@@ -252,24 +340,52 @@ def _check_prices(replay: _Replay) -> None:
         dataset = replay.datasets[first.dataset]
         cap = dataset.domain.max_rows_per_person
         try:
-            guarantee = guarantee_of(first.query)
+            guarantees = guarantees_of(first.query)
         except (PrivodError, KeyError, TypeError):
             raise _never_entered(ask) from None
-        due = {
-            number: loss_towards(state.adjacency, guarantee, cap)
-            for number, state in replay.budgets.items()
-            if state.dataset == dataset.root and number < ask
-        }
+        budgets = [state for state in replay.budgets.values() if state.dataset == dataset.root]
+        due = _due(guarantees, budgets, cap, ask, replay.rules)
         paid = {entry.budget: entry.loss for entry in entries}
-        if {state: loss for state, loss in due.items() if loss is not None} != paid:
+        if due != paid:
             raise LedgerDamaged(f"Entry {ask} does not charge what its question costs.")
+        _check_admitted(replay, dataset.root, ask, guarantees[0].adjacency, due)
     _check_carried(replay)
+
+
+def _due(
+    guarantees: tuple[Guarantee, ...],
+    budgets: list[BudgetState],
+    cap: int,
+    ask: int,
+    rules: int,
+) -> dict[int, Loss]:
+    """What a question costs each budget that was open when it was asked, by the rules of then."""
+    opened = [state for state in (_as_of(state, ask) for state in budgets) if state is not None]
+    if ask > rules:
+        return {state.number: loss for state, loss in charges_due(guarantees, opened, cap)[0]}
+    losses = {
+        state.number: loss_towards(state.adjacency, guarantees[0], cap)
+        for state in opened
+        if state.number < ask
+    }
+    return {number: loss for number, loss in losses.items() if loss is not None}
+
+
+def _check_admitted(
+    replay: _Replay, root: str, ask: int, asked: Adjacency, due: dict[int, Loss]
+) -> None:
+    by_list = any(isinstance(replay.budgets[number].adjacency, AdmittedContexts) for number in due)
+    then = [person for number, person in replay.admitted.get(root, []) if number < ask]
+    if by_list and isinstance(asked, SameContexts) and asked not in then:
+        raise LedgerDamaged(f"Entry {ask} asks about a person who had not been admitted.")
 
 
 def _check_carried(replay: _Replay) -> None:
     """A budget opened late began with what earlier questions cost under it."""
     carried = {entry.budget: entry.loss for entry in replay.seen if entry.kind == "carry"}
     for number, state in replay.budgets.items():
+        if state.role == "allowance" and state.converted is None:
+            continue  # counted beside the main budget, from its own first question on
         domains = {
             name: dataset.domain
             for name, dataset in replay.datasets.items()
@@ -281,7 +397,13 @@ def _check_carried(replay: _Replay) -> None:
             if entry.kind == "charge" and entry.dataset in domains and entry.query
         ]
         priced = [entry for entry in earlier if _priced(entry)]
-        due = spent_before(priced, domains, state.adjacency)
+        if number < replay.rules:
+            due = spent_before_allowances(priced, domains, state.adjacency)
+        else:
+            found = spent_before(priced, domains, state.adjacency)
+            if found is None:
+                raise _never_entered(number)
+            due = found
         begun = carried.get(number) or Loss(Fraction(0))
         # Another version of privod may have carried more, for questions that only it can price.
         if begun != due and not (len(priced) < len(earlier) and due <= begun):
@@ -293,14 +415,15 @@ def _check_sums(connection: Connection, replay: _Replay) -> None:
     kept = {
         row[0]: row[1:]
         for row in connection.execute(
-            "SELECT number, root, adjacency, budget_epsilon, budget_delta, spent_epsilon,"
-            " spent_delta FROM books"
+            "SELECT number, root, adjacency, role, closed, converted, budget_epsilon,"
+            " budget_delta, spent_epsilon, spent_delta FROM books"
         )
     }
     for number, state in replay.budgets.items():
         sums = (state.budget.epsilon, state.budget.delta, state.spent.epsilon, state.spent.delta)
         adjacency = canonical_json(state.adjacency.to_json())
-        if kept.pop(number, None) != (state.dataset, adjacency, *(str(part) for part in sums)):
+        due = (state.dataset, adjacency, state.role, state.closed, state.converted)
+        if kept.pop(number, None) != (*due, *(str(part) for part in sums)):
             raise LedgerDamaged(
                 f"The running sum of the budget of entry {number} is not its charges'."
             )
@@ -322,3 +445,39 @@ def _check_releases(connection: Connection, replay: _Replay) -> None:
     stored = connection.execute("SELECT COUNT(*) FROM releases")[0][0]
     if stored != len(replay.releases):
         raise LedgerDamaged("A release is stored that no entry of the ledger knows.")
+
+
+def _check_tokens(connection: Connection, entries: list[Entry], rules: int) -> None:
+    """Who may come in is who was let in by an entry, and was not shut out by a later one."""
+    entered: dict[str, tuple[Any, ...]] = {}
+    revoked = set()
+    for entry in entries:
+        details = entry.details or {}
+        if entry.kind == "token" and entry.token:
+            public = details.get("role"), details.get("label"), details.get("expires")
+            entered[entry.token] = (entry.dataset or None, *public)
+        elif entry.kind == "revoke":
+            revoked.add(entry.token)
+    before = entries[rules - 1].time if rules else ""
+    for hashed, role, dataset, label, created, ended, expires in connection.execute(
+        "SELECT hash, role, dataset, label, created, revoked, expires FROM tokens"
+    ):
+        short = str(hashed)[:16]
+        if short not in entered and rules and created <= before:
+            continue  # of the first version, which kept tokens outside the chain
+        if entered.get(short) != (dataset, role, label, expires):
+            raise LedgerDamaged(f"The token {short} is not as the ledger says it was made.")
+        if (ended is not None) != (short in revoked):
+            raise LedgerDamaged(f"Whether the token {short} was revoked is not what entries say.")
+
+
+def _check_limits(connection: Connection, entries: list[Entry]) -> None:
+    """The limits of tokens against the latest entries about them."""
+    due = {}
+    for entry in entries:
+        if entry.kind == "limit" and entry.details is not None:
+            limit = Loss.from_json(entry.details["limit"])
+            due[entry.budget, entry.details["token"]] = (str(limit.epsilon), str(limit.delta))
+    rows = connection.execute("SELECT book, token, epsilon, delta FROM token_limits")
+    if {(book, token): (epsilon, delta) for book, token, epsilon, delta in rows} != due:
+        raise LedgerDamaged("The limits of tokens are not those that were entered.")

@@ -45,8 +45,8 @@ class Head:
 class Witness:
     """A small file that holds the latest head of one ledger, and never an earlier one.
 
-    The slot of the earliest head is written, each has a checksum, so that a write that was torn by a
-    power failure loses heads whose answers had not left yet. The file is synced after the lock is
+    The slot of the earliest head is written, each has a checksum, so that a write that was torn by
+    a power failure loses heads whose answers had not left yet. The file is synced after the lock is
     free: processes that come together share the disk's time.
     """
 

@@ -149,6 +149,11 @@ class SkellamShares:
         """The standard deviation of the honest shares' sum."""
         return math.sqrt(self.variance)
 
+    @property
+    def largest_share(self) -> int:
+        """The largest absolute value that one party's share of one value can take."""
+        return _last_outcome(Fraction(self.variance, 2 * self.honest))
+
     def delta(self, epsilon: Number, unit_shifts: int, n_values: int) -> float:
         """Return a delta at which the noise keeps epsilon; an upper bound, rounded up.
 

@@ -13,7 +13,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import islice, takewhile
+from functools import lru_cache
+from itertools import islice, pairwise, takewhile
 
 from privod.errors import InvalidParameter
 from privod.mechanisms.coins import bernoulli, bernoulli_exp, logistic
@@ -21,6 +22,7 @@ from privod.mechanisms.exact import exp_minus, rational
 from privod.mechanisms.noise import LARGEST_SCALE, DiscreteLaplace, Geometric
 from privod.mechanisms.randomness import Randomness
 from privod.privacy import Loss, Number, positive
+from privod.privacy.certified import exp_above, exp_below, log_above
 
 __all__ = ["SmoothGaussian", "SmoothHeavy", "SmoothLaplace", "SmoothNoise", "Staircase"]
 
@@ -161,20 +163,39 @@ class SmoothLaplace(SmoothNoise):
 
     Guarantee
     ---------
-    Loses epsilon = 1 / spread + (growth - 1) * L and delta, where L >= ln(2 / delta) and L >= 1.
+    Loses epsilon = 1 / spread + (growth - 1) * L and delta, for every L >= 1 at which e^-L times
+    the share of the far tail that a change of scale brings is at most delta (`reach`, certified;
+    0: the least L that is a multiple of 1/1000).
     """
 
     delta: Fraction
+    reach: Fraction = Fraction(0)
 
     @classmethod
     def for_loss(cls, epsilon: Number, delta: Number) -> SmoothLaplace:
         """Half of epsilon for the count, half for the bound: scale 2 S / epsilon."""
         half, chance = positive(epsilon, "epsilon") / 2, _chance(delta)
-        return cls(1 / half, 1 + half / log_of_inverse(chance / 2), chance)
+        return _laplace_for_loss(half, chance)
 
     def loss(self) -> Loss:
-        needed = max(log_of_inverse(self.delta / 2), Fraction(1))
-        return Loss(1 / self.spread + (self.growth - 1) * needed, self.delta)
+        reach = self.reach or max(self._least_reach(), Fraction(1))
+        if reach < max(self._least_reach(), Fraction(1)):
+            way_out = "Build it by for_loss."
+            raise InvalidParameter("reach", "must be larger", float(reach), way_out)
+        return Loss(1 / self.spread + (self.growth - 1) * reach, self.delta)
+
+    def _least_reach(self) -> Fraction:
+        """ln(tail / delta), tail = 2 (1 - q^(growth - 1)) / ((1 + q) (1 - q^growth)), rounded up.
+
+        q = e^(-1 / spread), the least scale's [docs/proofs/smooth.md, Theorem 1].
+        """
+        rate = 1 / self.spread
+        above = 1 - exp_below(-(self.growth - 1) * rate)
+        below = (1 + exp_below(-rate)) * (1 - exp_above(-self.growth * rate))
+        tail = 2 * above / below
+        if tail <= self.delta:
+            return Fraction(0)
+        return Fraction(math.ceil(log_above(tail / self.delta) * 1000), 1000)
 
     def draw(self, bound: Fraction, randomness: Randomness) -> int:
         return discrete_laplace(self.spread * bound, randomness)
@@ -184,6 +205,23 @@ class SmoothLaplace(SmoothNoise):
 
     def margin(self, bound: float) -> float:
         return math.log(20) * float(self.spread) * bound
+
+
+@lru_cache(maxsize=256)
+def _laplace_for_loss(half: Fraction, delta: Fraction) -> SmoothLaplace:
+    """The least reach of 1/1000 steps that the growth it leaves keeps; less reach, more growth."""
+
+    def built(thousandths: int) -> SmoothLaplace:
+        reach = Fraction(thousandths, 1000)
+        return SmoothLaplace(1 / half, 1 + half / reach, delta, reach)
+
+    low, high = 999, max(1000, math.ceil(log_of_inverse(delta / 2) * 1000))
+    while high - low > 1:
+        middle = (low + high) // 2
+        noise = built(middle)
+        kept = noise._least_reach() <= noise.reach
+        low, high = (low, middle) if kept else (middle, high)
+    return built(high)
 
 
 HEAVY_SLIDE = Fraction(2280, 1000)  # above 3^(3/4), the steepest slope of ln(1 + x^4)
@@ -196,17 +234,51 @@ class SmoothHeavy(SmoothNoise):
 
     Guarantee
     ---------
-    Loses epsilon = 2.28 / spread + 4 (growth - 1), and no delta: its tails are heavy enough.
+    Loses at most epsilon = 2.28 / spread + 4 (growth - 1), and no delta: its tails are heavy
+    enough. As both parts are never lost at once it loses less, `share` of that if so certified.
     """
+
+    share: Fraction = Fraction(1)
 
     @classmethod
     def for_loss(cls, epsilon: Number) -> SmoothHeavy:
-        """Half of epsilon for the count, half for the bound."""
-        half = positive(epsilon, "epsilon") / 2
-        return cls(HEAVY_SLIDE / half, 1 + half / HEAVY_POWER)
+        """Count and bound in equal parts of what is lost in all."""
+        return _heavy_for_loss(positive(epsilon, "epsilon"))
 
     def loss(self) -> Loss:
-        return Loss(HEAVY_SLIDE / self.spread + HEAVY_POWER * (self.growth - 1))
+        both = HEAVY_SLIDE / self.spread + HEAVY_POWER * (self.growth - 1)
+        if self.share != 1 and not self._keeps(both * self.share):
+            way_out = "Build it by for_loss."
+            raise InvalidParameter("share", "must be larger", float(self.share), way_out)
+        return Loss(both * self.share)
+
+    def _keeps(self, epsilon: Fraction) -> bool:
+        """Whether no ratio of probabilities passes e^epsilon [docs/proofs/smooth.md, Theorem 2].
+
+        The worst ones are at the ends of what the bound may do; there a polynomial of degree 4
+        must have no real zero, which Sturm's chain decides in fractions.
+        """
+        if self.spread < 1:
+            return False
+        q = exp_above(-HEAVY_DECAY * self.spread)
+        lattice = HEAVY_WAVES * q / (1 - q)  # by how much sums over integers waver
+        left = epsilon - 2 * lattice / (1 - lattice)
+        if left <= 0:
+            return False
+        most = Fraction(math.floor(exp_below(left) * 2**64), 2**64)
+        g, shift = self.growth, 1 / self.spread
+        for ratio, moved in ((1 / g, shift / g), (Fraction(1), shift), (g, shift)):
+            lead = most * ratio**3
+            polynomial = [
+                lead - ratio**4 - moved**4,
+                -4 * moved**3,
+                -6 * moved**2,
+                -4 * moved,
+                lead - 1,
+            ]
+            if polynomial[-1] <= 0 or polynomial[0] <= 0 or has_real_zero(polynomial):
+                return False
+        return True
 
     def draw(self, bound: Fraction, randomness: Randomness) -> int:
         scale = self.spread * bound
@@ -225,6 +297,50 @@ class SmoothHeavy(SmoothNoise):
 
     def margin(self, bound: float) -> float:
         return 1.94 * float(self.spread) * bound
+
+
+HEAVY_DECAY = Fraction(444, 100)  # below sqrt(2) pi
+HEAVY_WAVES = Fraction(283, 100)  # above 2 sqrt(2)
+HEAVY_SHARES = 256  # shares are multiples of 1/256
+
+
+@lru_cache(maxsize=256)
+def _heavy_for_loss(epsilon: Fraction) -> SmoothHeavy:
+    """The least share that is certified; at 1 nothing has to be."""
+
+    def built(part: int) -> SmoothHeavy:
+        share = Fraction(part, HEAVY_SHARES)
+        half = epsilon / share / 2
+        return SmoothHeavy(HEAVY_SLIDE / half, 1 + half / HEAVY_POWER, share)
+
+    low, high = HEAVY_SHARES // 4, HEAVY_SHARES
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if built(middle)._keeps(epsilon) else (middle, high)
+    return built(high)
+
+
+def has_real_zero(polynomial: list[Fraction]) -> bool:
+    """Whether a polynomial, lowest coefficient first, has a real zero [Sturm 1829]."""
+    slope = [place * value for place, value in enumerate(polynomial)][1:]
+    chain = [polynomial, slope]
+    while any(chain[-1]):
+        rest, divisor = list(chain[-2]), chain[-1]
+        while len(rest) >= len(divisor):
+            factor = rest[-1] / divisor[-1]
+            for place, value in enumerate(divisor):
+                rest[len(rest) - len(divisor) + place] -= factor * value
+            rest.pop()
+        while rest and rest[-1] == 0:
+            rest.pop()
+        if not rest:
+            break
+        chain.append([-value for value in rest])
+    ends = [
+        [(part[-1] > 0) ^ (side < 0 and len(part) % 2 == 0) for part in chain] for side in (-1, 1)
+    ]
+    changes = [sum(a != b for a, b in pairwise(signs)) for signs in ends]
+    return changes[0] != changes[1]
 
 
 HEAVY_REJECTION = 4  # (1 + y)(2 + y) <= 4 (1 + y^4) for all y >= 0

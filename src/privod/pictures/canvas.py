@@ -28,6 +28,7 @@ MOST_ROWS = 30  # columns of a release that a picture shows, one below the other
 LOOK: Any = {
     "font.family": "sans-serif",
     "font.size": 10,
+    "text.parse_math": False,  # a column named "$10-$20" is a name
     "text.color": INK,
     "axes.labelcolor": INK,
     "axes.edgecolor": MUTED,

@@ -3,6 +3,7 @@
 from privod.privacy.adjacency import (
     AddRemove,
     Adjacency,
+    AdmittedContexts,
     InCrowd,
     Replace,
     SameContexts,
@@ -16,6 +17,7 @@ __all__ = [
     "NOTHING_SPENT",
     "AddRemove",
     "Adjacency",
+    "AdmittedContexts",
     "Cost",
     "Guarantee",
     "InCrowd",

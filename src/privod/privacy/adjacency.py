@@ -13,8 +13,17 @@ from typing import Any, ClassVar
 
 from privod.errors import InvalidParameter
 from privod.privacy.loss import as_float
+from privod.texts import check_text
 
-__all__ = ["AddRemove", "Adjacency", "InCrowd", "Replace", "SameContexts", "adjacency_from_json"]
+__all__ = [
+    "AddRemove",
+    "Adjacency",
+    "AdmittedContexts",
+    "InCrowd",
+    "Replace",
+    "SameContexts",
+    "adjacency_from_json",
+]
 
 
 @dataclass(frozen=True)
@@ -110,10 +119,16 @@ class InCrowd(Adjacency):
         if radius < 0:
             raise InvalidParameter("radius", "must be at least 0", self.radius, "Try 1.")
         object.__setattr__(self, "radius", radius)
-        object.__setattr__(self, "columns", tuple(sorted(set(self.columns))))
-        if not self.columns:
-            raise InvalidParameter("columns", "must name a column", (), "Name numeric columns.")
-        if self.crowd < 1:
+        columns: object = self.columns
+        if not isinstance(columns, list | tuple) or not columns:
+            raise InvalidParameter("columns", "must name a column", columns, "Try ('age',).")
+        for name in columns:
+            check_text(name, "columns")
+        object.__setattr__(self, "columns", tuple(sorted(set(columns))))
+        crowd: object = self.crowd
+        if isinstance(crowd, bool) or not isinstance(crowd, int):
+            raise InvalidParameter("crowd", "must be a whole number", crowd, "Try 5.")
+        if crowd < 1:
             way_out = "A crowd of 1 already protects every record."
             raise InvalidParameter("crowd", "must be at least 1", self.crowd, way_out)
 
@@ -144,8 +159,8 @@ class InCrowd(Adjacency):
             return ""
         return (
             f"A record with fewer than {self.crowd} records within {self.radius:g} of it over"
-            f" {', '.join(self.columns)}, itself included, gets less than this promise; the farther"
-            " out it is, the less."
+            f" {', '.join(self.columns)}, itself included, is not protected: an answer may tell"
+            " exactly whether it is in the data."
         )
 
 
@@ -174,6 +189,13 @@ class SameContexts(Adjacency):
     record: str
     tells_none: bool = False
 
+    def __post_init__(self) -> None:
+        for name in ("detector", "column", "record"):
+            check_text(getattr(self, name), name)
+        if not isinstance(self.tells_none, bool):
+            rule = "must be true or false"
+            raise InvalidParameter("tells_none", rule, self.tells_none, "Leave it out.")
+
     def steps_of(self, wider: Adjacency) -> int | None:
         if self.tells_none and wider == replace(self, tells_none=False):
             return 1  # the same contexts are also the same but for none against all
@@ -195,8 +217,39 @@ class SameContexts(Adjacency):
         )
 
 
+@dataclass(frozen=True)
+class AdmittedContexts(Adjacency):
+    """One record more or less that leaves the contexts of every admitted person as they are.
+
+    The list of admitted persons, each with a detector and a column, is part of the ledger. Two data
+    sets are adjacent when they differ in one record and, for each of them, have the same matching
+    contexts; so each admission narrows it.
+    """
+
+    name: ClassVar[str] = "admitted-contexts"
+
+    def steps_of(self, wider: Adjacency) -> int | None:
+        # Of a person that was not admitted nothing follows; the ledger asks that of each question.
+        return 1 if isinstance(wider, SameContexts | AdmittedContexts | AddRemove) else None
+
+    @property
+    def protected(self) -> str:
+        return (
+            "Every record is protected whose presence changes for no admitted person in which"
+            " contexts that person stands out"
+        )
+
+    @property
+    def gives_up(self) -> str:
+        return (
+            "A record whose presence changes in which contexts an admitted person stands out is not"
+            " protected: an answer may tell exactly whether it is in the data. Each person admitted"
+            " later narrows who is protected. The values of admitted persons are public."
+        )
+
+
 _ADJACENCIES: dict[str, type[Adjacency]] = {
-    kind.name: kind for kind in (AddRemove, Replace, InCrowd, SameContexts)
+    kind.name: kind for kind in (AddRemove, Replace, InCrowd, SameContexts, AdmittedContexts)
 }
 
 

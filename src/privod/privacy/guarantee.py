@@ -8,7 +8,13 @@ from fractions import Fraction
 from typing import Any
 
 from privod.errors import InvalidParameter, NoPromise
-from privod.privacy.adjacency import AddRemove, Adjacency, adjacency_from_json
+from privod.privacy.adjacency import (
+    AddRemove,
+    Adjacency,
+    AdmittedContexts,
+    SameContexts,
+    adjacency_from_json,
+)
 from privod.privacy.loss import Loss, decimal_text
 
 __all__ = ["Guarantee", "Secrecy", "in_parallel"]
@@ -38,7 +44,14 @@ class Guarantee:
         return Guarantee(self.loss.for_groups(steps), adjacency)
 
     def for_groups(self, size: int) -> Guarantee:
-        """The promise towards a person with up to `size` records under AddRemove."""
+        """The promise towards a person with up to `size` records under AddRemove or SameContexts.
+
+        Under SameContexts the contexts are compared at both ends of the chain, and each utility
+        moves by at most `size`, so that a choice loses `size` times epsilon [proofs/ledger.md].
+        """
+        contexts = isinstance(self.adjacency, SameContexts | AdmittedContexts)
+        if size > 1 and contexts and self.loss.delta == 0:
+            return Guarantee(Loss(self.loss.epsilon * size), self.adjacency)
         if size > 1 and not isinstance(self.adjacency, AddRemove):
             raise NoPromise(
                 f"A promise under {self.adjacency.name} does not stretch to persons with several"

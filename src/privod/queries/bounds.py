@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privod.data import Domain, Numeric, Table
+from privod.data.binning import Binning, Equal, Octaves
 from privod.data.fineness import rounded
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness
@@ -121,9 +122,8 @@ class PrivateBounds(CountQuery[tuple[Numeric, ...]]):
     ) -> tuple[float, float]:
         """The declared range, cut to a few times the size that most records have."""
         top = math.frexp(max(abs(declared.low), abs(declared.high)))[1]
-        sizes = values[values != 0]  # zero has no magnitude, and lies in whatever range is found
-        octaves = np.clip(top - np.frexp(sizes)[1], 0, OCTAVES - 1)  # |x| < 2^exponent
-        counts = self.count_noise.add_to(np.bincount(octaves, minlength=OCTAVES), randomness)
+        octaves = _counted(Octaves(top, OCTAVES), values)  # zero lies in whatever range is found
+        counts = self.count_noise.add_to(octaves, randomness)
         together = np.convolve(counts, np.ones(ABREAST, dtype=np.int64))[ABREAST - 1 :]
         largest = top - int(np.argmax(together))
         size = math.ldexp(float(WIDEN), largest) if largest < 1000 else math.inf
@@ -134,14 +134,16 @@ class PrivateBounds(CountQuery[tuple[Numeric, ...]]):
     ) -> tuple[float, float]:
         """The stretch of bins that holds the most, each bin paying a penalty, and a margin."""
         width = (high - low) / BINS
-        inside = values[(values >= low) & (values <= high)] if width > 0 else values[:0]
-        bins = np.minimum((inside - low) / width if width > 0 else inside, BINS - 1)
-        exact_counts = np.bincount(bins.astype(np.int64), minlength=BINS)
-        counts = self.count_noise.add_to(exact_counts, randomness)
+        counts = self.count_noise.add_to(_counted(Equal(low, high, BINS), values), randomness)
         penalty = PENALTY * float(self.laplace_noise.scale)
         first, last = _best_stretch(counts.astype(np.float64) - penalty)
         margin = MARGIN * (last - first + 1) * width
         return low + first * width - margin, low + (last + 1) * width + margin
+
+
+def _counted(binning: Binning, values: Floats) -> NDArray[np.int64]:
+    places = binning.places(values)
+    return np.bincount(places[places >= 0], minlength=binning.size)
 
 
 def _best_stretch(gains: Floats) -> tuple[int, int]:

@@ -128,8 +128,8 @@ class GradedCount(Query[GradedOutliers]):
         return Guarantee(loss, self.adjacency)
 
     def preview(self, domain: Domain) -> Preview:
-        margin = math.ceil(self.margin(len(numeric_columns(domain, self.columns))))
-        return Preview("the sum", margin)
+        n_columns = len(numeric_columns(domain, self.columns))
+        return Preview("the graded count", math.ceil(self.margin(n_columns)))
 
     def check(self, domain: Domain) -> None:
         columns = numeric_columns(domain, self.columns)

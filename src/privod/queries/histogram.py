@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privod.data import Column, Domain, Numeric, Table
+from privod.data.binning import Codes, Equal
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness
-from privod.privacy import AddRemove, Adjacency, positive
+from privod.privacy import AddRemove, Adjacency, Guarantee, positive
 from privod.queries.checks import ExactNumber, whole_number
 from privod.queries.count_query import CountQuery, NoiseName, chance
 from privod.queries.preview import Preview, of_counts
@@ -109,6 +110,14 @@ class Histogram(CountQuery[NoisyCounts]):
     def n_histograms(self) -> int:
         return 1
 
+    def also(self) -> tuple[Guarantee, ...]:
+        if self.adjacency == AddRemove():
+            return ()
+        # A record that comes or goes changes one count, where one replaced changes two.
+        if self.chosen_noise == "gaussian":
+            return (Guarantee(self.guarantee().loss, AddRemove()),)
+        return (Guarantee(self.laplace_noise.loss(self.n_histograms), AddRemove()),)
+
     def n_cells(self, domain: Domain) -> int:
         """How many counts the answer has."""
         return math.prod(
@@ -178,8 +187,6 @@ class Histogram(CountQuery[NoisyCounts]):
 
     def _places(self, table: Table, axis: Axis) -> NDArray[np.int64]:
         if not axis.edges:
-            return table.codes((axis.column,))[:, 0]
+            return Codes(len(axis.labels)).places(table.codes((axis.column,))[:, 0])
         values = table.numbers((axis.column,))[:, 0]
-        low, high = axis.edges[0], axis.edges[-1]
-        share = (values - low) / (high - low)
-        return np.minimum((share * self.bins).astype(np.int64), self.bins - 1)
+        return Equal(axis.edges[0], axis.edges[-1], self.bins).places(values)

@@ -102,6 +102,15 @@ class LookaheadCount(Query[CopyCount]):
         adjacency = crowd_adjacency(0.0, self.columns, self.max_crowd, self.edit_margin)
         return Guarantee(self.noise.loss(1), adjacency)
 
+    def not_protected(self) -> str:
+        if self.noisy_from == 0:
+            return ""
+        return (
+            f"Of values with fewer than {self.noisy_from} copies the count is told exactly,"
+            " whatever epsilon is: whether a person with such values is in the data is told"
+            " exactly."
+        )
+
     def preview(self, domain: Domain) -> Preview:  # noqa: ARG002
         return of_counts(self.noise, 1)
 

@@ -53,6 +53,14 @@ class Query(ABC, Generic[Value]):
         """
         return Cost.of_loss(self.guarantee().loss)
 
+    def also(self) -> tuple[Guarantee, ...]:
+        """Further guarantees proved of the same answer, under other adjacencies."""
+        return ()
+
+    def not_protected(self) -> str:
+        """What those lose by this very answer whom its guarantee leaves out; "" if nobody is."""
+        return self.guarantee().adjacency.gives_up
+
     def preview(self, domain: Domain) -> Preview:  # noqa: ARG002 - for those that know
         """How far off the answer may be, before anything is paid; needs no data."""
         return Preview("the answer")

@@ -40,12 +40,14 @@ V1 = "/api/v1"
 
 API = (
     Route("GET", f"{V1}/health", api.health, OPEN),
+    Route("GET", f"{V1}/ready", api.ready, OPEN),
     Route("GET", f"{V1}/openapi.json", api.openapi, OPEN),
     Route("GET", f"{V1}/me", api.me, ANYONE),
     Route("GET", f"{V1}/questions", api.questions, ANYONE),
     Route("GET", f"{V1}/datasets", api.datasets, ANYONE),
     Route("POST", f"{V1}/datasets", api.register, SERVER_OWNER, upload=True),
     Route("GET", f"{V1}/datasets/{{dataset}}", api.dataset, ANYONE),
+    Route("GET", f"{V1}/datasets/{{dataset}}/report", api.report, OWNER),
     Route("POST", f"{V1}/datasets/{{dataset}}/budgets", api.open_budget, OWNER),
     Route("GET", f"{V1}/datasets/{{dataset}}/budget", api.budget, ANYONE),
     Route("GET", f"{V1}/datasets/{{dataset}}/history", api.history, ANYONE),
@@ -75,6 +77,7 @@ CONSOLE = (
     Route("POST", "/data/new/edit", owner.edit_columns, SERVER_OWNER),
     Route("GET", "/data/{dataset}", console.data_set, ANYONE),
     Route("GET", "/data/{dataset}/history", console.history, ANYONE),
+    Route("GET", "/data/{dataset}/report", owner.report, OWNER),
     Route("GET", "/data/{dataset}/budgets/new", owner.open_budget_form, OWNER),
     Route("POST", "/data/{dataset}/budgets/new", owner.open_budget, OWNER),
     Route("GET", "/data/{dataset}/budgets/{budget:int}.svg", console.budget_picture, ANYONE),

@@ -29,8 +29,14 @@ async def begin(
     key = (of, answer_key(query))
 
     def ask(wait: WaitForRelease) -> Answer:
+        token = visitor.id[:16] or None
         return site.curator.ask(
-            query, of, request_id=named, asked_by=visitor.label, wait_for_release_time=wait
+            query,
+            of,
+            request_id=named,
+            asked_by=visitor.label,
+            token=token,
+            wait_for_release_time=wait,
         )
 
     price = await run_in_threadpool(site.curator.price, query, of)

@@ -76,6 +76,8 @@ class Limits:
         Answers computed at once.
     waiting_jobs, waiting_jobs_per_token : int
         Answers computed or waiting to be, in all and for one token.
+    least_free_bytes : int
+        Room on the curator's disk, below which the server says that it is not ready.
     stop_seconds : float
         How long a server that is stopped waits for answers being computed.
     """
@@ -94,6 +96,7 @@ class Limits:
     workers: int = 2
     waiting_jobs: int = 64
     waiting_jobs_per_token: int = 8
+    least_free_bytes: int = 100 * 1024 * 1024
     stop_seconds: float = 30
 
 
@@ -153,12 +156,6 @@ class RateLimiter:
             self._buckets[who] = (left - 1, now)
             if len(self._buckets) > MOST_BUCKETS:
                 del self._buckets[next(iter(self._buckets))]
-
-    def check(self, who: str) -> None:
-        """Raise if someone's bucket is empty, and take nothing."""
-        with self._lock:
-            if self._left(who, self._clock()) < 1:
-                raise LimitReached(TOO_OFTEN)
 
     def _left(self, who: str, now: float) -> float:
         left, since = self._buckets.get(who, (float(self._rate.burst), now))

@@ -18,6 +18,7 @@ from privod.curator import Curator
 from privod.errors import InvalidParameter, NotAllowed
 from privod.server.app import make_app
 from privod.server.http.connections import Connections, PromptProtocol
+from privod.server.jobs.uploads import remove_leftovers
 from privod.server.limits import Limits
 from privod.server.site import LOOPBACK_HOSTS, Site
 
@@ -99,6 +100,7 @@ def configured(curator: Curator, listening: Listening, limits: Limits) -> uvicor
             "There is no owner's token yet, and this server never stands open."
             " Make one with: privod token add owner --label NAME"
         )
+    remove_leftovers(curator.directory)
     site = Site(curator, limits, listening.hosts, listening.secure)
     app: Any = make_app(site)
     proxy: Any = ProxyHeadersMiddleware(app, listening.proxy or "").trusted_hosts

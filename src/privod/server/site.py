@@ -65,7 +65,7 @@ def site_of(request: Request) -> Site:
 
 
 def visitor_of(request: Request) -> Visitor:
-    """Who sent a request; the middleware has found out, the route has checked that it is someone."""
+    """Who sent a request, as the middleware found out."""
     visitor: Visitor | None = request.scope["visitor"]
     if visitor is None:
         raise UnknownToken("Show a token that is known and not revoked.")

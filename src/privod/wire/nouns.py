@@ -38,6 +38,7 @@ __all__ = [
     "Price",
     "PricedCharge",
     "Question",
+    "Registered",
     "Role",
     "Token",
     "Verification",
@@ -116,6 +117,23 @@ class DataSet:
     def of(cls, dataset: values.DataSet) -> DataSet:
         domain = dataset.domain.to_json()
         return cls(dataset.name, domain, dataset.registered, dataset.continues, dataset.root)
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A data set that was registered, and what became of its records, for the owner alone."""
+
+    name: str
+    domain: Plain
+    registered: str
+    continues: str | None
+    root: str
+    report: Plain
+
+    @classmethod
+    def of(cls, registered: values.Registered) -> Registered:
+        public = DataSet.of(registered.dataset)
+        return cls(**vars(public), report=registered.report.to_json())
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ class Problem:
         return cls(
             kind_of(problem),
             message,
-            problem.parameter,
+            _cut(problem.parameter),
             _cut(problem.rule),
             _plain(problem.value),
             _cut(problem.way_out),
@@ -81,16 +81,18 @@ def problem_of(problem: PrivodError) -> dict[str, Any]:
     return {"error": told if isinstance(problem, InvalidParameter) else short}
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST_MESSAGE else text[:LONGEST_MESSAGE] + " ..."
+def _cut(text: str, longest: int = LONGEST_MESSAGE) -> str:
+    """The text if it is short, with escapes for what cannot be written."""
+    whole = text if len(text) <= longest else text[:longest] + " ..."
+    return whole.encode("utf-8", "backslashreplace").decode()
 
 
 def _plain(value: object) -> Any:
     """The refused value if JSON can carry it and it is short, else its text."""
     try:
-        if len(json.dumps(value, allow_nan=False)) <= LONGEST_VALUE:
+        written = json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+        if len(written) <= LONGEST_VALUE:
             return value
     except (TypeError, ValueError, RecursionError):
         pass
-    text = str(value)
-    return text if len(text) <= LONGEST_VALUE else text[:LONGEST_VALUE] + " ..."
+    return _cut(str(value), LONGEST_VALUE)

@@ -16,9 +16,10 @@ from privod.curator import (
     DataSet,
     Entry,
     Price,
+    Registered,
     Verification,
 )
-from privod.data import Domain
+from privod.data import CsvDialect, Domain, IntakeReport
 from privod.privacy import Adjacency, Loss
 from privod.queries.query import Query, Release
 
@@ -40,8 +41,17 @@ class CuratorProtocol(Protocol):
     def close(self) -> None: ...
 
     def register(
-        self, name: str, source: Any, domain: Domain, *, continues: str | None = None
-    ) -> DataSet: ...
+        self,
+        name: str,
+        source: Any,
+        domain: Domain,
+        *,
+        continues: str | None = None,
+        dialect: CsvDialect | None = None,
+        confirmed: bool = False,
+    ) -> Registered: ...
+
+    def report(self, of: str) -> IntakeReport: ...
 
     def datasets(self) -> tuple[DataSet, ...]: ...
 

@@ -13,10 +13,11 @@ from privod.curator import (
     Entry,
     Price,
     PricedCharge,
+    Registered,
     Total,
     Verification,
 )
-from privod.data import Domain
+from privod.data import Domain, IntakeReport
 from privod.privacy import Guarantee, Loss, adjacency_from_json
 from privod.queries.catalog import release_from_json
 
@@ -29,6 +30,7 @@ __all__ = [
     "read_guarantee",
     "read_loss",
     "read_price",
+    "read_registered",
     "read_verification",
 ]
 
@@ -47,6 +49,12 @@ def read_dataset(noun: wire.DataSet) -> DataSet:
     """A data set."""
     domain = Domain.from_json(noun.domain)
     return DataSet(noun.name, domain, noun.registered, noun.continues, noun.root)
+
+
+def read_registered(noun: wire.Registered) -> Registered:
+    """A data set with the report of its intake."""
+    public = {name: value for name, value in vars(noun).items() if name != "report"}
+    return Registered(read_dataset(wire.DataSet(**public)), IntakeReport.from_json(noun.report))
 
 
 def read_budget(noun: wire.Budget) -> BudgetState:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from privod.data import Domain
 from privod.errors import ProtocolAborted
-from privod.joint.horizontal import host_size, joint_size, uncleared
+from privod.joint.horizontal import host_size, joint_size
 from privod.joint.published.union import Union, host_union, point_of
 from privod.joint.question import JointOutliers
 from privod.joint.secure_sum import add_up, contribute
@@ -25,7 +25,13 @@ from privod.joint.vertical import host_shape, joint_shape, read_rows, write_rows
 from privod.outliers.hashing.kernels.bins import join_words, mix_codes
 from privod.outliers.hashing.outliers import crowd_limit, intersect_rounds
 from privod.outliers.hashing.plan import HashPlan
-from privod.outliers.hashing.tables import HashFamily, bin_records, draw_family, find_suspects
+from privod.outliers.hashing.tables import (
+    HashFamily,
+    Suspects,
+    bin_records,
+    draw_family,
+    find_suspects,
+)
 from privod.progress import track
 
 __all__ = [
@@ -128,6 +134,20 @@ def aggregate_vertical(question: JointOutliers, meeting: Meeting) -> int:
         meeting.reply({**others, first: total.astype("<u8").tobytes()})
     meeting.reply_all(meeting.collect("outliers", 8 * n + 8)[first])
     return n
+
+
+def uncleared(
+    local: Suspects, others: NDArray[np.int64], plan: HashPlan, max_crowd: int
+) -> NDArray[np.int64]:
+    """Return the local suspects that others' records do not clear [Algorithm 3, lines 28 to 38].
+
+    A bin is valid if others have more records in it than the suspect still needs; it takes
+    `min_shared_tables` valid bins to clear it.
+    """
+    needed = max_crowd - local.neighbors
+    valid = (others > needed[None, :]).sum(axis=0)
+    kept: NDArray[np.int64] = local.rows[valid < plan.min_shared_tables]
+    return kept
 
 
 def bin_labels(

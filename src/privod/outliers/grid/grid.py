@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from privod.data import Numeric
+from privod.data.binning import Equal
 from privod.errors import InvalidParameter
 from privod.outliers.grid.kernels.counts import (
     cell_rows,
@@ -128,9 +129,9 @@ class Grid:
 
     @property
     def _scales(self) -> Floats:
-        widths = np.array([column.high - column.low for column in self.columns])
-        scales: Floats = self.cells_per_axis / widths  # finite: no range is narrower than 2^-500
-        return scales
+        """Cells to a unit, by the one binning rule; finite: no range is narrower than 2^-500."""
+        cells = self.cells_per_axis
+        return np.array([Equal(column.low, column.high, cells).scale for column in self.columns])
 
     def all_counts(self, points: Floats) -> Ints:
         """How many points each of the n_cells cells holds, by cell index."""

@@ -32,7 +32,9 @@ Ints = NDArray[np.int64]
 PARTS = 2  # rungs to an octave of the ladder
 TAIL = 0.01  # of the records may lie beyond a sharpened end ...
 TAIL_TOGETHER = 0.05  # ... or beyond an end that all columns share
-DOUBT = 2.0  # deviations of noise that a tail must exceed to be believed
+DOUBT = 2.0  # deviations of noise, at least, that a run of rungs must exceed to be believed
+RUNS = (1, 2, 4, 8)  # rungs taken together ...
+MOST_SUMMED = 64  # ... of a ladder with more rungs than these
 MARGIN = 0.25  # of a sharpened range, added at both ends
 LEAST_WORTH = 2.0  # records to a noise scale of the ladder below which it shows nothing
 BINS = 3.0  # bins of a column with one record to the loss that counts it; grows by the cube root
@@ -117,7 +119,7 @@ def sharpened(
     ladders: list[Ladder], noisy: list[Ints], records: float, scale: float
 ) -> list[tuple[float, float]]:
     """The declared ranges, cut down to where the noisy counts of their ladders show records."""
-    deviation = DOUBT * scale * math.sqrt(2)
+    deviation = scale * math.sqrt(2)
     ranges: list[tuple[float, float] | None] = [
         _own_range(ladder, counts, records, deviation)
         for ladder, counts in zip(ladders, noisy, strict=True)
@@ -132,13 +134,12 @@ def sharpened(
 def _own_range(
     ladder: Ladder, counts: Ints, records: float, deviation: float
 ) -> tuple[float, float] | None:
-    """From the first to the last rung beyond which more records lie than noise explains."""
-    needed = TAIL * records + deviation * np.sqrt(np.arange(1, len(counts) + 1))
-    lower = np.flatnonzero(counts.cumsum() > needed)
-    upper = np.flatnonzero(counts[::-1].cumsum() > needed)
-    if not len(lower) or not len(upper):
+    """From the first to the last rung where more records lie than noise explains."""
+    first = _first_believed(counts.astype(np.float64), TAIL * records, deviation)
+    last = _first_believed(counts[::-1].astype(np.float64), TAIL * records, deviation)
+    if first is None or last is None:
         return None
-    first, last = sorted((int(lower[0]), len(counts) - 1 - int(upper[0])))
+    first, last = sorted((first, len(counts) - 1 - last))
     low, high = float(ladder.edges[first]), float(ladder.edges[last + 1])
     margin = MARGIN * (high - low)
     return max(low - margin, ladder.low), min(high + margin, ladder.high)
@@ -151,11 +152,35 @@ def _shared_octave(
     together = np.zeros(ladders[0].octaves + 1)
     for ladder, counts in zip(ladders, noisy, strict=True):
         np.add.at(together, ladder.steps, counts)
-    n_rungs = sum(len(counts) for counts in noisy)
-    upto = np.arange(1, len(together) + 1) / len(together)
-    needed = TAIL_TOGETHER * records * len(ladders) + deviation * np.sqrt(n_rungs * upto)
-    found = np.flatnonzero(together.cumsum() > needed)
-    return int(found[0]) if len(found) else 0
+    rungs = sum(len(counts) for counts in noisy) / len(together)
+    needed = TAIL_TOGETHER * records * len(ladders)
+    return _first_believed(together, needed, deviation * math.sqrt(rungs)) or 0
+
+
+def _first_believed(counts: Floats, needed: float, deviation: float) -> int | None:
+    """The first place up to which, or from which on in a short run, more lies than noise explains.
+
+    Counts are added up from the end. Over many places their noise walks far, so there runs of
+    one, two, four or eight are looked at, and the more there are, the more one must hold.
+    """
+    if len(counts) <= MOST_SUMMED:
+        needs = needed + DOUBT * deviation * np.sqrt(np.arange(1, len(counts) + 1))
+        passing = np.flatnonzero(counts.cumsum() > needs)
+        return int(passing[0]) if len(passing) else None
+    doubt = max(DOUBT, math.sqrt(2 * math.log(len(counts))))
+    best = None
+    for size in RUNS:
+        if size > len(counts):
+            break
+        sums = np.convolve(counts, np.ones(size), "valid")
+        found = np.flatnonzero(sums > needed + doubt * deviation * math.sqrt(size))
+        if len(found):
+            start = int(found[0])
+            end = start + size - 1
+            while start < end and counts[start] <= deviation:  # empty, as far as one can tell
+                start += 1
+            best = start if best is None else min(best, start)
+    return best
 
 
 @dataclass(frozen=True)

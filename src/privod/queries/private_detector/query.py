@@ -39,7 +39,7 @@ from privod.queries.private_detector.layout import (
 from privod.queries.private_detector.release import FEWEST_RECORDS, NoisyProfile
 from privod.queries.query import Query, Release
 
-__all__ = ["DetectorProfile"]
+__all__ = ["MOST_DECLARED", "DetectorProfile"]
 
 Floats = NDArray[np.float64]
 
@@ -47,6 +47,8 @@ TOTAL_SHARE = Fraction(1, 50)  # of epsilon, for the number of records
 RANGE_SHARE = Fraction(3, 20)  # for the ranges, where they can be sharpened at all
 MOMENT_SHARE = Fraction(1, 2)  # of what is left, for products, where they pay
 MOST_OCTAVES = 1000
+MOST_DECLARED = 20  # octaves past which nobody can call a range declared: it must be sharpened
+CERTAIN = 2.0  # deviations below the bought number that there surely are records for what is bought
 PARTS = "the parts it is divided into for numbers, ranges, histograms and products"
 
 
@@ -148,13 +150,14 @@ class DetectorProfile(Query[NoisyProfile]):
         counted = self.noise_of_total.add_to(np.array([len(rows)]), randomness)
         total = int(counted[0])
         records = max(float(total), FEWEST_RECORDS)
+        surely = total - CERTAIN * self.noise_of_total.deviation
         rest = Fraction(self.epsilon) * (1 - TOTAL_SHARE)
         layout, spent = self._given_layout(), Fraction(0)
         numeric = [at for at, column in enumerate(columns) if isinstance(column, Numeric)]
         if layout is None:
-            ranges, spent = self._ranges(Domain(columns), rows, records, randomness)
+            ranges, spent = self._ranges(Domain(columns), rows, records, surely, randomness)
             rest -= spent
-            product_loss = self._product_loss(rest, records, len(numeric))
+            product_loss = self._product_loss(rest, surely, len(numeric))
             counts_noise = self.noise_of_counts(rest - product_loss)
             layout = Layout(columns, ranges, bins_for(records, float(counts_noise.scale)))
         else:
@@ -216,12 +219,12 @@ class DetectorProfile(Query[NoisyProfile]):
     def _noise(self, epsilon: Fraction, changed: int) -> DiscreteLaplace:
         return DiscreteLaplace.for_loss(epsilon, COUNTS_CHANGED[self.adjacency] * changed)
 
-    def _product_loss(self, rest: Fraction, records: float, n_numeric: int) -> Fraction:
+    def _product_loss(self, rest: Fraction, surely: float, n_numeric: int) -> Fraction:
         share = rest * MOMENT_SHARE
-        return share if moments_pay(records, float(share), n_numeric) else Fraction(0)
+        return share if moments_pay(surely, float(share), n_numeric) else Fraction(0)
 
     def _ranges(
-        self, domain: Domain, rows: Floats, records: float, randomness: Randomness
+        self, domain: Domain, rows: Floats, records: float, surely: float, randomness: Randomness
     ) -> tuple[tuple[tuple[float, float], ...], Fraction]:
         """Sharpened ranges and what they cost, or the declared ones for nothing."""
         numeric = domain.numeric()
@@ -229,7 +232,8 @@ class DetectorProfile(Query[NoisyProfile]):
         if not numeric:
             return (), Fraction(0)
         noise = self.noise_of_ranges(len(numeric))
-        if not sharpening_pays(records, float(noise.scale)):
+        declared_at_all = self.octaves <= MOST_DECLARED
+        if declared_at_all and not sharpening_pays(surely, float(noise.scale)):
             return declared, Fraction(0)
         ladders = [Ladder(low, high, self.octaves) for low, high in declared]
         places = [at for at, column in enumerate(domain.columns) if isinstance(column, Numeric)]

@@ -58,6 +58,7 @@ HALF_TAIL = 0.5  # of a column's surprise; the rest is density
 OUTSIDE = 2.0  # how fast surprise grows with the log of the distance outside a range
 STEPS = 8  # to a range's length outside it, and twice as many to a scale in products: places
 FARTHEST = 1e6  # range lengths outside past which farther makes no difference
+BELIEVED = 2.0  # deviations of noise that a count must exceed for records to be drawn from it
 DRAWN = 4001  # records drawn from the release to learn the laws of its scores
 TAIL_FROM = 0.9  # of the drawn scores, from where on the law is carried on past the last
 BLOCK = 1 << 14
@@ -207,7 +208,7 @@ class NoisyProfile:
         rows = np.empty_like(uniform)
         axis = 0
         for place, column in enumerate(self.layout.columns):
-            shares = self._shares[place]
+            _, shares = self._both_shares[place]
             upto = shares.cumsum()
             cells = np.searchsorted(upto, uniform[:, place] * upto[-1])
             cells = np.minimum(cells, len(shares) - 1)
@@ -225,8 +226,8 @@ class NoisyProfile:
         """About the means and deviations of the numeric columns, from their histograms."""
         centers, scales = [], []
         for place, (low, high) in zip(self.layout.numeric, self.layout.ranges, strict=True):
-            shares = self._shares[place][:-1]
-            shares = shares / shares.sum()
+            shares = self._both_shares[place][1][:-1]
+            shares = shares / max(float(shares.sum()), LEAST_PRIOR)
             width = (high - low) / self.layout.bins
             middles = low + (np.arange(len(shares)) - 0.5) * width
             center = float((shares * middles).sum())
@@ -350,18 +351,31 @@ class NoisyProfile:
             raise InvalidParameter("records", rule, math.inf, "Leave out infinite values.")
         return asked
 
-    @cached_property
+    @property
     def _shares(self) -> list[Floats]:
-        """About which share of the records lies in each cell of each column."""
+        """About which share of the records lies in each cell of each column, never none."""
+        return [share for share, _ in self._both_shares]
+
+    @cached_property
+    def _both_shares(self) -> list[tuple[Floats, Floats]]:
+        """Shares to be surprised by, and shares to draw records from.
+
+        In the second ones noise is no records: counts that noise alone may reach are none.
+        """
         starts = self.layout.starts
         ranges = iter(self.layout.ranges)
-        return [
-            self._share(
-                self.counts[starts[place] : starts[place + 1]].astype(np.float64),
-                self._prior(column, None if isinstance(column, Categorical) else next(ranges)),
-            )
-            for place, column in enumerate(self.layout.columns)
-        ]
+        least = BELIEVED * self.noise_of_counts.deviation
+        believed = np.where(self.counts > least, self.counts, 0).astype(np.float64)
+        found = []
+        for place, column in enumerate(self.layout.columns):
+            cells = slice(starts[place], starts[place + 1])
+            span = None if isinstance(column, Categorical) else next(ranges)
+            prior = self._prior(column, span)
+            share = self._share(self.counts[cells].astype(np.float64), prior)
+            own = believed[cells]
+            enough = own.sum() > self.records / 2  # else most drown in noise, and none are told
+            found.append((share, own / own.sum() if enough else share))
+        return found
 
     def _prior(self, column: Any, span: tuple[float, float] | None) -> Floats:
         """Shares before any record is seen: falling away from zero, or all alike."""
@@ -501,9 +515,10 @@ def _law(scores: Floats) -> _Law:
     known, first = np.unique(ordered, return_index=True)
     upto = np.append(first[1:], size) - 1
     values = (surprises[first] + surprises[upto]) / 2  # of equal scores, the middle
-    known, values = np.append(0.0, known), np.append(0.0, values)
-    if known[1] <= 0.0:  # the commonest of all score nothing
-        known, values = known[1:], values[1:]
+    if known[0] > 0.0:
+        known, values = np.append(0.0, known), np.append(0.0, values)
+    else:  # the commonest of all are no surprise, however many they are
+        values = np.where(known <= 0.0, 0.0, values)
     start = int(np.searchsorted(known, ordered[int(TAIL_FROM * size)]))
     run = known[-1] - known[start]
     slope = (values[-1] - values[start]) / run if run > 0 else 1.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from inspect import iscoroutinefunction
@@ -21,6 +22,7 @@ from privod.errors import InvalidData, NotAllowed, NotFound
 from privod.server.authentication import Visitor, check_form
 from privod.server.failures import UnknownToken
 from privod.server.site import site_of
+from privod.texts import check_text, check_texts, is_text
 
 __all__ = ["ANALYST", "ANYONE", "AUDITORS", "OPEN", "OWNER", "READERS", "SERVER_OWNER", "Access"]
 __all__ += ["Route", "api_route", "console_route", "form_of"]
@@ -71,6 +73,9 @@ class Route:
         if "dataset" in request.path_params:
             # A slash comes as %252F: the web's own decoding has already taken one layer off.
             request.path_params["dataset"] = unquote(request.path_params["dataset"])
+        given = [value for value in request.path_params.values() if isinstance(value, str)]
+        if not all(map(is_text, given)):
+            raise NotFound("There is no such page.")
         if not self.access.roles:
             return
         visitor: Visitor | None = request.scope["visitor"]
@@ -95,6 +100,7 @@ def api_route(route: Route, **documented: Any) -> APIRoute:
 
             async def handler(request: Request) -> Response:
                 route.check(request)
+                await _check_body(request)
                 return await inner(request)
 
             return handler
@@ -135,12 +141,26 @@ def _sign_in(request: Request) -> str:
     return "/sign-in" if asked == "/" else f"/sign-in?next={quote(asked, safe='/')}"
 
 
+async def _check_body(request: Request) -> None:
+    """Refuse a JSON body in which a text could not be stored; the view reads the body once more."""
+    if "json" not in request.headers.get("content-type", ""):
+        return
+    try:
+        data = json.loads(await request.body())
+    except (ValueError, RecursionError):
+        return  # the framework says what is wrong with it
+    check_texts(data, "the body")
+
+
 async def _read_form(request: Request) -> None:
     _check_origin(request)
     try:
         form = await request.form(max_files=1, max_fields=MOST_FIELDS)
     except (MultiPartException, UnicodeDecodeError, ValueError):
         raise InvalidData("The form could not be read. Send it from the console.") from None
+    for name, value in form.multi_items():
+        if isinstance(value, str):
+            check_text(value, name if is_text(name) else "a field", lines=True)
     check_form(site_of(request).secret, request.scope["cookie"], str(form.get("code", "")))
     request.scope["form"] = form
 

@@ -1,10 +1,9 @@
 """Long answers as jobs: started, watched and fetched, without telling how long the rows took.
 
-How long an answer takes may depend on the rows. So an answer is held back until a release time, each
-a fixed factor after the one before, counted from when a worker began: only then is it stored and
-shown, and its worker goes on to the next. Whoever watches learns between which two release times it
-was there, a few bits, and waits at most that factor longer. Progress is shown in tenths, at the
-same release times.
+How long an answer takes may depend on the rows. So an answer waits for a release time, each a fixed
+factor after the one before, counted from when a worker began: only then is it stored and shown, and
+its worker goes on to the next. Whoever watches learns between which two release times it was there,
+a few bits, and waits at most that factor longer. Progress is shown in tenths, at the same times.
 """
 
 from __future__ import annotations
@@ -193,6 +192,10 @@ class Jobs(Generic[Result]):
         """Whether a question is being answered."""
         with self._changed:
             return key in self._works
+
+    def closing(self) -> bool:
+        """Whether the server is stopping, so that nothing new is taken in."""
+        return self._closing.is_set()
 
     def running(self) -> bool:
         """Whether an answer is being computed."""

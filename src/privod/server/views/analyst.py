@@ -77,11 +77,19 @@ def price(request: Request) -> Response:
 
 
 async def ask(request: Request) -> Response:
-    """Ask: on to the answer, or to the page of the job if it takes long."""
+    """Ask, once the price is confirmed: on to the answer, or to the page of the job.
+
+    The form leads to a page that names the price and has no field to press Enter in; only its
+    button carries the question's key, without which nothing is charged.
+    """
     of = request.path_params["dataset"]
     query = None
     try:
         query = _query(request)
+        if text_of(request, "confirmed") != answer_key(query):
+            shown = await run_in_threadpool(_unconfirmed, request, query)
+            if shown is not None:
+                return shown
         request_id = text_of(request, "request_id")[:100] or None
         begun = await begin(site_of(request), visitor_of(request), query, of, request_id)
         if begun is not None:
@@ -92,6 +100,39 @@ async def ask(request: Request) -> Response:
         typed = _typed(request)
         return await run_in_threadpool(_question_page, request, typed, query, problem)
     return redirect(_answer_path(of, query))
+
+
+def _unconfirmed(request: Request, query: Query[Any]) -> Response | None:
+    """The page that asks for a confirmation; None if nothing would be charged or all is refused."""
+    curator = site_of(request).curator
+    dataset = curator.dataset(request.path_params["dataset"])
+    price = curator.price(query, dataset.name)
+    if price.already_answered or not price.affordable:
+        return None
+    sent = [
+        (name, value)
+        for name, value in form_of(request).multi_items()
+        if isinstance(value, str) and name not in ("code", "confirmed")
+    ]
+    return page(
+        request,
+        "confirm.html",
+        dataset=dataset,
+        kind=type(query),
+        parameters=_written(query),
+        fields=sent,
+        confirmed=answer_key(query),
+        **_priced(request, query),
+    )
+
+
+def _written(query: Query[Any]) -> list[tuple[str, str]]:
+    """The parameters of a question as people read them."""
+    known = {parameter.name: parameter for parameter in parameters_of(type(query))}
+    return [
+        (name.replace("_", " "), known[name].written(value) or "none")
+        for name, value in query.parameters().items()
+    ]
 
 
 def _query(request: Request) -> Query[Any]:
@@ -218,17 +259,12 @@ def answer(request: Request) -> Response:
     """An answer: in a sentence, as a picture, with its promise."""
     of, key = request.path_params["dataset"], request.path_params["key"]
     release = site_of(request).answers.release(of, key)
-    written = {parameter.name: parameter for parameter in parameters_of(type(release.query))}
-    parameters = [
-        (name.replace("_", " "), written[name].written(value) or "none")
-        for name, value in release.query.parameters().items()
-    ]
     return page(
         request,
         "answer.html",
         dataset=of,
         release=release,
-        parameters=parameters,
+        parameters=_written(release.query),
         has_picture=True,
         here=_answer_path(of, release.query),
     )

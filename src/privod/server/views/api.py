@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import Annotated, Any
 
 from fastapi import File, Form, Path, Request, Response, UploadFile
@@ -11,7 +12,9 @@ from starlette.concurrency import run_in_threadpool
 from privod import wire
 from privod.curator import Answer
 from privod.data import Domain
-from privod.errors import InvalidParameter, NotFound
+from privod.data.csv_file import CsvDialect
+from privod.data.intake import IntakeReport
+from privod.errors import InvalidParameter, NotFound, PrivodError, Unavailable
 from privod.privacy import Loss, adjacency_from_json
 from privod.queries.catalog import QUERIES, query_from_json
 from privod.server import authentication as auth
@@ -39,6 +42,20 @@ Key = Annotated[str, Path(max_length=64, description="An answer's key.")]
 def health() -> dict[str, str]:
     """Say that the server is up."""
     return {"status": "up"}
+
+
+def ready(request: Request) -> dict[str, str]:
+    """Say whether questions can be answered: the ledger can be read and the disk has room."""
+    site = site_of(request)
+    try:
+        site.curator.head()
+    except PrivodError:
+        raise Unavailable("The ledger cannot be read. Look at its database.") from None
+    if shutil.disk_usage(site.curator.directory).free < site.limits.least_free_bytes:
+        raise Unavailable("The disk of the curator is nearly full. Make room on it.")
+    if site.jobs.closing():
+        raise Unavailable("The server is stopping. Ask again when it is back.")
+    return {"status": "ready"}
 
 
 def openapi(request: Request) -> Response:
@@ -70,18 +87,47 @@ def register(
     domain: Annotated[str, Form(max_length=1_000_000, description="The domain, as JSON.")],
     file: Annotated[UploadFile, File(description="A .csv or .parquet file.")],
     continues: Annotated[str | None, Form(max_length=200)] = None,
-) -> wire.DataSet:
+    encoding: Annotated[str, Form(max_length=20, description="Of a CSV file.")] = "utf-8",
+    separator: Annotated[str, Form(max_length=1, description="Of a CSV file.")] = ",",
+    decimal: Annotated[str, Form(max_length=1, description="Of a CSV file.")] = ".",
+    thousands: Annotated[str | None, Form(max_length=1, description="Of a CSV file.")] = None,
+    confirmed: Annotated[bool, Form(description="Even if most records are lost.")] = False,
+    intake: Annotated[
+        str | None, Form(max_length=20_000_000, description="A client's report, as JSON.")
+    ] = None,
+) -> wire.Registered:
     """Register a data set, for good."""
-    try:
-        declared = json.loads(domain)
-    except (ValueError, RecursionError):
-        way_out = "Write {'columns': [{'name': 'age', 'low': 0, 'high': 120}, ...]} in JSON."
-        raise InvalidParameter("domain", "must be JSON", domain[:50], way_out) from None
-    curator = site_of(request).curator
-    registered = uploads.register(
-        curator, name, Domain.from_json(declared), file, continues or None
+    declared = _from_json("domain", domain, "{'columns': [{'name': 'age', 'low': 0, 'high': 120}]}")
+    report = None
+    if intake is not None:
+        told = _from_json("intake", intake, "what `to_json` of a report writes")
+        report = IntakeReport.from_json(told)
+    dialect = CsvDialect(
+        encoding=encoding, separator=separator, decimal=decimal, thousands=thousands or None
     )
-    return wire.DataSet.of(registered)
+    registered = uploads.register(
+        site_of(request).curator,
+        name,
+        Domain.from_json(declared),
+        file,
+        continues=continues or None,
+        dialect=dialect,
+        confirmed=confirmed,
+        intake=report,
+    )
+    return wire.Registered.of(registered)
+
+
+def _from_json(what: str, text: str, form: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise InvalidParameter(what, "must be JSON", text[:50], f"Write {form}.") from None
+
+
+def report(request: Request, dataset: Dataset) -> dict[str, Any]:
+    """What became of the records of a data set, for its owner alone."""
+    return site_of(request).curator.report(dataset).to_json()
 
 
 def dataset(request: Request, dataset: Dataset) -> wire.DataSet:

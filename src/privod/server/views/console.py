@@ -56,7 +56,6 @@ def sign_in(request: Request) -> Response:
     """Begin a session: a new cookie, whatever the browser had before."""
     site = site_of(request)
     token, onward = text_of(request, "token").strip(), _own_path(text_of(request, "next"))
-    site.failures.check(address_of(request.scope))
     hashed = token_hash(token)
     if find_visitor(site.curator, hashed) is None:
         site.failures.take(address_of(request.scope))

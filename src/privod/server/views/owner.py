@@ -10,6 +10,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from privod.data import Domain
+from privod.data.csv_file import ENCODINGS, CsvDialect
+from privod.data.intake import LossyIntake
 from privod.errors import InvalidData, InvalidParameter, NeedsConfirmation, NotFound, PrivodError
 from privod.privacy import AddRemove, Loss, Replace, adjacency_from_json
 from privod.server import authentication as auth
@@ -22,9 +24,12 @@ from privod.server.views.pages import page, redirect, segment
 from privod.wire import token_id
 
 __all__ = ["edit_columns", "make_token", "open_budget", "open_budget_form", "preview", "register"]
-__all__ += ["register_form", "revoke_token", "tokens"]
+__all__ += ["register_form", "report", "revoke_token", "tokens"]
 
 COLUMNS_FIELDS = ("name", "columns", "person", "max_rows_per_person", "continues")
+DIALECT_FIELDS = ("encoding", "separator", "decimal", "thousands")
+ENCODING_CHOICES = tuple(ENCODINGS)
+SEPARATOR_CHOICES = ((",", "comma"), (";", "semicolon"), ("\t", "tab"), ("|", "bar"))
 BLANK = {"name": "", "columns": "", "person": "", "max_rows_per_person": "1", "continues": ""}
 
 
@@ -45,7 +50,7 @@ def preview(request: Request) -> Response:
         domain = _domain(form)
     except PrivodError as problem:
         return _register_page(request, form, problem)
-    return page(request, "register.html", form=form, domain=domain)
+    return _file_page(request, form, domain)
 
 
 def register(request: Request) -> Response:
@@ -59,11 +64,56 @@ def register(request: Request) -> Response:
     try:
         if not isinstance(file, UploadFile) or not file.filename:
             raise InvalidData("No file was sent. Choose a CSV or Parquet file.")
-        curator = site_of(request).curator
-        uploads.register(curator, form["name"], domain, file, form["continues"] or None)
+        uploads.register(
+            site_of(request).curator,
+            form["name"],
+            domain,
+            file,
+            continues=form["continues"] or None,
+            dialect=_dialect(request),
+            confirmed=text_of(request, "confirmed") == "yes",
+        )
+    except LossyIntake as lossy:
+        return _file_page(request, form, domain, str(lossy), lossy.report.sentences())
     except PrivodError as problem:
-        return page(request, "register.html", 422, form=form, domain=domain, problem=str(problem))
-    return redirect(f"/data/{segment(form['name'])}/budgets/new")
+        return _file_page(request, form, domain, str(problem))
+    return redirect(f"/data/{segment(form['name'])}/report")
+
+
+def _dialect(request: Request) -> CsvDialect:
+    given = {name: text_of(request, name) for name in DIALECT_FIELDS}
+    return CsvDialect(**{name: text for name, text in given.items() if text})
+
+
+def _file_page(
+    request: Request,
+    form: dict[str, str],
+    domain: Domain,
+    problem: str | None = None,
+    lost: tuple[str, ...] = (),
+) -> Response:
+    """What becomes public, and the file; what most of was lost must be confirmed."""
+    chosen = {name: text_of(request, name) for name in DIALECT_FIELDS}
+    return page(
+        request,
+        "register.html",
+        422 if problem else 200,
+        form=form,
+        domain=domain,
+        problem=problem,
+        lost=lost,
+        chosen=chosen,
+        encodings=ENCODING_CHOICES,
+        separators=SEPARATOR_CHOICES,
+    )
+
+
+def report(request: Request) -> Response:
+    """What became of the records, for the owner alone."""
+    curator = site_of(request).curator
+    dataset = curator.dataset(request.path_params["dataset"])
+    sentences = curator.report(dataset.name).sentences()
+    return page(request, "report.html", dataset=dataset, sentences=sentences)
 
 
 def _typed(request: Request) -> dict[str, str]:
@@ -117,7 +167,7 @@ def open_budget_form(request: Request) -> Response:
 
 
 def open_budget(request: Request) -> Response:
-    """Open the ledger, once what it gives up is confirmed."""
+    """Open the budget, once what it gives up is confirmed."""
     of = request.path_params["dataset"]
     form = {name: text_of(request, name) for name in BLANK_BUDGET}
     try:

@@ -1,0 +1,212 @@
+"""How many tables, and which threshold? Chosen from targets and a public model, before any row.
+
+The aggregator makes the plan once the number of records is known and tells it to everybody; nothing
+in it comes from rows. `joint_plan` is also what `privod plan` prints before anybody connects.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+
+from privod.errors import InvalidParameter, ProtocolAborted
+from privod.joint.question import JointOutliers
+from privod.joint.transport.channel import Channel, Meeting
+from privod.outliers.hashing.heavy import CloudModel, HeavyOdds, bucket_width_for
+from privod.outliers.hashing.outliers import crowd_limit
+from privod.outliers.hashing.plan import MOST_TABLES, HashPlan
+
+__all__ = ["CountPlan", "host_plan", "joint_plan", "receive_plan"]
+
+HASHES_IN_ALL = 6  # of a table, where one family goes over all columns
+HASHES_PER_PARTY = 2  # of a table, where every party hashes its own columns
+TABLES = (50, 100, 200)  # tried in this order
+NOISY_TABLES = (50, 25, 100)  # fewer tables need less noise, more average over more of it
+MOST_SUSPECTS = 0.1  # of all records; a noisy run that expects more is refused,
+NOISE_FACTOR = 2  # unless it would expect half of them without noise as well
+VERIFIED_MARGIN = 10  # times fewer may be missed when false alarms are removed afterwards
+LARGEST_PLAN = 4096  # bytes
+SMALLEST_BITS, LARGEST_BITS = 10, 20
+COLLISIONS = 0.02  # of all bins share a slot with a heavy one
+LOAD = 30  # light bins fill a slot to a thirtieth of a crowd on average
+SECONDS_PER_TAG = 6e-7  # at one party: hash, encrypt, permute, mask (benchmarks/race_lsh.py)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountPlan:
+    """The public numbers of one sealed run.
+
+    Attributes
+    ----------
+    n_tables, most_heavy : int
+        A record is a suspect if at most `most_heavy` of its `n_tables` bins are heavy.
+    max_crowd : int
+        A bin is heavy if it holds more records than this.
+    n_hashes : int
+        Hashes per table; in a vertical run, of every party.
+    bucket_width : float
+        For all columns; a party of a vertical run takes its share of it.
+    slot_bits : int
+        Horizontal: every table has 2 ** slot_bits slots. Vertical: 0.
+    found, precision, suspects : float
+        What the public model expects: the share of outliers found, the share of suspects that are
+        outliers, and the share of records that are suspects.
+    noise_deviation : float
+        Of every count, 0 without noise.
+    sent_bytes, seconds : float
+        Roughly what each party sends, and how long it computes.
+    """
+
+    n_tables: int
+    most_heavy: int
+    max_crowd: int
+    n_hashes: int
+    bucket_width: float
+    slot_bits: int
+    found: float
+    precision: float
+    suspects: float
+    noise_deviation: float
+    sent_bytes: float
+    seconds: float
+
+    def hashing(self, n_tables: int, radius: float, share: float = 1.0) -> HashPlan:
+        """Return the parameters of a batch of tables; a party's share narrows its buckets."""
+        return HashPlan(
+            radius=radius,
+            approximation=2.0,
+            bucket_width=self.bucket_width * share**0.5,
+            hashes_per_table=self.n_hashes,
+            n_tables=n_tables,
+            min_shared_tables=1,
+        )
+
+    def sentence(self) -> str:
+        """What to expect, in words."""
+        noise = (
+            f" The noise of a count has a deviation of {self.noise_deviation:.3g}, beside a crowd"
+            f" of {self.max_crowd}."
+            if self.noise_deviation
+            else ""
+        )
+        return (
+            f"On a public model of such data, {self.n_tables} tables find {self.found:.1%} of the"
+            f" outliers, and {self.precision:.0%} of the suspects are outliers.{noise} Each party"
+            f" sends about {self.sent_bytes / 1e6:.3g} MB and computes for about"
+            f" {self.seconds:.2g} seconds."
+        )
+
+
+def joint_plan(
+    question: JointOutliers, n_records: int, widths: tuple[int, ...], n_parties: int
+) -> CountPlan:
+    """Choose tables and threshold; `widths` are the parties' numbers of columns, if vertical."""
+    max_crowd = crowd_limit(question.far_fraction, n_records)
+    vertical = question.partition == "vertical"
+    holders = widths if vertical else (len(question.columns),)
+    n_hashes = HASHES_PER_PARTY if vertical else HASHES_IN_ALL
+    bits = 0 if vertical else slot_bits(n_records, max_crowd)
+    noisy = question.epsilon is not None
+    tried: tuple[int, ...] = NOISY_TABLES if noisy else TABLES
+    if question.n_tables is not None:
+        tried = (question.n_tables,)
+    find = 1 - (1 - question.find) / VERIFIED_MARGIN if question.verify else question.find
+    plans = []
+    for n_tables in tried:
+        noise = question.noise(n_tables, 1 << bits, n_parties)
+        deviation = 0.0 if noise is None else noise.deviation
+        odds = _odds(n_records, max_crowd, holders, n_hashes, deviation)
+        chosen = odds.threshold(n_tables, find)
+        rows = n_records if vertical else n_records / n_parties
+        plan = CountPlan(
+            n_tables=n_tables,
+            most_heavy=chosen.most_heavy,
+            max_crowd=max_crowd,
+            n_hashes=n_hashes,
+            bucket_width=bucket_width_for(n_hashes * len(holders), question.radius),
+            slot_bits=bits,
+            found=chosen.found,
+            precision=1.0 if question.verify else chosen.precision,
+            suspects=chosen.suspects,
+            noise_deviation=deviation,
+            sent_bytes=8.0 * n_records * n_tables if vertical else 4.0 * n_tables * (1 << bits),
+            seconds=SECONDS_PER_TAG * rows * n_tables,
+        )
+        plans.append(plan)
+        if not noisy and _few_enough(question, plan):
+            return plan
+    best = min(plans, key=lambda plan: plan.suspects)
+    quiet = _odds(n_records, max_crowd, holders, n_hashes, 0.0).threshold(best.n_tables, find)
+    if noisy and best.suspects > max(MOST_SUSPECTS, NOISE_FACTOR * quiet.suspects):
+        raise InvalidParameter(
+            "epsilon",
+            "must leave counts that tell outliers from others",
+            f"{float(question.epsilon or 0):g}, a deviation of {best.noise_deviation:.3g} beside a"
+            f" crowd of {max_crowd}",
+            "Ask for a larger epsilon or fewer tables, or find more records.",
+        )
+    if not _few_enough(question, best):
+        raise InvalidParameter(
+            "false_alarms",
+            f"must be at least {1 - best.precision:.2g}, by the public model",
+            question.false_alarms,
+            "Use verify=True, or leave it out.",
+        )
+    return best
+
+
+def _few_enough(question: JointOutliers, plan: CountPlan) -> bool:
+    return question.false_alarms is None or 1 - plan.precision <= question.false_alarms
+
+
+@lru_cache(maxsize=64)
+def _odds(
+    n_records: int, max_crowd: int, widths: tuple[int, ...], n_hashes: int, deviation: float
+) -> HeavyOdds:
+    return CloudModel(n_records, max_crowd, widths).odds(n_hashes, deviation)
+
+
+def slot_bits(n_records: int, max_crowd: int) -> int:
+    """Return the smallest size, as a power of two, at which collisions hardly matter.
+
+    At most n / max_crowd bins of a table are heavy; a light bin in one of their slots looks heavy.
+    """
+    for bits in range(SMALLEST_BITS, LARGEST_BITS):
+        size = 1 << bits
+        heavy = n_records / max(1, max_crowd)
+        if heavy / size <= COLLISIONS and n_records / size <= max_crowd / LOAD:
+            return bits
+    return LARGEST_BITS
+
+
+def host_plan(
+    question: JointOutliers, meeting: Meeting, n_records: int, widths: tuple[int, ...]
+) -> CountPlan:
+    """Make the plan and tell it to everybody."""
+    meeting.collect("plan", 0)
+    plan = joint_plan(question, n_records, widths, len(meeting.names))
+    meeting.reply_all(json.dumps(asdict(plan)).encode())
+    return plan
+
+
+def receive_plan(question: JointOutliers, channel: Channel, n_records: int) -> CountPlan:
+    """Take the aggregator's plan; what matters for secrecy is computed here, not believed."""
+    answer = channel.trade("plan", b"", LARGEST_PLAN)
+    try:
+        plan = CountPlan(**json.loads(answer))
+        holders = 1 if question.partition == "horizontal" else None
+        sound = (
+            1 <= plan.n_tables <= MOST_TABLES
+            and 0 <= plan.most_heavy <= plan.n_tables
+            and plan.max_crowd == crowd_limit(question.far_fraction, n_records)
+            and plan.n_hashes == (HASHES_IN_ALL if holders else HASHES_PER_PARTY)
+            and (not holders or plan.slot_bits == slot_bits(n_records, plan.max_crowd))
+            and plan.bucket_width > 0
+            and question.n_tables in (None, plan.n_tables)
+        )
+    except (ValueError, TypeError):
+        sound = False
+    if not sound:
+        raise ProtocolAborted("The aggregator's plan does not fit the question. Run again.")
+    return plan

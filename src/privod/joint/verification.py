@@ -1,0 +1,146 @@
+"""Are the suspects outliers? Their crowds, counted by all parties together; opt-in.
+
+Horizontal: every party shows its suspects' values to the other parties, sealed from the aggregator;
+each counts its own records around them, and the secure sum of the counts decides. Vertical: squared
+distances add up over the parties. Each sends its own part, coarse and cut off beyond the radius,
+for every suspect and record, the records in an order that is fresh for every suspect: what the
+aggregator sees of a nameless suspect is how many records lie at which coarse distance.
+"""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privod.errors import ProtocolAborted
+from privod.joint.planning import CountPlan
+from privod.joint.question import JointOutliers
+from privod.joint.secure_sum import add_up, contribute
+from privod.joint.session import Session
+from privod.joint.sharing import NONCE_BYTES, open_sealed, permutation, seal
+from privod.joint.transport.channel import Channel, Meeting
+from privod.outliers.crowds.distance import crowds
+from privod.progress import track
+
+__all__ = ["host_columns", "host_records", "verify_columns", "verify_records"]
+
+SEAL_BYTES = NONCE_BYTES + 16
+LENGTH_BYTES = 8
+DISTANCE_STEPS = 1000  # of a squared radius; a radius is then right to 0.05 % per party
+BATCH_VALUES = 1 << 22  # distances that travel in one step
+MOST_VALUES = 1 << 32  # distances of a whole run; beyond it verification is refused
+
+
+def verify_records(
+    question: JointOutliers,
+    plan: CountPlan,
+    points: NDArray[np.float64],
+    suspects: NDArray[np.int64],
+    n_records: int,
+    channel: Channel,
+    session: Session,
+) -> NDArray[np.int64]:
+    """Return the suspects that have no crowd in the joint data; horizontal."""
+    key, names = session.key("suspects"), session.roster.names
+    own = points[suspects].astype("<f8").tobytes()
+    sealed = seal(key, own, session.name.encode(), os.urandom(NONCE_BYTES))
+    most = 8 * n_records * points.shape[1] + len(names) * (SEAL_BYTES + LENGTH_BYTES)
+    answer = channel.trade("suspects", sealed, most)
+    shown = {}
+    for name in names:
+        size = int.from_bytes(answer[:LENGTH_BYTES], "little")
+        message, answer = (
+            answer[LENGTH_BYTES : LENGTH_BYTES + size],
+            answer[LENGTH_BYTES + size :],
+        )
+        text = open_sealed(key, message, name.encode())
+        if len(text) % (8 * points.shape[1]):
+            raise ProtocolAborted(f"{name!r} sent suspects that cannot be read. Run again.")
+        shown[name] = np.frombuffer(text, "<f8").reshape(-1, points.shape[1])
+    asked = np.ascontiguousarray(np.concatenate([shown[name] for name in names]))
+    counts = np.zeros(len(asked), np.int64)
+    if len(asked) and len(points):
+        counts = crowds(points, question.radius, at=asked, cap=plan.max_crowd + 1)
+    words = counts.astype(np.uint32)
+    crowded = contribute(channel, session, "crowds", words, len(words))
+    if len(crowded) != len(words):
+        raise ProtocolAborted("The verdicts have a wrong length. Run again.")
+    start = sum(len(shown[name]) for name in names[: names.index(session.name)])
+    verdicts = np.frombuffer(crowded, np.uint8)[start : start + len(suspects)]
+    kept: NDArray[np.int64] = suspects[verdicts == 0]
+    return kept
+
+
+def host_records(plan: CountPlan, meeting: Meeting, n_records: int, n_columns: int) -> None:
+    """Pass the sealed suspects on, add up the counts, publish which have a crowd."""
+    sealed = meeting.collect("suspects", 8 * n_records * n_columns + SEAL_BYTES)
+    size = sum(len(message) - SEAL_BYTES for message in sealed.values())
+    parts = [
+        part
+        for name in meeting.names
+        for part in (len(sealed[name]).to_bytes(LENGTH_BYTES, "little"), sealed[name])
+    ]
+    meeting.reply_all(b"".join(parts))
+    total = add_up(meeting, "crowds", size // (8 * n_columns), np.uint32)
+    meeting.reply_all((total > plan.max_crowd).astype(np.uint8).tobytes())
+
+
+def verify_columns(
+    question: JointOutliers,
+    points: NDArray[np.float64],
+    suspects: NDArray[np.int64],
+    channel: Channel,
+    session: Session,
+) -> NDArray[np.int64]:
+    """Return the suspects that have no crowd in the joint data; vertical."""
+    n = len(points)
+    check_work(len(suspects), n)
+    shuffled = suspects[permutation(session.key("order of suspects"), len(suspects))]
+    verdicts = []
+    for part in track(parts_of(len(suspects), n), "suspects"):
+        words = np.empty((len(part), n), np.uint16)
+        for place, number in enumerate(part):
+            order = permutation(session.key(f"order around suspect {number}"), n)
+            words[place] = coarse_distances(points, shuffled[number], question.radius)[order]
+        answer = contribute(channel, session, "distances", words.reshape(-1), len(part))
+        if len(answer) != len(part):
+            raise ProtocolAborted("The verdicts have a wrong length. Run again.")
+        verdicts.append(np.frombuffer(answer, np.uint8))
+    crowded = np.concatenate([*verdicts, np.empty(0, np.uint8)])
+    return np.sort(shuffled[crowded == 0])
+
+
+def host_columns(plan: CountPlan, meeting: Meeting, n_suspects: int, n: int) -> None:
+    """Count, suspect by suspect, the records within the radius; publish which have a crowd."""
+    check_work(n_suspects, n)
+    for part in track(parts_of(n_suspects, n), "suspects"):
+        total = add_up(meeting, "distances", len(part) * n, np.uint16).reshape(len(part), n)
+        near = (total <= DISTANCE_STEPS).sum(axis=1)
+        meeting.reply_all((near > plan.max_crowd).astype(np.uint8).tobytes())
+
+
+def coarse_distances(
+    points: NDArray[np.float64], row: np.int64, radius: float
+) -> NDArray[np.uint16]:
+    """Return one's part of the squared distances to a row, in steps, cut off beyond the radius."""
+    squared = ((points - points[row]) ** 2).sum(axis=1)
+    steps = np.rint(squared * (DISTANCE_STEPS / radius**2))
+    coarse: NDArray[np.uint16] = np.minimum(steps, DISTANCE_STEPS + 1).astype(np.uint16)
+    return coarse
+
+
+def parts_of(n_suspects: int, n: int) -> list[range]:
+    """Cut the suspects into steps of bounded size."""
+    size = max(1, BATCH_VALUES // max(1, n))
+    return [range(at, min(at + size, n_suspects)) for at in range(0, n_suspects, size)]
+
+
+def check_work(n_suspects: int, n: int) -> None:
+    """Refuse, alike everywhere, to verify more than can be sent."""
+    if n_suspects * n > MOST_VALUES:
+        raise ProtocolAborted(
+            f"{n_suspects} suspects among {n} records are too many to verify. Use a smaller `find`,"
+            " a larger radius, or no verification. What was published before stays known."
+        )

@@ -1,0 +1,56 @@
+"""Which texts may be stored and shown? Valid Unicode without control characters, at every entrance.
+
+A lone surrogate ("\\ud800") is a Python text that no file, page or JSON answer can be made of: once
+stored, it would make everything fail that reads it back. Control characters hide what a log or a
+terminal shows. So names, labels, categories and parameters are held to one rule, here.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Any
+
+from privod.errors import InvalidParameter
+
+__all__ = ["LONGEST_NAME", "check_text", "check_texts", "is_text"]
+
+LONGEST_NAME = 200  # characters of a name or a label
+DEEPEST = 100  # levels of lists and objects; no question has more than three
+FORBIDDEN = frozenset({"Cc", "Cs"})  # control characters, surrogates
+LINES = frozenset("\n\r\t")  # what a field of several lines may hold
+RULE = "must be valid Unicode without control characters"
+WAY_OUT = "Leave them out."
+
+
+def is_text(value: object, *, lines: bool = False) -> bool:
+    """Whether something is a text that may be stored; if `lines`, it may have several."""
+    if not isinstance(value, str):
+        return False
+    if value.isprintable():
+        return True
+    return not any(
+        unicodedata.category(letter) in FORBIDDEN and not (lines and letter in LINES)
+        for letter in value
+    )
+
+
+def check_text(value: object, what: str, *, lines: bool = False) -> None:
+    """Refuse what is not a text that may be stored."""
+    if not is_text(value, lines=lines):
+        raise InvalidParameter(what, RULE, ascii(value)[:LONGEST_NAME], WAY_OUT)
+
+
+def check_texts(data: Any, what: str) -> None:
+    """Refuse plain JSON values in which any text, or any name of a field, may not be stored."""
+    open_values = [(data, 0)]
+    while open_values:
+        value, depth = open_values.pop()
+        if depth > DEEPEST:
+            rule = f"must not be nested deeper than {DEEPEST}"
+            raise InvalidParameter(what, rule, "something deeper", "Send a flatter value.")
+        if isinstance(value, str):
+            check_text(value, what)
+        elif isinstance(value, dict):
+            open_values += [(part, depth + 1) for pair in value.items() for part in pair]
+        elif isinstance(value, list | tuple):
+            open_values += [(part, depth + 1) for part in value]

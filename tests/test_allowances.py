@@ -1,0 +1,335 @@
+"""Allowances beside a main budget, and every adjacency charged its true loss."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from privod.curator import Curator
+from privod.data import Categorical, Domain, Numeric
+from privod.errors import (
+    AlreadyExists,
+    BudgetExceeded,
+    InvalidParameter,
+    NeedsConfirmation,
+    NoPromise,
+    NotFound,
+    PrivodError,
+)
+from privod.privacy import (
+    AddRemove,
+    Adjacency,
+    AdmittedContexts,
+    InCrowd,
+    Loss,
+    Replace,
+    SameContexts,
+)
+from privod.queries.histogram import Histogram
+from privod.queries.lookahead import LookaheadCount
+from privod.queries.outlier_context.query import OutlierContext
+from privod.queries.outlier_count import OutlierCount
+from privod.queries.query import Query
+
+DOMAIN = Domain((Categorical("job", ("CEO", "Lawyer")), Numeric("age", 0, 120)))
+ROWS = {"job": ["CEO", "Lawyer"] * 20, "age": np.repeat(np.arange(10.0), 4)}
+CROWD = InCrowd(0.0, ("age",), 5)
+
+
+def wide(bins: int, epsilon: Any = "0.3", adjacency: Adjacency = AddRemove()) -> Histogram:
+    return Histogram(columns=("age",), bins=bins, epsilon=epsilon, adjacency=adjacency)
+
+
+def copies(of: float, epsilon: Any = "0.1") -> LookaheadCount:
+    return LookaheadCount(record=(of,), columns=("age",), max_crowd=5, epsilon=epsilon)
+
+
+def person(value: float, detector: str = "grubbs") -> OutlierContext:
+    return OutlierContext(
+        record=(("job", "CEO"),),
+        column="age",
+        value=value,
+        epsilon="0.1",
+        detector=detector,
+        tells_none=True,
+    )
+
+
+TEN = Loss(10)
+
+
+def people(directory: Path, main: Loss = TEN, domain: Domain = DOMAIN) -> Curator:
+    curator = Curator.open(directory)
+    curator.register("people", ROWS, domain)
+    curator.open_budget("people", AddRemove(), main)
+    return curator
+
+
+def spent(curator: Curator) -> dict[str, Loss]:
+    return {state.adjacency.name: state.spent for state in curator.budget("people")}
+
+
+def test_an_allowance_never_refuses_what_the_main_budget_can_pay(tmp_path: Path) -> None:
+    """An add-remove budget of 10 and an in-crowd one of 0.5 refused the second histogram at 0.3."""
+    curator = people(tmp_path)
+    curator.open_budget("people", CROWD, Loss("0.5"), confirmed=True)
+    for bins in range(1, 34):
+        curator.ask(wide(bins), "people")
+    assert spent(curator) == {"add-remove": Loss("9.9"), "in-crowd": Loss(0)}
+    curator.verify()
+
+
+def test_a_narrow_question_is_paid_by_the_allowance_and_by_nothing_else(tmp_path: Path) -> None:
+    curator = people(tmp_path)
+    with pytest.raises(NoPromise, match="request an allowance"):
+        curator.ask(copies(3), "people")
+    curator.open_budget("people", CROWD, Loss("0.25"), confirmed=True)
+    for value in (3.0, 4.0):
+        curator.ask(copies(value), "people")
+    with pytest.raises(BudgetExceeded, match="in-crowd budget"):
+        curator.ask(copies(5.0), "people")
+    assert spent(curator) == {"add-remove": Loss(0), "in-crowd": Loss("0.2")}
+    curator.verify()
+
+
+def test_one_of_several_allowances_pays(tmp_path: Path) -> None:
+    curator = people(tmp_path)
+    narrower = InCrowd(0.0, ("age",), 9)
+    curator.open_budget("people", narrower, Loss(1), confirmed=True)
+    with pytest.raises(NeedsConfirmation, match="whom every allowance protects"):
+        curator.open_budget("people", CROWD, Loss(1))
+    curator.open_budget("people", CROWD, Loss(1), confirmed=True)
+    (charge,) = curator.ask(copies(3), "people").charges
+    assert charge.adjacency == CROWD
+    curator.verify()
+
+
+def test_allowances_stand_beside_an_add_remove_budget_only(tmp_path: Path) -> None:
+    curator = Curator.open(tmp_path)
+    curator.register("people", ROWS, DOMAIN)
+    with pytest.raises(NoPromise, match="Open one first"):
+        curator.open_budget("people", CROWD, Loss(1), confirmed=True)
+    curator.open_budget("people", Replace(), Loss(1), confirmed=True)
+    with pytest.raises(NoPromise, match="differ in size"):
+        curator.open_budget("people", CROWD, Loss(1), confirmed=True)
+    curator.open_budget("people", AddRemove(), Loss(1))
+    with pytest.raises(NoPromise, match="differ in size"):
+        curator.open_budget("people", CROWD, Loss(1), confirmed=True)
+
+
+def test_replace_cannot_be_opened_beside_or_after_narrow_questions(tmp_path: Path) -> None:
+    curator = people(tmp_path)
+    curator.open_budget("people", CROWD, Loss(1), confirmed=True)
+    with pytest.raises(NoPromise, match="differ in size"):
+        curator.open_budget("people", Replace(), Loss(1), confirmed=True)
+    curator.ask(copies(3), "people")
+    curator.close_budget("people", CROWD, "enough", confirmed=True)
+    with pytest.raises(NoPromise, match="no bound under replace"):
+        curator.open_budget("people", Replace(), Loss(1), confirmed=True)
+
+
+def test_persons_with_several_rows_have_no_crowd_and_pay_for_contexts_by_their_cap(
+    tmp_path: Path,
+) -> None:
+    several = Domain(DOMAIN.columns, person="who", max_rows_per_person=3)
+    curator = Curator.open(tmp_path)
+    curator.register("people", {**ROWS, "who": [str(place) for place in range(40)]}, several)
+    curator.open_budget("people", AddRemove(), Loss(1))
+    with pytest.raises(InvalidParameter, match="does not stretch"):
+        curator.open_budget("people", CROWD, Loss(1), confirmed=True)
+    curator.open_budget("people", AdmittedContexts(), Loss(1), confirmed=True)
+    curator.admit_person("people", adjacency_of(person(9)), "the list", confirmed=True)
+    assert curator.price(person(9), "people").charges[0].loss == Loss("0.3")
+
+
+def adjacency_of(query: OutlierContext) -> SameContexts:
+    found = query.guarantee().adjacency
+    assert isinstance(found, SameContexts)
+    return found
+
+
+def test_one_allowance_counts_the_questions_about_all_persons(tmp_path: Path) -> None:
+    curator = people(tmp_path)
+    with pytest.raises(NoPromise, match="One allowance counts"):
+        curator.open_budget("people", adjacency_of(person(9)), Loss(1), confirmed=True)
+    with pytest.raises(NeedsConfirmation, match="narrows who is protected"):
+        curator.open_budget("people", AdmittedContexts(), Loss("0.25"))
+    curator.open_budget("people", AdmittedContexts(), Loss("0.25"), confirmed=True)
+    with pytest.raises(NoPromise, match="whom the owner admitted"):
+        curator.ask(person(9), "people")
+    for value in (7.0, 8.0, 9.0):
+        with pytest.raises(NeedsConfirmation, match="protected no longer"):
+            curator.admit_person("people", adjacency_of(person(value)), "the list")
+        curator.admit_person("people", adjacency_of(person(value)), "the list", confirmed=True)
+    for value in (7.0, 8.0):
+        curator.ask(person(value), "people")
+    with pytest.raises(BudgetExceeded, match="admitted-contexts"):
+        curator.ask(person(9), "people")
+    curator.ask(wide(3), "people")
+    assert spent(curator) == {"add-remove": Loss("0.3"), "admitted-contexts": Loss("0.2")}
+    assert len(curator.admitted("people")) == 3
+    with pytest.raises(AlreadyExists):
+        curator.admit_person("people", adjacency_of(person(7)), "again", confirmed=True)
+    curator.verify()
+
+
+def test_presence_of_an_admitted_person_is_never_checked(tmp_path: Path) -> None:
+    curator = people(tmp_path)
+    curator.open_budget("people", AdmittedContexts(), Loss(1), confirmed=True)
+    for value in (3.0, 119.0):  # one who is among the rows and one who is not
+        curator.admit_person("people", adjacency_of(person(value)), "the list", confirmed=True)
+        curator.ask(person(value), "people")
+
+
+@pytest.mark.parametrize("detector", ["lof(n_neighbors=1, threshold=1.5)", "lof(n_neighbors=9)"])
+def test_detectors_that_let_single_records_decide_are_refused(
+    tmp_path: Path, detector: str
+) -> None:
+    curator = people(tmp_path)
+    curator.open_budget("people", AdmittedContexts(), Loss(1), confirmed=True)
+    alone = adjacency_of(person(9, detector))
+    with pytest.raises(NoPromise, match="single records decide"):
+        curator.admit_person("people", alone, "the list", confirmed=True)
+    curator.admit_person("people", alone, "insisted", confirmed=True, isolating=True)
+
+
+@pytest.mark.parametrize(
+    ("adjacency", "problem"),
+    [
+        (InCrowd(1.0, ("height",), 5), "numeric columns of the data set"),
+        (InCrowd(1.0, ("job",), 5), "numeric columns of the data set"),
+        (InCrowd(120.0, ("age",), 5), "every record is near every other"),
+    ],
+)
+def test_a_budget_without_meaning_is_refused(
+    tmp_path: Path, adjacency: Adjacency, problem: str
+) -> None:
+    with pytest.raises(InvalidParameter, match=problem):
+        people(tmp_path).open_budget("people", adjacency, Loss(1), confirmed=True)
+
+
+# ---- Replace beside AddRemove ------------------------------------------------------------------
+
+
+def test_what_has_no_bound_under_add_remove_is_refused_while_that_budget_is_open(
+    tmp_path: Path,
+) -> None:
+    curator = people(tmp_path)
+    curator.open_budget("people", Replace(), Loss(10), confirmed=True)
+    count = OutlierCount(
+        columns=("age",), radius=1.0, max_crowd=3, epsilon="0.5", adjacency=Replace()
+    )
+    before = curator.head()
+    for ask in (curator.price, curator.ask):
+        with pytest.raises(NoPromise, match="none under add-remove"):
+            ask(count, "people")
+    assert curator.head() == before
+
+
+def test_a_histogram_under_replace_states_half_its_loss_under_add_remove(tmp_path: Path) -> None:
+    curator = people(tmp_path)
+    curator.open_budget("people", Replace(), Loss(10), confirmed=True)
+    curator.ask(wide(3, "0.4", Replace()), "people")
+    assert spent(curator) == {"add-remove": Loss("0.2"), "replace": Loss("0.4")}
+    curator.ask(wide(4, "0.4"), "people")
+    assert spent(curator) == {"add-remove": Loss("0.6"), "replace": Loss("1.2")}
+    curator.verify()
+
+
+def test_an_add_remove_budget_cannot_follow_questions_without_a_bound_there(
+    tmp_path: Path,
+) -> None:
+    curator = Curator.open(tmp_path)
+    curator.register("people", ROWS, DOMAIN)
+    curator.open_budget("people", Replace(), Loss(10), confirmed=True)
+    curator.ask(
+        OutlierCount(columns=("age",), radius=1.0, max_crowd=3, epsilon="0.5", adjacency=Replace()),
+        "people",
+    )
+    with pytest.raises(NoPromise, match="no bound under add-remove"):
+        curator.open_budget("people", AddRemove(), Loss(10))
+
+
+# ---- truthful words ----------------------------------------------------------------------------
+
+
+def test_the_price_says_what_those_lose_who_are_not_protected(tmp_path: Path) -> None:
+    curator = people(tmp_path)
+    curator.open_budget("people", CROWD, Loss(1), confirmed=True)
+    told = curator.price(copies(3), "people").not_protected
+    assert "fewer than 4 copies" in told
+    assert "whatever epsilon is" in told
+    assert curator.price(wide(3), "people").not_protected == ""
+    with pytest.raises(NeedsConfirmation, match="exactly whether it is in the data"):
+        curator.open_budget("people", InCrowd(0.0, ("age",), 9), Loss(1))
+
+
+# ---- no dead data set --------------------------------------------------------------------------
+
+ADJACENCIES: tuple[Adjacency, ...] = (AddRemove(), Replace(), CROWD, AdmittedContexts())
+amounts = st.sampled_from(["0.1", "0.3", "1"])
+steps = st.one_of(
+    st.tuples(st.just("open"), st.sampled_from(ADJACENCIES), amounts),
+    st.tuples(st.just("raise"), st.sampled_from(ADJACENCIES), amounts),
+    st.tuples(st.just("close"), st.sampled_from(ADJACENCIES[1:]), amounts),
+    st.tuples(st.just("wide"), st.sampled_from(ADJACENCIES[:2]), amounts),
+    st.tuples(st.just("copies"), st.just(CROWD), amounts),
+)
+
+
+@settings(
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(plan=st.lists(steps, max_size=10))
+def test_no_sequence_of_steps_leaves_a_data_set_dead_while_budget_is_left(
+    tmp_path_factory: pytest.TempPathFactory, plan: list[tuple[str, Adjacency, str]]
+) -> None:
+    with people(tmp_path_factory.mktemp("ledger"), Loss(1)) as curator:
+        for place, (what, adjacency, amount) in enumerate(plan):
+            try:
+                do(curator, what, adjacency, amount, place)
+            except PrivodError:
+                continue
+        mains = [
+            state
+            for state in curator.budget("people")
+            if state.role == "main" and state.closed is None
+        ]
+        if mains:
+            # What every open main budget can pay, is paid, whatever allowances there are.
+            room = min(
+                state.left.epsilon / (2 if state.adjacency == Replace() else 1) for state in mains
+            )
+            if room > 0:
+                curator.ask(wide(90, room), "people")
+            for state in mains:  # and an exhausted one can be raised
+                curator.raise_budget("people", state.adjacency, state.budget + Loss(2), "more")
+            curator.ask(wide(91, "0.5"), "people")
+        curator.verify()
+
+
+def do(curator: Curator, what: str, adjacency: Adjacency, amount: str, place: int) -> None:
+    query: Query[Any]
+    if what == "open":
+        curator.open_budget("people", adjacency, Loss(amount), confirmed=True)
+    elif what == "raise":
+        for state in curator.budget("people"):
+            if state.adjacency == adjacency:
+                curator.raise_budget("people", adjacency, state.budget + Loss(amount), "more")
+    elif what == "close":
+        curator.close_budget("people", adjacency, "enough", confirmed=True)
+    else:
+        query = wide(10 + place, amount, adjacency) if what == "wide" else copies(place, amount)
+        curator.ask(query, "people")
+
+
+def test_a_closed_data_set_says_so(tmp_path: Path) -> None:
+    curator = people(tmp_path)
+    curator.close_budget("people", AddRemove(), "the study ended", confirmed=True)
+    with pytest.raises(NotFound, match="budgets are closed"):
+        curator.ask(wide(3), "people")

@@ -1,0 +1,155 @@
+"""The game for any callable: it finds bad pairs, says what it could have caught, and catches it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.preprocessing import StandardScaler
+
+from privod.audit import Power, Reading, search
+from privod.audit.outlier_count import games
+from privod.data import Domain, Numeric, Table, read
+from privod.errors import InvalidParameter
+from privod.estimators import GridKnnDetector
+from privod.mechanisms import DiscreteLaplace, Randomness, seeded
+from privod.privacy import Loss
+from privod.queries.histogram import Histogram
+from privod.queries.outlier_count import OutlierCount, count_with_bound
+
+VALUE = (Reading("the value", float),)
+RUNS = 6000
+
+
+def counted(records: list[float], randomness: Randomness) -> int:
+    """How many there are, with noise of scale 1."""
+    return int(DiscreteLaplace(Fraction(1)).add_to(np.array([len(records)]), randomness)[0])
+
+
+def forgetful(records: list[float], randomness: Randomness) -> int:
+    """Honest, but for the records above 99: these it tells as they are."""
+    return counted(records, randomness) + 1000 * sum(record > 99 for record in records)
+
+
+def one_more() -> Iterator[tuple[list[float], list[float]]]:
+    for place in range(0, 101, 10):
+        yield [1.0, 2.0], [1.0, 2.0, float(place)]
+
+
+def test_an_honest_callable_passes_and_over_half_of_its_loss_is_found() -> None:
+    found = search(counted, Loss(1), one_more, VALUE, runs=RUNS, randomness=seeded(1))
+    assert found.holds
+    assert found.caught > 0.5
+    assert found.pairs == 11
+    assert "the promise holds" in found.sentence()
+
+
+def test_the_search_finds_the_one_bad_pair_of_many() -> None:
+    found = search(forgetful, Loss(1), one_more, VALUE, runs=RUNS, randomness=seeded(2))
+    assert not found.holds
+    assert found.pair[1][-1] == 100
+    assert "IS BROKEN" in found.sentence()
+
+
+def test_what_a_game_says_it_would_have_caught_it_catches() -> None:
+    power = Power(RUNS, 0.0)
+    breach = power.least_breach(1.0)
+    assert 1.0 < breach < 1.5
+    scale = Fraction(1) / Fraction(breach).limit_denominator(1000) * Fraction(19, 20)
+
+    def weak(records: list[float], randomness: Randomness) -> int:
+        return int(DiscreteLaplace(scale).add_to(np.array([len(records)]), randomness)[0])
+
+    pairs = [([1.0], [1.0, 2.0])]
+    broken = [
+        search(weak, Loss(1), lambda: iter(pairs), VALUE, runs=RUNS, randomness=seeded(seed))
+        for seed in range(6)
+    ]
+    assert sum(not found.holds for found in broken) >= 2  # even odds at the limit, and a bit beyond
+    assert power.least_epsilon() < 0.3
+    assert math.isinf(Power(1000, 0.0).least_breach(12.0))
+    assert "play more" in Power(1000, 0.0).sentence(12.0)
+
+
+@pytest.mark.parametrize("noise", ["heavy", "laplace", "gaussian"])
+@pytest.mark.parametrize(("share", "holds"), [(Fraction(1), True), (Fraction(1, 4), False)])
+def test_a_quarter_of_the_smooth_noise_is_caught_and_all_of_it_is_not(
+    noise: str, share: Fraction, holds: bool
+) -> None:
+    some = [game for game in games() if game.query.noise == noise]  # type: ignore[attr-defined]
+
+    @cache
+    def bound(query: OutlierCount, table: Table) -> tuple[int, int]:  # slow, and no chance in it
+        points, smooth = table.numbers(("x",)), query._smooth(noise)
+        return count_with_bound(
+            points, query.radius, query.max_crowd, smooth, query.adjacency, extent=100.0
+        )
+
+    def answered(asked: tuple[OutlierCount, Table], randomness: Randomness) -> int:
+        count, rung = bound(*asked)
+        smooth = replace(asked[0]._smooth(noise), spread=share * asked[0]._smooth(noise).spread)
+        return count + smooth.draw(smooth.staircase.value(rung), randomness)
+
+    def pairs() -> Iterator[tuple[Any, Any]]:
+        for game in some:
+            yield (game.query, game.left), (game.query, game.right)
+
+    claimed = some[0].query.guarantee().loss
+    found = search(answered, claimed, pairs, VALUE, runs=RUNS, randomness=seeded(3))
+    assert found.holds is holds
+
+
+def test_a_raw_file_is_audited_with_its_reader(tmp_path: Path) -> None:
+    domain = Domain((Numeric("age", 0, 100),))
+    texts = ("age\n20\n30\n", "age\n20\n30\n40\n")
+    for number, text in enumerate(texts):
+        (tmp_path / f"{number}.csv").write_text(text)
+    query = Histogram(columns=("age",), bins=2, epsilon=1)
+
+    def asked(path: Path, randomness: Randomness) -> int:
+        counts = query.answer(read(path, domain), randomness).value.counts
+        return int(counts.sum())
+
+    pair = (tmp_path / "0.csv", tmp_path / "1.csv")
+    loss = query.guarantee().loss
+    found = search(asked, loss, lambda: iter([pair]), VALUE, runs=1000, randomness=seeded(4))
+    assert found.holds
+
+
+def test_a_pipeline_with_a_scaler_is_caught_where_the_detector_alone_is_not() -> None:
+    rows = np.random.default_rng(1).uniform(-1, 1, size=(200, 1))
+    pair = (rows, np.vstack([rows, [[1e9]]]))
+
+    def fitted(data: Any, randomness: Randomness, behind_scaler: bool = False) -> float:
+        seed = int(randomness.below(2**31))
+        detector = GridKnnDetector(epsilon=0.5, bounds=(-3, 3), cells_per_axis=8, random_state=seed)
+        scaled = StandardScaler().fit_transform(data) if behind_scaler else data
+        return float((detector.fit(scaled).release_.value.counts > 20).sum())
+
+    def holds(mechanism: Any) -> bool:
+        given = (mechanism, Loss("0.5"), lambda: iter([pair]), VALUE)
+        return search(*given, runs=1000, randomness=seeded(5)).holds
+
+    assert holds(fitted)
+    assert not holds(partial(fitted, behind_scaler=True))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"runs": 10}, "runs must be at least 1000"),
+        ({"statistics": ()}, "statistics must not be empty"),
+        ({"pairs": lambda: iter(())}, "pairs must give a pair"),
+    ],
+)
+def test_a_search_that_could_find_nothing_is_refused(change: dict[str, Any], message: str) -> None:
+    given = {"pairs": one_more, "statistics": VALUE, "runs": RUNS, **change}
+    with pytest.raises(InvalidParameter, match=message):
+        search(counted, Loss(1), **given)

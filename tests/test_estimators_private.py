@@ -1,0 +1,174 @@
+"""PrivateDetector: scikit-learn's checks, real tables, rough ranges, and nothing of the rows."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.metrics import roc_auc_score
+from sklearn.utils import estimator_checks
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from privod.data import Categorical, Numeric
+from privod.errors import InvalidParameter
+from privod.estimators import MarginalDetector, PrivateDetector
+from privod.privacy import Loss
+
+Floats = NDArray[np.float64]
+
+
+def cloud(n: int, n_columns: int = 3, seed: int = 0) -> Floats:
+    return np.random.default_rng(seed).normal(size=(n, n_columns))
+
+
+def patients(n: int, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    pressure = rng.normal(120, 12, n)
+    pressure[rng.random(n) < 0.1] = np.nan
+    return pd.DataFrame(
+        {"age": rng.normal(50, 12, n), "sex": rng.choice(["f", "m"], n), "pressure": pressure}
+    )
+
+
+PATIENTS = {"age": (0, 12_000), "sex": ["f", "m", "x"], "pressure": (0, 25_000)}
+
+
+@parametrize_with_checks([PrivateDetector()])  # type: ignore[untyped-decorator]
+def test_scikit_learns_checks_pass_unmodified(estimator: Any, check: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check(estimator)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        "check_dataframe_column_names_consistency",
+        "check_param_validation",
+        "check_inplace_ensure_writeable",
+        "check_readonly_memmap_input",
+        "check_do_not_raise_errors_in_init_or_set_params",
+    ],
+)
+def test_scikit_learns_further_checks_pass(check: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        getattr(estimator_checks, check)("PrivateDetector", clone(PrivateDetector()))
+
+
+def test_the_loss_is_exactly_epsilon_whatever_was_bought() -> None:
+    for n, adjacency in ((20, "add-remove"), (5000, "add-remove"), (5000, "replace")):
+        detector = PrivateDetector("0.3", bounds=(-9, 9), adjacency=adjacency)  # type: ignore[arg-type]
+        detector.fit(cloud(n))
+        assert detector.guarantee_.loss == Loss(Fraction(3, 10))
+        assert detector.guarantee_.adjacency.name == adjacency
+
+
+def test_categories_and_missing_values_of_frames_are_read() -> None:
+    known = patients(4000)
+    detector = PrivateDetector(bounds=PATIENTS, random_state=0).fit(known)
+    assert detector.feature_names_in_.tolist() == ["age", "sex", "pressure"]
+    asked = pd.DataFrame(
+        {
+            "age": [50.0, 50.0, 170.0, 50.0],
+            "sex": ["f", "x", "m", "unheard of"],
+            "pressure": [120.0, 120.0, 120.0, np.nan],
+        }
+    )
+    scores = -detector.score_samples(asked)
+    assert (scores[1:] > scores[0]).all()
+    assert scores.tolist() == (-detector.score_samples(pl.from_pandas(asked))).tolist()
+    explained = detector.explain(asked)
+    assert explained.columns == ("age", "sex", "pressure")
+    assert explained.shares.sum(axis=1) == pytest.approx(scores)
+    assert explained.shares[1].argmax() == 1
+    assert explained.shares[2].argmax() == 0
+
+
+def test_ranges_a_hundred_times_too_wide_do_as_well() -> None:
+    rng = np.random.default_rng(1)
+    rows = np.vstack([rng.normal(5, 1, size=(6000, 5)), rng.normal(5, 4, size=(120, 5))])
+    labels = np.repeat([0, 1], [6000, 120])
+    for bounds in ((-20, 20), (-2000, 2000), None):
+        detector = PrivateDetector(bounds=bounds, random_state=2).fit(rows)
+        assert roc_auc_score(labels, -detector.score_samples(rows)) > 0.85, bounds
+
+
+def test_columns_that_go_together_tell_what_no_column_tells_alone() -> None:
+    rng = np.random.default_rng(3)
+    first = rng.normal(size=20_000)
+    rows = np.column_stack([first, first + rng.normal(0, 0.2, 20_000)])
+    detector = PrivateDetector(bounds=(-8, 8), random_state=0).fit(rows)
+    assert len(detector.release_.value.products)
+    together, apart = -detector.score_samples([[1.2, 1.2], [1.2, -1.2]])
+    assert apart > together + 1
+
+
+@pytest.mark.parametrize(
+    ("bounds", "ranges"),
+    [
+        ((-1, 4), [(-1, 4), (-1, 4)]),
+        ([(-1, 3), (-2, 4)], [(-1, 3), (-2, 4)]),
+        (([-1, -2], [3, 4]), [(-1, 3), (-2, 4)]),
+        ({"x1": (-2, 4), "x0": Numeric("any", -1, 3)}, [(-1, 3), (-2, 4)]),
+    ],
+)
+def test_bounds_may_be_written_in_many_ways(bounds: Any, ranges: Any) -> None:
+    for kind in (PrivateDetector, MarginalDetector):
+        detector: Any = kind(bounds=bounds).fit(cloud(30, 2))
+        value = detector.release_.value
+        columns = value.layout.columns if kind is PrivateDetector else value.columns
+        assert [(column.low, column.high) for column in columns] == ranges
+
+
+@pytest.mark.parametrize(
+    "bounds", [5, (1,), ([0, 0], [1, 1, 1]), "low", ([0, 1], [1, 0]), {"x0": (0, 1)}, {"x0": 3}]
+)
+def test_wrong_bounds_are_refused(bounds: Any) -> None:
+    with pytest.raises(ValueError, match=r"bounds|range"):
+        PrivateDetector(bounds=bounds).fit(cloud(20, 2))
+
+
+def test_a_detector_of_numbers_refuses_categories() -> None:
+    with pytest.raises(InvalidParameter, match="PrivateDetector"):
+        MarginalDetector(bounds={"x0": Categorical("x0", (1, 2))}).fit(cloud(20, 1))
+
+
+def test_batches_add_up_and_their_loss_is_the_largest() -> None:
+    detector = PrivateDetector(1, bounds=(-6, 6), random_state=0).partial_fit(cloud(3000))
+    before = detector.release_.value
+    detector.set_params(epsilon=2).partial_fit(cloud(3000, seed=1))
+    after = detector.release_.value
+    assert after.layout == before.layout
+    assert detector.guarantee_.loss == Loss(2)
+    assert after.noise.n_draws == 2
+    assert 5500 < after.records < 6500
+    again = type(after).from_json(after.to_json())
+    assert again.to_json() == after.to_json()
+
+
+def test_nothing_of_the_rows_stays_and_scores_know_cells_only() -> None:
+    rows = cloud(400)
+    detector = PrivateDetector(bounds=(-6, 6)).fit(rows)
+    content = pickle.dumps(detector)
+    assert not any(value.tobytes() in content for value in rows.ravel())
+    near = rows + 1e-9  # in the same cells, but for a few
+    same = detector.score_samples(rows) == detector.score_samples(near)
+    assert same.mean() > 0.99
+
+
+def test_a_release_makes_a_fitted_detector_and_another_share_is_free() -> None:
+    detector = PrivateDetector(bounds=(-6, 6), random_state=0).fit(cloud(3000))
+    again = PrivateDetector.from_release(detector.release_)
+    assert again.score_samples(cloud(5)).tolist() == detector.score_samples(cloud(5)).tolist()
+    few = (detector.retarget(0.01).predict(cloud(2000, seed=4)) == -1).mean()
+    many = (detector.retarget(0.3).predict(cloud(2000, seed=4)) == -1).mean()
+    assert few < 0.05 < 0.2 < many < 0.45

@@ -1,0 +1,255 @@
+"""The life of budgets, tokens and data sets, and directories of the first version."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from privod.curator import Curator
+from privod.errors import (
+    AlreadyExists,
+    BudgetExceeded,
+    InvalidParameter,
+    LedgerDamaged,
+    NeedsConfirmation,
+    NoPromise,
+    NotFound,
+)
+from privod.ledger.sqlite import LEDGER_FILE
+from privod.privacy import AddRemove, AdmittedContexts, InCrowd, Loss, Replace
+from privod.queries.outlier_count import OutlierCount
+from tests.test_allowances import CROWD, adjacency_of, copies, people, person, spent, wide
+
+FIRST_VERSION = Path(__file__).parent / "first_version"
+
+
+def test_closing_closes_what_would_break_the_promise(tmp_path: Path) -> None:
+    curator = people(tmp_path)
+    curator.open_budget("people", CROWD, Loss(1), confirmed=True)
+    with pytest.raises(NeedsConfirmation, match="add-remove, in-crowd"):
+        curator.close_budget("people", AddRemove(), "the study ended")
+    closed = curator.close_budget("people", AddRemove(), "the study ended", confirmed=True)
+    assert [state.adjacency for state in closed] == [AddRemove(), CROWD]
+    assert all(state.left == Loss(0) for state in curator.budget("people"))
+    with pytest.raises(NotFound):
+        curator.ask(copies(3), "people")
+    with pytest.raises(NotFound, match="closed, for good"):
+        curator.raise_budget("people", AddRemove(), Loss(20), "more")
+    curator.verify()
+
+
+def test_closing_replace_closes_add_remove_whose_charges_it_carries(tmp_path: Path) -> None:
+    curator = people(tmp_path)
+    curator.open_budget("people", Replace(), Loss(1), confirmed=True)
+    assert len(curator.close_budget("people", Replace(), "done", confirmed=True)) == 2
+
+
+def test_closing_an_allowance_closes_nothing_else(tmp_path: Path) -> None:
+    curator = people(tmp_path)
+    curator.open_budget("people", CROWD, Loss(1), confirmed=True)
+    curator.close_budget("people", CROWD, "enough", confirmed=True)
+    curator.ask(wide(3), "people")
+    with pytest.raises(NoPromise):
+        curator.ask(copies(3), "people")
+    curator.verify()
+
+
+def test_a_raised_budget_names_what_it_replaces_and_keeps_what_was_spent(tmp_path: Path) -> None:
+    curator = people(tmp_path, Loss("0.3"))
+    curator.ask(wide(3), "people")
+    with pytest.raises(BudgetExceeded):
+        curator.ask(wide(4), "people")
+    for less in (Loss("0.3"), Loss("0.2", "1e-6"), Loss(1, 1)):
+        with pytest.raises(InvalidParameter, match="must allow more"):
+            curator.raise_budget("people", AddRemove(), less, "more")
+    state = curator.raise_budget("people", AddRemove(), Loss("0.6"), "the board agreed")
+    assert (state.budget, state.spent) == (Loss("0.6"), Loss("0.3"))
+    curator.ask(wide(4), "people")
+    (entry,) = (entry for entry in curator.history() if entry.kind == "raise")
+    assert entry.details == {"reason": "the board agreed", "replaces": Loss("0.3").to_json()}
+    curator.verify()
+
+
+def test_a_retired_data_set_keeps_its_releases_and_loses_its_rows(tmp_path: Path) -> None:
+    curator = people(tmp_path)
+    answer = curator.ask(wide(3), "people")
+    with pytest.raises(NeedsConfirmation, match="deleted for good"):
+        curator.retire("people", "the study ended")
+    curator.retire("people", "the study ended", confirmed=True)
+    assert not list((tmp_path / "rows").iterdir())
+    assert curator.ask(wide(3), "people").release == answer.release
+    before = curator.head()
+    with pytest.raises(NotFound, match="was retired"):
+        curator.ask(wide(4), "people")
+    with pytest.raises(AlreadyExists):
+        curator.retire("people", "again", confirmed=True)
+    assert curator.head() == before
+    assert curator.verify().without_rows == ()
+
+
+def test_what_an_interrupted_upload_left_is_deleted_and_nothing_else(tmp_path: Path) -> None:
+    curator = people(tmp_path)
+    for name in ("old", "young"):
+        (tmp_path / "rows" / name).mkdir()
+    hours_ago = time.time() - 7200
+    os.utime(tmp_path / "rows" / "old", (hours_ago, hours_ago))
+    assert curator.clean_up() == 1
+    assert not (tmp_path / "rows" / "old").exists()
+    assert (tmp_path / "rows" / "young").exists()
+    curator.ask(wide(3), "people")
+
+
+def test_a_token_has_a_limit_within_the_budget_and_the_budget_still_rules(tmp_path: Path) -> None:
+    curator = people(tmp_path, Loss(1))
+    tokens = [curator.store.add_token(c * 64, "analyst", "people", f"Dr. {c}") for c in "ab"]
+    for token in tokens:
+        curator.limit_token("people", AddRemove(), token.id, Loss("0.7"))
+    ada, bob = (token.id for token in tokens)
+    curator.ask(wide(3, "0.6"), "people", token=ada)
+    with pytest.raises(BudgetExceeded, match=r"This token may spend epsilon 0\.7"):
+        curator.ask(wide(4, "0.2"), "people", token=ada)
+    with pytest.raises(BudgetExceeded, match="add-remove budget"):
+        curator.ask(wide(4, "0.6"), "people", token=bob)
+    curator.ask(wide(4, "0.2"), "people", token=bob)
+    assert spent(curator) == {"add-remove": Loss("0.8")}
+    asked = [entry.token for entry in curator.history() if entry.kind == "charge"]
+    assert asked == [ada, bob]
+    with pytest.raises(NotFound, match="no such token"):
+        curator.limit_token("people", AddRemove(), "nobody", Loss(1))
+    curator.verify()
+
+
+def test_tokens_are_made_and_revoked_in_the_chain_and_expire(tmp_path: Path) -> None:
+    curator = people(tmp_path)
+    soon = (datetime.now(UTC) + timedelta(seconds=1)).isoformat()
+    curator.store.add_token("a" * 64, "analyst", "people", "Ada", expires=soon)
+    curator.store.add_token("b" * 64, "analyst", "people", "Bob")
+    assert curator.store.find_token("a" * 64) is not None
+    curator.store.revoke_token("b" * 64)
+    kinds = [entry.kind for entry in curator.history()]
+    assert kinds[-3:] == ["token", "token", "revoke"]
+    time.sleep(1.1)
+    assert curator.store.find_token("a" * 64) is None
+    assert curator.store.find_token("b" * 64) is None
+    with pytest.raises(InvalidParameter, match="in the future"):
+        curator.store.add_token("c" * 64, "analyst", None, "Eve", expires="2020-01-01")
+    with pytest.raises(InvalidParameter, match="date and time"):
+        curator.store.add_token("c" * 64, "analyst", None, "Eve", expires="soon")
+    curator.verify()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE tokens SET label = 'Mallory'",
+        "UPDATE tokens SET revoked = NULL",
+        "UPDATE token_limits SET epsilon = '9'",
+        "UPDATE books SET closed = NULL",
+        "UPDATE datasets SET retired = NULL",
+    ],
+)
+def test_what_stands_beside_the_chain_is_checked_against_it(tmp_path: Path, statement: str) -> None:
+    curator = people(tmp_path)
+    token = curator.store.add_token("a" * 64, "analyst", "people", "Ada")
+    curator.limit_token("people", AddRemove(), token.id, Loss("0.7"))
+    curator.store.revoke_token(token.hash)
+    curator.close_budget("people", AddRemove(), "done", confirmed=True)
+    curator.retire("people", "done", confirmed=True)
+    curator.verify()
+    connection = sqlite3.connect(tmp_path / LEDGER_FILE)
+    connection.execute(statement)
+    connection.commit()
+    connection.close()
+    with pytest.raises(LedgerDamaged):
+        curator.verify()
+
+
+def test_requests_are_entered_and_decided(tmp_path: Path) -> None:
+    curator = people(tmp_path)
+    crowd = curator.request("people", CROWD, Loss(1), "to find copies", asked_by="Ada")
+    more = curator.request("people", AddRemove(), Loss(20), "ten is too little", asked_by="Ada")
+    one = curator.request("people", adjacency_of(person(9)), None, "my patient", asked_by="Ada")
+    assert [request.decision for request in curator.requests("people")] == ["open"] * 3
+    with pytest.raises(NeedsConfirmation):
+        curator.decide(crowd.number, approve=True, reason="fine")
+    curator.decide(crowd.number, approve=True, reason="fine", confirmed=True)
+    curator.decide(more.number, approve=False, reason="ten is enough")
+    with pytest.raises(AlreadyExists, match="was declined"):
+        curator.decide(more.number, approve=True, reason="or not")
+    curator.open_budget("people", AdmittedContexts(), Loss(1), confirmed=True)
+    curator.decide(one.number, approve=True, reason="fine", confirmed=True)
+    curator.ask(copies(3), "people")
+    curator.ask(person(9), "people")
+    decisions = [request.decision for request in curator.requests("people")]
+    assert decisions == ["approved", "declined", "approved"]
+    with pytest.raises(NotFound, match="no request"):
+        curator.decide(1, approve=True, reason="fine")
+    with pytest.raises(InvalidParameter, match="loss"):
+        curator.request("people", CROWD, None, "why not")
+    curator.verify()
+
+
+# ---- a directory of the first version ----------------------------------------------------------
+
+
+@pytest.fixture
+def first_version(tmp_path: Path) -> Path:
+    """A directory as the first version left it."""
+    directory = tmp_path / "first"
+    shutil.copytree(FIRST_VERSION, directory)
+    connection = sqlite3.connect(directory / LEDGER_FILE)
+    connection.executescript((directory / "book.sql").read_text())
+    connection.close()
+    (directory / "book.sql").unlink()
+    return directory
+
+
+NARROW = InCrowd(0.0, ("age",), 5)
+
+
+def test_a_directory_of_the_first_version_is_brought_up_to_date(first_version: Path) -> None:
+    with Curator.open(first_version) as curator:
+        found = curator.verify()
+        assert (found.releases, found.datasets) == (5, 2)
+        assert curator.history()[-1].kind == "rules"
+        assert curator.ask(wide(3, "0.2"), "people").stored
+        roles = {state.adjacency: state.role for state in curator.budget("people")}
+        assert roles == {AddRemove(): "main", NARROW: "narrow"}
+        assert curator.store.find_token("a" * 64) is not None
+        assert curator.store.find_token("b" * 64) is None
+    with Curator.open(first_version) as again:
+        assert again.verify().head == found.head
+        assert (first_version / "witness").exists()
+
+
+def test_what_the_first_version_promised_stands_until_its_owner_converts_it(
+    first_version: Path,
+) -> None:
+    with Curator.open(first_version) as curator:
+        with pytest.raises(BudgetExceeded, match="in-crowd budget"):  # it promised 0.5 in all
+            curator.ask(wide(9, "0.2"), "people")
+        with pytest.raises(NeedsConfirmation, match="both together bound the loss"):
+            curator.convert_budget("people", NARROW, "it blocked everything")
+        curator.convert_budget("people", NARROW, "it blocked everything", confirmed=True)
+        curator.ask(wide(9, "0.2"), "people")
+        curator.raise_budget("people", NARROW, Loss(1), "for more copies")
+        curator.ask(copies(4), "people")
+        assert spent(curator) == {"add-remove": Loss("0.6"), "in-crowd": Loss("0.6")}
+        curator.verify()
+
+
+def test_what_had_no_bound_is_refused_from_now_on(first_version: Path) -> None:
+    count = OutlierCount(
+        columns=("age",), radius=2.0, max_crowd=3, epsilon="0.5", adjacency=Replace()
+    )
+    with Curator.open(first_version) as curator:
+        with pytest.raises(NoPromise, match="none under add-remove"):
+            curator.ask(count, "both")
+        curator.ask(wide(7, "0.2", Replace()), "both")
+        curator.verify()

@@ -1,0 +1,182 @@
+"""The profile that detects outliers: its noise, its cells, its files, and bugs it must not have."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privod.audit.game import play
+from privod.audit.private_detector import games
+from privod.data import Categorical, Domain, Numeric, Table
+from privod.errors import InvalidData, InvalidParameter
+from privod.mechanisms import DiscreteLaplace, seeded
+from privod.privacy import Guarantee, Loss
+from privod.queries.mean_covariance.moments import (
+    UNIT,
+    product_sums,
+    products_change,
+    squared_products_change,
+)
+from privod.queries.private_detector.layout import PARTS, Ladder, Layout, sharpened
+from privod.queries.private_detector.query import DetectorProfile
+from privod.queries.private_detector.release import NoisyProfile
+
+DOMAIN = Domain((Numeric("x", -8, 8), Categorical("kind", ("a", "b")), Numeric("y", -8, 8)))
+
+
+def table(n: int, seed: int = 0) -> Table:
+    rng = np.random.default_rng(seed)
+    columns = {"x": rng.normal(size=n), "y": rng.normal(size=n)}
+    return Table(DOMAIN, {**columns, "kind": rng.choice(["a", "b"], n).tolist()})
+
+
+def profile(n: int = 4000, seed: int = 0, **more: Any) -> NoisyProfile:
+    query = DetectorProfile(**{"columns": DOMAIN.names, "epsilon": 1, **more})
+    return query.answer(table(n, seed), seeded(seed)).value
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.lists(st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=3), min_size=1, max_size=4),
+    radius=st.floats(0.1, 10),
+)
+def test_no_record_changes_products_by_more_than_proved(rows: Any, radius: float) -> None:
+    records = np.array(rows)
+    zeros, ones = np.zeros(3), np.ones(3)
+    for record in records:
+        change = product_sums(record[None], zeros, ones, radius)
+        assert int(np.abs(change).sum()) <= products_change(3)
+        assert sum(int(each) ** 2 for each in change) <= squared_products_change()
+    apart = [product_sums(record[None], zeros, ones, radius) for record in records]
+    assert product_sums(records, zeros, ones, radius).tolist() == np.sum(apart, axis=0).tolist()
+
+
+@pytest.mark.parametrize("n_axes", [1, 2, 7, 100])
+def test_a_record_on_the_diagonal_nearly_reaches_the_bound_and_rounding_up_would_pass_it(
+    n_axes: int,
+) -> None:
+    record = np.full((1, n_axes), 3.0)
+    change = product_sums(record, np.zeros(n_axes), np.ones(n_axes), 1.0)
+    total = int(np.abs(change).sum())
+    assert 0.97 * products_change(n_axes) < total <= products_change(n_axes)
+    upward = int(np.ceil(UNIT / np.sqrt(n_axes) + 1e-9))
+    assert n_axes * (n_axes + 1) // 2 * upward**2 > products_change(n_axes)
+
+
+def test_rungs_are_counted_as_their_ends_say() -> None:
+    rng = np.random.default_rng(0)
+    for low, high in ((-4.0, 4.0), (0.0, 100.0), (2.0, 50.0), (-9.0, -1.0), (-1.0, 64.0)):
+        ladder = Ladder(low, high, 6)
+        values = np.concatenate([rng.uniform(low, high, 500), [low, high, ladder.zero, np.nan]])
+        inside = values[~np.isnan(values)]
+        edges = ladder.edges
+        assert (np.diff(edges) > 0).all()
+        assert len(edges) == len(ladder.steps) + 1
+        counts = ladder.counts(values)
+        assert counts.sum() == len(inside)
+        off_ends = inside[~np.isin(inside, edges)]
+        slow = np.histogram(off_ends, edges)[0]
+        assert ladder.counts(off_ends).tolist() == slow.tolist()
+    assert len(Ladder(-1, 1, 6).steps) == 2 * (6 * PARTS + 1)
+
+
+def test_a_range_far_too_wide_is_cut_to_where_the_records_are() -> None:
+    ladder = Ladder(-1000.0, 1000.0, 14)
+    values = np.random.default_rng(1).normal(5, 1, 5000)
+    ((low, high),) = sharpened([ladder], [ladder.counts(values)], 5000, 1.0)
+    assert -2 < low < 3.5
+    assert 7 < high < 20
+    empty = np.zeros(len(ladder.steps), dtype=np.int64)
+    assert sharpened([ladder], [empty], 5000, 1.0) == [(-1000.0, 1000.0)]
+
+
+def test_each_record_is_in_one_cell_of_every_column() -> None:
+    layout = Layout(DOMAIN.columns, ((-2.0, 2.0), (-1.0, 1.0)), 4)
+    rows = np.array([[0.1, 0, np.nan], [-7.0, np.nan, 0.0], [7.9, 1, 0.99], [2.0, 1, -1.0]])
+    counts = layout.counts(rows)
+    assert layout.sizes == [7, 3, 7]
+    assert counts.tolist() == [1, 0, 0, 1, 0, 2, 0, 1, 2, 1, 0, 1, 0, 1, 1, 0, 1]
+    assert Layout.from_json(json.loads(layout.text)) == layout
+
+
+def test_a_profile_survives_its_file_and_a_forged_promise_does_not(tmp_path: Path) -> None:
+    value = profile()
+    assert len(value.products) == 3
+    value.save(tmp_path / "profile.privod")
+    assert NoisyProfile.load(tmp_path / "profile.privod") == value
+    forged = value.to_json()
+    forged["guarantee"] = Guarantee(Loss("0.5"), value.guarantee.adjacency).to_json()
+    with pytest.raises(InvalidData, match="promise"):
+        NoisyProfile.from_json(forged)
+    cut = value.to_json()
+    cut["counts"] = cut["counts"][:-1]
+    with pytest.raises(InvalidData):
+        NoisyProfile.from_json(cut)
+
+
+def test_profiles_of_one_layout_add_up_and_others_do_not() -> None:
+    first = profile()
+    second = profile(3000, seed=1, layout=first.layout.text)
+    merged = first.merge(second)
+    assert merged.counts.tolist() == (first.counts + second.counts).tolist()
+    assert merged.products.tolist() == (first.products + second.products).tolist()
+    assert merged.noise.n_draws == 2
+    assert 6000 < merged.records < 8000
+    assert NoisyProfile.from_json(merged.to_json()) == merged
+    with pytest.raises(InvalidData, match="layout"):
+        first.merge(profile(3000, seed=2))
+
+
+def test_wrong_questions_are_refused() -> None:
+    for wrong in ({"layout": "{}"}, {"layout": "["}, {"octaves": 0}, {"epsilon": 0}):
+        with pytest.raises(InvalidParameter):
+            DetectorProfile(**{"columns": ("x",), "epsilon": 1, **wrong})
+    other = Layout((Numeric("x", 0, 1),), ((0.0, 1.0),), 4).text
+    with pytest.raises(InvalidParameter, match="layout"):
+        DetectorProfile(columns=("x",), epsilon=1, layout=other).check(DOMAIN)
+    value = profile()
+    with pytest.raises(InvalidParameter, match="3 columns"):
+        value.scores([[1.0, 2.0]])
+    with pytest.raises(InvalidParameter, match="finite"):
+        value.scores([[1.0, 0.0, np.inf]])
+
+
+class _NoiseOfOneColumn(DetectorProfile):
+    """A planted bug: each histogram is noisy as if it were the only one."""
+
+    def noise_of_counts(self, epsilon: Fraction) -> DiscreteLaplace:
+        return DiscreteLaplace(super().noise_of_counts(epsilon).scale / (8 * len(self.columns)))
+
+    def guarantee(self) -> Guarantee:
+        return Guarantee(Loss(Fraction(self.epsilon)), self.adjacency)
+
+
+class _ProductsOfOneColumn(DetectorProfile):
+    """A planted bug: products are noisy as if a record had one small coordinate."""
+
+    def noise_of_products(self, epsilon: Fraction, n_numeric: int) -> DiscreteLaplace:
+        return DiscreteLaplace(super().noise_of_products(epsilon, n_numeric).scale / 16)
+
+
+class _ExactRanges(DetectorProfile):
+    """A planted bug: ranges with next to no noise."""
+
+    def noise_of_ranges(self, n_numeric: int) -> DiscreteLaplace:
+        return DiscreteLaplace(super().noise_of_ranges(n_numeric).scale / 1000)
+
+
+@pytest.mark.parametrize(
+    ("kind", "places"),
+    [(_NoiseOfOneColumn, (1, 3)), (_ProductsOfOneColumn, (1,)), (_ExactRanges, (0, 2))],
+)
+def test_the_audit_catches_planted_bugs(kind: Any, places: tuple[int, ...]) -> None:
+    for place in places:
+        caught = play(games(kind)[place], 1500, seeded(1))
+        assert not caught.holds, caught.sentence()

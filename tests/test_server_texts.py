@@ -1,0 +1,250 @@
+"""No text poisons the curator: every field of every body is tried with what must not be stored.
+
+Schemathesis makes bodies from the document; this fuzzer takes bodies that are right and breaks them
+in one place after another, and looks each time whether the data set can still be used.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from privod import wire
+from privod.curator import Curator
+from privod.data import Categorical, Domain, Numeric
+from privod.errors import InvalidParameter
+from privod.ledger import chain
+from privod.privacy import AddRemove, InCrowd, Loss
+from privod.queries.catalog import QUERIES
+from privod.queries.histogram import Histogram
+from privod.texts import DEEPEST, check_texts, is_text
+from tests.running_server import DOMAIN, ROWS, Running, running
+
+SURROGATE, CONTROL = "\ud800", "a\x00b"
+POISON: tuple[Any, ...] = (
+    SURROGATE,
+    "ok\udfff",
+    CONTROL,
+    "\x1b[31m",
+    "\x85",
+    "",
+    "\u202e",
+    "x" * 5000,
+    None,
+    True,
+    -1,
+    10**400,
+    1e308,
+    [],
+    [SURROGATE],
+    {},
+    {SURROGATE: 1},
+    {"name": SURROGATE},
+)
+FEW = (SURROGATE, CONTROL, None, 10**400, [SURROGATE], {"name": SURROGATE})
+NEVER_STORED = (SURROGATE, "ok\udfff", CONTROL, "\x1b[31m", "\x85")
+
+CROWD = {"name": "in-crowd", "radius": 1, "columns": ["age"], "crowd": 5}
+BODIES: dict[str, tuple[str, dict[str, Any]]] = {
+    "budgets": ("owner", {"adjacency": CROWD, "epsilon": "1", "delta": "0", "confirmed": True}),
+    "ask": (
+        "analyst",
+        {
+            "query": {"name": "histogram-1", "columns": ["age"], "epsilon": "0.001"},
+            "request_id": "mine",
+            "wait": 1.0,
+        },
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with running(tmp_path_factory.mktemp("texts")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def apis(server: Running) -> Iterator[dict[str, httpx.Client]]:
+    clients = {role: server.api(server.token(role)) for role in ("owner", "analyst", "auditor")}
+    yield clients
+    for client in clients.values():
+        client.close()
+
+
+def places(body: Any, here: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The way to every field and every element, however deep."""
+    if here:
+        yield here
+    if isinstance(body, dict):
+        for key, value in body.items():
+            yield from places(value, (*here, key))
+    elif isinstance(body, list):
+        for index, value in enumerate(body):
+            yield from places(value, (*here, index))
+
+
+def broken(body: Any, way: tuple[Any, ...], poison: Any) -> Any:
+    """The body with the poison in one place."""
+    made = copy.deepcopy(body)
+    inner = made
+    for step in way[:-1]:
+        inner = inner[step]
+    inner[way[-1]] = poison
+    return made
+
+
+def send(api: httpx.Client, path: str, body: Any) -> httpx.Response:
+    text = json.dumps(body)  # surrogates as escapes, which JSON allows and httpx would refuse
+    return api.post(path, content=text, headers={"content-type": "application/json"})
+
+
+def still_works(apis: dict[str, httpx.Client]) -> None:
+    query = {"name": "histogram-1", "columns": ["sex"], "epsilon": "0.5"}
+    for path in ("", "/budget", "/history", "/answers"):
+        assert apis["analyst"].get(f"/datasets/patients{path}").status_code == 200
+    assert send(apis["analyst"], "/datasets/patients/price", {"query": query}).status_code == 200
+
+
+def check(response: httpx.Response) -> None:
+    assert response.status_code < 500, response.text
+    if response.status_code >= 400:
+        wire.decode(wire.Failure, response.json())
+
+
+@pytest.mark.parametrize("route", BODIES)
+def test_no_field_of_a_body_takes_poison(apis: dict[str, httpx.Client], route: str) -> None:
+    role, body = BODIES[route]
+    for way in places(body):
+        for poison in POISON:
+            response = send(apis[role], f"/datasets/patients/{route}", broken(body, way, poison))
+            check(response)
+            if poison in NEVER_STORED:
+                assert response.status_code == 422, (way, poison)
+        still_works(apis)
+
+
+def test_tokens_and_heads_take_no_poison(apis: dict[str, httpx.Client]) -> None:
+    token = {"role": "analyst", "label": "Ada", "dataset": "patients"}
+    for path, body in (("/tokens", token), ("/verify", {"expected_head": "1:ab"})):
+        for way in places(body):
+            for poison in POISON:
+                check(send(apis["owner"], path, broken(body, way, poison)))
+    assert apis["owner"].get("/tokens").status_code == 200
+    still_works(apis)
+
+
+@pytest.mark.parametrize("name", list(QUERIES))
+def test_no_parameter_of_any_question_takes_poison(
+    apis: dict[str, httpx.Client], name: str
+) -> None:
+    examples = QUERIES[name].examples(DOMAIN)
+    if not examples:
+        pytest.skip("no example fits the columns")
+    body = {"query": examples[0].to_json()}
+    for way in places(body):
+        for poison in FEW:
+            response = send(apis["analyst"], "/datasets/patients/price", broken(body, way, poison))
+            check(response)
+            if poison in NEVER_STORED:
+                assert response.status_code in (404, 422), (way, poison)
+    still_works(apis)
+
+
+COLUMNS = [
+    {"name": "age", "low": 0, "high": 120, "fill": 5},
+    {"name": "sex", "values": ["female", "male"], "fill": "male"},
+]
+
+
+def test_no_domain_takes_poison(apis: dict[str, httpx.Client]) -> None:
+    body = {"columns": COLUMNS, "person": "id", "max_rows_per_person": 2}
+    file = {"file": ("rows.csv", b"age,sex,id\n40,male,a\n")}
+    for number, way in enumerate(places(body)):
+        for poison in FEW:
+            fields = {"name": f"new {number}", "domain": json.dumps(broken(body, way, poison))}
+            response = apis["owner"].post("/datasets", data=fields, files=file)
+            check(response)
+            if poison in NEVER_STORED:
+                assert response.status_code == 422, (way, poison)
+    for dataset in apis["analyst"].get("/datasets").json():
+        assert apis["analyst"].get(f"/datasets/{dataset['name']}/history").status_code == 200
+
+
+@pytest.mark.parametrize("path", ["a%00b", "%ED%A0%80", "%25ED%25A0%2580", "a%0Ab", "%1B"])
+def test_no_address_takes_poison(apis: dict[str, httpx.Client], path: str) -> None:
+    for way in (f"/datasets/{path}", f"/datasets/{path}/budget", f"/jobs/{path}"):
+        assert apis["analyst"].get(way).status_code in (404, 422)
+
+
+@pytest.mark.parametrize("typed", ["%ED%A0%80", "a%00b", "%1B%5B31m"])
+def test_no_form_takes_poison(server: Running, typed: str) -> None:
+    with server.browser(server.token("analyst")) as browser:
+        fields = f"code={browser.code()}&columns={typed}&epsilon=1"
+        headers = {"content-type": "application/x-www-form-urlencoded"}
+        path = "/data/patients/ask/histogram-1"
+        answered = browser.request("POST", path, content=fields, headers=headers)
+        assert answered.status_code == 422
+        assert browser.get("/data/patients/history").status_code == 200
+
+
+def test_the_ledger_refuses_an_entry_that_cannot_be_read_back(tmp_path: Path) -> None:
+    """The last line of defense, inside the transaction, whatever a caller has let through."""
+    with Curator.open(tmp_path) as curator:
+        curator.register("patients", ROWS, DOMAIN)
+        curator.open_budget("patients", AddRemove(), Loss(1))
+        before = curator.history()
+        for poison in ({"query": '{"name": "\\ud800"}'}, {"asked_by": CONTROL}):
+            with (
+                pytest.raises(InvalidParameter, match="valid Unicode"),
+                curator.database.writing() as connection,
+            ):
+                chain.append(connection, kind="charge", dataset="patients", **poison)
+        for damaged in ({"adjacency": "{"}, {"query": "nonsense"}, {"epsilon": "x", "delta": "0"}):
+            with (
+                pytest.raises(InvalidParameter, match="read back"),
+                curator.database.writing() as connection,
+            ):
+                chain.append(connection, kind="charge", dataset="patients", **damaged)
+        assert curator.history() == before
+        curator.verify()
+
+
+def test_python_is_held_to_the_same_rule(tmp_path: Path) -> None:
+    with pytest.raises(InvalidParameter, match="valid Unicode"):
+        Categorical("sex", ("female", SURROGATE))
+    with pytest.raises(InvalidParameter, match="valid Unicode"):
+        InCrowd(1.0, (SURROGATE,), 5)
+    with pytest.raises(InvalidParameter, match="valid Unicode"):
+        Domain((Numeric("age", 0, 1),), person=CONTROL)
+    with Curator.open(tmp_path) as curator:
+        curator.register("patients", ROWS, DOMAIN)
+        curator.open_budget("patients", AddRemove(), Loss(1))
+        with pytest.raises(InvalidParameter):
+            curator.ask(Histogram(columns=(SURROGATE,), epsilon=1), "patients")
+        assert curator.budget("patients")[0].spent == Loss(0)
+
+
+@given(st.text())
+def test_a_text_that_may_be_stored_is_a_text_that_can_be_written(text: str) -> None:
+    if is_text(text):
+        text.encode("utf-8")
+    else:
+        assert not text.isprintable()
+    assert is_text(text, lines=True) or not is_text(text)
+
+
+def test_nesting_has_an_end() -> None:
+    deep: Any = []
+    for _ in range(DEEPEST + 1):
+        deep = [deep]
+    with pytest.raises(InvalidParameter, match="nested deeper"):
+        check_texts(deep, "the body")
