@@ -129,7 +129,11 @@ def _released(path: Path) -> Any:
     if not path.is_file():
         raise InvalidData(f"There is no file {str(path)!r}. Check the path.")
     if path.suffix != ".json":
-        kinds = {"grid": NoisyGrid, "marginals": NoisyMarginals, "profile": NoisyProfile}
+        kinds: dict[str, Any] = {
+            "grid": NoisyGrid,
+            "marginals": NoisyMarginals,
+            "profile": NoisyProfile,
+        }
         found: NoisyGrid | NoisyMarginals | NoisyProfile = kinds[kind_of_file(path)].load(path)
         return found
     try:

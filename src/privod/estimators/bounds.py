@@ -69,7 +69,7 @@ def coded(X: Any, columns: tuple[Column, ...]) -> Any:  # noqa: N803 - scikit-le
 def _codes(values: Any, column: Column) -> Any:
     if isinstance(column, Numeric):
         return np.asarray(values, dtype=float)
-    places = {value: float(place) for place, value in enumerate(column.values)}
+    places: dict[Any, float] = {value: float(place) for place, value in enumerate(column.values)}
     listed = values.to_list() if hasattr(values, "to_list") else list(values)
     return np.array(
         [places.get(value, np.nan) if isinstance(value, str | int | float) else np.nan

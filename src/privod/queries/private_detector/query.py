@@ -202,8 +202,8 @@ class DetectorProfile(Query[NoisyProfile]):
         return (
             f"A profile of {len(value.layout.columns)} columns{products} stands for about"
             f" {round(value.records)} records, each cell's count right to within"
-            f" {value.noise_of_counts.quantile(0.95)} with 95 % certainty. New records can now be scored against it,"
-            " and their scores explained, without further loss."
+            f" {value.noise_of_counts.quantile(0.95)} with 95 % certainty. New records can now be"
+            " scored against it, and their scores explained, without further loss."
         )
 
     def value_to_json(self, value: NoisyProfile) -> Any:
