@@ -18,7 +18,7 @@ from privod.data import Table
 from privod.data.examples import HOSPITAL, hospital
 from privod.ledger.prices import loss_towards
 from privod.pictures import draw, draw_budget, svg
-from privod.privacy import AddRemove, Adjacency, Loss
+from privod.privacy import AddRemove, Adjacency, AdmittedContexts, Loss, SameContexts
 from privod.progress import track
 from privod.queries.catalog import QUERIES
 from privod.queries.query import Query
@@ -87,6 +87,10 @@ def ask_all(directory: Path, table: Table, queries: list[Query[Any]]) -> Demo:
     cap = table.domain.max_rows_per_person
     for adjacency, budget in _budgets(queries, cap):
         curator.open_budget(DATASET, adjacency, budget, confirmed=True)
+    for person in {query.guarantee().adjacency: None for query in queries}:
+        if isinstance(person, SameContexts):
+            reason = "the person of a sample question"
+            curator.admit_person(DATASET, person, reason, confirmed=True, isolating=True)
     steps = tuple(_ask(curator, query) for query in track(queries, "asking"))
     return Demo(steps, tuple(_spent(curator, queries, cap)))
 
@@ -95,8 +99,11 @@ def _budgets(queries: list[Query[Any]], cap: int) -> Iterator[tuple[Adjacency, L
     """A budget for every adjacency that a question promises under, wide enough for all of them."""
     adjacencies: list[Adjacency] = [AddRemove()]
     for query in queries:
-        if query.guarantee().adjacency not in adjacencies:
-            adjacencies.append(query.guarantee().adjacency)
+        adjacency = query.guarantee().adjacency
+        if isinstance(adjacency, SameContexts):  # one budget counts those of all persons
+            adjacency = AdmittedContexts()
+        if adjacency not in adjacencies:
+            adjacencies.append(adjacency)
     for adjacency in adjacencies:
         yield adjacency, sum((loss for _, loss in _charged(queries, adjacency, cap)), Loss(0))
 
