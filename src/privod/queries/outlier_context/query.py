@@ -233,6 +233,7 @@ class OutlierContext(Query[Context | None]):
             value=column.low + 0.75 * (column.high - column.low),
             epsilon="0.5",
             sampler="auto" if len(attributes[0].values) <= EXAMPLE_VALUES else "bfs",
+            tells_none=True,  # what a person can be admitted with
         )
         close = replace(
             largest,
