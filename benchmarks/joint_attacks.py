@@ -367,8 +367,8 @@ def attack(points: Floats, n_tables: int = 50) -> dict[str, float]:
     found["one_column_slabs"] = slab_correlation(narrow, "p0", points[:, 0])
     changed, groups = planted(points, radius, range(2, 7))
     kept = transcript(changed, widths, radius, n_tables)
-    for size, rows in groups.items():
-        found[f"group_of_{size}_told"] = group_linked(kept, rows)
+    for size, members in groups.items():
+        found[f"group_of_{size}_told"] = group_linked(kept, members)
     found["crowd_query"] = crowd_query(points, QUERY_RADIUS, n_tables, 0)
     return found
 

@@ -74,7 +74,7 @@ def prepared(name: str, frame: pd.DataFrame) -> Labeled:
     labels = frame["label"].to_numpy(np.int64)
     frame = frame.drop(columns=[column for column in NOT_COLUMNS if column in frame])
     bounds: dict[str, Any] = {}
-    for column in frame:
+    for column in map(str, frame.columns):
         if isinstance(frame[column].dtype, pd.CategoricalDtype):
             bounds[column] = [str(value) for value in frame[column].cat.categories]
             frame[column] = frame[column].astype(str)

@@ -138,8 +138,9 @@ def test_wrong_bounds_are_refused(bounds: Any) -> None:
 
 
 def test_a_detector_of_numbers_refuses_categories() -> None:
+    bounds: Any = {"x0": Categorical("x0", (1, 2))}
     with pytest.raises(InvalidParameter, match="PrivateDetector"):
-        MarginalDetector(bounds={"x0": Categorical("x0", (1, 2))}).fit(cloud(20, 1))
+        MarginalDetector(bounds=bounds).fit(cloud(20, 1))
 
 
 def test_batches_add_up_and_their_loss_is_the_largest() -> None:

@@ -171,7 +171,9 @@ def test_the_work_is_the_same_whether_something_is_found_or_not(
     monkeypatch.setattr("privod.queries.outlier_context.query.MOST_PROBES", 40)
     work = []
     for rows in (ROWS, [], [*ROWS, *(3 * [("CEO", "Ottawa", 89.0)])]):
-        scans, judged, choices = [], [], []
+        scans: list[Any] = []
+        judged: list[Any] = []
+        choices: list[Any] = []
         real_scan, real_judge = matching.RecordView.scan, matching.RecordView.judge
         real_choice = ExponentialMechanism.choose_group
 

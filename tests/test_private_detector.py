@@ -135,9 +135,10 @@ def test_profiles_of_one_layout_add_up_and_others_do_not() -> None:
 
 
 def test_wrong_questions_are_refused() -> None:
+    asked: dict[str, Any] = {"columns": ("x",), "epsilon": 1}
     for wrong in ({"layout": "{}"}, {"layout": "["}, {"octaves": 0}, {"epsilon": 0}):
         with pytest.raises(InvalidParameter):
-            DetectorProfile(**{"columns": ("x",), "epsilon": 1, **wrong})
+            DetectorProfile(**(asked | wrong))
     other = Layout((Numeric("x", 0, 1),), ((0.0, 1.0),), 4).text
     with pytest.raises(InvalidParameter, match="layout"):
         DetectorProfile(columns=("x",), epsilon=1, layout=other).check(DOMAIN)
