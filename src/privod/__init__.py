@@ -8,6 +8,7 @@ written by `make stub`, tells type checkers where each one is.
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 __version__ = "0.2.0"
@@ -19,7 +20,7 @@ ROOMS = ("errors", "privacy", "data", "queries", "curator", "client")
 def __getattr__(name: str) -> Any:
     if name == "__all__":
         return sorted(public_names())
-    if not name.startswith("_"):
+    if not name.startswith("_") and find_spec(f"{__name__}.{name}") is None:  # not a room itself
         from privod.questions import load, questions
 
         for described in questions().values():

@@ -14,14 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from privod.curator import Curator
+from privod.data import Table
 from privod.data.examples import HOSPITAL, hospital
+from privod.ledger.prices import loss_towards
 from privod.pictures import draw, draw_budget, svg
-from privod.privacy import AddRemove, Adjacency, Loss
+from privod.privacy import AddRemove, Adjacency, AdmittedContexts, Loss, SameContexts
 from privod.progress import track
 from privod.queries.catalog import QUERIES
 from privod.queries.query import Query
 
-__all__ = ["Demo", "Step", "run"]
+__all__ = ["Demo", "Step", "ask_all", "run"]
 
 DATASET = "hospital-stays"
 
@@ -35,6 +37,7 @@ class Step:
     parameters: str
     sentence: str
     promise: str
+    loss: str
     price: str
     picture: bytes
 
@@ -73,34 +76,50 @@ class Demo:
 
 def run(directory: Path) -> Demo:
     """Set up a curator in the directory and ask it everything."""
-    curator = Curator.open(directory)
-    curator.register(DATASET, hospital(), HOSPITAL)
     queries = [query for kind in QUERIES.values() for query in kind.examples(HOSPITAL)]
-    for adjacency, budget in _budgets(queries):
+    return ask_all(directory, hospital(), queries)
+
+
+def ask_all(directory: Path, table: Table, queries: list[Query[Any]]) -> Demo:
+    """Ask these questions of a new curator whose budgets are wide enough for all of them."""
+    curator = Curator.open(directory)
+    curator.register(DATASET, table, table.domain)
+    cap = table.domain.max_rows_per_person
+    for adjacency, budget in _budgets(queries, cap):
         curator.open_budget(DATASET, adjacency, budget, confirmed=True)
+    for person in {query.guarantee().adjacency: None for query in queries}:
+        if isinstance(person, SameContexts):
+            reason = "the person of a sample question"
+            curator.admit_person(DATASET, person, reason, confirmed=True, isolating=True)
     steps = tuple(_ask(curator, query) for query in track(queries, "asking"))
-    return Demo(steps, tuple(_spent(curator, queries)))
+    return Demo(steps, tuple(_spent(curator, queries, cap)))
 
 
-def _budgets(queries: list[Query[Any]]) -> Iterator[tuple[Adjacency, Loss]]:
-    """A budget for every adjacency that a question promises under, wide enough for all of them."""
+def _budgets(queries: list[Query[Any]], cap: int) -> Iterator[tuple[Adjacency, Loss]]:
+    """A main budget, and an allowance for every narrow adjacency, wide enough for all questions."""
     adjacencies: list[Adjacency] = [AddRemove()]
     for query in queries:
-        if query.guarantee().adjacency not in adjacencies:
-            adjacencies.append(query.guarantee().adjacency)
+        if _paid_under(query) not in adjacencies:
+            adjacencies.append(_paid_under(query))
     for adjacency in adjacencies:
-        yield adjacency, _total(queries, adjacency)
+        yield adjacency, sum((loss for _, loss in _charged(queries, adjacency, cap)), Loss(0))
 
 
-def _charged(queries: list[Query[Any]], adjacency: Adjacency) -> Iterator[tuple[str, Loss]]:
+def _paid_under(query: Query[Any]) -> Adjacency:
+    """The adjacency of the budget that pays for a question."""
+    adjacency = query.guarantee().adjacency
+    if AddRemove().steps_of(adjacency) is not None:
+        return AddRemove()
+    return AdmittedContexts() if isinstance(adjacency, SameContexts) else adjacency
+
+
+def _charged(
+    queries: list[Query[Any]], adjacency: Adjacency, cap: int
+) -> Iterator[tuple[str, Loss]]:
     for query in queries:
-        guarantee = query.guarantee()
-        if adjacency.steps_of(guarantee.adjacency) is not None:
-            yield query.name, guarantee.under(adjacency).loss
-
-
-def _total(queries: list[Query[Any]], adjacency: Adjacency) -> Loss:
-    return sum((loss for _, loss in _charged(queries, adjacency)), Loss(0))
+        loss = loss_towards(adjacency, query.guarantee(), cap)
+        if _paid_under(query) == adjacency and loss is not None:
+            yield query.name, loss
 
 
 def _ask(curator: Curator, query: Query[Any]) -> Step:
@@ -114,6 +133,7 @@ def _ask(curator: Curator, query: Query[Any]) -> Step:
         parameters=", ".join(f"{key} = {_short(value)}" for key, value in settings.items()),
         sentence=release.sentence(),
         promise=release.guarantee.sentence(),
+        loss=str(release.guarantee.loss),
         price=charged,
         picture=svg(draw(release)),
     )
@@ -128,10 +148,11 @@ def _short(value: Any) -> str:
     return str(value)
 
 
-def _spent(curator: Curator, queries: list[Query[Any]]) -> Iterator[BudgetStep]:
+def _spent(curator: Curator, queries: list[Query[Any]], cap: int) -> Iterator[BudgetStep]:
     for state in curator.budget(DATASET):
         title = f"Spent under {state.adjacency.name}"
-        picture = svg(draw_budget(title, state.budget, list(_charged(queries, state.adjacency))))
+        charges = list(_charged(queries, state.adjacency, cap))
+        picture = svg(draw_budget(title, state.budget, charges))
         words = f"{state.adjacency.name}: spent {state.spent} of {state.budget}, left {state.left}"
         yield BudgetStep(state.adjacency.name, words, state.adjacency.gives_up, picture)
 

@@ -8,6 +8,7 @@ from privod.cli import (
     joint,
     owner,
     owner_picture,
+    rehearsal,
     score,
     serve,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "main",
     "owner",
     "owner_picture",
+    "rehearsal",
     "score",
     "serve",
 ]

@@ -31,14 +31,10 @@ def demo(
     report.parent.mkdir(parents=True, exist_ok=True)
     report.write_text(shown.html(), encoding="utf-8")
     first = {step.name: step for step in reversed(shown.steps)}  # one example of each question
-    lines = [
-        words("20,000 made-up hospital stays, every answer charged before it was looked up.\n")
-    ]
-    for step in reversed(first.values()):
-        lines.append(words(f"{step.sentence} [{step.price}]"))
-    lines.append(
-        words(f"\nAll {len(shown.steps)} answers with pictures and guarantees: {report}", "green")
-    )
+    lines = [words("20,000 made-up hospital stays; each answer was charged before it was made.\n")]
+    lines += [words(f"{step.sentence} [{step.loss}]\n") for step in reversed(first.values())]
+    every = f"All {len(shown.steps)} answers with pictures, guarantees and budgets: {report}"
+    lines.append(words(every, "green"))
     emit({**shown.to_json(), "report": str(report)}, as_json, *lines)
 
 

@@ -107,7 +107,8 @@ class LookaheadCount(Query[CopyCount]):
             return ""
         return (
             f"Of values with fewer than {self.noisy_from} copies the count is told exactly,"
-            " whatever epsilon is: whether a person with such values is in the data is told exactly."
+            " whatever epsilon is: whether a person with such values is in the data is told"
+            " exactly."
         )
 
     def preview(self, domain: Domain) -> Preview:  # noqa: ARG002

@@ -1,0 +1,85 @@
+"""Try an analysis before it costs anything: made-up rows, and the whole bill."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from privod.cli.app import AsJson, app
+from privod.cli.output import emit, progress_bars, table, words
+from privod.errors import InvalidParameter
+
+__all__ = ["mock", "rehearse"]
+
+DomainFile = Annotated[Path, typer.Option(help="A JSON file that declares the public domain.")]
+Records = Annotated[int, typer.Option(min=1, max=10_000_000, help="How many rows to make up.")]
+
+
+@app.command()
+def mock(
+    out: Annotated[Path, typer.Argument(help="The .csv file to write.")],
+    domain: DomainFile,
+    records: Records = 1000,
+    as_json: AsJson = False,
+) -> None:
+    """Make up rows from a domain alone, to try an analysis on."""
+    import pyarrow as pa
+    import pyarrow.csv as pa_csv
+
+    from privod.data.mock import mock_rows
+
+    pa_csv.write_csv(pa.table(mock_rows(_domain(domain), records)), out)
+    emit({"rows": records, "file": str(out)}, as_json, words(f"{records} made-up rows: {out}"))
+
+
+@app.command()
+def rehearse(
+    analysis: Annotated[
+        Path, typer.Argument(help="A JSON list of questions, each a name and its parameters.")
+    ],
+    domain: DomainFile,
+    records: Records = 1000,
+    as_json: AsJson = False,
+) -> None:
+    """Run a whole analysis on made-up rows and print what it would cost."""
+    from privod.data.mock import mock_table
+    from privod.demo import ask_all
+    from privod.queries.catalog import query_from_json
+
+    asked = _read(analysis, "analysis", "Write [{'name': 'histogram', 'columns': ...}, ...].")
+    if not isinstance(asked, list) or not asked:
+        way_out = "Write [{'name': 'histogram', 'columns': ['ward'], 'epsilon': '0.1'}]."
+        raise InvalidParameter("analysis", "must be a list of questions", str(analysis), way_out)
+    declared = _domain(domain)
+    queries = [query_from_json(entry) for entry in asked]
+    with tempfile.TemporaryDirectory() as directory, progress_bars(as_json):
+        shown = ask_all(Path(directory), mock_table(declared, records), queries)
+    rows = [
+        [step.name, step.price, query.preview(declared).sentence()]
+        for step, query in zip(shown.steps, queries, strict=True)
+    ]
+    emit(
+        shown.to_json(),
+        as_json,
+        words("On made-up rows: what is answered here says nothing about the real ones.", "bold"),
+        table("The bill", ["question", "price", "worth"], rows),
+        *(words(f"In all, {budget.state}.") for budget in shown.budgets),
+    )
+
+
+def _domain(path: Path) -> Any:
+    from privod.data import Domain
+
+    way_out = "Write {'columns': [{'name': 'age', 'low': 0, 'high': 120}, ...]} in JSON."
+    return Domain.from_json(_read(path, "domain", way_out))
+
+
+def _read(path: Path, name: str, way_out: str) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise InvalidParameter(name, "must be a JSON file", str(path), way_out) from None
