@@ -271,6 +271,8 @@ def check_meaning(adjacency: Adjacency, domain: Domain) -> None:
     if not isinstance(adjacency, InCrowd):
         return
     columns = [domain[name] for name in adjacency.columns if name in domain.names]
+    if adjacency.radius == 0 and len(columns) == len(adjacency.columns):
+        return  # crowds of equal records, which categories have as well
     numeric = [column for column in columns if isinstance(column, Numeric)]
     if len(numeric) < len(adjacency.columns):
         way_out = f"The numeric columns are {', '.join(domain.numeric_names[:20])}."
