@@ -108,7 +108,9 @@ def test_a_stored_answer_is_given_even_when_nothing_is_left(curator: Curator) ->
         ("how old?", "people", InvalidParameter),
         (question(), "animals", NotFound),
         (
-            OutlierCount(columns=("age",), radius=1, max_crowd=3, epsilon="0.1", adjacency=Replace()),
+            OutlierCount(
+                columns=("age",), radius=1, max_crowd=3, epsilon="0.1", adjacency=Replace()
+            ),
             "people",
             NoPromise,
         ),

@@ -30,7 +30,7 @@ LARGEST_PLAN = 4096  # bytes
 SMALLEST_BITS, LARGEST_BITS = 10, 20
 COLLISIONS = 0.02  # of all bins share a slot with a heavy one
 LOAD = 30  # light bins fill a slot to a thirtieth of a crowd on average
-SECONDS_PER_TAG = 6e-7  # at one party: hash, encrypt, permute, mask (benchmarks/race_lsh.py)
+SECONDS_PER_TAG = 6e-7  # at one party: hash, encrypt, permute, mask; an estimate, not a measurement
 
 
 @dataclass(frozen=True, kw_only=True)
