@@ -77,7 +77,7 @@ def test_from_registration_to_an_answer(owner: httpx.Client, server: Running) ->
         assert again["release"] == answer["release"]
         assert analyst.get("/datasets/new/budget").json()[0]["spent"]["epsilon"] == "1/2"
         kinds = [entry["kind"] for entry in analyst.get("/datasets/new/history").json()]
-        assert kinds == ["register", "open", "charge", "release"]
+        assert kinds == ["register", "open", "token", "charge", "release"]
         (listed,) = analyst.get("/datasets/new/answers").json()
         assert listed["key"] == answer["key"]
         stored = analyst.get(f"/datasets/new/answers/{answer['key']}").json()
