@@ -28,6 +28,7 @@ from privod.errors import (
     LedgerDamaged,
     LimitReached,
     NeedsConfirmation,
+    NoPromise,
     NotAllowed,
     NotFound,
     Unavailable,
