@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo serve test check system audit papers race soak docs dist stub clean
+.PHONY: demo serve test quick check system audit papers race soak docs dist stub clean
 
 demo: $(VENV)/ready-demo  ## set up and ask every question of the catalog on sample data
 	$(BIN)/privod demo
@@ -13,6 +13,9 @@ serve: $(VENV)/ready-test  ## a server on this machine with sample data, its tok
 
 test: check system  ## set everything up; format, lint, types, floors, tests
 	$(BIN)/pytest -n auto
+
+quick: $(VENV)/ready-test  ## the fast subset of the tests
+	$(BIN)/pytest -n auto -m "not slow"
 
 check: $(VENV)/ready-test
 	$(BIN)/ruff format --check .

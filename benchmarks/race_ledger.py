@@ -27,7 +27,7 @@ from privod.privacy import AddRemove, Guarantee, Loss
 
 UNIT = Fraction(1, 10**6)
 CLIENTS = 50
-PROCESSES = 4
+PROCESSES = 8
 
 
 def timed(act: Callable[[int], object], numbers: range) -> list[float]:

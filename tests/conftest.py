@@ -15,6 +15,33 @@ from privod.data.examples import data_folder, data_frame
 settings.register_profile("privod", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("privod")
 
+# Modules that start servers, sites or databases, play long games, or search large spaces. All
+# others, and so every module that is new, belong to the fast subset: `make quick`.
+SLOW = {
+    "contracts",
+    *("test_audit", "test_audit_callables", "test_grid_knn_audit", "test_outlier_context_audit"),
+    *("test_outlier_count_audit", "test_cli", "test_client", "test_demo", "test_docs"),
+    *("test_contexts", "test_contexts_for_owner", "test_detectors", "test_distance"),
+    *("test_curator", "test_curator_budgets", "test_curator_crashes", "test_curator_postgres"),
+    *("test_estimators", "test_estimators_batches", "test_estimators_leaks"),
+    *("test_estimators_pyod", "test_gaussian", "test_gaussian_counts", "test_graded_count"),
+    *("test_grid_knn", "test_grpc", "test_hashing", "test_interactive_grid", "test_noisy_grid"),
+    *("test_joint_outliers", "test_joint_refusals", "test_leakage", "test_ledger_tampering"),
+    *("test_merged_noise", "test_noise", "test_outlier_context", "test_outlier_context_limits"),
+    *("test_outlier_count", "test_outlier_count_public_size", "test_party_processes"),
+    *("test_protocols", "test_registry", "test_scoring_command", "test_server_api"),
+    *("test_server_auth", "test_server_connections", "test_server_console", "test_server_fuzz"),
+    *("test_server_jobs", "test_server_limits", "test_server_roles", "test_server_serve"),
+    *("test_skellam", "test_smooth", "test_subspaces", "test_zcdp"),
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what `make quick` leaves out."""
+    for item in items:
+        if item.path.stem in SLOW or item.path.parent.name == "browser":
+            item.add_marker(pytest.mark.slow)
+
 
 @pytest.fixture(scope="session")
 def dataset() -> Callable[[str], pa.Table]:

@@ -75,8 +75,13 @@ def test_a_release_that_says_it_is_encrypted_is_refused_before_it_is_read(
     query.answer(table, seeded(1)).value.save(path)
     path.write_bytes(locked(path.read_bytes()))
     assert all(entry.flag_bits & 1 for entry in zipfile.ZipFile(path).infolist())
-    opened = []
-    monkeypatch.setattr(zipfile.ZipFile, "read", lambda *given: opened.append(given) or b"{}")
+    opened: list[object] = []
+
+    def read(_file: zipfile.ZipFile, entry: object) -> bytes:
+        opened.append(entry)
+        return b"{}"
+
+    monkeypatch.setattr(zipfile.ZipFile, "read", read)
     with pytest.raises(InvalidData, match="is damaged"):
         NoisyGrid.load(path)
     assert opened == []

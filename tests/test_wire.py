@@ -26,10 +26,11 @@ from privod.curator import (
     Entry,
     Price,
     PricedCharge,
+    Registered,
     Token,
     Verification,
 )
-from privod.data import Categorical, Domain, Numeric
+from privod.data import Categorical, ColumnReport, Domain, IntakeReport, Numeric
 from privod.errors import BudgetExceeded, InvalidData, InvalidParameter, NotAllowed, PrivodError
 from privod.mechanisms import secure
 from privod.privacy import AddRemove, Adjacency, Guarantee, InCrowd, Loss, Replace, SameContexts
@@ -135,6 +136,14 @@ def test_a_data_set_comes_back(dataset: DataSet) -> None:
     assert reading.read_dataset(through_json(wire.DataSet.of(dataset))) == dataset
 
 
+@given(datasets, st.integers(0, 10**12))
+def test_a_registration_comes_back_with_its_report(dataset: DataSet, count: int) -> None:
+    column = ColumnReport("x", count, 0, 1)
+    report = IntakeReport(count + 1, 1, count, 0, 0, 0, 0, 0, (column,))
+    registered = Registered(dataset, report)
+    assert reading.read_registered(through_json(wire.Registered.of(registered))) == registered
+
+
 @given(budgets)
 def test_a_budget_comes_back_with_its_tightest_total(state: BudgetState) -> None:
     noun = wire.Budget.of(state)
@@ -209,6 +218,8 @@ def test_the_description_of_every_question_comes_back(name: str) -> None:
         wire.AskPrice({"name": "histogram-1"}),
         wire.Ask({"name": "histogram-1"}, "id", 1.0),
         wire.Verify(None),
+        wire.Registered("new", {"columns": []}, "2026", None, "new", {"kept": 3}),
+        wire.Preview("Right to within 7.", 7, None, 0.5),
         wire.MakeToken("owner", "Ada"),
         wire.Failure(wire.Problem("not-found", "There is none.")),
     ],

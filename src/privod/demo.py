@@ -96,16 +96,21 @@ def ask_all(directory: Path, table: Table, queries: list[Query[Any]]) -> Demo:
 
 
 def _budgets(queries: list[Query[Any]], cap: int) -> Iterator[tuple[Adjacency, Loss]]:
-    """A budget for every adjacency that a question promises under, wide enough for all of them."""
+    """A main budget, and an allowance for every narrow adjacency, wide enough for all questions."""
     adjacencies: list[Adjacency] = [AddRemove()]
     for query in queries:
-        adjacency = query.guarantee().adjacency
-        if isinstance(adjacency, SameContexts):  # one budget counts those of all persons
-            adjacency = AdmittedContexts()
-        if adjacency not in adjacencies:
-            adjacencies.append(adjacency)
+        if _paid_under(query) not in adjacencies:
+            adjacencies.append(_paid_under(query))
     for adjacency in adjacencies:
         yield adjacency, sum((loss for _, loss in _charged(queries, adjacency, cap)), Loss(0))
+
+
+def _paid_under(query: Query[Any]) -> Adjacency:
+    """The adjacency of the budget that pays for a question."""
+    adjacency = query.guarantee().adjacency
+    if AddRemove().steps_of(adjacency) is not None:
+        return AddRemove()
+    return AdmittedContexts() if isinstance(adjacency, SameContexts) else adjacency
 
 
 def _charged(
@@ -113,7 +118,7 @@ def _charged(
 ) -> Iterator[tuple[str, Loss]]:
     for query in queries:
         loss = loss_towards(adjacency, query.guarantee(), cap)
-        if loss is not None:
+        if _paid_under(query) == adjacency and loss is not None:
             yield query.name, loss
 
 

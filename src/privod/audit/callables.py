@@ -29,7 +29,7 @@ __all__ = ["Finding", "Mechanism", "Pairs", "Power", "search"]
 class Mechanism(Protocol):
     """Whatever looks at data: a question, an estimator's fit, a reader and all that follows it."""
 
-    def __call__(self, data: Any, randomness: Randomness) -> Any:
+    def __call__(self, data: Any, randomness: Randomness, /) -> Any:
         """What is released of the data."""
 
 

@@ -28,7 +28,7 @@ __all__ = ["host_columns", "host_records", "verify_columns", "verify_records"]
 
 SEAL_BYTES = NONCE_BYTES + 16
 LENGTH_BYTES = 8
-DISTANCE_STEPS = 1000  # of a squared radius; a radius is then right to 0.05 % per party
+DISTANCE_STEPS = 1000  # of a squared radius; the radius shrinks by at most 0.05 % per party
 BATCH_VALUES = 1 << 22  # distances that travel in one step
 MOST_VALUES = 1 << 32  # distances of a whole run; beyond it verification is refused
 
@@ -124,9 +124,12 @@ def host_columns(plan: CountPlan, meeting: Meeting, n_suspects: int, n: int) -> 
 def coarse_distances(
     points: NDArray[np.float64], row: np.int64, radius: float
 ) -> NDArray[np.uint16]:
-    """Return one's part of the squared distances to a row, in steps, cut off beyond the radius."""
+    """Return one's part of the squared distances to a row, in steps, cut off beyond the radius.
+
+    Rounded up: a record counts as near only if it is, so rounding never costs an outlier.
+    """
     squared = ((points - points[row]) ** 2).sum(axis=1)
-    steps = np.rint(squared * (DISTANCE_STEPS / radius**2))
+    steps = np.ceil(squared * (DISTANCE_STEPS / radius**2))
     coarse: NDArray[np.uint16] = np.minimum(steps, DISTANCE_STEPS + 1).astype(np.uint16)
     return coarse
 

@@ -270,14 +270,17 @@ def check_meaning(adjacency: Adjacency, domain: Domain) -> None:
     """Refuse an adjacency over columns that the data set does not have, or past all its ranges."""
     if not isinstance(adjacency, InCrowd):
         return
-    columns = [domain[name] for name in adjacency.columns if name in domain.names]
-    if adjacency.radius == 0 and len(columns) == len(adjacency.columns):
-        return  # crowds of equal records, which categories have as well
+    unknown = [name for name in adjacency.columns if name not in domain.names]
+    if unknown:
+        way_out = f"The columns are {', '.join(domain.names[:20])}."
+        raise InvalidParameter("columns", "must be columns of the data set", unknown, way_out)
+    columns = [domain[name] for name in adjacency.columns]
     numeric = [column for column in columns if isinstance(column, Numeric)]
-    if len(numeric) < len(adjacency.columns):
-        way_out = f"The numeric columns are {', '.join(domain.numeric_names[:20])}."
-        rule = "must be numeric columns of the data set"
-        raise InvalidParameter("columns", rule, adjacency.columns, way_out)
+    if len(numeric) < len(columns):
+        if adjacency.radius > 0:  # categories are equal or not, and nothing lies between
+            rule = "must be 0 over columns of categories"
+            raise InvalidParameter("radius", rule, adjacency.radius, "Name numeric columns only.")
+        return
     widest = math.hypot(*(column.high - column.low for column in numeric))
     if adjacency.radius >= widest:
         rule = f"must be below {widest:g}, past which every record is near every other"

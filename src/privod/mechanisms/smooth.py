@@ -190,9 +190,9 @@ class SmoothLaplace(SmoothNoise):
         q = e^(-1 / spread), the least scale's [docs/proofs/smooth.md, Theorem 1].
         """
         rate = 1 / self.spread
-        above = 1 - exp_below(-(self.growth - 1) * rate)
-        below = (1 + exp_below(-rate)) * (1 - exp_above(-self.growth * rate))
-        tail = 2 * above / below
+        above = 1 - _power_below((self.growth - 1) * rate)
+        below = (1 + _power_below(rate)) * (1 - _power_above(self.growth * rate))
+        tail = min(2 * above / below, Fraction(2)) if below > 0 else Fraction(2)
         if tail <= self.delta:
             return Fraction(0)
         return Fraction(math.ceil(log_above(tail / self.delta) * 1000), 1000)
@@ -260,7 +260,7 @@ class SmoothHeavy(SmoothNoise):
         """
         if self.spread < 1:
             return False
-        q = exp_above(-HEAVY_DECAY * self.spread)
+        q = _power_above(HEAVY_DECAY * self.spread)
         lattice = HEAVY_WAVES * q / (1 - q)  # by how much sums over integers waver
         left = epsilon - 2 * lattice / (1 - lattice)
         if left <= 0:
@@ -427,6 +427,19 @@ def discrete_gaussian(variance: Fraction, randomness: Randomness) -> int:
         gap = abs(drawn) - variance / scale
         if bernoulli_exp(gap * gap / (2 * variance), randomness):
             return drawn
+
+
+FARTHEST_POWER = 200  # e^-200 is next to nothing, and much smaller ones have too many digits
+
+
+def _power_below(exponent: Fraction) -> Fraction:
+    """At most e^-exponent."""
+    return exp_below(-exponent) if exponent < FARTHEST_POWER else Fraction(0)
+
+
+def _power_above(exponent: Fraction) -> Fraction:
+    """At least e^-exponent."""
+    return exp_above(-min(exponent, Fraction(FARTHEST_POWER)))
 
 
 def log_of_inverse(probability: Fraction) -> Fraction:

@@ -32,7 +32,8 @@ def _keep_in(folder: str) -> None:
             f"The folder {folder!r} of {CACHE_VARIABLE} cannot be used ({problem.strerror})."
             " Name a folder that you may write to."
         ) from None
-    numba.config.CACHE_DIR = folder
+    settings: Any = numba.config
+    settings.CACHE_DIR = folder
 
 
 if os.environ.get(CACHE_VARIABLE):

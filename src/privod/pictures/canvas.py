@@ -12,12 +12,13 @@ try:
     import matplotlib as mpl
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.text import Text
 except ImportError:
     raise Unavailable(
         "Pictures are drawn by matplotlib, which is not installed. Install privod[pictures]."
     ) from None
 
-__all__ = ["ACCENT", "INK", "MOST_ROWS", "MUTED", "WARM", "blank", "png", "svg"]
+__all__ = ["ACCENT", "INK", "MOST_ROWS", "MUTED", "WARM", "blank", "plain_ticks", "png", "svg"]
 
 ACCENT = "#2563a8"  # what was released
 WARM = "#c2571a"  # what stands out
@@ -28,7 +29,7 @@ MOST_ROWS = 30  # columns of a release that a picture shows, one below the other
 LOOK: Any = {
     "font.family": "sans-serif",
     "font.size": 10,
-    "text.parse_math": False,  # a column named "$10-$20" is a name
+    "text.parse_math": False,  # also for ticks, which are made while drawing
     "text.color": INK,
     "axes.labelcolor": INK,
     "axes.edgecolor": MUTED,
@@ -58,6 +59,12 @@ def blank(title: str, width: float = 7.0, height: float = 4.0) -> tuple[Figure, 
     return figure, axes
 
 
+def plain_ticks(axes: Axes) -> None:
+    """Write the ticks of a logarithmic axis as plain numbers, since no text is read as formulas."""
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter("")
+
+
 def svg(figure: Figure) -> bytes:
     """The figure as an SVG file."""
     return _written(figure, "svg", {"Date": None, "Creator": "privod"})
@@ -70,6 +77,8 @@ def png(figure: Figure) -> bytes:
 
 def _written(figure: Figure, kind: str, metadata: dict[str, Any]) -> bytes:
     file = io.BytesIO()
+    for text in figure.findobj(Text):
+        text.set_parse_math(False)  # a column named "$10-$20" is a name, not a formula
     with _settings, mpl.rc_context(LOOK):
         figure.savefig(file, format=kind, dpi=150, metadata=metadata)
     return file.getvalue()

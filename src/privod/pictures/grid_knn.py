@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privod.pictures.canvas import ACCENT, INK, MUTED, WARM, blank
+from privod.pictures.canvas import ACCENT, INK, MUTED, WARM, blank, plain_ticks
 from privod.queries.grid_knn.release import NoisyGrid
 from privod.queries.query import Release
 
@@ -100,6 +100,7 @@ def draw_quality(
         (line,) = axes.plot(epsilons, means, marker="o", markersize=3, label=name)
         axes.fill_between(epsilons, low, high, color=line.get_color(), alpha=0.12)
     axes.set_xscale("log")
+    plain_ticks(axes)
     axes.set_xlabel("epsilon")
     axes.set_ylabel("AUROC (band: one deviation)")
     axes.legend(fontsize=8)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from privod.pictures.canvas import ACCENT, INK, MUTED, blank
+from privod.pictures.canvas import ACCENT, INK, MUTED, blank, plain_ticks
 from privod.queries.outlier_count import CountedOutliers, OutlierCount
 from privod.queries.query import Release
 
@@ -31,6 +31,7 @@ def draw(release: Release[CountedOutliers]) -> Figure:
         height=0.5,
     )
     axes.set_xscale("symlog", linthresh=1)
+    plain_ticks(axes)
     axes.set_xlabel("records (noise: its standard deviation, at least)")
     axes.invert_yaxis()
     axes.grid(False, axis="y")

@@ -57,7 +57,7 @@ __all__ = [
 NOISES: tuple[str, ...] = ("auto", "global", "laplace", "heavy", "gaussian")
 LARGEST_NOISE = 2**40  # the largest scale that discrete Laplace noise is drawn at
 LARGEST_EPSILON = 10**9  # for a change of 1 it makes the smallest noise that is drawn
-PAYS_OFF = 2  # auto takes a smooth noise if even twice its least deviation is below the global one
+PAYS_OFF = 4  # smooth noise on real data is up to so many times its least, and tells no margin
 ALONE_BELOW = 20_000  # records below which a second thread costs more than it brings
 
 

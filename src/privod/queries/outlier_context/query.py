@@ -24,7 +24,6 @@ from privod.outliers.contexts.contexts import MOST_VALUES, Choices, Context, Con
 from privod.outliers.contexts.detectors import BuiltIn
 from privod.outliers.contexts.matching import RecordView, look_from
 from privod.privacy import Cost, Guarantee, SameContexts, Zcdp, positive
-from privod.progress import listening
 from privod.queries.checks import ExactNumber, whole_number
 from privod.queries.outlier_context import search
 from privod.queries.outlier_context.search import Candidates, Sampler
@@ -55,8 +54,8 @@ class OutlierContext(Query[Context | None]):
     ---------
     Weaker than differential privacy: every other record is protected whose presence leaves
     the set of groups in which this person stands out as it is. A record on which that set hangs is
-    not protected, nor is the person asked about. Unless `tells_none` is set, an answer does not say
-    that the person stands out anywhere at all.
+    not protected: an answer may tell exactly whether it is in the data, whatever epsilon is. Nor is
+    the person asked about. That no group was found is told, too.
 
     Parameters
     ----------
@@ -87,8 +86,8 @@ class OutlierContext(Query[Context | None]):
         How many groups a search visits, from 1 to 10000; direct needs none. Times the number of
         values of all attributes it is at most 2**18.
     tells_none : bool
-        Whether the answer may be that the person stands out nowhere. The owner must have opened a
-        budget that allows it. Otherwise some group is answered even then.
+        Must be set: an answer is a group in which the person stands out, or that none was found.
+        (Answers of an earlier version hid that none was found behind some other group.)
     """
 
     name: ClassVar[str] = "outlier-context-1"
@@ -103,7 +102,7 @@ class OutlierContext(Query[Context | None]):
     sampler: Sampler = "auto"
     start: tuple[tuple[Category, ...], ...] = ()
     max_visits: int = 50
-    tells_none: bool = False
+    tells_none: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "record", _pairs(self.record))
@@ -151,7 +150,17 @@ class OutlierContext(Query[Context | None]):
         step = self._choice(self.sampler).zcdp(self._utility.sensitivity)
         return Cost(self.guarantee().loss, Zcdp(draws * step.rho))
 
+    def not_protected(self) -> str:
+        return (
+            "A record whose presence changes in which groups this person stands out is not"
+            " protected: this answer may tell exactly whether it is in the data, whatever epsilon"
+            " is. The more often single records decide, the more of them there are."
+        )
+
     def check(self, domain: Domain) -> None:
+        if not self.tells_none:
+            rule = "must be set: no answer may name a group in which the person is ordinary"
+            raise InvalidParameter("tells_none", rule, self.tells_none, "Leave it out.")
         (column,) = domain.numeric((self.column,))
         if not column.low <= self.value <= column.high:
             rule = f"must lie in the range of {self.column!r}, {column.low:g} to {column.high:g}"
@@ -195,11 +204,11 @@ class OutlierContext(Query[Context | None]):
         who = ", ".join(f"{name} {category}" for name, category in self.record)
         person = f" person with {who} and {self.column} {self.value:.10g}"
         if value is None:
-            return f"A{person} was found to stand out by {self.column} in no group."
+            return f"A{person} was found to stand out by {self.column} in no group looked at."
         group = f"by {self.column} in this group: {value.in_words()}"
         if self.tells_none:
             return f"A{person} stands out {group}."
-        return f"If a{person} stands out anywhere, then {group}."
+        return f"If a{person} stands out anywhere, then perhaps {group}."
 
     def value_to_json(self, value: Context | None) -> Any:
         return None if value is None else value.to_json()
@@ -281,19 +290,23 @@ class OutlierContext(Query[Context | None]):
     def _directly(
         self, view: RecordView, choice: ExponentialMechanism, randomness: Randomness
     ) -> Choices | None:
-        """Choose among all matching contexts or, if there are none, among all contexts."""
+        """Choose among all matching contexts; None if there are none.
+
+        Where none matches a choice is made all the same, among all, and dropped: the work tells
+        nothing.
+        """
         utilities = view.scan()
-        if not (utilities >= 0).any():
-            if self.tells_none:
-                return None
-            with listening(None):  # a second bar would say that nothing matched
-                utilities = view.where_everything_matches().scan()
+        found = bool((utilities >= 0).any())
         if self._utility.function is None:
-            number = search.choose_by_number(utilities, choice, randomness)
-            return view.space.numbered(number)
-        contexts = [view.space.numbered(int(at)) for at in np.flatnonzero(utilities >= 0)]
+            weighed = utilities if found else np.zeros_like(utilities)
+            number = search.choose_by_number(weighed, choice, randomness)
+            return view.space.numbered(number) if found else None
+        # A function of somebody's own sees every context, whichever match.
+        contexts = [view.space.numbered(number) for number in range(len(utilities))]
         worths = [self._worth(view, context) for context in contexts]
-        return contexts[choice.choose(worths, randomness)]
+        among = np.flatnonzero(utilities >= 0) if found else np.arange(len(utilities))
+        chosen = choice.choose([worths[place] for place in among], randomness)
+        return contexts[among[chosen]] if found else None
 
     def _searching(
         self,
@@ -303,15 +316,15 @@ class OutlierContext(Query[Context | None]):
         choice: ExponentialMechanism,
         randomness: Randomness,
     ) -> Choices | None:
-        """Choose among the matching contexts a search finds or, if none, as if all matched."""
+        """Choose among the matching contexts that a search finds; None if it finds none."""
         worth = partial(self._worth, view) if self._utility.function is not None else None
         most_probes = MOST_PROBES_PLUGGED_IN if self._plugged_in else MOST_PROBES
-        for pool in (Candidates(view, worth), Candidates(view, worth, everything_matches=True)):
-            found = search.candidates(
-                sampler, pool, start, self.max_visits, most_probes, choice, randomness
-            )
-            if found or self.tells_none:
-                break
+        pool = Candidates(view, worth)
+        found = search.candidates(
+            sampler, pool, start, self.max_visits, most_probes, choice, randomness
+        )
+        most = search.most_judged(sampler, view.space, self.max_visits, most_probes)
+        search.judge_up_to(pool, most)  # so that every search costs the same
         return pool.choose(found, choice, randomness) if found else None
 
 

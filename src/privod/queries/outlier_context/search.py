@@ -40,13 +40,10 @@ class Candidates:
         The rows as the record sees them.
     worth : callable, optional
         The utility of a context, where it is not the one that `view` counts.
-    everything_matches : bool
-        Whether no context is refused.
     """
 
     view: RecordView
     worth: Callable[[Choices], int] | None = None
-    everything_matches: bool = False
     _known: dict[Choices, tuple[bool, int]] = field(default_factory=dict)
 
     def matching(self, contexts: Sequence[Choices]) -> list[Choices]:
@@ -56,7 +53,16 @@ class Candidates:
             judged = self.view.judge(unknown)
             found = zip(judged.matches.tolist(), judged.utilities.tolist(), strict=True)
             self._known.update(zip(unknown, found, strict=True))
-        return [one for one in contexts if self.everything_matches or self._known[one][0]]
+        return [one for one in contexts if self._known[one][0]]
+
+    @property
+    def n_judged(self) -> int:
+        """How many contexts were looked up."""
+        return len(self._known)
+
+    def knows(self, context: Choices) -> bool:
+        """Whether a context was looked up."""
+        return context in self._known
 
     def choose(
         self, candidates: Sequence[Choices], choice: ExponentialMechanism, randomness: Randomness
@@ -171,24 +177,49 @@ def public_order(space: ContextSpace, start: Choices) -> Iterator[Choices]:
 
 
 def first_match(pool: Candidates, start: Choices, most_probes: int) -> Choices | None:
-    """The first match in the public order; None if there is none among so many."""
+    """The first match in the public order; None if there is none among so many.
+
+    All are looked at, wherever the first one is: the work tells nothing.
+    """
     probes = islice(public_order(pool.view.space, start), most_probes)
-    size = 1
-    while batch := list(islice(probes, size)):
-        if found := pool.matching(batch):
-            return found[0]
-        size = min(4 * size, BATCH)
-    return None
+    first = None
+    while batch := list(islice(probes, BATCH)):
+        found = pool.matching(batch)
+        if first is None and found:
+            first = found[0]
+    return first
+
+
+def most_judged(sampler: Sampler, space: ContextSpace, n: int, most_probes: int) -> int:
+    """How many contexts a search may look at, by public numbers; uniform is even by itself."""
+    if sampler == "uniform":
+        return 0
+    return min(space.n_contexts, most_probes + n * max(1, sum(space.free_bits)))
+
+
+def judge_up_to(pool: Candidates, n: int) -> None:
+    """Look at further contexts until n were looked at, so that every search costs the same."""
+    numbers = count()
+    while pool.n_judged < n:
+        batch: list[Choices] = []
+        while len(batch) < min(BATCH, n - pool.n_judged):
+            context = pool.view.space.numbered(next(numbers))
+            if not pool.knows(context):
+                batch.append(context)
+        pool.matching(batch)
 
 
 def uniform(pool: Candidates, n: int, most_probes: int, randomness: Randomness) -> list[Choices]:
-    """Draw contexts uniformly until n of the draws match [Algorithm 2]; [] if none of all does."""
+    """Draw contexts uniformly; the first n of the draws that match [Algorithm 2]; [] if none does.
+
+    All draws are made, however soon n match: the work tells nothing.
+    """
     space = pool.view.space
     found: list[Choices] = []
     n_free = sum(space.free_bits)
     left = min(most_probes, max(n, MANY_TIMES * space.n_contexts))
-    while left and len(found) < n:
-        batch = [space.numbered(randomness.bits(n_free)) for _ in range(min(n, left, BATCH))]
+    while left:
+        batch = [space.numbered(randomness.bits(n_free)) for _ in range(min(left, BATCH))]
         found += pool.matching(batch)
         left -= len(batch)
     return list(dict.fromkeys(found[:n]))

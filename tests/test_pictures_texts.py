@@ -1,0 +1,33 @@
+"""A name is drawn as it is written, whatever it looks like to the drawing library."""
+
+from __future__ import annotations
+
+import pytest
+
+from privod.data import Categorical, Domain, Numeric
+from privod.data.sources import read
+from privod.mechanisms import seeded
+from privod.pictures import draw, svg
+from privod.queries.catalog import QUERIES
+from privod.queries.histogram import Histogram
+
+
+@pytest.mark.parametrize("price", ["$10-$20", "$x", r"$\\frac{$", r"a_$^$"])
+def test_a_category_with_dollars_is_drawn_as_it_is(price: str) -> None:
+    domain = Domain((Categorical("price", (price, "more")), Numeric("$a$ and $b$", 0, 1)))
+    rows = {"price": [price, "more"], "$a$ and $b$": [0.5, 0.7]}
+    query = Histogram(columns=("price",), epsilon=1)
+    drawn = svg(draw(query.answer(read(rows, domain), seeded(1)))).decode()
+    assert price in drawn
+    two = Histogram(columns=("$a$ and $b$",), epsilon=1)
+    assert "$a$ and $b$" in svg(draw(two.answer(read(rows, domain), seeded(1)))).decode()
+
+
+def test_a_logarithmic_axis_has_plain_numbers() -> None:
+    domain = Domain((Numeric("x", 0, 10), Numeric("y", 0, 10), Categorical("g", ("a", "b"))))
+    rows = {"x": [1.0, 2.0, 9.0], "y": [1.0, 2.0, 9.0], "g": ["a", "a", "b"]}
+    table = read(rows, domain)
+    for name in ("histogram-1", *(name for name in QUERIES if name.startswith("outlier-count"))):
+        query = QUERIES[name].examples(domain)[0]
+        drawn = svg(draw(query.answer(table, seeded(2)))).decode()
+        assert "mathdefault" not in drawn
