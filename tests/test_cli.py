@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from privod.cli import app
-from privod.errors import BudgetExceeded, InvalidParameter, NeedsConfirmation, NotFound
+from privod.errors import BudgetExceeded, InvalidParameter, NeedsConfirmation, NoPromise, NotFound
 
 RUNNER = CliRunner()
 DOMAIN = {
@@ -99,12 +99,11 @@ def test_a_narrow_budget_must_be_confirmed(patients: Path) -> None:
     arguments = ("open", "patients", "--epsilon", "2", "--adjacency", "replace")
     message = run(*arguments, "--json", fails_with=NeedsConfirmation)
     assert "number of records becomes public" in message
-    result = RUNNER.invoke(app, list(arguments), input="y\n")
-    assert "Opened a budget" in result.stdout
     crowd = '{"name": "in-crowd", "radius": 1, "columns": ["age"], "crowd": 5}'
     assert "crowd" in str(
         as_json("open", "patients", "--epsilon", "2", "--adjacency", crowd, "--yes")
     )
+    run(*arguments, "--yes", fails_with=NoPromise)
 
 
 def test_a_charge_for_what_was_lost_elsewhere_says_what_it_leaves_and_must_be_confirmed(

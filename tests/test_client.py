@@ -28,6 +28,7 @@ from privod.errors import (
     LedgerDamaged,
     LimitReached,
     NeedsConfirmation,
+    NoPromise,
     NotAllowed,
     NotFound,
     Unavailable,
@@ -113,8 +114,8 @@ def test_an_owner_registers_and_opens_budgets_from_afar(
         owner.open_budget(name, Replace(), Loss(1))
     state = owner.open_budget(name, Replace(), Loss(1), confirmed=True)
     assert state == server.curator.budget(name)[0]
-    crowd = owner.open_budget(name, InCrowd(1.0, ("x",), 3), Loss(1, "1e-6"), confirmed=True)
-    assert crowd.budget == Loss(1, "1e-6")
+    with pytest.raises(NoPromise, match="beside a replace budget"):
+        owner.open_budget(name, InCrowd(0.5, ("x",), 3), Loss(1, "1e-6"), confirmed=True)
     with pytest.raises(AlreadyExists):
         owner.register(name, {"x": [0.1]}, domain)
     answer = analyst.ask(Histogram(columns=("x",), epsilon="0.5"), of=name)

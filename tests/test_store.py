@@ -25,7 +25,7 @@ from privod.errors import (
     Unavailable,
 )
 from privod.ledger import schema as tables
-from privod.ledger.schema import FIRST, bring_up_to_date
+from privod.ledger.schema import STEPS, bring_up_to_date
 from privod.ledger.sqlite import LEDGER_FILE, SQLite
 from privod.privacy import AddRemove, Guarantee, Loss
 from privod.queries.histogram import Histogram
@@ -136,25 +136,27 @@ def test_a_newer_step_is_applied_once_and_keeps_what_is_there(
         ("ALTER TABLE tokens ADD COLUMN used TEXT",),
         {"sqlite": ("CREATE INDEX tokens_by_label ON tokens (label)",)},
     )
-    monkeypatch.setattr(tables, "STEPS", (FIRST, second))
+    monkeypatch.setattr(tables, "STEPS", (*STEPS, second))
     for _ in range(2):
         with Curator.open(curator.directory) as newer:
             assert newer.verify().releases == 1
             with newer.database.reading() as connection:
                 connection.execute("SELECT used FROM tokens")
-                assert connection.execute("SELECT version FROM schema_version") == [(2,)]
+                assert connection.execute("SELECT version FROM schema_version") == [
+                    (len(STEPS) + 1,)
+                ]
 
 
 def test_a_step_that_fails_leaves_the_old_version_whole(
     curator: Curator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken: tables.Step = (("CREATE TABLE extra (a TEXT)", "SELECT nonsense"), {})
-    monkeypatch.setattr(tables, "STEPS", (FIRST, broken))
+    monkeypatch.setattr(tables, "STEPS", (*STEPS, broken))
     with pytest.raises(LedgerDamaged):
         bring_up_to_date(curator.database)
     monkeypatch.undo()
     with curator.database.reading() as connection:
-        assert connection.execute("SELECT version FROM schema_version") == [(1,)]
+        assert connection.execute("SELECT version FROM schema_version") == [(len(STEPS),)]
         names = connection.execute("SELECT name FROM sqlite_master WHERE name = 'extra'")
         assert names == []
     curator.verify()
