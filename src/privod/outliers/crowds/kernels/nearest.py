@@ -3,7 +3,7 @@
 Most questions only ask whether a crowd is larger than some number, and most crowds are: a few
 leaves around a point settle it, if they are the right ones. A heap hands out the leaves by the
 distance of their mean point to the mean of the queries. Only whether a crowd is complete depends
-on boxes, by the same float64 operations as in `crowds_walk`; the order never changes a count.
+on boxes, by the same float64 operations as in `walk.py`; the order never changes a count.
 """
 
 from __future__ import annotations
