@@ -315,14 +315,14 @@ def test_sensitive_labels_have_a_budget_of_their_own(tmp_path: Path) -> None:
     with pytest.raises(NoPromise):
         curator.ask(asked, "people")
     curator.open_budget("people", narrow, Loss(1), confirmed=True)
-    curator.ask(labels(50), "people")  # a loss under AddRemove holds in the narrow budget too
+    curator.ask(labels(50), "people")  # the main budget pays what is promised under AddRemove
     spent = {state.adjacency: state.spent for state in curator.budget("people")}
-    assert spent == {AddRemove(): Loss("0.5"), narrow: Loss("0.5")}
-    release = curator.ask(asked, "people").release  # and one under the narrow one holds there only
+    assert spent == {AddRemove(): Loss("0.5"), narrow: Loss(0)}
+    release = curator.ask(asked, "people").release  # the allowance pays what holds there only
     assert release.guarantee.adjacency == narrow
     assert len(release.value) == 1
     spent = {state.adjacency: state.spent for state in curator.budget("people")}
-    assert spent == {AddRemove(): Loss("0.5"), narrow: Loss(1)}
+    assert spent == {AddRemove(): Loss("0.5"), narrow: Loss("0.5")}
 
 
 class ChargesOneForTheBatch(AnomalyLabels):

@@ -215,7 +215,7 @@ def test_an_owner_draws_what_a_question_would_do_to_the_rows(place: Path) -> Non
     shown = run("owner-picture", "patients.csv", "anomaly-labels", *labels, *given)
     assert "not private" in shown
     assert b"FOR THE OWNER ONLY" in (place / "map.svg").read_bytes()
-    sets = ("radius=5", "max_crowd=1", "epsilon=1")
+    sets = ("radius_per_column=5", "max_crowd=1", "epsilon=1")
     run("owner-picture", "patients.csv", "outlier-subspaces", *sets, *given)
     assert b"chance to be among the sets chosen" in (place / "map.svg").read_bytes()
     histogram = ("histogram", "columns=age", "epsilon=1")

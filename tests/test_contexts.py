@@ -124,7 +124,7 @@ def test_neither_the_order_of_rows_nor_the_record_being_there_changes_the_scan(
 ) -> None:
     table = random_table((3, 3), n, seed, round_to=round_to)
     space, value = record_of(table, 0)
-    columns = table.columns()
+    columns = {name: np.asarray(column) for name, column in table.columns().items()}
     order = np.random.default_rng(seed).permutation(n)
     shuffled = Table(table.domain, {name: column[order] for name, column in columns.items()})
     for rule in DETECTORS:

@@ -46,9 +46,12 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def exact_fields(kind: type[Any]) -> list[str]:
+def exact_fields(query: Query[Any]) -> list[str]:
+    """The numbers that a question writes out; a default of 0 may be left away."""
+    kind = type(query)
     hints = get_type_hints(kind)
-    return [field.name for field in fields(kind) if hints[field.name] is ExactNumber]
+    numbers = [field.name for field in fields(kind) if hints[field.name] is ExactNumber]  # type: ignore[arg-type]
+    return [name for name in numbers if name in query.to_json()]
 
 
 @pytest.mark.parametrize("query", EXAMPLES, ids=lambda query: query.name)
@@ -56,7 +59,7 @@ def test_a_question_reads_each_of_its_numbers_once_from_json_to_release(
     query: Query[Any], read: list[str]
 ) -> None:
     built = query_from_json(query.to_json())
-    assert sorted(read) == sorted(exact_fields(type(query)))
+    assert sorted(read) == sorted(exact_fields(query))
     read.clear()
     built.check(DOMAIN)
     release = built.answer(read_rows(ROWS, DOMAIN), seeded(1))

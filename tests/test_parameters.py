@@ -67,11 +67,13 @@ def by_name(kind: Any) -> dict[str, Parameter]:
 
 def test_the_histogram_says_what_it_needs() -> None:
     found = by_name(Histogram)
-    assert list(found) == ["columns", "epsilon", "bins", "adjacency"]
+    assert list(found) == ["columns", "epsilon", "bins", "noise", "delta", "adjacency"]
     assert [parameter.kind for parameter in found.values()] == [
         "columns",
         "number",
         "whole",
+        "choice",
+        "number",
         "adjacency",
     ]
     assert found["columns"].required

@@ -80,6 +80,9 @@ def test_from_an_owners_registration_to_an_analysts_answer(
     owner.photograph("register-preview")
     page.set_input_files("#file", tmp_path / "rows.csv")
     page.click("main button:has-text('Register')")
+    expect(page.locator("h1")).to_have_text("What became of the rows")
+    owner.photograph("report")
+    page.click("text=Open a budget")
     expect(page.locator("h1")).to_have_text("Open a budget")
     owner.photograph("open-budget")
     page.fill("#epsilon", "2")
@@ -329,6 +332,6 @@ def test_the_pictures_list_is_complete() -> None:
     templates = Path("src/privod/server/templates").glob("*.html")
     pages = {template.stem for template in templates} - {"base", "parts", "price"}
     assert pages == {
-        "answer", "data_set", "data_sets", "error", "history", "job", "open_budget", "question",
-        "questions", "register", "sign_in", "tokens", "verify",
+        "answer", "confirm", "data_set", "data_sets", "error", "history", "job", "open_budget",
+        "question", "questions", "register", "report", "sign_in", "tokens", "verify",
     }  # fmt: skip

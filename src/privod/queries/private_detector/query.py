@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
@@ -24,8 +25,8 @@ from privod.data.fineness import rounded
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, Randomness
 from privod.mechanisms.merged import MergedNoise
-from privod.privacy import AddRemove, Adjacency, Guarantee, Number, positive
-from privod.queries.checks import column_names, dp_adjacency, whole_number
+from privod.privacy import AddRemove, Adjacency, Guarantee, positive
+from privod.queries.checks import ExactNumber, column_names, dp_adjacency, whole_number
 from privod.queries.count_query import COUNTS_CHANGED, told_of_epsilon
 from privod.queries.mean_covariance.moments import product_sums, products_change
 from privod.queries.private_detector.layout import (
@@ -81,14 +82,13 @@ class DetectorProfile(Query[NoisyProfile]):
     question: ClassVar[str] = "How far from what is ordinary here is a new record, and why?"
 
     columns: tuple[str, ...]
-    epsilon: Number
+    epsilon: ExactNumber = ExactNumber(positive)
     octaves: int = 14
     layout: str | None = None
     adjacency: Adjacency = AddRemove()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", column_names(self.columns))
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
         object.__setattr__(self, "adjacency", dp_adjacency(self.adjacency))
         whole_number(self.octaves, "octaves", at_least=1, at_most=MOST_OCTAVES)
         if self.layout is not None:
@@ -99,11 +99,11 @@ class DetectorProfile(Query[NoisyProfile]):
     @property
     def noise_of_total(self) -> DiscreteLaplace:
         """The noise of the number of records, which one record changes by one."""
-        return DiscreteLaplace.for_loss(Fraction(self.epsilon) * TOTAL_SHARE, 1)
+        return DiscreteLaplace.for_loss(self.epsilon * TOTAL_SHARE, 1)
 
     def noise_of_ranges(self, n_numeric: int) -> DiscreteLaplace:
         """The noise of every rung: a record lies on one rung of each ladder."""
-        return self._noise(Fraction(self.epsilon) * RANGE_SHARE, n_numeric)
+        return self._noise(self.epsilon * RANGE_SHARE, n_numeric)
 
     def noise_of_counts(self, epsilon: Fraction) -> DiscreteLaplace:
         """The noise of every cell, at this loss: a record lies in one cell of each column."""
@@ -115,7 +115,7 @@ class DetectorProfile(Query[NoisyProfile]):
 
     def guarantee(self) -> Guarantee:
         """Each part's loss is that of its noise; whichever are bought, they add up to epsilon."""
-        rest = Fraction(self.epsilon) * (1 - TOTAL_SHARE)
+        rest = self.epsilon * (1 - TOTAL_SHARE)
         changed = COUNTS_CHANGED[self.adjacency] * len(self.columns)
         counts = self.noise_of_counts(rest).loss(changed)
         return Guarantee(self.noise_of_total.loss(1) + counts, self.adjacency)
@@ -131,7 +131,7 @@ class DetectorProfile(Query[NoisyProfile]):
             if n_numeric:
                 self.noise_of_ranges(n_numeric)
             if given is not None and given.centers:
-                self.noise_of_products(Fraction(self.epsilon) * MOMENT_SHARE / 2, n_numeric)
+                self.noise_of_products(self.epsilon * MOMENT_SHARE / 2, n_numeric)
 
     def answer(self, table: Table, randomness: Randomness) -> Release[NoisyProfile]:
         columns = tuple(table.domain[name] for name in self.columns)
@@ -151,7 +151,7 @@ class DetectorProfile(Query[NoisyProfile]):
         total = int(counted[0])
         records = max(float(total), FEWEST_RECORDS)
         surely = total - CERTAIN * self.noise_of_total.deviation
-        rest = Fraction(self.epsilon) * (1 - TOTAL_SHARE)
+        rest = self.epsilon * (1 - TOTAL_SHARE)
         layout, spent = self._given_layout(), Fraction(0)
         numeric = [at for at, column in enumerate(columns) if isinstance(column, Numeric)]
         if layout is None:
@@ -246,14 +246,17 @@ class DetectorProfile(Query[NoisyProfile]):
             (float(rounded(low)), float(rounded(high))) if rounded(low) < rounded(high) else wide
             for (low, high), wide in zip(found, declared, strict=True)
         )
-        return ranges, Fraction(self.epsilon) * RANGE_SHARE
+        return ranges, self.epsilon * RANGE_SHARE
 
     def _given_layout(self) -> Layout | None:
         if self.layout is None:
             return None
-        try:
-            return Layout.from_json(json.loads(self.layout))
-        except Exception:  # it may come from anywhere
+        layout = None
+        if isinstance(self.layout, str):
+            with suppress(Exception):  # it may come from anywhere
+                layout = Layout.from_json(json.loads(self.layout))
+        if layout is None:
             way_out = "Take the `layout.text` of a release."
             rule = "must describe the cells of a release"
-            raise InvalidParameter("layout", rule, str(self.layout)[:40], way_out) from None
+            raise InvalidParameter("layout", rule, type(self.layout).__name__, way_out)
+        return layout
