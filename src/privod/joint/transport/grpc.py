@@ -32,9 +32,9 @@ SERVICE = "privod.Parties"
 ATTEND, TRADE = f"/{SERVICE}/Attend", f"/{SERVICE}/Trade"
 DONE = b"done"
 ROSTER_KEY = "privod-roster"
-BEAT = b""
+HEARTBEAT = b""
 BEAT_SECONDS = 1.0
-SILENCE_SECONDS = 10.0  # without a beat, after which somebody counts as lost
+SILENCE_SECONDS = 10.0  # without a heartbeat, after which somebody counts as lost
 RETRY_SECONDS = 0.2
 HANDSHAKE_TRIES = 5  # a listener that comes up may reset a connection; one that refuses always does
 GRACE_SECONDS = 2.0
@@ -124,7 +124,7 @@ class GrpcAggregator:
         while not self.meeting.wait_for_end(BEAT_SECONDS):
             if monotonic() - self._heard[name] > SILENCE_SECONDS:
                 self.meeting.leave(name, None)
-            yield BEAT
+            yield HEARTBEAT
         if self.meeting.failure is not None:
             context.abort(grpc.StatusCode.ABORTED, self.meeting.failure)
 
@@ -134,7 +134,7 @@ class GrpcAggregator:
                 self._heard[name] = monotonic()
                 if message == DONE:
                     self.meeting.leave(name, None, done=True)
-                elif message != BEAT:
+                elif message != HEARTBEAT:
                     self.meeting.leave(name, message.decode(errors="replace")[:1000])
         except grpc.RpcError:
             return  # the stream broke, which the callback of the call notices too
@@ -281,12 +281,12 @@ class GrpcChannel(Channel):
 
 
 def _beating(messages: SimpleQueue[bytes | None]) -> Iterator[bytes]:
-    """Send what is in the queue, and a beat whenever there is nothing; None ends it."""
+    """Send what is in the queue, and a heartbeat whenever there is nothing; None ends it."""
     while True:
         try:
             message = messages.get(timeout=BEAT_SECONDS)
         except Empty:
-            message = BEAT
+            message = HEARTBEAT
         if message is None:
             return
         yield message

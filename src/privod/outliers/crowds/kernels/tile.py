@@ -2,7 +2,7 @@
 
 One product per coordinate decides most pairs in float32: with h = -|x|^2 / 2,
     h + <q, x>  >=  (|q|^2 - r^2) / 2     if and only if     |q - x| <= r.
-The two thresholds given per query enclose every rounding error (see `crowds_leaf.thresholds`):
+The two thresholds given per query enclose every rounding error (see `leaf.thresholds`):
 at or above `sure` a pair is within the radius, below `maybe` it is not, and between
 the two, or where it is not a number, the caller decides the pair in float64.
 
