@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,12 +10,13 @@ import pytest
 
 from privod.audit import play
 from privod.audit.lookahead import games
+from privod.curator import Curator
 from privod.data import Domain, Numeric, Table
-from privod.errors import InvalidParameter
+from privod.errors import BudgetExceeded, InvalidParameter
 from privod.mechanisms import secure, seeded
 from privod.outliers.crowds.anomalies import protected_crowd
 from privod.pictures import draw
-from privod.privacy import AddRemove, InCrowd
+from privod.privacy import AddRemove, InCrowd, Loss
 from privod.queries.lookahead import CopyCount, LookaheadCount
 
 DOMAIN = Domain((Numeric("x", -100, 100),))
@@ -80,6 +82,24 @@ def test_a_lookahead_at_a_radius_is_refused_with_its_reason() -> None:
 def test_an_epsilon_out_of_reach_is_refused_at_once() -> None:
     with pytest.raises(InvalidParameter):
         ask(epsilon="1e-14")
+
+
+def test_memberships_of_people_who_stand_alone_are_not_sold_for_nothing(tmp_path: Path) -> None:
+    """Rare counts are exact at any price: 200 memberships went for 2e-9 of a budget once."""
+    curator = Curator.open(tmp_path)
+    curator.register("people", {"x": np.arange(200) / 2}, DOMAIN)
+    curator.open_budget("people", AddRemove(), Loss(1))
+    asked = [ask(record=(n / 2,), max_crowd=10, epsilon="1e-11") for n in range(200)]
+    curator.open_budget("people", asked[0].guarantee().adjacency, Loss(1), confirmed=True)
+    for query in asked:
+        with pytest.raises(InvalidParameter, match="where rare counts are told exactly"):
+            curator.ask(query, "people")
+    dear = [ask(record=(n / 2,), max_crowd=10, epsilon="0.1") for n in range(11)]
+    for query in dear[:10]:
+        curator.ask(query, "people")
+    with pytest.raises(BudgetExceeded):
+        curator.ask(dear[10], "people")
+    ask(max_crowd=3, edit_margin=5, epsilon="1e-6").check(DOMAIN)  # nothing is exact there
 
 
 class LooksAheadTooLittle(LookaheadCount):

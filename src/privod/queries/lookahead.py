@@ -19,6 +19,7 @@ from privod.queries.anomaly_labels import crowd_adjacency
 from privod.queries.checks import (
     LARGEST_COUNT,
     ExactNumber,
+    check_exactness,
     checked_radius,
     checked_records,
     column_names,
@@ -58,7 +59,7 @@ class LookaheadCount(Query[CopyCount]):
     max_crowd : int
         A record with at most this many copies, itself included, is anomalous.
     epsilon : number
-        The privacy loss, greater than 0.
+        The privacy loss; at least 0.1 where rare counts are told exactly.
     edit_margin : int
         Within how many edits a protected record is normal, from 1.
     radius : float
@@ -116,6 +117,7 @@ class LookaheadCount(Query[CopyCount]):
 
     def check(self, domain: Domain) -> None:
         numeric_columns(domain, self.columns)
+        check_exactness(self.epsilon, self.noisy_from)
 
     def answer(self, table: Table, randomness: Randomness) -> Release[CopyCount]:
         points = table.numbers(self.columns)

@@ -20,7 +20,13 @@ from privod.mechanisms import DiscreteLaplace, Randomness
 from privod.outliers.crowds.anomalies import protected_crowd
 from privod.privacy import Guarantee, positive
 from privod.queries.anomaly_labels import crowd_adjacency
-from privod.queries.checks import LARGEST_COUNT, ExactNumber, column_names, whole_number
+from privod.queries.checks import (
+    LARGEST_COUNT,
+    ExactNumber,
+    check_exactness,
+    column_names,
+    whole_number,
+)
 from privod.queries.histogram import Axis
 from privod.queries.preview import Preview, of_counts
 from privod.queries.query import Query, Release
@@ -77,7 +83,7 @@ class RareCombinations(Query[CombinationCounts]):
     max_crowd : int
         A combination with at most this many records is rare.
     epsilon : number
-        The privacy loss of all counts together, greater than 0.
+        The privacy loss of all counts together; at least 0.1 where rare ones are told exactly.
     edit_margin : int
         Within how many edits a protected record's combination is not rare, from 1.
     """
@@ -114,7 +120,17 @@ class RareCombinations(Query[CombinationCounts]):
     def preview(self, domain: Domain) -> Preview:
         return of_counts(self.noise, math.prod(len(axis.labels) for axis in self._axes(domain)))
 
+    def not_protected(self) -> str:
+        if self.noisy_from == 0:
+            return ""
+        return (
+            f"Of combinations with fewer than {self.noisy_from} records the count is told exactly,"
+            " whatever epsilon is: whether a person with such a combination is in the data is told"
+            " exactly."
+        )
+
     def check(self, domain: Domain) -> None:
+        check_exactness(self.epsilon, self.noisy_from)
         for column in self.columns:
             if column not in domain.categorical_names:
                 way_out = f"The categorical columns are {', '.join(domain.categorical_names[:20])}."
