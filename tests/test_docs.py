@@ -18,7 +18,7 @@ from privod.questions import questions
 ROOT = Path(__file__).parent.parent
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^privod +([a-z-]+)", re.MULTILINE)
-SHELL = re.compile(r"^```\n(.*?)^```", re.MULTILINE | re.DOTALL)
+FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 GUIDES = [
@@ -69,23 +69,26 @@ def test_what_the_site_adds_to_a_page_comes_from_the_code() -> None:
 
 @pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
 def test_what_a_page_types_in_the_shell_is_read(page: Path) -> None:
-    """Every `privod ask` and `privod promise`, by the shell's rules, up to what it promises."""
+    """Every `privod ask` and `privod guarantee`, by the shell's rules, up to what it promises."""
     variables: dict[str, str] = {}
-    for block in SHELL.findall(page.read_text()):
+    typed = 0
+    for block in (text for kind, text in FENCED.findall(page.read_text()) if not kind):
         for line in block.splitlines():
             assigned = re.match(r"([A-Z]+)=\$'(.*)'$", line)
             if assigned:
                 variables[assigned.group(1)] = assigned.group(2).replace("\\n", "\n")
             words = shlex.split(line)
-            if words[:2] not in (["privod", "ask"], ["privod", "promise"]):
+            if words[:2] not in (["privod", "ask"], ["privod", "guarantee"]):
                 continue
             for variable, value in variables.items():
                 words = [word.replace(f"${variable}", value) for word in words]
             asked = words[3:] if words[1] == "ask" else words[2:]
             if "--" in " ".join(asked):
                 asked = asked[: next(at for at, word in enumerate(asked) if word.startswith("--"))]
-            shown = CliRunner().invoke(app, ["promise", *asked], catch_exceptions=False)
+            shown = CliRunner().invoke(app, ["guarantee", *asked], catch_exceptions=False)
             assert shown.exit_code == 0, line
+            typed += 1
+    assert typed == len(re.findall(r"^privod (?:ask|guarantee) ", page.read_text(), re.MULTILINE))
 
 
 def test_the_sample_has_outliers_that_no_column_alone_explains_away() -> None:
