@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from privod.data import Categorical, Domain, Numeric, Table, csv_file, sources
-from privod.data.cells import names_of, numbers_from_texts
+from privod.data.cells import names_of, numbers_from_texts, numbers_of
 from privod.data.csv_file import CsvDialect, LineTally, csv_batches
 from privod.data.sources import read, read_with_report
 from privod.errors import InvalidData, InvalidParameter, Unavailable
@@ -306,6 +306,13 @@ def test_no_value_of_a_typed_column_changes_another_row(
     for old, new in zip(before, after, strict=True):
         assert only_the_own_row_changed(new, old, line, 1)
     assert len({tuple(rows_of(table)) for table in after}) == 1
+
+
+def test_a_decimal_is_the_float_nearest_to_it_from_every_reader() -> None:
+    cells = [Decimal("0.051"), Decimal("5.100"), Decimal("-0.007"), Decimal("99.999"), None]
+    column = pa.array(cells, pa.decimal128(20, 3))
+    read_as = numbers_of(column, Numeric("age", 0, 100))
+    np.testing.assert_array_equal(read_as, [0.051, 5.1, -0.007, 99.999, np.nan])
 
 
 def test_a_stray_quote_in_a_comment_swallows_nobody(tmp_path: Path) -> None:
