@@ -32,7 +32,9 @@ SLOW = {
     *("test_protocols", "test_registry", "test_scoring_command", "test_server_api"),
     *("test_server_auth", "test_server_connections", "test_server_console", "test_server_fuzz"),
     *("test_server_jobs", "test_server_limits", "test_server_roles", "test_server_serve"),
-    *("test_skellam", "test_smooth", "test_subspaces", "test_zcdp"),
+    *("test_skellam", "test_smooth", "test_subspaces", "test_zcdp", "test_vertical_attacks"),
+    *("test_private_detector", "test_estimators_private", "test_public_cover", "test_preview"),
+    *("test_rare_combinations", "test_server_texts"),
 }
 
 

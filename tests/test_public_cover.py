@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privod.outliers.crowds import public_cover
-from privod.outliers.crowds.cover import cover
 from privod.outliers.crowds.public_cover import MOST_BOXES, MOST_LOOKS, SLACK, most_in_one_ball
+from tests.reference import cover as reference
+
+STEPS = 2**40  # to the unit: the twin takes whole numbers
 
 lattice = st.tuples(st.integers(0, 5), st.integers(0, 5))
 anywhere = st.tuples(st.floats(0, 5), st.floats(0, 5))
@@ -24,9 +26,10 @@ anywhere = st.tuples(st.floats(0, 5), st.floats(0, 5))
     st.sampled_from([0.3, 0.5, 1.0, math.sqrt(2), 2.5]),
 )
 def test_in_the_plane_it_is_the_cover(points: list[tuple[float, float]], radius: float) -> None:
-    array = np.array(points, dtype=float)
-    found = most_in_one_ball(array, radius)
-    assert cover(array, radius * (1 - 2 * SLACK)) <= found <= cover(array, radius * (1 + 8 * SLACK))
+    found = most_in_one_ball(np.array(points, dtype=float), radius)
+    places = [(round(x * STEPS), round(y * STEPS)) for x, y in points]
+    least, most = (round(radius * STEPS * slack) for slack in (1 - 2 * SLACK, 1 + 8 * SLACK))
+    assert reference.cover(places, least) <= found <= reference.cover(places, most)
 
 
 @pytest.mark.parametrize("few", [0, 64])
