@@ -3,7 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo serve test quick check system audit papers race soak docs dist stub clean
+RUNS ?= 400000
+ARGS ?=  # for papers, race and soak: --quick makes each script a matter of a minute
+
+.PHONY: demo serve test quick check system audit papers figures race soak docs dist stub clean
 
 demo: $(VENV)/ready-demo  ## set up and ask every question of the catalog on sample data
 	$(BIN)/privod demo
@@ -37,17 +40,21 @@ system:
 	fi
 
 audit: $(VENV)/ready-test  ## try long and hard to catch each question breaking its promise
-	$(BIN)/privod audit --runs 400000
+	$(BIN)/privod audit --runs $(RUNS)
 
 papers: $(VENV)/ready-test  ## the papers' experiments as tables and pictures in out/papers
 	@test -n "$$PRIVOD_DATA" || { echo "Let PRIVOD_DATA name the folder of data sets."; exit 1; }
-	for script in benchmarks/papers/[a-z]*.py; do $(BIN)/python $$script || exit 1; done
+	for script in benchmarks/papers/[a-z]*.py; do $(BIN)/python $$script $(ARGS) || exit 1; done
+	$(BIN)/python scripts/write_figures.py --take out/papers
+
+figures: $(VENV)/ready-test  ## write the figures of docs/figures into the pages that show them
+	$(BIN)/python scripts/write_figures.py
 
 race: $(VENV)/ready-test $(VENV)/ready-race  ## our times beside the peers', in one run each
-	for script in benchmarks/race_*.py; do $(BIN)/python $$script || exit 1; done
+	for script in benchmarks/race_*.py; do $(BIN)/python $$script $(ARGS) || exit 1; done
 
 soak: $(VENV)/ready-test system  ## load, crashes and tampering, for minutes
-	for script in benchmarks/soak_*.py; do $(BIN)/python $$script || exit 1; done
+	for script in benchmarks/soak_*.py; do $(BIN)/python $$script $(ARGS) || exit 1; done
 
 $(VENV)/ready-%: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "privod needs Python 3.11 or newer, this is " + sys.version)'

@@ -9,6 +9,7 @@ import math
 from typing import Any
 
 import numpy as np
+from _tables import Row
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
@@ -18,7 +19,6 @@ from privod.outliers.crowds.distance import CrowdIndex
 from privod.queries.anomaly_labels import AnomalyLabels
 
 Floats = NDArray[np.float64]
-Row = dict[str, Any]
 Curves = dict[str, dict[str, Floats]]
 
 TABLE_2 = {

@@ -1,25 +1,61 @@
-"""Write the tables of a paper's experiments."""
+"""What a paper's experiment leaves behind: tables, pictures, and how they were made."""
 
 from __future__ import annotations
 
 import csv
+import datetime
+import json
+import os
+import platform
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["write_table"]
+from matplotlib.figure import Figure
+
+from privod.pictures import png
+
+__all__ = ["Report", "Row"]
+
+Row = dict[str, Any]
 
 
-def write_table(folder: Path, name: str, rows: list[dict[str, Any]]) -> str:
-    """Write a CSV file and return the same as a Markdown table."""
-    keys = list(rows[0])
-    with (folder / f"{name}.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, keys)
-        writer.writeheader()
-        writer.writerows(rows)
-    lines = [" | ".join(keys), " | ".join("---" for _ in keys)]
-    lines += [" | ".join(_shown(row[key]) for key in keys) for row in rows]
-    return "\n".join(f"| {line} |" for line in lines)
+class Report:
+    """The tables and pictures of one script, in out/papers/NAME.
+
+    `scripts/write_figures.py --take` carries the tables of a full run over to the documentation;
+    what a `--quick` run leaves stays here.
+    """
+
+    def __init__(self, name: str, quick: bool) -> None:
+        self.folder = Path("out/papers") / name
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._said = {
+            "command": f"benchmarks/papers/{name}.py" + " --quick" * quick,
+            "machine": f"{os.cpu_count()} cores, {platform.machine()}",
+            "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+            "quick": quick,
+        }
+
+    def table(self, name: str, rows: Sequence[Row], title: str = "") -> None:
+        """Write one table, print it, and note that this run made it."""
+        keys = list(dict.fromkeys(key for row in rows for key in row))
+        with (self.folder / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, keys, restval="", lineterminator="\n")
+            writer.writeheader()
+            writer.writerows({key: _shown(value) for key, value in row.items()} for row in rows)
+        made = self.folder / "run.json"
+        known = json.loads(made.read_text()) if made.exists() else {}
+        made.write_text(json.dumps({**known, name: self._said}, indent=1, sort_keys=True) + "\n")
+        print(f"\n{title or name}")
+        for line in (keys, *([_shown(row.get(key, "")) for key in keys] for row in rows)):
+            print("  ".join(cell.ljust(12) for cell in line), flush=True)
+
+    def picture(self, name: str, figure: Figure) -> None:
+        """Write one picture."""
+        (self.folder / f"{name}.png").write_bytes(png(figure))
 
 
 def _shown(value: Any) -> str:
+    """Four digits of a measured number; anything else as it is."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -3,7 +3,7 @@
 Run `PRIVOD_DATA=folder python benchmarks/papers/asif.py` (some minutes), or with `--quick`.
 Writes out/papers/asif/: `sets.csv` (the paper's Table 1), `errors.csv` (Figure 3), `margins.csv`
 (Figure 4), `normal.csv` (Figure 5), `random.csv` (Table 2), `scores.csv` (Table 3), `speed.csv`,
-`report.md`, and a picture of each, drawn by `_asif_pictures.py`, with the maps of Figures 1 and 2.
+and a picture of each, drawn by `_asif_pictures.py`, with the maps of Figures 1 and 2.
 
 Errors are the probabilities that the mechanism itself has, not samples. beta and r are the paper's.
 Credit Fraud is V1 to V6, which are principal components already; the mixture is reduced to 9 and
@@ -20,13 +20,12 @@ import math
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import _asif_pictures as pictures
 import numpy as np
-from _asif_pictures import Curves, Floats, Row
-from _tables import write_table
+from _asif_pictures import Curves, Floats
+from _tables import Report, Row
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 from sklearn.neighbors import BallTree, KDTree
@@ -35,11 +34,9 @@ from privod.data import Domain, Numeric, Table
 from privod.data.examples import data_frame, gaussian_mixture
 from privod.mechanisms import secure
 from privod.outliers.crowds.distance import CrowdIndex
-from privod.pictures import png
 from privod.queries.anomaly_labels import AnomalyLabels
 
 Ints = NDArray[np.int64]
-OUT = Path("out/papers/asif")
 SAMPLE = 2000  # query points of a tree
 TREES: dict[str, Any] = {
     "scipy cKDTree": cKDTree,
@@ -185,6 +182,7 @@ def study(one: Set, tables: dict[str, list[Row]], boxes: Curves, ranks: Curves) 
     copies = copies_of(points)
     anomalous = crowds <= beta
     margin = max(1, beta // 10)
+    said: Row = {"data": one.name, "r": round(one.radius, 4)}
     tables["sets"].append(
         {
             "data": one.name,
@@ -208,7 +206,7 @@ def study(one: Set, tables: dict[str, list[Row]], boxes: Curves, ranks: Curves) 
             names = ("least", "quarter", "median", "three quarters", "largest")
             tables["errors"].append(
                 {
-                    "data": one.name,
+                    **said,
                     "law": law,
                     "epsilon": epsilon,
                     **dict(zip(names, quartiles, strict=True)),
@@ -222,7 +220,7 @@ def study(one: Set, tables: dict[str, list[Row]], boxes: Curves, ranks: Curves) 
         ranks[one.name][f"SP, k = {percent} % of beta"] = np.sort(some)[::-1]
         tables["margins"].append(
             {
-                "data": one.name,
+                **said,
                 "k": k,
                 "percent of beta": percent,
                 "mean error": float(some.mean()),
@@ -233,7 +231,7 @@ def study(one: Set, tables: dict[str, list[Row]], boxes: Curves, ranks: Curves) 
     normal = errors(crowds[~anomalous], copies[~anomalous], beta, 0.1, margin)
     tables["normal"].append(
         {
-            "data": one.name,
+            **said,
             "SP mean error": float(normal.mean()),
             "DP mean error": float(
                 errors(crowds[~anomalous], copies[~anomalous], beta, 0.1, None).mean()
@@ -246,7 +244,7 @@ def study(one: Set, tables: dict[str, list[Row]], boxes: Curves, ranks: Curves) 
     none = np.zeros(len(asked), np.int64)
     tables["random"].append(
         {
-            "data": one.name,
+            **said,
             "queries": len(asked),
             "SP mean error": float(errors(around, none, beta, 0.1, margin).mean()),
             "DP mean error": float(errors(around, none, beta, 0.1, None).mean()),
@@ -263,7 +261,7 @@ def study(one: Set, tables: dict[str, list[Row]], boxes: Curves, ranks: Curves) 
     }
     for law, (precision, recall, f1) in rows.items():
         tables["scores"].append(
-            {"data": one.name, "law": law, "precision": precision, "recall": recall, "F1": f1}
+            {**said, "law": law, "precision": precision, "recall": recall, "F1": f1}
         )
 
 
@@ -284,6 +282,7 @@ def speed(one: Set, seconds: float, tables: dict[str, list[Row]]) -> None:
     tables["speed"].append(
         {
             "data": one.name,
+            "r": round(one.radius, 4),
             "ours (s)": seconds,
             "best tree": best,
             "scaled from a sample (s)": times[best],
@@ -329,7 +328,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="the small mixture only")
     quick = parser.parse_args().quick
-    OUT.mkdir(parents=True, exist_ok=True)
+    report = Report("asif", quick)
     CrowdIndex(np.zeros((9, 2))).crowds(1.0)  # compile before anything is timed
     titles = {
         "sets": "Sets (Table 1)",
@@ -345,10 +344,8 @@ def main() -> None:
     ranks: Curves = {}
     for one in sets(quick):
         study(one, tables, boxes, ranks)
-    parts = ["# Asif et al. 2020, repeated"]
     for name, title in titles.items():
-        parts += [f"## {title}", write_table(OUT, name, tables[name])]
-    (OUT / "report.md").write_text("\n\n".join(parts) + "\n")
+        report.table(name, tables[name], title)
     drawn = {
         "errors": pictures.draw_boxes(boxes),
         "margins": pictures.draw_ranks(ranks),
@@ -358,9 +355,7 @@ def main() -> None:
         **pictures.maps(2_000 if quick else 20_000),
     }
     for name, figure in drawn.items():
-        (OUT / f"{name}.png").write_bytes(png(figure))
-    print("\n\n".join(parts))
-    print(f"Written to {OUT}.")
+        report.picture(name, figure)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,9 @@
 Run `PRIVOD_DATA=folder python benchmarks/papers/rauch.py` (some ten minutes), or with `--quick`.
 Writes out/papers/rauch/: `cells.csv` (quality against cells per axis), `epsilon.csv` (against
 epsilon), `ranges.csv` (wdbc with the paper's ranges, which are not private, and with ours),
-`beyond.csv` (at equal epsilon: what beats the paper's own mechanism), the same as `report.md`,
-`rauch.png` in the shape of the paper's Figures 2 and 3, and `quality_*.png`.
+`beyond.csv` (at equal epsilon: what beats the paper's own mechanism; `PrivateDetector` and a grid
+with the Gaussian noise of (epsilon, 1e-6) included), `rauch.png` in the shape of the paper's
+Figures 2 and 3, and `quality_*.png`.
 
 As in the paper: 80 % of the inliers are the reference, the rest and the first m minority rows the
 test; ten repeats of the noise; AUROC, average precision and precision at n. Unlike the paper,
@@ -16,24 +17,22 @@ inliers, the Statlog set 150.
 from __future__ import annotations
 
 import argparse
-import csv
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from pathlib import Path
-from typing import Any
 
 import numpy as np
+from _tables import Report, Row
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from privod.data import Domain, Numeric, Table
 from privod.data.examples import data_frame
+from privod.estimators import PrivateDetector
 from privod.mechanisms import seeded
 from privod.outliers.grid.grid import Grid, neighbor_scores
-from privod.pictures import png
 from privod.pictures.grid_knn import draw_quality
 from privod.queries.bounds import PrivateBounds
 from privod.queries.grid_knn.query import MOST_HELD_CELLS, GridKnn
@@ -41,13 +40,13 @@ from privod.queries.marginals.query import MarginalHistograms
 
 Floats = NDArray[np.float64]
 
-OUT = Path("out/papers/rauch")
 EPSILONS = ("5", "2.5", "1.25", "0.6", "0.3", "0.15", "0.075", "0.035", "0.015")
 SWEEP_EPSILON = "1.25"  # at which the number of cells is varied and chosen
 WITHIN = 0.02  # AUROC closer to the highest than this counts as the highest: ten runs say no more
 N_NEIGHBORS = 20
 STEPS = {8: 4, 13: 3, 30: 2}  # columns to the lazy grid's depth, in steps
 RANGES_CELLS, RANGES_NEIGHBORS, RANGES_EPSILONS = (2, 3), (1, 5, 20), ("5", "2.5", "1.25", "0.3")
+DELTA = "1e-6"
 BEYOND_EPSILONS = ("0.15", "0.6", "2.5")
 MEASURES = ("auroc", "ap", "p_at_n")
 
@@ -175,7 +174,7 @@ def baselines(split: Split, cells: int) -> Iterator[tuple[str, dict[str, float]]
     yield "weighted grid", quality(split.labels, walked.weighted)
 
 
-Rows = list[dict[str, Any]]
+Rows = list[Row]
 
 
 def summarized(found: list[dict[str, float]]) -> dict[str, float]:
@@ -277,6 +276,18 @@ def beyond(split: Split, cells: int, repeats: int) -> Rows:
             _note(found, "marginal histograms, density", quality(split.labels, value.density))
             _note(found, "marginal histograms, tail", quality(split.labels, value.tail))
             _note(found, "marginal histograms, bought ranges", bought(split, epsilon, seed))
+            gaussian = replace(sparse, drop_below=None, noise="gaussian", delta=DELTA)
+            if gaussian.grid(split.reference.domain).n_cells <= MOST_HELD_CELLS:
+                grid = gaussian.answer(split.reference, seeded(seed)).value
+                scores = grid.scores(split.test, N_NEIGHBORS)
+                _note(found, f"DP grid, delta {DELTA}", quality(split.labels, scores.basic))
+            detector = PrivateDetector(
+                epsilon=Fraction(epsilon),
+                bounds=[(column.low, column.high) for column in split.columns],
+                random_state=seed,
+            ).fit(split.reference.numbers())
+            outlying = -detector.score_samples(split.test)
+            _note(found, "PrivateDetector", quality(split.labels, outlying))
         rows += [{**said, "method": name, **summarized(runs)} for name, runs in found.items()]
     return rows
 
@@ -296,30 +307,6 @@ def bought(split: Split, epsilon: str, seed: int) -> dict[str, float]:
     )
     value = asked.answer(table_of(ranges, rows), seeded(seed)).value
     return quality(split.labels, value.scores(split.test).density)
-
-
-def write(name: str, rows: Rows) -> None:
-    """One CSV file."""
-    with (OUT / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
-        table = csv.DictWriter(file, fieldnames=list(rows[0]))
-        table.writeheader()
-        table.writerows(rows)
-
-
-def markdown(title: str, rows: Rows, across: str) -> str:
-    """AUROC as a table: one row a set and method, one column for each value of `across`."""
-    values = list(dict.fromkeys(str(row[across]) for row in rows))
-    lines = [f"## {title}", "", f"| set | method | {' | '.join(values)} |"]
-    lines.append("|" + " --- |" * (len(values) + 2))
-    by_place = {(row["set"], row["method"], str(row[across])): row for row in rows}
-    for name, method in dict.fromkeys((row["set"], row["method"]) for row in rows):
-        cells = []
-        for value in values:
-            row = by_place.get((name, method, value))
-            shown = "" if row is None else f"{row['auroc']:.3f} ± {row['auroc_deviation']:.3f}"
-            cells.append(shown)
-        lines.append(f"| {name} | {method} | {' | '.join(cells)} |")
-    return "\n".join([*lines, ""])
 
 
 def draw(cells: Rows, epsilons: Rows) -> Figure:
@@ -344,8 +331,8 @@ def draw(cells: Rows, epsilons: Rows) -> Figure:
     return figure
 
 
-def write_quality(name: str, rows: Rows) -> None:
-    """One picture a set: AUROC against epsilon."""
+def quality_of(name: str, rows: Rows) -> Figure:
+    """One set: AUROC against epsilon."""
     curves: dict[str, tuple[list[float], list[float], list[float]]] = {}
     for row in rows:
         if row["set"] == name:
@@ -354,7 +341,7 @@ def write_quality(name: str, rows: Rows) -> None:
             means.append(row["auroc"])
             deviations.append(row["auroc_deviation"])
     title = f"{name}: quality against epsilon"
-    (OUT / f"quality_{name}.png").write_bytes(png(draw_quality(title, curves)))
+    return draw_quality(title, curves)
 
 
 def main() -> None:
@@ -362,6 +349,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--quick", action="store_true", help="three sets, three repeats")
     quick = parser.parse_args().quick
+    report = Report("rauch", quick)
     repeats = 3 if quick else 10
     names = ["lymphography", "pima", "heart_statlog"] if quick else list(RANGES)
     epsilons = EPSILONS[::3] if quick else EPSILONS
@@ -375,21 +363,16 @@ def main() -> None:
         cells_rows += swept
         epsilon_rows += by_epsilon(split, chosen, epsilons, repeats)
         beyond_rows += beyond(split, chosen, repeats)
-    OUT.mkdir(parents=True, exist_ok=True)
-    report = ["# Rauch et al.: AUROC, mean ± deviation", ""]
-    for title, name, rows, across in (
-        (f"Against cells per axis, at epsilon {SWEEP_EPSILON}", "cells", cells_rows, "cells"),
-        ("Against epsilon, at the best number of cells", "epsilon", epsilon_rows, "epsilon"),
-        ("By the ranges", "ranges", ranges_rows, "epsilon"),
-        ("Beyond the paper, at equal epsilon", "beyond", beyond_rows, "epsilon"),
+    for table, rows in (
+        ("cells", cells_rows),
+        ("epsilon", epsilon_rows),
+        ("ranges", ranges_rows),
+        ("beyond", beyond_rows),
     ):
-        write(name, rows)
-        report.append(markdown(title, rows, across))
-    (OUT / "report.md").write_text("\n".join(report), encoding="utf-8")
-    draw(cells_rows, epsilon_rows).savefig(OUT / "rauch.png", dpi=120)
+        report.table(table, rows)
+    report.picture("rauch", draw(cells_rows, epsilon_rows))
     for name in names:
-        write_quality(name, epsilon_rows)
-    print(f"Written to {OUT}/.")
+        report.picture(f"quality_{name}", quality_of(name, epsilon_rows))
 
 
 if __name__ == "__main__":

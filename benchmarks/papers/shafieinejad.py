@@ -1,11 +1,13 @@
 """Every table of Shafieinejad, Kerschbaum and Ilyas (2021), beside the paper's own figures.
 
-Run `PRIVOD_DATA=folder python benchmarks/papers/shafieinejad.py` (some ten minutes), or with
-`--quick`. Writes out/papers/shafieinejad/: one CSV file per table and all of them in `report.md`.
+Run `PRIVOD_DATA=folder python benchmarks/papers/shafieinejad.py` (more than an hour; `--only` runs
+a part), or with `--quick`. Writes out/papers/shafieinejad/: one CSV file per table.
 
-As in the paper: LOF unless said otherwise, epsilon 0.2, n = 50; utility is the share of the largest
-matching context's population (or overlap); a search starts from a matching context. An outlier is a
-random record that stands out in at least one of 2**14 public probes, its start the first of them.
+As in the paper: LOF unless said otherwise, epsilon 0.2, n = 50, 200 answers a line (40 outliers, 5
+answers each); utility is the share of the largest matching context's population (or overlap); a
+search starts from a matching context. Answers about one outlier resemble each other, so the 90 %
+intervals are those of the 40 means. An outlier is a random record, all records alike, that stands
+out in at least one of 2**14 public probes, its start the first of them; others are passed over.
 Unlike the paper, whose epsilon 0.2 buys a step of 0.1 or 0.1/51, monotone utilities make it 0.2 or
 0.2/51; times are of whole answers on this machine. The data imitates the paper's: ontario_salary
 has its sizes (reduced: 10,730 records, 5 x 5 x 4 values); us_homicide_west has fewer records and
@@ -15,16 +17,15 @@ other states (reduced: 29,830 records, 4 x 4 x 4 values).
 from __future__ import annotations
 
 import argparse
-import csv
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _tables import Report, Row
 from numpy.typing import NDArray
+from scipy.stats import t as student
 
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.data.examples import data_frame
@@ -36,7 +37,6 @@ from privod.outliers.contexts.matching import RecordView, look_from
 from privod.queries.outlier_context.query import OutlierContext
 from privod.queries.outlier_context.search import Candidates, Sampler, choose_by_number, first_match
 
-OUT = Path("out/papers/shafieinejad")
 LOF = "lof(n_neighbors=20, threshold=1.5)"
 GRUBBS, HISTOGRAM = "grubbs(alpha=0.05)", "histogram(share=0.0025)"
 EPSILON, VISITS = "0.2", 50
@@ -157,18 +157,25 @@ def best_in_reach(one: Outlier) -> float:
 
 @dataclass(frozen=True)
 class Measured:
-    """Times of whole answers in seconds, and their utilities as shares of the best."""
+    """Times of whole answers in seconds; utilities as shares of the best, outlier by outlier."""
 
     seconds: list[float]
-    shares: list[float]
+    shares: list[list[float]]
 
-    def row(self) -> list[str]:
-        low, high = np.mean(self.shares) + np.array([-1, 1]) * 1.645 * np.std(
-            self.shares
-        ) / np.sqrt(len(self.shares))
-        times = [min(self.seconds), max(self.seconds), float(np.mean(self.seconds))]
-        shown = [f"{seconds:.2f}" for seconds in times]
-        return [*shown, f"{np.mean(self.shares):.3f}", f"({low:.2f}, {min(high, 1.0):.2f})"]
+    def row(self) -> Row:
+        means = np.array([np.mean(some) for some in self.shares])
+        middle = float(means.mean())
+        reach = 0.0
+        if len(means) > 1:
+            spread = float(means.std(ddof=1)) / len(means) ** 0.5
+            reach = float(student.ppf(0.95, len(means) - 1)) * spread
+        return {
+            "min s": f"{min(self.seconds):.2f}",
+            "max s": f"{max(self.seconds):.2f}",
+            "mean s": f"{np.mean(self.seconds):.2f}",
+            "utility": f"{middle:.3f}",
+            "90 % interval": f"{max(middle - reach, 0):.2f} to {min(middle + reach, 1):.2f}",
+        }
 
 
 def measure(
@@ -176,6 +183,8 @@ def measure(
 ) -> Measured:
     measured = Measured([], [])
     for one in people:
+        shares: list[float] = []
+        measured.shares.append(shares)
         space = one.view.space
         overlap = changes.get("utility") == "overlap"
         best = int(one.view.judge([one.start]).sizes[0]) if overlap else int(one.sizes.max())
@@ -192,14 +201,24 @@ def measure(
                 measured.seconds.append(time.perf_counter() - started)
             inside = one.view.members(choices)
             inside = inside & one.view.members(one.start) if overlap else inside
-            measured.shares.append((1 + int(inside.sum())) / best)
+            shares.append((1 + int(inside.sum())) / best)
     return measured
 
 
-def measured_row(
-    table: Table, people: Sequence[Outlier], repeats: int, sampler: Sampler, **changes: Any
-) -> list[str]:
-    return measure(table, people, repeats, sampler, **changes).row()
+@dataclass(frozen=True)
+class Smaller:
+    """A table without some of its rows, as far as a view looks at it."""
+
+    table: Table
+    kept: NDArray[np.int64]
+
+    def numbers(self, columns: Sequence[str]) -> NDArray[np.float64]:
+        """What `Table.numbers` says of the rows that are left."""
+        return self.table.numbers(columns)[self.kept]
+
+    def codes(self, columns: Sequence[str]) -> NDArray[np.int64]:
+        """What `Table.codes` says of them."""
+        return self.table.codes(columns)[self.kept]
 
 
 def survival(
@@ -211,18 +230,16 @@ def survival(
     both sets, and the largest ln ratio of a context's probability where the sets differ.
     """
     rng = np.random.default_rng(seed)
-    columns = table.columns()
+    values = table.numbers(table.domain.numeric_names)[:, 0]
     same, shared, worst = [], [], 0.0
     for one in people:
         scale = float(one.ask("direct")._choice("direct").scale)
-        own = np.ones(len(table), dtype=bool)
-        for name, value in one.record:
-            own &= columns[name] == value
-        own &= columns[one.column] == one.view.value
+        codes = one.view.space.recode(table.codes([name for name, _ in one.record]))
+        own = (codes == 0).all(axis=1) & (values == one.view.value)
         others = np.flatnonzero(~own)
         for _ in range(n_adjacent):
             gone = rng.choice(others, removed, replace=False)
-            rest = Table(table.domain, {name: np.delete(c, gone) for name, c in columns.items()})
+            rest: Any = Smaller(table, np.delete(np.arange(len(table)), gone))
             view = look_from(rest, one.view.space, one.column, one.view.value, one.view.detector)
             sizes = view.scan()
             before, after = one.sizes >= 0, sizes >= 0
@@ -240,31 +257,7 @@ def _log_sum(exponents: NDArray[np.float64]) -> float:
     return top + float(np.log(np.exp(exponents - top).sum()))
 
 
-class Report:
-    """Tables, as they come: printed, one CSV file each, and one page with all."""
-
-    def __init__(self) -> None:
-        OUT.mkdir(parents=True, exist_ok=True)
-        _, start, notes = (__doc__ or "").partition("As in the paper")
-        self._page = [f"# Shafieinejad et al.\n\n{start}{notes}"]
-
-    def add(self, name: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        if "homicide" in name and headings[-len(THEIRS) :] == THEIRS:
-            rows = [row[: -len(THEIRS)] for row in rows]  # the paper prints the salary data's only
-            headings = headings[: -len(THEIRS)]
-        file_name = name.partition(":")[0].replace(",", "").replace(" ", "_").lower()
-        with (OUT / f"{file_name}.csv").open("w") as file:
-            csv.writer(file).writerows([headings, *rows])
-        lines = [f"| {' | '.join(row)} |" for row in (headings, ["---"] * len(headings), *rows)]
-        self._page.append(f"## {name}\n\n" + "\n".join(lines) + "\n")
-        (OUT / "report.md").write_text("\n".join(self._page))
-        print(f"\n{name}")
-        for row in (headings, *rows):
-            print("  ".join(cell.ljust(12) for cell in row))
-
-
-OURS = ["min s", "max s", "mean s", "utility", "90 % interval"]
-THEIRS = ["paper min", "max", "mean", "utility", "interval"]
+PAPERS = ("paper min", "paper max", "paper mean", "paper utility", "paper interval")
 PAPER_SAMPLERS: dict[Sampler, list[str]] = {
     "direct": ["3 days", "3 days", "3 days", "", ""],
     "uniform": ["7m", "24h", "97m", "0.65", "(0.64, 0.67)"],
@@ -307,46 +300,108 @@ PAPER_MATCH = {
 REMOVED = (1, 5, 10, 25)
 
 
+@dataclass(frozen=True)
+class Scale:
+    """How many outliers, answers about each, and smaller tables."""
+
+    people: int
+    answers: int
+    survivors: int
+    adjacent: int
+
+
+def utilities(report: Report, name: str, table: Table, scale: Scale) -> None:
+    """Tables 2 to 5 and 8 to 11: what the samplers reach with LOF."""
+    people = outliers_of(table, LOF, scale.people, seed=1)
+    theirs = name == "salary"  # the paper prints the times and utilities of its salary data
+
+    def line(
+        heading: str, label: str, sampler: Sampler, paper: Sequence[str], **changes: Any
+    ) -> Row:
+        found = {heading: label, **measure(table, people, scale.answers, sampler, **changes).row()}
+        return found | (dict(zip(PAPERS, paper, strict=True)) if theirs and paper else {})
+
+    rows = [line("sampler", s, s, paper) for s, paper in PAPER_SAMPLERS.items()]
+    reach = float(np.mean([best_in_reach(one) for one in people]))
+    rows.append({"sampler": "best in reach", "utility": f"{reach:.3f}"})
+    report.table(f"samplers_{name}", rows, f"Tables 2 and 3, {name}: samplers")
+    rows = [line("sampler", s, s, p, utility="overlap") for s, p in PAPER_OVERLAP.items()]
+    report.table(f"overlap_{name}", rows, f"Tables 4 and 5, {name}: overlap")
+    rows = [line("epsilon", e, "bfs", p, epsilon=e) for e, p in PAPER_EPSILON.items()]
+    rows += [line("epsilon", f"{e}, direct", "direct", (), epsilon=e) for e in ("0.05", "0.2")]
+    report.table(f"epsilon_{name}", rows, f"Tables 8 and 9, {name}: epsilon")
+    rows = [line("visits", str(n), "bfs", p, max_visits=n) for n, p in PAPER_VISITS.items()]
+    report.table(f"visits_{name}", rows, f"Tables 10 and 11, {name}: visits")
+
+
+def by_detector(report: Report, name: str, table: Table, scale: Scale) -> None:
+    """Tables 6 and 7: the other detectors."""
+    rows: list[Row] = []
+    for rule, paper in PAPER_DETECTORS.items():
+        people = outliers_of(table, rule, scale.people, seed=2)
+        for sampler in SAMPLERS_BY_DETECTOR:
+            found = measure(table, people, scale.answers, sampler).row()
+            theirs = (
+                zip(PAPERS, paper, strict=True) if name == "salary" and sampler == "bfs" else ()
+            )
+            rows.append({"detector": rule, "sampler": sampler, **found, **dict(theirs)})
+    report.table(f"detectors_{named(name)}", rows, f"Tables 6 and 7, {name}: detectors")
+
+
+def matches(report: Report, name: str, table: Table, scale: Scale) -> None:
+    """Tables 12 and 13: how often the matching contexts survive the loss of some records."""
+    rows: list[Row] = []
+    printed = PAPER_MATCH.get(name, {})
+    for rule in (GRUBBS, LOF, HISTOGRAM):
+        slow = rule == LOF and name not in PAPER_MATCH  # a scan takes seconds
+        n_people, n_adjacent = (4, 3) if slow else (scale.survivors, scale.adjacent)
+        people = outliers_of(table, rule, n_people, seed=3)
+        for place, removed in enumerate(REMOVED):
+            same, shared, worst = survival(table, people, removed, n_adjacent, seed=4)
+            row = {
+                "detector": rule,
+                "removed": removed,
+                "outliers x tables": f"{len(people)} x {n_adjacent}",
+                "same set": f"{100 * same:.1f} %",
+                "contexts kept": f"{100 * shared:.1f} %",
+                "worst ln ratio": f"{worst:.2f}",
+            }
+            rows.append(row | ({"paper": f"{printed[rule][place]} %"} if printed else {}))
+    report.table(f"survival_{named(name)}", rows, f"Tables 12, 13, {name}: contexts that survive")
+
+
+def named(name: str) -> str:
+    """A table's name as part of a file's."""
+    return name.replace(", ", "_")
+
+
+PARTS = ("utilities", "detectors", "matches")
+SAMPLERS_BY_DETECTOR: tuple[Sampler, ...] = ("bfs", "direct")
+
+
 def main() -> None:
+    """Run all parts, or some."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few records and repeats")
-    quick = parser.parse_args().quick
-    n_people, repeats = (1, 2) if quick else (6, 5)
-    n_survivors, n_adjacent = (2, 3) if quick else (12, 8)
+    parser.add_argument("--only", choices=PARTS, action="append", help="one part of the tables")
+    asked = parser.parse_args()
+    scale = Scale(2, 2, 2, 3) if asked.quick else Scale(40, 5, 100, 50)
+    small = Scale(2, 1, 1, 1) if asked.quick else Scale(40, 5, 10, 5)
+    parts = asked.only or PARTS
     tables = {name: read(data_frame(file), domain) for name, (file, domain) in TABLES.items()}
-    report = Report()
-    for name in ("salary", "homicide"):
-        people = outliers_of(tables[name], LOF, n_people, seed=1)
-        run = partial(measured_row, tables[name], people, repeats)
-        rows = [[s, *run(s), *paper] for s, paper in PAPER_SAMPLERS.items()]
-        reach = np.mean([best_in_reach(one) for one in people])
-        rows.append(["best in reach", "", "", "", f"{reach:.3f}", "", *[""] * 5])
-        report.add(f"Tables 2 and 3, {name}: samplers", ["sampler", *OURS, *THEIRS], rows)
-        rows = [[s, *run(s, utility="overlap"), *paper] for s, paper in PAPER_OVERLAP.items()]
-        report.add(f"Tables 4 and 5, {name}: overlap", ["sampler", *OURS, *THEIRS], rows)
-        rows = [[e, *run("bfs", epsilon=e), *paper] for e, paper in PAPER_EPSILON.items()]
-        rows += [[f"{e} direct", *run("direct", epsilon=e), *[""] * 5] for e in ("0.05", "0.2")]
-        report.add(f"Tables 8 and 9, {name}: epsilon", ["epsilon", *OURS, *THEIRS], rows)
-        rows = [[str(n), *run("bfs", max_visits=n), *paper] for n, paper in PAPER_VISITS.items()]
-        report.add(f"Tables 10 and 11, {name}: visits", ["visits", *OURS, *THEIRS], rows)
+    report = Report("shafieinejad", asked.quick)
     for name in ("salary, reduced", "homicide, reduced"):
-        rows = []
-        for rule, paper in PAPER_DETECTORS.items():
-            people = outliers_of(tables[name], rule, n_people, seed=2)
-            for sampler in ("bfs", "direct"):
-                measured = measure(tables[name], people, repeats, sampler)
-                rows.append([f"{rule} {sampler}", *measured.row(), *paper])
-        report.add(f"Tables 6 and 7, {name}: detectors", ["detector", *OURS, *THEIRS], rows)
-        number = 12 if name.startswith("salary") else 13
-        rows = []
-        for rule, theirs in PAPER_MATCH[name].items():
-            people = outliers_of(tables[name], rule, n_survivors, seed=3)
-            for removed, printed in zip(REMOVED, theirs, strict=True):
-                same, shared, worst = survival(tables[name], people, removed, n_adjacent, seed=4)
-                figures = [f"{100 * same:.1f} %", f"{100 * shared:.1f} %", f"{worst:.3f}"]
-                rows.append([rule, str(removed), *figures, f"{printed} %"])
-        headings = ["detector", "removed", "same set", "contexts kept", "worst ln ratio", "paper"]
-        report.add(f"Table {number}, {name}: matching contexts that survive", headings, rows)
+        if "detectors" in parts:
+            by_detector(report, name, tables[name], scale)
+        if "matches" in parts:
+            matches(report, name, tables[name], scale)
+    for name in ("homicide", "salary"):
+        if "utilities" in parts:
+            utilities(report, name, tables[name], scale)
+        if "detectors" in parts:
+            by_detector(report, name, tables[name], scale)
+        if "matches" in parts and not asked.quick:
+            matches(report, name, tables[name], small)
 
 
 if __name__ == "__main__":

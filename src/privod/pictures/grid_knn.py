@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw", "draw_quality", "draw_score_histogram", "draw_scored"]
+__all__ = ["draw", "draw_curves", "draw_quality", "draw_score_histogram", "draw_scored"]
 
 FLAGGED = 0.1  # the share of records beyond the dashed line of a picture
 FINE = 120  # places per axis at which the score is drawn
@@ -83,10 +83,16 @@ def draw_score_histogram(scores: NDArray[np.float64], limit: float) -> Figure:
     return figure
 
 
-def draw_quality(
-    title: str, curves: Mapping[str, tuple[Sequence[float], Sequence[float], Sequence[float]]]
-) -> Figure:
-    """Quality against epsilon: for each method the epsilons, means and deviations.
+Curve = tuple[Sequence[float], Sequence[float], Sequence[float]]
+
+
+def draw_quality(title: str, curves: Mapping[str, Curve]) -> Figure:
+    """AUROC against epsilon: for each method the epsilons, means and deviations."""
+    return draw_curves(title, curves, "AUROC")
+
+
+def draw_curves(title: str, curves: Mapping[str, Curve], measure: str) -> Figure:
+    """Any measure against epsilon: for each curve the epsilons, means and deviations.
 
     What never deviates got no noise: a dashed line, each with dashes of its own length, so that
     of two that agree both are seen.
@@ -102,7 +108,7 @@ def draw_quality(
     axes.set_xscale("log")
     plain_ticks(axes)
     axes.set_xlabel("epsilon")
-    axes.set_ylabel("AUROC (band: one deviation)")
+    axes.set_ylabel(f"{measure} (band: one deviation)")
     axes.legend(fontsize=8)
     return figure
 

@@ -1,0 +1,287 @@
+"""How good is each question? Its accuracy against epsilon and the number of records.
+
+Run `PRIVOD_DATA=folder python benchmarks/papers/how_good.py` (some minutes), or with `--quick`.
+Writes out/papers/how_good/: `accuracy.csv` (one line a question, size and epsilon) and a picture of
+each question.
+
+The detectors learn from card payments (credit_fraud, 28 columns, the rough ranges -100 to 100) and
+must tell 20,000 other payments from the frauds; all other questions are asked of made-up stays in a
+hospital (`hospital(n)`). Nothing is tuned: what is not said below is a default. Means of some
+answers, with one deviation of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from _tables import Report, Row
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
+
+from privod.data import Domain, Numeric, Table
+from privod.data.examples import HOSPITAL, data_frame, hospital
+from privod.mechanisms import Randomness, secure
+from privod.outliers.contexts.detectors import detector
+from privod.outliers.contexts.for_owner import matching_contexts
+from privod.outliers.crowds.distance import CrowdIndex
+from privod.pictures.grid_knn import draw_curves
+from privod.progress import track
+from privod.queries.anomaly_labels import AnomalyLabels
+from privod.queries.bounds import PrivateBounds
+from privod.queries.graded_count import GradedCount, graded_credits
+from privod.queries.grid_knn.query import GridKnn
+from privod.queries.histogram import Histogram
+from privod.queries.lookahead import LookaheadCount
+from privod.queries.marginals.query import MarginalHistograms
+from privod.queries.outlier_context.query import OutlierContext
+from privod.queries.outlier_count import OutlierCount, count_outliers
+from privod.queries.private_detector.query import DetectorProfile
+from privod.queries.rare_combinations import RareCombinations
+from privod.queries.subspaces import OutlierSubspaces
+
+SIZES = (1_000, 10_000, 100_000)
+EPSILONS = ("0.1", "0.3", "1", "3")
+SIGNS = ("heart_rate", "pressure", "temperature")
+RADIUS, CROWD = 12.0, 5
+AGE_BINS = 24
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What is measured of a question's answers: its name, how it reads, and how it is computed."""
+
+    question: str
+    reads: str
+    of: Callable[[Table, str, Randomness], float]
+    detects: bool = False
+
+    def table(self, size: int) -> Table:
+        """What is asked about, so many records of it."""
+        return payments().table(size) if self.detects else hospital(size)
+
+
+def septic(table: Table) -> NDArray[np.bool_]:
+    """Who has fever and low pressure at once: the patients that were made septic."""
+    signs = table.numbers(("temperature", "pressure"))
+    return np.asarray((signs[:, 0] >= 39) & (signs[:, 1] <= 85))
+
+
+def misplaced(noisy: NDArray[np.int64], table: Table, columns: tuple[str, ...]) -> float:
+    """By how much all counts together are off, as a share of the records."""
+    truth = Histogram(columns=columns, epsilon=10**6, bins=AGE_BINS).answer(table, secure()).value
+    return float(np.abs(noisy - truth.counts).sum() / len(table))
+
+
+def histogram(table: Table, epsilon: str, source: Randomness) -> float:
+    columns = ("age", "ward")
+    query = Histogram(columns=columns, epsilon=epsilon, bins=AGE_BINS)
+    return misplaced(query.answer(table, source).value.counts, table, columns)
+
+
+def rare_combinations(table: Table, epsilon: str, source: Randomness) -> float:
+    columns = HOSPITAL.categorical_names
+    query = RareCombinations(columns=columns, max_crowd=5, epsilon=epsilon)
+    return misplaced(query.answer(table, source).value.counts, table, columns)
+
+
+def lookahead(table: Table, epsilon: str, source: Randomness) -> float:
+    """Off by how many copies, for a record that no other equals."""
+    oldest = float(table.numbers(("age",)).max())
+    query = LookaheadCount(record=(oldest,), columns=("age",), max_crowd=5, epsilon=epsilon)
+    return abs(query.answer(table, source).value.count - 1.0)
+
+
+def bounds(table: Table, epsilon: str, source: Randomness) -> float:
+    """How many times as wide as the middle 98 % the bought ranges are, in the mean."""
+    found = PrivateBounds(columns=SIGNS, epsilon=epsilon).answer(table, source).value
+    bulk = np.ptp(np.quantile(table.numbers(SIGNS), (0.01, 0.99), axis=0), axis=0)
+    return float(np.mean([(c.high - c.low) / w for c, w in zip(found, bulk, strict=True)]))
+
+
+def outlier_count(table: Table, epsilon: str, source: Randomness) -> float:
+    points = table.numbers(SIGNS[:2])
+    query = OutlierCount(radius=RADIUS, max_crowd=CROWD, epsilon=epsilon, columns=SIGNS[:2])
+    truth = count_outliers(points, RADIUS, CROWD)
+    return abs(query.answer(table, source).value.count - truth) / truth
+
+
+def graded_count(table: Table, epsilon: str, source: Randomness) -> float:
+    query = GradedCount(radius=RADIUS, max_crowd=CROWD, epsilon=epsilon, columns=SIGNS[:2])
+    credits = graded_credits(table.numbers(SIGNS[:2]), RADIUS, CROWD, query.n_grades)
+    truth = float(credits.sum()) / query.n_grades
+    return abs(query.answer(table, source).value.count - truth) / truth
+
+
+def subspaces(table: Table, epsilon: str, source: Randomness) -> float:
+    """The outliers in the column found, as a share of those in the fullest one."""
+    query = OutlierSubspaces(
+        radius_per_column=2, max_crowd=CROWD, epsilon=epsilon, n_subspaces=1, size=1
+    )
+    ((name,),) = query.answer(table, source).value.subspaces
+    counts = {
+        column: count_outliers(table.numbers((column,)), 2, CROWD)
+        for column in HOSPITAL.numeric_names
+    }
+    return counts[name] / max(counts.values())
+
+
+def labels(table: Table, epsilon: str, source: Randomness) -> float:
+    """The share of right labels over 20 septic and 20 other patients."""
+    ill = septic(table)
+    points = table.numbers(SIGNS[:2])
+    index = CrowdIndex(points)
+    right = []
+    for row in (*np.flatnonzero(ill)[:20], *np.flatnonzero(~ill)[:20]):
+        record = tuple(points[row].tolist())
+        query = AnomalyLabels(
+            records=(record,),
+            columns=SIGNS[:2],
+            radius=RADIUS,
+            max_crowd=CROWD * 4,
+            epsilon=epsilon,
+            edit_margin=CROWD,
+        )
+        truth = int(index.crowds(RADIUS, at=points[[row]])[0]) <= query.max_crowd
+        right.append(query.answer(table, source).value[0] == truth)
+    return float(np.mean(right))
+
+
+def context(table: Table, epsilon: str, source: Randomness) -> float:
+    """The population of the group found, as a share of the largest where the record stands out."""
+    rule = "lof(n_neighbors=20, threshold=1.5)"
+    row = int(np.argmin(table.numbers(("heart_rate",))[:, 0]))
+    columns = table.columns()
+    record = {name: str(columns[name][row]) for name in HOSPITAL.categorical_names}
+    value = float(columns["heart_rate"][row])
+    best = matching_contexts(table, record, "heart_rate", value, detector(rule), 1).largest
+    query = OutlierContext(
+        record=tuple(record.items()),
+        column="heart_rate",
+        value=value,
+        epsilon=epsilon,
+        detector=rule,
+    )
+    found = query.answer(table, source).value
+    if found is None:
+        return 0.0
+    inside = np.ones(len(table), dtype=bool)
+    for name, values in found.chosen.items():
+        inside &= np.isin(np.asarray(columns[name], dtype=str), [str(one) for one in values])
+    return float(inside.sum() / best[0][1]) if best else 0.0
+
+
+@dataclass(frozen=True)
+class Payments:
+    """Payments to learn from, and others to be told from frauds."""
+
+    asked: NDArray[np.float64]
+    labels: NDArray[np.int64]
+    rows: NDArray[np.float64]
+
+    def table(self, size: int) -> Table:
+        """The first payments to learn from."""
+        domain = Domain(tuple(Numeric(f"V{place + 1}", -100, 100) for place in range(28)))
+        return Table(domain, dict(zip(domain.names, self.rows[:size].T, strict=True)))
+
+
+@cache
+def payments() -> Payments:
+    frame = data_frame("credit_fraud").to_pandas()
+    numbers = frame[[f"V{place + 1}" for place in range(28)]].to_numpy(float)
+    fraud = frame["label"].to_numpy() == 1
+    order = np.random.default_rng(0).permutation(len(numbers))
+    numbers, fraud = numbers[order], fraud[order]
+    asked = fraud.copy()
+    asked[np.flatnonzero(~fraud)[:20_000]] = True
+    return Payments(numbers[asked], fraud[asked].astype(np.int64), numbers[~asked])
+
+
+def ranked(scores: NDArray[np.float64]) -> float:
+    return float(roc_auc_score(payments().labels, scores))
+
+
+def marginals(table: Table, epsilon: str, source: Randomness) -> float:
+    query = MarginalHistograms(columns=table.domain.names, epsilon=epsilon)
+    return ranked(query.answer(table, source).value.scores(payments().asked).density)
+
+
+def grid(table: Table, epsilon: str, source: Randomness) -> float:
+    """Over six columns: more have no cell that many records share."""
+    query = GridKnn(columns=table.domain.names[:6], epsilon=epsilon)
+    return ranked(query.answer(table, source).value.scores(payments().asked[:, :6]).graded)
+
+
+def private_detector(table: Table, epsilon: str, source: Randomness) -> float:
+    query = DetectorProfile(columns=table.domain.names, epsilon=epsilon)
+    return ranked(query.answer(table, source).value.scores(payments().asked))
+
+
+SHARE, RELATIVE, AUROC = "share of records misplaced", "relative error of the count", "AUROC"
+MEASURES = (
+    Measure("histogram-1", SHARE, histogram),
+    Measure("rare-combinations-1", SHARE, rare_combinations),
+    Measure("lookahead-count-1", "copies that the count is off by", lookahead),
+    Measure("private-bounds-1", "width of the range over that of the bulk", bounds),
+    Measure("outlier-count-1", RELATIVE, outlier_count),
+    Measure("graded-count-1", RELATIVE, graded_count),
+    Measure("outlier-subspaces-1", "outliers in the column found over the most", subspaces),
+    Measure("anomaly-labels-1", "share of right labels", labels),
+    Measure("outlier-context-1", "size of the group found over the largest", context),
+    Measure("marginals-1", AUROC, marginals, detects=True),
+    Measure("grid-knn-1", AUROC, grid, detects=True),
+    Measure("private-detector-1", AUROC, private_detector, detects=True),
+)
+
+
+def measured(measure: Measure, table: Table, epsilon: str, repeats: int) -> Row:
+    """Some answers at one size and epsilon."""
+    source = secure()
+    found = np.array([measure.of(table, epsilon, source) for _ in range(repeats)])
+    return {
+        "question": measure.question,
+        "measure": measure.reads,
+        "records": len(table),
+        "epsilon": epsilon,
+        "mean": float(found.mean()),
+        "deviation": float(found.std()),
+    }
+
+
+def drawn(measure: Measure, rows: list[Row]) -> Figure:
+    """One question: a curve a size."""
+    own = [row for row in rows if row["question"] == measure.question]
+    curves = {
+        f"{size:,} records": tuple(
+            [float(row[key]) for row in own if row["records"] == size]
+            for key in ("epsilon", "mean", "deviation")
+        )
+        for size in dict.fromkeys(row["records"] for row in own)
+    }
+    return draw_curves(measure.question, curves, measure.reads)
+
+
+def main() -> None:
+    """Ask every question at every size and epsilon."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="one size, two answers each")
+    quick = parser.parse_args().quick
+    report = Report("how_good", quick)
+    sizes = SIZES[:1] if quick else SIZES
+    rows = [
+        measured(measure, table, epsilon, 2 if quick else 20)
+        for measure in track(MEASURES, "asking")
+        for table in map(measure.table, sizes)
+        for epsilon in EPSILONS
+    ]
+    report.table("accuracy", rows)
+    for measure in MEASURES:
+        report.picture(measure.question, drawn(measure, rows))
+
+
+if __name__ == "__main__":
+    main()

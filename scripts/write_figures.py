@@ -1,0 +1,143 @@
+"""Put the tables of the experiments into the pages that show them.
+
+    python scripts/write_figures.py                       # fill the pages from docs/figures
+    python scripts/write_figures.py --take out/papers     # first take over the tables of full runs
+
+A page marks the place of a table, and of a single figure within a sentence:
+
+    <!-- table rauch/epsilon columns="set, auroc" where="method=DP grid" -->
+    <!-- end -->
+    it reaches <!-- figure rauch/epsilon auroc where="set=pima, epsilon=5" -->0.7<!-- end -->
+
+What stands between the marks is written from docs/figures/rauch/epsilon.csv; `<!-- runs rauch -->`
+names the command, the machine and the date of every table. A test fails when a page differs from
+its tables.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+__all__ = ["FIGURES", "filled", "pages", "take"]
+
+ROOT = Path(__file__).parent.parent
+FIGURES = ROOT / "docs" / "figures"
+MARK = re.compile(
+    r"<!-- (?P<kind>table|figure|runs) (?P<what>[\w/]+)(?P<rest>[^>]*?) -->"
+    r"(?P<old>.*?)<!-- end -->",
+    re.DOTALL,
+)
+OPTION = re.compile(r'(\w+)="([^"]*)"')
+
+Rows = list[dict[str, str]]
+
+
+def pages() -> list[Path]:
+    """Every page that may show a figure."""
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def filled(text: str, figures: Path = FIGURES) -> str:
+    """The page with everything between marks written anew."""
+
+    def written(mark: re.Match[str]) -> str:
+        kind, what, rest = mark["kind"], mark["what"], mark["rest"]
+        head = f"<!-- {kind} {what}{rest} -->"
+        if kind == "runs":
+            return f"{head}\n{_runs(figures / what)}\n<!-- end -->"
+        options = dict(OPTION.findall(rest))
+        rows = _chosen(_rows(figures / f"{what}.csv"), options.get("where", ""))
+        if kind == "figure":
+            column = OPTION.sub("", rest).strip()
+            return f"{head}{_single(rows, column, mark[0])}<!-- end -->"
+        columns = _listed(options.get("columns", "")) or list(rows[0])
+        return f"{head}\n\n{_table(rows, columns)}\n\n<!-- end -->"
+
+    return MARK.sub(written, text)
+
+
+def _rows(path: Path) -> Rows:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _chosen(rows: Rows, where: str) -> Rows:
+    """The rows that have these values; a value may name several with |."""
+    for condition in _listed(where):
+        key, _, values = condition.partition("=")
+        rows = [row for row in rows if row[key] in values.split("|")]
+    if not rows:
+        raise SystemExit(f"No row of the table has {where!r}.")
+    return rows
+
+
+def _single(rows: Rows, column: str, mark: str) -> str:
+    if len(rows) != 1:
+        raise SystemExit(f"{len(rows)} rows for one figure: {mark}")
+    return rows[0][column]
+
+
+def _table(rows: Rows, columns: Sequence[str]) -> str:
+    """A Markdown table; `key: heading` shows a column under another name."""
+    keys = [column.partition(":")[0].strip() for column in columns]
+    heads = [column.partition(":")[2].strip() or column.strip() for column in columns]
+    lines = [heads, ["---"] * len(heads), *([row[key] for key in keys] for row in rows)]
+    return "\n".join(
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
+    )
+
+
+def _runs(folder: Path) -> str:
+    """One line a command: which tables it wrote, where and when."""
+    made: dict[tuple[str, str, str], list[str]] = {}
+    for table, run in json.loads((folder / "run.json").read_text()).items():
+        made.setdefault((run["command"], run["machine"], run["date"]), []).append(table)
+    return "\n".join(
+        f"\n`{command}` ({machine}, {date}): {', '.join(sorted(tables))}."
+        for (command, machine, date), tables in made.items()
+    )
+
+
+def take(results: Path, figures: Path = FIGURES) -> list[str]:
+    """Carry the tables of full runs over; those of quick runs stay where they are."""
+    taken = []
+    for made in sorted(results.glob("*/run.json")):
+        full = {k: v for k, v in json.loads(made.read_text()).items() if not v["quick"]}
+        folder = figures / made.parent.name
+        folder.mkdir(parents=True, exist_ok=True)
+        for table in full:
+            shutil.copyfile(made.parent / f"{table}.csv", folder / f"{table}.csv")
+            taken.append(f"{folder.name}/{table}")
+        notes = folder / "run.json"
+        known = json.loads(notes.read_text()) if notes.exists() else {}
+        if full:
+            notes.write_text(json.dumps({**known, **full}, indent=1, sort_keys=True) + "\n")
+    return taken
+
+
+def main() -> None:
+    """Take over what was asked for and fill every page."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--take", type=Path, help="folder with the results of experiments")
+    folder = parser.parse_args().take
+    for name in take(folder) if folder else ():
+        print(f"taken: {name}")
+    for page in pages():
+        text = page.read_text(encoding="utf-8")
+        if (new := filled(text)) != text:
+            page.write_text(new, encoding="utf-8")
+            print(f"written: {page.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""Figures in the documentation are those of the committed tables, and tables know their run."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import pytest
+from scripts.write_figures import FIGURES, MARK, filled, pages, take
+
+ROOT = Path(__file__).parent.parent
+SHOWING = [page for page in pages() if MARK.search(page.read_text(encoding="utf-8"))]
+TABLES = sorted(FIGURES.glob("*/*.csv"))
+
+
+@pytest.mark.parametrize("page", SHOWING, ids=lambda page: page.name)
+def test_a_page_shows_what_its_tables_say(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert filled(text) == text, "Run `make figures`."
+
+
+def test_some_page_shows_figures() -> None:
+    assert SHOWING
+    assert TABLES
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_every_table_says_which_full_run_of_which_script_made_it(table: Path) -> None:
+    run = json.loads((table.parent / "run.json").read_text())[table.stem]
+    assert (ROOT / run["command"].split()[0]).is_file()
+    assert not run["quick"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", run["date"])
+    assert "cores" in run["machine"]
+
+
+def written(folder: Path, quick: bool = False) -> Path:
+    results = folder / "results" / "some"
+    results.mkdir(parents=True, exist_ok=True)
+    with (results / "table.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["set", "auroc"], ["pima", "0.7"], ["wdbc", "0.9"]])
+    run = {"command": "x.py", "machine": "2 cores", "date": "2026-01-01", "quick": quick}
+    (results / "run.json").write_text(json.dumps({"table": run}))
+    return results.parent
+
+
+def test_a_table_a_figure_and_its_run_are_written_between_their_marks(tmp_path: Path) -> None:
+    assert take(written(tmp_path), tmp_path / "figures") == ["some/table"]
+    page = (
+        '<!-- table some/table columns="set: data" where="set=wdbc" -->old<!-- end -->\n'
+        'reaches <!-- figure some/table auroc where="set=pima" -->1<!-- end --> here\n'
+        "<!-- runs some -->\n<!-- end -->"
+    )
+    new = filled(page, tmp_path / "figures")
+    assert "| data |\n| --- |\n| wdbc |" in new
+    assert "-->0.7<!-- end --> here" in new
+    assert "`x.py` (2 cores, 2026-01-01): table." in new
+    assert filled(new, tmp_path / "figures") == new
+
+
+def test_a_changed_table_makes_the_page_differ(tmp_path: Path) -> None:
+    take(written(tmp_path), tmp_path / "figures")
+    page = filled("<!-- table some/table --><!-- end -->", tmp_path / "figures")
+    table = tmp_path / "figures" / "some" / "table.csv"
+    table.write_text(table.read_text().replace("0.9", "0.8"))
+    assert filled(page, tmp_path / "figures") != page
+
+
+def test_a_quick_run_is_not_taken_over(tmp_path: Path) -> None:
+    assert take(written(tmp_path, quick=True), tmp_path / "figures") == []
+    assert not list((tmp_path / "figures").glob("*/*.csv"))
+
+
+def test_a_mark_that_no_row_or_two_rows_fit_is_refused(tmp_path: Path) -> None:
+    take(written(tmp_path), tmp_path / "figures")
+    for mark in ('auroc where="set=heart"', "auroc"):
+        page = f"<!-- figure some/table {mark} --><!-- end -->"
+        with pytest.raises(SystemExit):
+            filled(page, tmp_path / "figures")
