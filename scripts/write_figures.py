@@ -7,6 +7,8 @@ A page marks the place of a table, and of a single figure within a sentence:
 
     <!-- table rauch/epsilon columns="set, auroc" where="method=DP grid" -->
     <!-- end -->
+    <!-- table rauch/epsilon columns="set, method" across="epsilon" show="auroc" -->
+    <!-- end -->
     it reaches <!-- figure rauch/epsilon auroc where="set=pima, epsilon=5" -->0.7<!-- end -->
 
 What stands between the marks is written from docs/figures/rauch/epsilon.csv; `<!-- runs rauch -->`
@@ -24,7 +26,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-__all__ = ["FIGURES", "filled", "pages", "take"]
+__all__ = ["FIGURES", "filled", "pages", "shown", "take"]
 
 ROOT = Path(__file__).parent.parent
 FIGURES = ROOT / "docs" / "figures"
@@ -33,6 +35,7 @@ MARK = re.compile(
     r"(?P<old>.*?)<!-- end -->",
     re.DOTALL,
 )
+PICTURE = re.compile(r"\]\((?:docs/|\.\./)?figures/([\w-]+/[\w.-]+\.png)\)")
 OPTION = re.compile(r'(\w+)="([^"]*)"')
 
 Rows = list[dict[str, str]]
@@ -57,6 +60,9 @@ def filled(text: str, figures: Path = FIGURES) -> str:
             column = OPTION.sub("", rest).strip()
             return f"{head}{_single(rows, column, mark[0])}<!-- end -->"
         columns = _listed(options.get("columns", "")) or list(rows[0])
+        if "across" in options:
+            rows = _across(rows, columns, options["across"], options["show"])
+            columns = list(rows[0])
         return f"{head}\n\n{_table(rows, columns)}\n\n<!-- end -->"
 
     return MARK.sub(written, text)
@@ -79,6 +85,16 @@ def _chosen(rows: Rows, where: str) -> Rows:
     if not rows:
         raise SystemExit(f"No row of the table has {where!r}.")
     return rows
+
+
+def _across(rows: Rows, keys: Sequence[str], across: str, show: str) -> Rows:
+    """One row for each combination of the keys, one column for each value of `across`."""
+    lines: dict[tuple[str, ...], dict[str, str]] = {}
+    for row in rows:
+        line = lines.setdefault(tuple(row[key] for key in keys), {key: row[key] for key in keys})
+        line[f"{across} {row[across]}"] = row[show]
+    heads = dict.fromkeys(head for line in lines.values() for head in line)
+    return [{head: line.get(head, "") for head in heads} for line in lines.values()]
 
 
 def _single(rows: Rows, column: str, mark: str) -> str:
@@ -108,8 +124,13 @@ def _runs(folder: Path) -> str:
     )
 
 
+def shown() -> set[str]:
+    """The pictures that pages show."""
+    return {name for page in pages() for name in PICTURE.findall(page.read_text(encoding="utf-8"))}
+
+
 def take(results: Path, figures: Path = FIGURES) -> list[str]:
-    """Carry the tables of full runs over; those of quick runs stay where they are."""
+    """Carry tables and pictures of full runs over; those of quick runs stay where they are."""
     taken = []
     for made in sorted(results.glob("*/run.json")):
         full = {k: v for k, v in json.loads(made.read_text()).items() if not v["quick"]}
@@ -118,6 +139,9 @@ def take(results: Path, figures: Path = FIGURES) -> list[str]:
         for table in full:
             shutil.copyfile(made.parent / f"{table}.csv", folder / f"{table}.csv")
             taken.append(f"{folder.name}/{table}")
+        for picture in shown() & {f"{folder.name}/{p.name}" for p in made.parent.glob("*.png")}:
+            if full:
+                shutil.copyfile(results / picture, figures / picture)
         notes = folder / "run.json"
         known = json.loads(notes.read_text()) if notes.exists() else {}
         if full:

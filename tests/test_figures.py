@@ -8,7 +8,9 @@ import re
 from pathlib import Path
 
 import pytest
-from scripts.write_figures import FIGURES, MARK, filled, pages, take
+from scripts.write_figures import FIGURES, MARK, filled, pages, shown, take
+
+from privod.questions import questions
 
 ROOT = Path(__file__).parent.parent
 SHOWING = [page for page in pages() if MARK.search(page.read_text(encoding="utf-8"))]
@@ -35,6 +37,17 @@ def test_every_table_says_which_full_run_of_which_script_made_it(table: Path) ->
     assert "cores" in run["machine"]
 
 
+def test_every_picture_that_a_page_shows_is_there() -> None:
+    assert shown()
+    assert not [name for name in shown() if not (FIGURES / name).is_file()]
+
+
+@pytest.mark.parametrize("name", list(questions()))
+def test_how_good_every_question_is_stands_on_its_page(name: str) -> None:
+    page = (ROOT / "docs" / "how_good.md").read_text(encoding="utf-8")
+    assert f"[{name}]({questions()[name].guide})" in page
+
+
 def written(folder: Path, quick: bool = False) -> Path:
     results = folder / "results" / "some"
     results.mkdir(parents=True, exist_ok=True)
@@ -57,6 +70,18 @@ def test_a_table_a_figure_and_its_run_are_written_between_their_marks(tmp_path: 
     assert "-->0.7<!-- end --> here" in new
     assert "`x.py` (2 cores, 2026-01-01): table." in new
     assert filled(new, tmp_path / "figures") == new
+
+
+def test_a_table_can_have_a_column_for_each_value(tmp_path: Path) -> None:
+    results = written(tmp_path)
+    (results / "some" / "table.csv").write_text(
+        "set,epsilon,auroc\npima,1,0.7\npima,2,0.8\nwdbc,2,0.9\n"
+    )
+    take(results, tmp_path / "figures")
+    mark = '<!-- table some/table columns="set" across="epsilon" show="auroc" --><!-- end -->'
+    new = filled(mark, tmp_path / "figures")
+    assert "| set | epsilon 1 | epsilon 2 |" in new
+    assert "| pima | 0.7 | 0.8 |\n| wdbc |  | 0.9 |" in new
 
 
 def test_a_changed_table_makes_the_page_differ(tmp_path: Path) -> None:
