@@ -121,7 +121,7 @@ def test_a_raw_file_is_audited_with_its_reader(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"runs": 10}, "runs must be at least 1000"),
+        ({"runs": 10}, "runs must be at least 200"),
         ({"statistics": ()}, "statistics must not be empty"),
         ({"pairs": lambda: iter(())}, "pairs must give a pair"),
     ],

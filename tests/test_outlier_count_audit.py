@@ -1,4 +1,4 @@
-"""Bugs planted in the noise of the outlier count are caught, and the honest count is not."""
+"""Bugs planted in the noise of the outlier count are caught; tests/contracts.py plays honestly."""
 
 from __future__ import annotations
 
@@ -76,9 +76,3 @@ def test_the_audit_catches_bugs_planted_in_every_smooth_noise(
     some = [game for game in games(bug) if game.query.noise == noise]  # type: ignore[attr-defined]
     assert len(some) == 3
     assert not play(some[place], 2500, seeded(5)).holds
-
-
-@pytest.mark.parametrize("place", range(11))
-def test_the_honest_count_passes_every_game(place: int) -> None:
-    assert len(games()) == 11
-    assert play(games()[place], 1500, seeded(6)).holds
