@@ -223,6 +223,10 @@ class Client:
         found = _noun(wire.Answer, self._get(_path(of, "answers", key)))
         return release_from_json(found.release)
 
+    def visitor(self) -> wire.Visitor:
+        """Whose token this is: its role, the data set it is for, its label."""
+        return _noun(wire.Visitor, self._get("/me"))
+
     def head(self) -> str:
         """How long the ledger is and what it ends in, once all of it is verified."""
         return self.verify().head
