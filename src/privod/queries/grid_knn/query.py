@@ -191,13 +191,12 @@ class GridKnn(CountQuery[NoisyGrid]):
 
     def answer(self, table: Table, randomness: Randomness) -> Release[NoisyGrid]:
         grid = self.grid(table.domain)
-        points = table.numbers(self.columns)
         threshold = self.threshold
         kept, records = None, None
         if threshold is None:
-            counts = self.count_noise.add_to(grid.all_counts(points), randomness)
+            counts = self.count_noise.add_to(table.fold(grid.counting()), randomness)
         else:
-            occupied = grid.occupied_counts(points)
+            occupied = grid.listing().cells(table.fold(grid.listing()))
             kept, counts = self._reaching(occupied, grid, threshold, randomness)
             noisy = self.noise_of_total.add_to(np.array([len(table)]), randomness)
             records = NoisyTotal(int(noisy[0]), MergedNoise.of(self.noise_of_total))
@@ -220,7 +219,7 @@ class GridKnn(CountQuery[NoisyGrid]):
         dropped, so the counts have all of epsilon.
         """
         grid = self.grid(table.domain)
-        occupied = grid.occupied_counts(table.numbers(self.columns))
+        occupied = grid.listing().cells(table.fold(grid.listing()))
         whole = replace(self, drop_below=None)
         return InteractiveGrid(grid, occupied, whole.count_noise, randomness, whole.guarantee())
 

@@ -101,7 +101,7 @@ class MarginalHistograms(CountQuery[NoisyMarginals]):
         bins = self.bins or self._automatic_bins()
         counts = np.zeros((len(columns), bins), dtype=np.int64)
         for place, column in enumerate(columns):
-            counts[place] = Grid((column,), bins).all_counts(table.numbers((column.name,)))
+            counts[place] = table.fold(Grid((column,), bins).counting())
         noisy = self.count_noise.add_to(counts, randomness)
         promise = self.guarantee()
         noise = MergedNoise.of(self.count_noise)
