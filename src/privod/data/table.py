@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from privod.data.binning import Binning
 from privod.data.cells import as_arrow
 from privod.data.domain import Domain
-from privod.data.folding import Block, CellCounts, Copies, Fold, folded_in_threads
+from privod.data.folding import Block, CellCounts, Copies, Fold, folded_in_threads, side_by_side
 from privod.data.intake import Intake, Portion, absent_columns
 from privod.data.persons import first_rows, numbered
 
@@ -27,7 +27,6 @@ __all__ = ["Rows", "RowsInMemory", "Table"]
 Ints = NDArray[np.int64]
 State = TypeVar("State")
 
-SIDE_BY_SIDE = 2048  # rows laid side by side at a time, so that they stay in the cache
 BLOCK = 1 << 16  # rows in a block of a fold
 
 
@@ -74,8 +73,8 @@ class RowsInMemory:
     def gathered(self, numbers: Sequence[str], codes: Sequence[str]) -> Block:
         """All rows of some columns, in the order in which they came."""
         return Block(
-            _side_by_side([self._numbers[name] for name in numbers], self._length, np.float64),
-            _side_by_side([self._codes[name] for name in codes], self._length, np.int64),
+            side_by_side([self._numbers[name] for name in numbers], self._length, np.float64),
+            side_by_side([self._codes[name] for name in codes], self._length, np.int64),
         )
 
     def _blocks(self, fold: Fold[Any], start: int, end: int) -> Iterator[Block]:
@@ -84,7 +83,7 @@ class RowsInMemory:
             n = some.stop - some.start
             numbers = [self._numbers[name][some] for name in fold.numbers]
             codes = [self._codes[name][some] for name in fold.codes]
-            yield Block(_side_by_side(numbers, n, np.float64), _side_by_side(codes, n, np.int64))
+            yield Block(side_by_side(numbers, n, np.float64), side_by_side(codes, n, np.int64))
 
 
 class Table:
@@ -198,14 +197,6 @@ class Table:
             for place, column in enumerate(codes)
         }
         return {**dict(zip(names, rows.numbers.T, strict=True)), **values, **self._persons}
-
-
-def _side_by_side(columns: list[NDArray[Any]], length: int, kind: Any) -> NDArray[Any]:
-    rows = np.empty((length, len(columns)), kind)
-    for start in range(0, length, SIDE_BY_SIDE):
-        for place, column in enumerate(columns):
-            rows[start : start + SIDE_BY_SIDE, place] = column[start : start + SIDE_BY_SIDE]
-    return rows
 
 
 def _joined(parts: list[Any], kind: Any) -> Any:

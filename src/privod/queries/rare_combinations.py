@@ -141,6 +141,9 @@ class RareCombinations(Query[CombinationCounts]):
             rule = f"must give at most {MOST_CELLS} combinations"
             raise InvalidParameter("columns", rule, cells, "Name fewer columns.")
 
+    def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
+        return 0
+
     def answer(self, table: Table, randomness: Randomness) -> Release[CombinationCounts]:
         axes = self._axes(table.domain)
         counts = table.counts([(axis.column, Codes(len(axis.labels))) for axis in axes])

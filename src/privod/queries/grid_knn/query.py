@@ -189,6 +189,12 @@ class GridKnn(CountQuery[NoisyGrid]):
         """The cells, from public knowledge alone."""
         return Grid(domain.numeric(self.columns), self._cells_per_axis)
 
+    def held_per_record(self, domain: Domain) -> int:
+        if self.threshold is None:
+            return 0
+        # At worst every record has a cell of its own: keys and counts, twice while they are sorted.
+        return 2 * (self.grid(domain).listing().n_words + 1) + len(self.columns)
+
     def answer(self, table: Table, randomness: Randomness) -> Release[NoisyGrid]:
         grid = self.grid(table.domain)
         threshold = self.threshold
