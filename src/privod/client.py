@@ -24,6 +24,7 @@ from privod.data import Domain
 from privod.data.csv_file import CsvDialect
 from privod.data.intake import IntakeReport
 from privod.data.sources import read_with_report, write_parquet
+from privod.engines.size import IN_MEMORY
 from privod.errors import InvalidData, InvalidParameter, PrivodError, Unavailable
 from privod.privacy import Adjacency, Loss
 from privod.progress import report
@@ -122,6 +123,7 @@ class Client:
         continues: str | None = None,
         dialect: CsvDialect | None = None,
         confirmed: bool = False,
+        most_records: int = IN_MEMORY,
     ) -> Registered:
         """Send rows to the curator, for good; see `Curator.register`.
 
@@ -133,6 +135,7 @@ class Client:
             "name": name,
             "domain": json.dumps(domain.to_json()),
             "intake": json.dumps(intake.to_json()),
+            "most_records": str(most_records),
         }
         if continues is not None:
             fields["continues"] = continues
