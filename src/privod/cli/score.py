@@ -35,7 +35,8 @@ def score(
     grid: Annotated[
         Path,
         typer.Option(
-            help="A release of grid-knn, marginals or private-detector: its .privod or .json file."
+            help="A release of grid-knn, marginals, mean-covariance or private-detector: its"
+            " .privod or .json file."
         ),
     ],
     target: Annotated[
@@ -62,7 +63,7 @@ def score(
     if why and not profile:
         way_out = "Ask for private-detector."
         raise InvalidParameter("why", "needs a release of private-detector", str(grid), way_out)
-    columns = released.layout.columns if profile else _geometry(released).columns
+    columns = _columns(released)
     names = [column.name for column in columns]
     points = _points(records, columns, missing=profile)
     scores, limit, hidden = _scored(released, points, target, n_neighbors)
@@ -123,6 +124,7 @@ def _released(path: Path) -> Any:
     from privod.queries.catalog import release_from_json
     from privod.queries.grid_knn.release import NoisyGrid
     from privod.queries.marginals.release import NoisyMarginals
+    from privod.queries.mean_covariance.release import NoisyMoments
     from privod.queries.private_detector.release import NoisyProfile
     from privod.queries.release_file import kind_of_file
 
@@ -133,17 +135,17 @@ def _released(path: Path) -> Any:
             "grid": NoisyGrid,
             "marginals": NoisyMarginals,
             "profile": NoisyProfile,
+            "moments": NoisyMoments,
         }
-        found: NoisyGrid | NoisyMarginals | NoisyProfile = kinds[kind_of_file(path)].load(path)
-        return found
+        return kinds[kind_of_file(path)].load(path)
     try:
         value = release_from_json(json.loads(path.read_text(encoding="utf-8"))).value
     except (PrivodError, OSError):
         raise
     except Exception:  # a file from anywhere can be wrong in any way
         raise InvalidData(f"{str(path)!r} is not a release of privod.") from None
-    if not isinstance(value, NoisyGrid | NoisyMarginals | NoisyProfile):
-        way_out = "Ask for grid-knn, marginals or private-detector."
+    if not isinstance(value, NoisyGrid | NoisyMarginals | NoisyProfile | NoisyMoments):
+        way_out = "Ask for grid-knn, marginals, mean-covariance or private-detector."
         raise InvalidParameter("grid", "must be a release that can score", str(path), way_out)
     return value
 
@@ -152,6 +154,17 @@ def _is_profile(released: Any) -> bool:
     from privod.queries.private_detector.release import NoisyProfile
 
     return isinstance(released, NoisyProfile)
+
+
+def _columns(released: Any) -> tuple[Any, ...]:
+    """The columns that a release scores, as they were declared."""
+    from privod.queries.mean_covariance.release import NoisyMoments
+
+    if _is_profile(released):
+        return tuple(released.layout.columns)
+    if isinstance(released, NoisyMoments):
+        return released.frame.columns
+    return _geometry(released).columns
 
 
 def _reasons(released: NoisyProfile, points: NDArray[np.float64]) -> list[str]:
@@ -191,9 +204,12 @@ def _scored(
 ) -> tuple[NDArray[np.float64], float, float]:
     """Scores, the limit beyond which they stand out, and the share of the reference in noise."""
     from privod.queries.grid_knn.release import NoisyGrid
+    from privod.queries.mean_covariance.release import NoisyMoments
 
     if _is_profile(released):
         return released.scores(points), released.threshold(target), 0
+    if isinstance(released, NoisyMoments):
+        return released.scores(points).distance, float(released.threshold(target).distance[0]), 0
     outside = _geometry(released).overshoot(points)
     if isinstance(released, NoisyGrid):
         limit = float(released.threshold(target, n_neighbors).graded[0])
