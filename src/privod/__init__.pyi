@@ -13,6 +13,7 @@ from privod.curator import (
     Entry as Entry,
     Price as Price,
     PricedCharge as PricedCharge,
+    Protection as Protection,
     ROLES as ROLES,
     Registered as Registered,
     Request as Request,
@@ -23,6 +24,7 @@ from privod.curator import (
     Verification as Verification,
     backup as backup,
     migrate as migrate,
+    who_is_protected as who_is_protected,
 )
 from privod.data import (
     Categorical as Categorical,

@@ -21,6 +21,7 @@ from privod.curator.owners import (
     open_budget,
     versions_of,
 )
+from privod.curator.protection import SAMPLE, Protection, who_is_protected
 from privod.curator.questions import Question
 from privod.curator.rows import RowStore
 from privod.curator.tokens import TokenStore
@@ -43,7 +44,7 @@ from privod.ledger.admissions import admitted
 from privod.ledger.chain import BudgetState, Charge, Entry
 from privod.ledger.database import Connection, Database
 from privod.ledger.engines import open_database, witnesses_of
-from privod.ledger.prices import Price, price_of
+from privod.ledger.prices import Price, check_meaning, price_of
 from privod.ledger.private_files import private_directory
 from privod.ledger.schema import bring_up_to_date, check_version
 from privod.ledger.sqlite import SQLite
@@ -51,7 +52,7 @@ from privod.ledger.store import DataSet, refuse_seeded, short_text
 from privod.ledger.verification import Verification, verify
 from privod.ledger.witness import Head, Witnesses
 from privod.mechanisms import secure
-from privod.privacy import Adjacency, Guarantee, Loss, SameContexts
+from privod.privacy import Adjacency, AdmittedContexts, Guarantee, Loss, SameContexts
 from privod.queries.html import release_html
 from privod.queries.query import Query, Release, canonical_json
 
@@ -318,6 +319,43 @@ class Curator:
             )
         return report
 
+    def who_is_protected(
+        self, of: str, adjacency: Adjacency | None = None, *, sample: int = SAMPLE
+    ) -> tuple[Protection, ...]:
+        """Whom narrow promises protect among the rows, for the owner alone: exact, not private.
+
+        Parameters
+        ----------
+        of : str
+            The data set.
+        adjacency : Adjacency, optional
+            A promise that the owner thinks of, beside those of the allowances that are open.
+        sample : int
+            How many records to take out one by one, where contexts are compared.
+
+        Returns
+        -------
+        tuple of Protection
+            Of each promise by itself and, if there are several, of all of them together.
+        """
+        with self.database.reading() as connection:
+            dataset = store.find_dataset(connection, of)
+            budgets = ledger.budgets_of(connection, dataset.root)
+            persons = admitted(connection, dataset.root)
+            folder, seal = store.where_rows_are(connection, of)
+        opened = [one.adjacency for one in budgets if one.role != "main" and one.closed is None]
+        asked = dict.fromkeys([*opened, *([] if adjacency is None else [adjacency])])
+        narrow: list[Adjacency] = []
+        for one in asked:
+            narrow += persons if isinstance(one, AdmittedContexts) else [one]
+        for one in narrow:
+            check_meaning(one, dataset.domain)
+        if not self._rows.has(folder):
+            raise Unavailable(f"The rows of {of!r} are not in {str(self.directory)!r}.")
+        table = self._table(dataset, folder, seal)
+        groups = [[one] for one in narrow] + ([narrow] if len(narrow) > 1 else [])
+        return tuple(who_is_protected(table, group, sample=sample) for group in groups)
+
     def datasets(self) -> tuple[DataSet, ...]:
         """Every data set, in the order of registration."""
         with self.database.reading() as connection:
@@ -386,6 +424,32 @@ class Curator:
         """
         with self._writing() as connection:
             return life_cycle.admit_person(connection, of, person, reason, confirmed, isolating)
+
+    def allow_exact_counts(
+        self, of: str, adjacency: Adjacency, counts: int, reason: str, *, confirmed: bool = False
+    ) -> int:
+        """Allow so many counts of unprotected records, in all, to be told exactly.
+
+        Questions such as `lookahead-count` tell rare counts as they are, whatever epsilon is; an
+        allowance pays for them only up to this number. Returns how many more may be told.
+
+        Parameters
+        ----------
+        of : str
+            The data set.
+        adjacency : Adjacency
+            That of the allowance.
+        counts : int
+            How many in all, those told so far included; 0 allows no more.
+        reason : str
+            Why; stands in the ledger.
+        confirmed : bool
+            Whether the owner confirmed what that gives up.
+        """
+        with self._writing() as connection:
+            return life_cycle.allow_exact_counts(
+                connection, of, adjacency, counts, reason, confirmed
+            )
 
     def admitted(self, of: str) -> tuple[SameContexts, ...]:
         """The persons about whom contexts may be asked, which is public."""

@@ -10,6 +10,7 @@ import json
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, is_dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from privod.data import Domain, Table
@@ -61,6 +62,13 @@ class Query(ABC, Generic[Value]):
         """What those lose by this very answer whom its guarantee leaves out; "" if nobody is."""
         return self.guarantee().adjacency.gives_up
 
+    def exact_counts(self, domain: Domain) -> int:  # noqa: ARG002 - most tell none
+        """At most how many counts of unprotected records the answer tells without any noise.
+
+        An owner allows a number of them; no epsilon makes them less exact.
+        """
+        return 0
+
     def preview(self, domain: Domain) -> Preview:  # noqa: ARG002 - for those that know
         """How far off the answer may be, before anything is paid; needs no data."""
         return Preview("the answer")
@@ -100,7 +108,12 @@ class Query(ABC, Generic[Value]):
 
     def release(self, value: Value, randomness: Randomness) -> Release[Value]:
         """Put an answer beside its question and its promise."""
-        return Release(self, value, self.guarantee(), randomness.seeded)
+        return Release(self, value, self._promise, randomness.seeded)
+
+    @cached_property
+    def _promise(self) -> Guarantee:
+        """The promise, derived once: a query never changes."""
+        return self.guarantee()
 
     def parameters(self) -> dict[str, Any]:
         """The parameters as plain JSON values."""

@@ -71,7 +71,7 @@ def price(request: Request) -> Response:
         query = _query(request)
         return fragment(request, "price.html", **_priced(request, query))
     except PrivodError as problem:
-        return fragment(request, "price.html", **_unpriced(query, problem))
+        return fragment(request, "price.html", **_unpriced(request, query, problem))
 
 
 async def ask(request: Request) -> Response:
@@ -151,12 +151,12 @@ def _question_page(
     wrong = problem if isinstance(problem, InvalidParameter) else None
     boxes = boxes_of(kind, dataset.domain, budgets, values, wrong)
     at_box = any(box.problem for box in boxes)
-    shown = _unpriced(query, None)
+    shown = _unpriced(request, query, None)
     if query is not None:
         try:
             shown = _priced(request, query)
         except PrivodError as unpriced:
-            shown = _unpriced(query, unpriced)
+            shown = _unpriced(request, query, unpriced)
     return page(
         request,
         "question.html",
@@ -200,16 +200,21 @@ def _priced(request: Request, query: Query[Any]) -> dict[str, Any]:
         "lines": lines,
         "worth": query.preview(curator.dataset(of).domain).sentence(),
         "sentence": guarantee.sentence(),
+        "not_protected": query.not_protected(),
     }
     return {"priced": priced, "price_problem": None, "needed_budget": None}
 
 
-def _unpriced(query: Query[Any] | None, problem: PrivodError | None) -> dict[str, Any]:
+def _unpriced(
+    request: Request, query: Query[Any] | None, problem: PrivodError | None
+) -> dict[str, Any]:
     """What the price panel shows when there is no price, and which budget would give one."""
     needed = None
     if query is not None and isinstance(problem, NoPromise):
         guarantee = query.guarantee()
-        if isinstance(guarantee, Guarantee):
+        states = site_of(request).curator.budget(request.path_params["dataset"])
+        opened = [state.adjacency for state in states if state.closed is None]
+        if isinstance(guarantee, Guarantee) and guarantee.adjacency not in opened:
             needed = canonical_json(guarantee.adjacency.to_json())
     said = None if problem is None else str(problem)
     return {"priced": None, "price_problem": said, "needed_budget": needed}
