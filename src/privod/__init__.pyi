@@ -138,6 +138,12 @@ from privod.queries.marginals.query import (
 from privod.queries.marginals.release import (
     NoisyMarginals as NoisyMarginals,
 )
+from privod.queries.mean_covariance.query import (
+    MeanCovariance as MeanCovariance,
+)
+from privod.queries.mean_covariance.release import (
+    NoisyMoments as NoisyMoments,
+)
 from privod.queries.outlier_context.query import (
     OutlierContext as OutlierContext,
 )

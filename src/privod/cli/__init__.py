@@ -1,6 +1,7 @@
 """The command line."""
 
 from privod.cli import (
+    agent,
     analyst,
     backup,
     contexts,
@@ -16,6 +17,7 @@ from privod.cli import (
 from privod.cli.app import app, main
 
 __all__ = [
+    "agent",
     "analyst",
     "app",
     "backup",

@@ -39,6 +39,9 @@ def register(
     thousands: Annotated[
         str | None, typer.Option(help="Between groups of three digits, if at all.")
     ] = None,
+    most_records: Annotated[
+        int, typer.Option(help="The most records, public; beyond ten million they stay on disk.")
+    ] = 10_000_000,
     yes: Annotated[
         bool, typer.Option("--yes", help="Register even if most records are lost.")
     ] = False,
@@ -57,7 +60,13 @@ def register(
     def take(confirmed: bool) -> Registered:
         with progress_bars(as_json), curator_at(at) as curator:
             return curator.register(
-                name, file, declared, continues=continues, dialect=dialect, confirmed=confirmed
+                name,
+                file,
+                declared,
+                continues=continues,
+                dialect=dialect,
+                confirmed=confirmed,
+                most_records=most_records,
             )
 
     try:

@@ -28,10 +28,11 @@ from privod.curator.tokens import TokenStore
 from privod.data import Domain, Table
 from privod.data.csv_file import CsvDialect
 from privod.data.intake import IntakeReport
-from privod.data.sources import read_with_report
+from privod.engines.size import IN_MEMORY, SizeClass
 from privod.errors import (
     AlreadyExists,
     AnswerFailed,
+    InvalidData,
     InvalidParameter,
     LedgerDamaged,
     NotFound,
@@ -122,12 +123,15 @@ class Curator:
         self.database = database
         self._rows = RowStore(directory / "rows")
         self._datasets: dict[str, DataSet] = {}
+        self._sizes: dict[str, SizeClass] = {}
         self._tables: OrderedDict[str, Table] = OrderedDict()
         self._tables_mutex = threading.Lock()
         if database.read_only:
             check_version(database)
         else:
             bring_up_to_date(database)
+        if not database.read_only:
+            self._rows.remove_unfinished()
         if not restoring:
             self._check_witnesses()
 
@@ -258,6 +262,7 @@ class Curator:
         dialect: CsvDialect | None = None,
         confirmed: bool = False,
         intake: IntakeReport | None = None,
+        most_records: int = IN_MEMORY,
     ) -> Registered:
         """Take in rows for good, and tell the owner what became of them.
 
@@ -278,14 +283,19 @@ class Curator:
         intake : IntakeReport, optional
             What became of the records before they came here, where the owner's own machine put
             them inside their domain; kept in place of what there is to tell here.
+        most_records : int
+            The most records that are kept, which is public and fixed; a source with more is
+            refused. Up to ten million, rows are held in memory while questions are asked. Beyond,
+            they are read from disk for each question, and questions that need all of them at once
+            may not be asked.
         """
+        size = SizeClass(most_records)
         short_text(name, "name")
         with self.database.reading() as connection:
             check_registration(connection, name, domain, continues)
-        table, report = read_with_report(source, domain, dialect)
-        report.refuse_loss(confirmed)
-        report = intake or report
-        folder, seal = self._rows.keep(table, report)
+        folder, seal, report = self._rows.keep(
+            source, domain, dialect, size, confirmed=confirmed, intake=intake
+        )
         try:
             with self.database.writing() as connection:
                 root = check_registration(connection, name, domain, continues)
@@ -535,6 +545,7 @@ class Curator:
         with self.database.reading() as connection:
             if store.find_release(connection, question.key) is not None:
                 return Price((), affordable=True, already_answered=True)
+            self._check_size(question, *store.where_rows_are(connection, of))
             return price_of(question.costs(connection), query.not_protected())
 
     def check_budget(self, query: Query[Any], of: str, *, request_id: str | None = None) -> None:
@@ -542,6 +553,7 @@ class Curator:
         question = Question.checked(query, self.dataset(of))
         with self.database.reading() as connection:
             if not question.paid_before(connection, request_id):
+                self._check_size(question, *store.where_rows_are(connection, of))
                 ledger.check_left(of, question.costs(connection))
 
     def ask(
@@ -592,6 +604,8 @@ class Curator:
                 f"The rows of {of!r} are not in {str(self.directory)!r}. Nothing was charged."
                 " Restore them from a backup, or open the directory that holds them."
             )
+        if not paid:
+            self._check_size(question, folder, seal)
         # Whoever asks the same at the same time waits here, and then finds the release stored.
         with self.database.alone(question.key):
             charges: tuple[Charge, ...] = ()
@@ -614,6 +628,21 @@ class Curator:
                 if wait_for_release_time is not None:
                     wait_for_release_time()
             return self._publish(question, release, charges, asked_by)
+
+    def _check_size(self, question: Question, folder: str, seal: str) -> None:
+        """Refuse what cannot be held at once, by what was declared and never by the rows."""
+        size = self._sizes.get(folder)
+        if size is None and not self._rows.has(folder):
+            return  # the rows are elsewhere, or deleted
+        if size is None:
+            with suppress(OSError, InvalidData):
+                size = self._sizes[folder] = self._rows.size(folder, seal)
+        if size is None:
+            raise Unavailable(
+                f"What was declared about the size of {question.dataset.name!r} cannot be read."
+                " Nothing was charged. Restore its rows from a backup."
+            )
+        size.refuse_larger(question.query.held_per_record(question.dataset.domain))
 
     def _answer(self, question: Question, folder: str, seal: str) -> Release[Any]:
         """Look at the rows; whatever goes wrong there is told in one and the same sentence."""

@@ -77,6 +77,14 @@ class Query(ABC, Generic[Value]):
     def check(self, domain: Domain) -> None:
         """Raise `InvalidParameter` unless this can be asked of data in this domain."""
 
+    def held_per_record(self, domain: Domain) -> int:
+        """How many values of each record the answer holds in memory at once, at most.
+
+        0 for a question that reads rows block by block. A data set too large to be held in memory
+        refuses the others before they are charged, by this number and its declared size.
+        """
+        return len(domain.columns)
+
     @abstractmethod
     def answer(self, table: Table, randomness: Randomness) -> Release[Value]:
         """Look at the rows, once, and release the noisy answer; never fails because of rows."""

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privod.data import Categorical, Domain, Table
+from privod.data.binning import Codes
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, Randomness
 from privod.outliers.crowds.anomalies import protected_crowd
@@ -138,11 +139,12 @@ class RareCombinations(Query[CombinationCounts]):
             rule = f"must give at most {MOST_CELLS} combinations"
             raise InvalidParameter("columns", rule, cells, "Name fewer columns.")
 
+    def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
+        return 0
+
     def answer(self, table: Table, randomness: Randomness) -> Release[CombinationCounts]:
         axes = self._axes(table.domain)
-        shape = tuple(len(axis.labels) for axis in axes)
-        cells = np.ravel_multi_index(tuple(table.codes(self.columns).T), shape)
-        counts = np.bincount(cells, minlength=math.prod(shape)).reshape(shape)
+        counts = table.counts([(axis.column, Codes(len(axis.labels))) for axis in axes])
         noisy = counts >= self.noisy_from
         drawn = self.noise.add_to(counts, randomness)  # for every cell: work tells nothing
         told = CombinationCounts(axes, np.where(noisy, drawn, counts), noisy)

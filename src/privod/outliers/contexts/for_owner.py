@@ -149,8 +149,7 @@ def contexts_moved(
 def rows_alike(table: Table, record: Mapping[str, str | int]) -> NDArray[np.bool_]:
     """Which rows have the attributes of a record. NOT private: for the owner alone."""
     space = ContextSpace.around(table.domain, record)
-    codes = space.recode(table.codes([attribute.name for attribute in space.columns]))
-    return np.asarray((codes == 0).all(axis=1))
+    return np.asarray((space.codes(table) == 0).all(axis=1))
 
 
 def _without(table: Table, rows: NDArray[np.int64]) -> Table:
