@@ -138,7 +138,9 @@ def aggregate(
         str | None, typer.Option(help="Host and port; the roster's address if not given.")
     ] = None,
     coming: Coming = 60.0,
-    step: Annotated[float, typer.Option(help="Seconds that one step may take.")] = 3600.0,
+    stalled: Annotated[
+        float, typer.Option(help="Seconds that a party may make no progress.")
+    ] = 600.0,
     as_json: AsJson = False,
 ) -> None:
     """Add up what parties send, for one run; you need no data, and see only hidden numbers."""
@@ -154,7 +156,7 @@ def aggregate(
     identity = Identity.load(certificate, key, _passphrase())
     declared = None if domain is None else Domain.from_json(_read_json(domain, "domain"))
     asked.check_parties(len(everyone.names))
-    patience = Patience(coming, step)
+    patience = Patience(coming, stalled)
     with _progress(as_json), GrpcAggregator(everyone, identity, listen, patience) as hub:
         if not as_json:
             sys.stderr.write(f"privod: listening on port {hub.port}\n")
