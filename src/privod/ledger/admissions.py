@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from privod.errors import NoPromise
-from privod.ledger.chain import Entry, read_entries
+from privod.ledger.chain import Due, Entry, read_entries
 from privod.ledger.database import Connection
-from privod.ledger.prices import Cost
 from privod.privacy import Adjacency, AdmittedContexts, SameContexts
 
 __all__ = ["admitted", "admitted_by", "check_admitted"]
@@ -30,12 +29,12 @@ def admitted(connection: Connection, root: str) -> list[SameContexts]:
 
 
 def check_admitted(
-    connection: Connection, root: str, asked: Adjacency, costs: Sequence[Cost]
+    connection: Connection, root: str, asked: Adjacency, dues: Sequence[Due]
 ) -> None:
     """Refuse a question about a person whom the owner did not admit."""
     if not isinstance(asked, SameContexts):
         return
-    by_list = [state for state, _ in costs if isinstance(state.adjacency, AdmittedContexts)]
+    by_list = [state for state, _ in dues if isinstance(state.adjacency, AdmittedContexts)]
     if by_list and asked not in admitted(connection, root):
         raise NoPromise(
             "Questions about contexts may be asked only about persons whom the owner admitted, with"
