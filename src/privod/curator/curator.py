@@ -17,12 +17,12 @@ from privod.curator.life_cycle import Request
 from privod.curator.owners import (
     charge_elsewhere,
     check_registration,
-    costs_elsewhere,
+    dues_elsewhere,
     open_budget,
     versions_of,
 )
 from privod.curator.protection import SAMPLE, Protection, who_is_protected
-from privod.curator.questions import Question
+from privod.curator.questions import Question, adapted
 from privod.curator.rows import RowStore
 from privod.curator.tokens import TokenStore
 from privod.data import Domain, Table
@@ -41,7 +41,8 @@ from privod.errors import (
 from privod.ledger import chain as ledger
 from privod.ledger import store
 from privod.ledger.admissions import admitted
-from privod.ledger.chain import BudgetState, Charge, Entry
+from privod.ledger.budget_state import Accounting, BudgetState
+from privod.ledger.chain import Charge, Entry
 from privod.ledger.database import Connection, Database
 from privod.ledger.engines import open_database, witnesses_of
 from privod.ledger.prices import Price, check_meaning, price_of
@@ -369,15 +370,35 @@ class Curator:
         return self._datasets[name]
 
     def open_budget(
-        self, of: str, adjacency: Adjacency, budget: Loss, *, confirmed: bool = False
+        self,
+        of: str,
+        adjacency: Adjacency,
+        budget: Loss,
+        *,
+        accounting: Accounting = "sums",
+        confirmed: bool = False,
     ) -> BudgetState:
         """Allow questions about a data set, and all versions of it, up to a budget, for good.
 
         What was asked before counts from the start, where it says something under this adjacency.
-        If opening the ledger gives up a part of the promise, the owner must confirm it.
+        If opening the budget gives up a part of the promise, the owner must confirm it.
+
+        Parameters
+        ----------
+        of : str
+            The data set.
+        adjacency : Adjacency
+            Under which the budget counts.
+        budget : Loss
+            How much all answers together may lose.
+        accounting : str
+            "sums" adds up epsilons and deltas. "zcdp" also adds up squares, so that many small
+            questions fit (482 at epsilon 0.01 in a budget of (1, 1e-6), not 100); it needs a delta.
+        confirmed : bool
+            Whether the owner confirmed what that gives up.
         """
         with self._writing() as connection:
-            return open_budget(connection, of, adjacency, budget, confirmed)
+            return open_budget(connection, of, adjacency, budget, confirmed, accounting)
 
     def close_budget(
         self, of: str, adjacency: Adjacency, reason: str, *, confirmed: bool = False
@@ -461,30 +482,21 @@ class Curator:
         with self._writing() as connection:
             life_cycle.limit_token(connection, of, adjacency, token, limit)
 
-    def request(
-        self,
-        of: str,
-        adjacency: Adjacency,
-        loss: Loss | None,
-        reason: str,
-        *,
-        asked_by: str = "owner",
-        token: str | None = None,
-    ) -> Request:
+    def request(self, of: str, adjacency: Adjacency, loss: Loss | None, reason: str) -> Request:
         """Ask the owner for a budget or allowance up to a loss, or (without one) for a person."""
         with self._writing() as connection:
-            return life_cycle.file_request(connection, of, adjacency, loss, reason, asked_by, token)
+            return life_cycle.file_request(connection, of, adjacency, loss, reason)
 
-    def requests(self, of: str | None = None) -> tuple[Request, ...]:
-        """What analysts asked for, and what became of it."""
+    def requests(self, of: str) -> tuple[Request, ...]:
+        """What analysts asked for about a data set and its versions, and what became of it."""
         return life_cycle.read_requests(self.history(of))
 
     def decide(
-        self, number: int, *, approve: bool, reason: str, confirmed: bool = False
+        self, of: str, number: int, *, approve: bool, reason: str, confirmed: bool = False
     ) -> Request:
-        """Approve a request, which does what it asks for, or decline it."""
+        """Approve a request about a data set, which does what it asks for, or decline it."""
         with self._writing() as connection:
-            return life_cycle.decide(connection, number, approve, reason, confirmed)
+            return life_cycle.decide(connection, of, number, approve, reason, confirmed)
 
     def retire(self, of: str, reason: str, *, confirmed: bool = False) -> None:
         """Delete the rows of a data set for good; its ledger and its releases are kept."""
@@ -525,7 +537,7 @@ class Curator:
     def price_elsewhere(self, of: str, guarantee: Guarantee) -> Price:
         """Say what `charge_elsewhere` would charge and leave, without charging."""
         with self.database.reading() as connection:
-            return price_of(costs_elsewhere(connection, of, guarantee))
+            return price_of(dues_elsewhere(connection, of, guarantee))
 
     def charge_elsewhere(self, of: str, guarantee: Guarantee, reason: str) -> tuple[Charge, ...]:
         """Charge what was revealed about a data set without this ledger, for the reason given.
@@ -539,22 +551,44 @@ class Curator:
 
     # ---- asking --------------------------------------------------------------------------------
 
-    def price(self, query: Query[Any], of: str) -> Price:
-        """Say what a question would cost, without looking and without charging."""
-        question = Question.checked(query, self.dataset(of))
+    def adapted(self, query: Query[Any], of: str) -> Query[Any]:
+        """The question as it is asked of a data set: noise "auto" becomes what it takes there."""
+        if not isinstance(query, Query) or query.within("zcdp") is query:
+            return query
+        with self.database.reading() as connection:
+            root = store.find_dataset(connection, of).root
+            return adapted(query, ledger.budgets_of(connection, root))
+
+    def price(self, query: Query[Any], of: str, *, token: str | None = None) -> Price:
+        """Say what a question would cost, without looking and without charging.
+
+        With the id of a token, what that token may spend counts too.
+        """
+        question = Question.checked(self.adapted(query, of), self.dataset(of))
         with self.database.reading() as connection:
             if store.find_release(connection, question.key) is not None:
                 return Price((), affordable=True, already_answered=True)
             self._check_size(question, *store.where_rows_are(connection, of))
-            return price_of(question.costs(connection), query.not_protected())
+            dues = question.dues(connection)
+            limits = ledger.limits_of(connection, dues, token)
+            return price_of(dues, question.query.not_protected(), limits)
 
-    def check_budget(self, query: Query[Any], of: str, *, request_id: str | None = None) -> None:
+    def check_budget(
+        self,
+        query: Query[Any],
+        of: str,
+        *,
+        request_id: str | None = None,
+        token: str | None = None,
+    ) -> None:
         """Raise at once if asking would cost more than is left, unless this request was paid."""
-        question = Question.checked(query, self.dataset(of))
+        question = Question.checked(self.adapted(query, of), self.dataset(of))
         with self.database.reading() as connection:
             if not question.paid_before(connection, request_id):
                 self._check_size(question, *store.where_rows_are(connection, of))
-                ledger.check_left(of, question.costs(connection))
+                dues = question.dues(connection)
+                ledger.check_left(of, dues)
+                ledger.check_token(connection, dues, token)
 
     def ask(
         self,
@@ -587,14 +621,14 @@ class Curator:
         short_text(asked_by, "asked_by")
         if request_id is not None:
             short_text(request_id, "request_id")
-        question = Question.checked(query, self.dataset(of))
+        question = Question.checked(self.adapted(query, of), self.dataset(of))
         with self.database.glancing() as connection:
             paid = question.paid_before(connection, request_id)
             stored = store.find_release(connection, question.key)
         if stored is not None:
             return self._stored(question, stored)
         with self.database.reading() as connection:
-            question.costs(connection)
+            question.dues(connection)
             folder, seal = store.where_rows_are(connection, of)
             retired = store.is_retired(connection, of)
         if retired:
@@ -615,9 +649,9 @@ class Curator:
                     if question.paid_before(connection, request_id):
                         raise AnswerFailed(NO_ANSWER)
                     self.witnesses.check(connection)
-                    costs = question.costs(connection)
+                    dues = question.dues(connection)
                     charges = ledger.charge(
-                        connection, of, costs, question.text, asked_by, request_id, token
+                        connection, of, dues, question.text, asked_by, request_id, token
                     )
             if stored is not None:
                 return self._stored(question, stored)
@@ -715,7 +749,7 @@ class Curator:
 
     def release(self, of: str, query: Query[Any]) -> Release[Any]:
         """The stored answer to a question."""
-        key = store.question_key(of, canonical_json(query.to_json()))
+        key = store.question_key(of, canonical_json(self.adapted(query, of).to_json()))
         with self.database.reading() as connection:
             store.find_dataset(connection, of)
             release = store.find_release(connection, key)

@@ -97,7 +97,7 @@ FIRST: Step = (
 # Whether a witness was ever made beside this ledger, so that one that is gone is missed.
 WITNESSED: Step = (("ALTER TABLE head ADD COLUMN witnessed INTEGER NOT NULL DEFAULT 0",), {})
 
-# Budgets that are allowances, closed, raised, counted in rho; entries with details and token ids.
+# Budgets that are allowances, closed, raised; entries with details and token ids.
 LIFE_CYCLE: Step = (
     (
         "ALTER TABLE entries ADD COLUMN details TEXT",
@@ -121,7 +121,17 @@ LIFE_CYCLE: Step = (
     {},
 )
 
-STEPS: tuple[Step, ...] = (FIRST, WITNESSED, LIFE_CYCLE)
+# Budgets that are counted by zcdp; the others leave the first column empty.
+CONCENTRATED: Step = (
+    (
+        "ALTER TABLE books ADD COLUMN conversion_delta TEXT",
+        "ALTER TABLE books ADD COLUMN spent_rho TEXT NOT NULL DEFAULT '0'",
+        "ALTER TABLE books ADD COLUMN adding INTEGER NOT NULL DEFAULT 1",
+    ),
+    {},
+)
+
+STEPS: tuple[Step, ...] = (FIRST, WITNESSED, LIFE_CYCLE, CONCENTRATED)
 ALLOWANCES = 3  # the version from which on narrow questions are charged to allowances
 
 

@@ -30,7 +30,16 @@ from privod.mechanisms.smooth import (
 from privod.outliers.crowds.cover import Cover
 from privod.outliers.crowds.distance import CrowdIndex
 from privod.outliers.crowds.packing import packing_number
-from privod.privacy import AddRemove, Adjacency, Guarantee, Loss, Replace, positive
+from privod.privacy import (
+    AddRemove,
+    Adjacency,
+    Cost,
+    Guarantee,
+    Loss,
+    Replace,
+    Statement,
+    positive,
+)
 from privod.privacy.loss import as_exact
 from privod.queries.checks import (
     LARGEST_COUNT,
@@ -137,6 +146,17 @@ class OutlierCount(Query[CountedOutliers]):
         if self.noise == "global":
             return Guarantee(Loss(self.epsilon), self.adjacency)
         return Guarantee(self._smooth(self.noise).loss(), self.adjacency)
+
+    def also(self, domain: Domain) -> tuple[Statement, ...]:
+        """Under Replace, what is lost under AddRemove, unless noise goes by the public size."""
+        if self.adjacency == AddRemove() or self._size_is_public(domain):
+            return ()
+        lost = self.guarantee().loss  # every noise is made for more than one record more or less
+        if self.noise == "global":
+            n_columns = len(numeric_columns(domain, self.columns))
+            changed = count_sensitivity(self.max_crowd, n_columns, AddRemove())
+            lost = DiscreteLaplace(self._global_scale(n_columns)).loss(changed)
+        return (Statement(Cost.of_loss(lost), AddRemove()),)
 
     def preview(self, domain: Domain) -> Preview:
         n_columns = len(numeric_columns(domain, self.columns))

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 from privod.data import Domain, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms.randomness import Randomness
-from privod.privacy import Adjacency, Cost, Guarantee, adjacency_from_json
+from privod.privacy import Adjacency, Cost, Guarantee, Statement, adjacency_from_json
 from privod.queries.html import figure, release_html
 from privod.queries.preview import Preview
 
@@ -54,9 +54,17 @@ class Query(ABC, Generic[Value]):
         """
         return Cost.of_loss(self.guarantee().loss)
 
-    def also(self) -> tuple[Guarantee, ...]:
-        """Further guarantees proved of the same answer, under other adjacencies."""
+    def also(self, domain: Domain) -> tuple[Statement, ...]:  # noqa: ARG002 - for those that know
+        """What else is proved of the same answer about such data, under other adjacencies."""
         return ()
+
+    def statements(self, domain: Domain) -> tuple[Statement, ...]:
+        """All that is proved of the answer about such data; what it promises comes first."""
+        return (Statement(self.cost(), self.guarantee().adjacency), *self.also(domain))
+
+    def within(self, accounting: str) -> Self:  # noqa: ARG002 - for those that leave it open
+        """The question as it is asked where budgets count so: "sums" or "zcdp"."""
+        return self
 
     def not_protected(self) -> str:
         """What those lose by this very answer whom its guarantee leaves out; "" if nobody is."""

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from privod.data import Domain, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import ExponentialMechanism, PermuteAndFlip, Randomness, Top
-from privod.privacy import AddRemove, Adjacency, Cost, Guarantee, positive
+from privod.privacy import AddRemove, Adjacency, Cost, Guarantee, Statement, positive
 from privod.privacy.loss import as_exact
 from privod.progress import track
 from privod.queries.checks import (
@@ -185,6 +185,30 @@ class OutlierSubspaces(Query[FoundSubspaces]):
             for _ in range(self.n_subspaces):
                 concentrated = concentrated + counted
         return Cost(self.guarantee().loss, concentrated)
+
+    def also(self, domain: Domain) -> tuple[Statement, ...]:
+        """Under Replace, what is lost under AddRemove: each utility moves by fewer steps."""
+        if self.adjacency == AddRemove():
+            return ()
+        changed = max(self._steps_changed(size) for size in self._sizes())
+        statement = Statement(
+            Cost(self.selection.loss(changed), self.selection.zcdp(changed)), AddRemove()
+        )
+        if not self.count_share:
+            return (statement,)
+        counted = self.counting(()).also(domain)
+        if not counted:
+            return ()
+        (one,) = counted
+        loss, zcdp = statement.cost.loss, statement.cost.zcdp
+        for _ in range(self.n_subspaces):
+            loss, zcdp = loss + one.cost.loss, zcdp + one.cost.zcdp
+        return (Statement(Cost(loss, zcdp), AddRemove()),)
+
+    def _steps_changed(self, size: int) -> int:
+        """By how many steps one record more or less moves a utility, rounding included."""
+        change = count_sensitivity(self.max_crowd, size, AddRemove()) * self.steps
+        return -(-change // self._sensitivity(size))
 
     def preview(self, domain: Domain) -> Preview:
         n_columns = len(numeric_columns(domain, self.columns))
