@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteGaussian, DiscreteLaplace
@@ -51,6 +51,8 @@ MOST_EXPECTED = 10**15  # records; a larger guess chooses nothing else
 
 class CountQuery(Query[Value]):
     """A question whose answer is histograms of columns, with exact discrete noise."""
+
+    later: ClassVar[dict[str, Any]] = {"noise": "laplace", "delta": "0"}
 
     columns: tuple[str, ...]
     epsilon: ExactNumber
@@ -112,12 +114,6 @@ class CountQuery(Query[Value]):
         if isinstance(noise, DiscreteLaplace):
             return Cost.of_loss(loss)
         return Cost(loss, Zcdp(noise.rho(self._counts_changed)))
-
-    def parameters(self) -> dict[str, Any]:
-        """Noise and delta are written where they are asked for: others read as they always did."""
-        usual = {"noise": "laplace", "delta": "0"}
-        written = super().parameters()
-        return {key: value for key, value in written.items() if usual.get(key) != value}
 
     @property
     def _counts_changed(self) -> int:
