@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from privod.data import Domain
 from privod.errors import InvalidParameter
@@ -54,6 +54,8 @@ MOST_EXPECTED = 10**15  # records; a larger guess chooses nothing else
 
 class CountQuery(Query[Value]):
     """A question whose answer is histograms of columns, with exact discrete noise."""
+
+    later: ClassVar[dict[str, Any]] = {"noise": "laplace", "delta": "0"}
 
     columns: tuple[str, ...]
     epsilon: ExactNumber
@@ -143,12 +145,6 @@ class CountQuery(Query[Value]):
             return (Statement(Cost.of_loss(noise.loss(changed)), AddRemove()),)
         lost = self.guarantee().loss  # of more changes, so it holds for fewer too
         return (Statement(Cost(lost, Zcdp(noise.rho(changed))), AddRemove()),)
-
-    def parameters(self) -> dict[str, Any]:
-        """Noise and delta are written where they are asked for: others read as they always did."""
-        usual = {"noise": "laplace", "delta": "0"}
-        written = super().parameters()
-        return {key: value for key, value in written.items() if usual.get(key) != value}
 
     @property
     def _counts_changed(self) -> int:

@@ -43,6 +43,10 @@ class Query(ABC, Generic[Value]):
     question: ClassVar[str]
     """What is asked, in one sentence a doctor understands."""
 
+    later: ClassVar[dict[str, Any]] = {}
+    """Parameters that came later, as plain values: written only where they say something else, so
+    that a question asked before reads as it always did."""
+
     @abstractmethod
     def guarantee(self) -> Guarantee:
         """The promise, derived from the noise; needs no data."""
@@ -126,7 +130,12 @@ class Query(ABC, Generic[Value]):
     def parameters(self) -> dict[str, Any]:
         """The parameters as plain JSON values."""
         assert is_dataclass(self)  # noqa: S101 - what every subclass is, told to the type checker
-        return {field.name: plain_value(getattr(self, field.name)) for field in fields(self)}
+        written = {field.name: plain_value(getattr(self, field.name)) for field in fields(self)}
+        return {
+            name: value
+            for name, value in written.items()
+            if name not in self.later or self.later[name] != value
+        }
 
     def to_json(self) -> dict[str, Any]:
         """Name and parameters."""
