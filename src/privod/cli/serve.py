@@ -53,6 +53,15 @@ def serve(
     ] = None,
     max_upload: Annotated[int, typer.Option(help="The largest file to register, in MB.")] = 512,
     workers: Annotated[int, typer.Option(help="Answers computed at once.")] = 2,
+    answer_seconds: Annotated[
+        float, typer.Option(help="How long one answer may take before it is ended.")
+    ] = 600,
+    worker_memory: Annotated[
+        int, typer.Option(help="How much memory each worker process may have, in MB.")
+    ] = 4096,
+    estimated_records: Annotated[
+        int, typer.Option(help="For how many records times are estimated; not from the data.")
+    ] = 100_000,
     sample: Annotated[
         bool, typer.Option("--sample", help="Serve sample data from a temporary directory.")
     ] = False,
@@ -69,7 +78,13 @@ def serve(
         ) from None
 
     listening = Listening(host, port, tuple(name or ()), certificate, key, proxy)
-    limits = Limits(upload_bytes=max_upload * 1024 * 1024, workers=workers)
+    limits = Limits(
+        upload_bytes=max_upload * 1024**2,
+        workers=workers,
+        answer_seconds=answer_seconds,
+        answer_bytes=worker_memory * 1024**2,
+        estimated_records=estimated_records,
+    )
     if not sample:
         run(_curator(at, database), listening, limits)
         return

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from privod.curator import life_cycle
+from privod.curator.job_records import JobRecords
 from privod.curator.life_cycle import Request
 from privod.curator.owners import (
     charge_elsewhere,
@@ -22,7 +23,7 @@ from privod.curator.owners import (
     versions_of,
 )
 from privod.curator.questions import Question
-from privod.curator.rows import RowStore
+from privod.curator.rows import RowStore, StoredRows
 from privod.curator.tokens import TokenStore
 from privod.data import Domain, Table
 from privod.data.csv_file import CsvDialect
@@ -54,12 +55,15 @@ from privod.privacy import Adjacency, Guarantee, Loss, SameContexts
 from privod.queries.html import release_html
 from privod.queries.query import Query, Release, canonical_json
 
-__all__ = ["Answer", "Curator", "Registered"]
+__all__ = ["NO_ANSWER", "Answer", "Curator", "Look", "Registered"]
 
 NO_ANSWER = (
     "The question was charged and no answer came. The charge stands, whatever the reason;"
     " asking again, under a new request id, is a new charge."
 )
+Look = Callable[[Query[Any], StoredRows], Release[Any]]
+"""Looks at rows and answers; a server does it in a process of its own."""
+
 YOUNGEST_LEFT_BEHIND = 3600.0  # seconds; an upload that takes longer renews its folder
 TABLES_KEPT = 2  # tables held in memory between questions
 
@@ -116,6 +120,7 @@ class Curator:
         self, directory: Path, database: Database, witnesses: Witnesses, *, restoring: bool = False
     ) -> None:
         self.store = TokenStore(database)
+        self.job_records = JobRecords(database)
         self.witnesses = witnesses
         self.directory = directory
         self.database = database
@@ -417,7 +422,7 @@ class Curator:
         with self._writing() as connection:
             folder = life_cycle.retire(connection, of, reason, confirmed)
         with self._tables_mutex:
-            self._tables.pop(of, None)
+            self._tables.pop(folder, None)
         self._rows.forget(folder)
 
     def clean_up(self) -> int:
@@ -480,6 +485,12 @@ class Curator:
             if not question.paid_before(connection, request_id):
                 ledger.check_left(of, question.costs(connection))
 
+    def was_charged(self, query: Query[Any], of: str, request_id: str) -> bool:
+        """Whether a request was charged, whatever became of it."""
+        question = Question.checked(query, self.dataset(of))
+        with self.database.glancing() as connection:
+            return question.paid_before(connection, request_id)
+
     def ask(
         self,
         query: Query[Any],
@@ -489,6 +500,7 @@ class Curator:
         asked_by: str = "owner",
         token: str | None = None,
         wait_for_release_time: Callable[[], None] | None = None,
+        look: Look | None = None,
     ) -> Answer:
         """Answer a question, at the price that `price` says.
 
@@ -507,6 +519,8 @@ class Curator:
         wait_for_release_time : callable, optional
             Called when the rows were looked at, before anything of it is stored or shown. A server
             waits here, so that no moment in the ledger tells exactly how long that took.
+        look : callable, optional
+            Looks at the rows and answers, once the charge is on disk; by default in this process.
         """
         short_text(asked_by, "asked_by")
         if request_id is not None:
@@ -545,32 +559,35 @@ class Curator:
                 return self._stored(question, stored)
             # From here on the charge is on disk and stands.
             try:
-                release = self._answer(question, folder, seal)
+                rows = StoredRows(self._rows.directory, folder, seal, question.dataset.domain)
+                release = self._answer(question, rows, look or self._look)
             finally:
                 if wait_for_release_time is not None:
                     wait_for_release_time()
             return self._publish(question, release, charges, asked_by)
 
-    def _answer(self, question: Question, folder: str, seal: str) -> Release[Any]:
+    def _answer(self, question: Question, rows: StoredRows, look: Look) -> Release[Any]:
         """Look at the rows; whatever goes wrong there is told in one and the same sentence."""
         release = None
         with suppress(Exception):  # what failed may quote a row, so nothing of it is kept
-            release = question.query.answer(self._table(question.dataset, folder, seal), secure())
+            release = look(question.query, rows)
         if release is None:
             raise AnswerFailed(NO_ANSWER)
         if release.query != question.query or release.guarantee != question.guarantee:
             raise AnswerFailed(NO_ANSWER)
         return release
 
-    def _table(self, dataset: DataSet, folder: str, seal: str) -> Table:
+    def _look(self, query: Query[Any], rows: StoredRows) -> Release[Any]:
+        return query.answer(self._table(rows), secure())
+
+    def _table(self, rows: StoredRows) -> Table:
         with self._tables_mutex:
-            table = self._tables.get(dataset.name)
+            table = self._tables.get(rows.folder)
             if table is None:
-                table = self._rows.load(folder, seal, dataset.domain)
-                self._tables[dataset.name] = table
+                table = self._tables[rows.folder] = rows.load()
                 if len(self._tables) > TABLES_KEPT:
                     self._tables.popitem(last=False)
-            self._tables.move_to_end(dataset.name)
+            self._tables.move_to_end(rows.folder)
         return table
 
     def _publish(

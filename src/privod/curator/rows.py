@@ -7,6 +7,7 @@ import json
 import os
 import secrets
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
 from privod.data import Domain, Table
@@ -15,10 +16,24 @@ from privod.data.sources import read, write_parquet
 from privod.errors import InvalidData, Unavailable
 from privod.ledger.private_files import close_to_others, private_directory
 
-__all__ = ["RowStore"]
+__all__ = ["RowStore", "StoredRows"]
 
 REPORT = "report.json"
 SALT_BYTES = 32  # as many as the seal has: whoever lacks the salt cannot test a guess of the rows
+
+
+@dataclass(frozen=True)
+class StoredRows:
+    """Where the rows of a data set lie, for whoever looks at them: this process or a worker."""
+
+    directory: Path
+    folder: str
+    seal: str
+    domain: Domain
+
+    def load(self) -> Table:
+        """The rows as a table, if they are those that were registered."""
+        return RowStore(self.directory).load(self.folder, self.seal, self.domain)
 
 
 class RowStore:

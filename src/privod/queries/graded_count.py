@@ -30,6 +30,7 @@ from privod.queries.checks import (
     column_names,
     dp_adjacency,
     numeric_columns,
+    pairs_work,
     typical_radius,
     whole_number,
 )
@@ -136,6 +137,9 @@ class GradedCount(Query[GradedOutliers]):
         if self.sensitivity(len(columns)) / self.epsilon > LARGEST_SCALE:
             rule = "must be fewer, or the noise would pass 2^40"
             raise InvalidParameter("columns", rule, len(columns), "Name fewer columns.")
+
+    def work(self, domain: Domain, records: int) -> int:
+        return pairs_work(records, len(numeric_columns(domain, self.columns)))
 
     def answer(self, table: Table, randomness: Randomness) -> Release[GradedOutliers]:
         columns = numeric_columns(table.domain, self.columns)

@@ -39,6 +39,7 @@ from privod.queries.checks import (
     column_names,
     dp_adjacency,
     numeric_columns,
+    pairs_work,
     typical_radius,
     whole_number,
 )
@@ -152,6 +153,9 @@ class OutlierCount(Query[CountedOutliers]):
         if too_wide and (self.noise == "global" or not self._smooth_kinds()):
             rule = "would need noise beyond 2^40 in so many columns"
             raise InvalidParameter("noise", rule, self.noise, "Try 'heavy', or fewer columns.")
+
+    def work(self, domain: Domain, records: int) -> int:
+        return pairs_work(records, len(numeric_columns(domain, self.columns)))
 
     def answer(self, table: Table, randomness: Randomness) -> Release[CountedOutliers]:
         columns = numeric_columns(table.domain, self.columns)

@@ -58,6 +58,7 @@ API = (
     Route("GET", f"{V1}/datasets/{{dataset}}/answers/{{key}}/csv", api.answer_csv, READERS),
     Route("GET", f"{V1}/datasets/{{dataset}}/answers/{{key}}/svg", api.answer_svg, READERS),
     Route("GET", f"{V1}/jobs/{{job}}", api.job, ANALYST),
+    Route("DELETE", f"{V1}/jobs/{{job}}", api.stop_job, READERS),
     Route("POST", f"{V1}/verify", api.verify, AUDITORS),
     Route("GET", f"{V1}/tokens", api.tokens, OWNER),
     Route("POST", f"{V1}/tokens", api.make_token, OWNER),
@@ -92,6 +93,7 @@ CONSOLE = (
     Route("GET", "/data/{dataset}/answers/{key}", analyst.answer, READERS),
     Route("GET", "/jobs/{job}", analyst.job, ANALYST),
     Route("GET", "/jobs/{job}/progress", analyst.job_progress, ANALYST),
+    Route("POST", "/jobs/{job}/stop", analyst.stop_job, ANALYST),
     Route("GET", "/tokens", owner.tokens, OWNER),
     Route("POST", "/tokens", owner.make_token, OWNER),
     Route("POST", "/tokens/{token}/revoke", owner.revoke_token, OWNER),
@@ -112,6 +114,7 @@ def make_app(site: Site) -> FastAPI:
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         yield
         await asyncio.to_thread(site.jobs.close)  # requests are answered meanwhile
+        await asyncio.to_thread(site.answers.close)
 
     app = FastAPI(
         title="privod",

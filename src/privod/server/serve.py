@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 import logging
-import os
 import ssl
 from dataclasses import dataclass
 from functools import partial
@@ -25,9 +24,7 @@ from privod.server.site import LOOPBACK_HOSTS, Site
 __all__ = ["Listening", "configured", "is_loopback", "serve"]
 
 GRACE_SECONDS = 10
-INTERRUPTED = 130  # what shells say of a program that was ended by Ctrl-C
 IDLE_CONNECTIONS = 1000  # kept open by browsers between requests
-LOG = logging.getLogger("privod.server")
 LOG_FORM = "%(asctime)s %(levelname)s %(name)s %(message)s"
 
 
@@ -128,13 +125,4 @@ def serve(curator: Curator, listening: Listening, limits: Limits | None = None) 
     """Serve until interrupted."""
     logging.basicConfig(level=logging.INFO, format=LOG_FORM)
     config = configured(curator, listening, limits or Limits())
-    app: Any = config.app
-    try:
-        uvicorn.Server(config).run()
-    finally:
-        if app.state.site.jobs.running():
-            # Python would wait for the threads that compute it, for as long as that takes. What was
-            # charged is on disk, and nothing else has to be.
-            LOG.warning("an answer was still being computed; its charge stands")
-            logging.shutdown()
-            os._exit(INTERRUPTED)
+    uvicorn.Server(config).run()

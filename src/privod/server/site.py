@@ -44,7 +44,7 @@ class Site:
         self.secret = secrets.token_bytes(32)
         self.sessions = Sessions()
         self.jobs: Jobs[Answer] = Jobs(self.limits, self._token_is_valid)
-        self.answers = Answers(self.curator)
+        self.answers = Answers(self.curator, self.limits)
         self.requests = RateLimiter(self.limits.requests)
         self.strangers = RateLimiter(self.limits.strangers)
         self.failures = RateLimiter(self.limits.failures)

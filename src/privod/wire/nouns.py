@@ -200,6 +200,8 @@ class Price:
     already_answered: bool
     guarantee: Guarantee
     preview: Preview
+    about_seconds: float | None = None
+    """How long a server estimates the answer to take, from public sizes; null where none does."""
 
     @classmethod
     def of(cls, price: values.Price, query: Query[Any], domain: Domain) -> Price:

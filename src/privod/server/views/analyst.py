@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -16,9 +17,9 @@ from privod.privacy import Guarantee
 from privod.queries.catalog import QUERIES, kind_of
 from privod.queries.parameters import parameters_of, promise_of
 from privod.queries.query import Query, canonical_json
-from privod.server.asking import begin
+from privod.server.asking import begin, may_stop
 from privod.server.http.authorization import form_of
-from privod.server.jobs.answers import as_csv
+from privod.server.jobs.estimates import check_work, estimated_seconds
 from privod.server.jobs.jobs import Job
 from privod.server.site import site_of, visitor_of
 from privod.server.views.api import CSV, JSON, PICTURE_HEADERS, SVG
@@ -28,7 +29,7 @@ from privod.server.views.pages import fragment, page, redirect, segment
 from privod.wire import answer_key
 
 __all__ = ["answer", "answer_csv", "answer_json", "answer_svg", "ask", "ask_form", "job"]
-__all__ += ["job_progress", "price", "price_page", "questions"]
+__all__ += ["job_progress", "price", "price_page", "questions", "stop_job"]
 
 QUICK_SECONDS = 0.6  # an answer that is there by then needs no page about waiting
 
@@ -119,14 +120,14 @@ def _unconfirmed(request: Request, query: Query[Any]) -> Response | None:
         "confirm.html",
         dataset=dataset,
         kind=type(query),
-        parameters=_written(query),
+        parameters=_in_words(query),
         fields=sent,
         confirmed=answer_key(query),
         **_priced(request, query),
     )
 
 
-def _written(query: Query[Any]) -> list[tuple[str, str]]:
+def _in_words(query: Query[Any]) -> list[tuple[str, str]]:
     """The parameters of a question as people read them."""
     known = {parameter.name: parameter for parameter in parameters_of(type(query))}
     return [
@@ -196,8 +197,12 @@ def _named(examples: Sequence[Query[Any]]) -> list[str]:
 
 def _priced(request: Request, query: Query[Any]) -> dict[str, Any]:
     """What the price panel shows."""
-    curator, of = site_of(request).curator, request.path_params["dataset"]
+    site, of = site_of(request), request.path_params["dataset"]
+    curator = site.curator
     price = curator.price(query, of)
+    domain = curator.dataset(of).domain
+    if not price.already_answered:
+        check_work(query, domain, site.limits)
     budgets = {state.adjacency: state for state in curator.budget(of)}
     lines = [
         {"state": budgets[charge.adjacency], "cost": charge.loss, "left": charge.left}
@@ -209,7 +214,9 @@ def _priced(request: Request, query: Query[Any]) -> dict[str, Any]:
         "stored": price.already_answered,
         "loss": guarantee.loss,
         "lines": lines,
-        "worth": query.preview(curator.dataset(of).domain).sentence(),
+        "worth": query.preview(domain).sentence(),
+        "seconds": math.ceil(estimated_seconds(query, domain, site.limits)),
+        "records": site.limits.estimated_records,
         "sentence": guarantee.sentence(),
     }
     return {"priced": priced, "price_problem": None, "needed_budget": None}
@@ -241,6 +248,14 @@ def job_progress(request: Request) -> Response:
     return JSONResponse({"tenths": found.tenths(), "words": _words(found), "ended": ended})
 
 
+def stop_job(request: Request) -> Response:
+    """Stop one's own job, and go back to its data set."""
+    visitor, jobs = visitor_of(request), site_of(request).jobs
+    found = jobs.find(request.path_params["job"], visitor.id)
+    jobs.stop(found.id, lambda job: may_stop(visitor, job))
+    return redirect(f"/data/{segment(found.of)}")
+
+
 def _words(job: Job[Answer]) -> str:
     words = {
         "waiting": "Waiting for its turn.",
@@ -264,7 +279,7 @@ def answer(request: Request) -> Response:
         "answer.html",
         dataset=of,
         release=release,
-        parameters=_written(release.query),
+        parameters=_in_words(release.query),
         has_picture=True,
         here=_answer_path(of, release.query),
     )
@@ -276,16 +291,21 @@ def answer_json(request: Request) -> Response:
     return Response(canonical_json(release.to_json()), media_type=JSON, headers=_saved("json"))
 
 
-def answer_csv(request: Request) -> Response:
+async def answer_csv(request: Request) -> Response:
     """The answer as a table."""
-    return Response(as_csv(_release(request)), media_type=CSV, headers=_saved("csv"))
+    written = await _written(request, "csv")
+    return Response(written, media_type=CSV, headers=_saved("csv"))
 
 
-def answer_svg(request: Request) -> Response:
+async def answer_svg(request: Request) -> Response:
     """The answer as a picture."""
-    of, key = request.path_params["dataset"], request.path_params["key"]
     headers = PICTURE_HEADERS | (_saved("svg") if "download" in request.query_params else {})
-    return Response(site_of(request).answers.svg(of, key), media_type=SVG, headers=headers)
+    return Response(await _written(request, "svg"), media_type=SVG, headers=headers)
+
+
+async def _written(request: Request, form: Literal["svg", "csv"]) -> bytes:
+    of, key = request.path_params["dataset"], request.path_params["key"]
+    return await site_of(request).answers.written(of, key, form)
 
 
 def _release(request: Request) -> Any:

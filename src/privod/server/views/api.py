@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import File, Form, Path, Request, Response, UploadFile
@@ -18,9 +19,9 @@ from privod.errors import InvalidParameter, NotFound, PrivodError, Unavailable
 from privod.privacy import Loss, adjacency_from_json
 from privod.queries.catalog import QUERIES, query_from_json
 from privod.server import authentication as auth
-from privod.server.asking import answer_of, begin
+from privod.server.asking import answer_of, begin, may_stop
 from privod.server.jobs import uploads
-from privod.server.jobs.answers import as_csv
+from privod.server.jobs.estimates import check_work, estimated_seconds
 from privod.server.jobs.jobs import Job
 from privod.server.site import site_of, visitor_of
 from privod.wire.questions import describe
@@ -156,9 +157,14 @@ def history(request: Request, dataset: Dataset) -> list[wire.Entry]:
 def price(request: Request, dataset: Dataset, form: wire.AskPrice) -> wire.Price:
     """What a question would cost; nothing is looked at and nothing is charged."""
     query = query_from_json(form.query)
-    curator = site_of(request).curator
-    found = curator.price(query, dataset)  # which also finds out whether it may be asked
-    return wire.Price.of(found, query, curator.dataset(dataset).domain)
+    site = site_of(request)
+    found = site.curator.price(query, dataset)  # which also finds out whether it may be asked
+    domain = site.curator.dataset(dataset).domain
+    seconds = None
+    if not found.already_answered:
+        check_work(query, domain, site.limits)
+        seconds = estimated_seconds(query, domain, site.limits)
+    return replace(wire.Price.of(found, query, domain), about_seconds=seconds)
 
 
 async def ask(request: Request, response: Response, dataset: Dataset, form: wire.Ask) -> Any:
@@ -183,6 +189,13 @@ def job(request: Request, job: Annotated[str, Path(max_length=64)]) -> wire.Job:
     return _shown(site_of(request).jobs.find(job, visitor_of(request).id))
 
 
+def stop_job(request: Request, job: Annotated[str, Path(max_length=64)]) -> dict[str, bool]:
+    """Stop one's own job, or as an owner one about one's data; what was charged stays charged."""
+    visitor = visitor_of(request)
+    site_of(request).jobs.stop(job, lambda found: may_stop(visitor, found))
+    return {"stopped": True}
+
+
 def _shown(job: Job[Answer]) -> wire.Job:
     state = job.state()
     answer = None
@@ -204,14 +217,15 @@ def answer(request: Request, dataset: Dataset, key: Key) -> Response:
     return Response(site_of(request).answers.json(dataset, key), media_type=JSON)
 
 
-def answer_csv(request: Request, dataset: Dataset, key: Key) -> Response:
+async def answer_csv(request: Request, dataset: Dataset, key: Key) -> Response:
     """A stored answer as a table."""
-    return Response(as_csv(site_of(request).answers.release(dataset, key)), media_type=CSV)
+    written = await site_of(request).answers.written(dataset, key, "csv")
+    return Response(written, media_type=CSV)
 
 
-def answer_svg(request: Request, dataset: Dataset, key: Key) -> Response:
+async def answer_svg(request: Request, dataset: Dataset, key: Key) -> Response:
     """A stored answer as a picture."""
-    drawn = site_of(request).answers.svg(dataset, key)
+    drawn = await site_of(request).answers.written(dataset, key, "svg")
     return Response(drawn, media_type=SVG, headers=PICTURE_HEADERS)
 
 
