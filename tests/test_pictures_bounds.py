@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from privod.data import Categorical, Domain, Numeric, Table
+from privod.data import Categorical, Domain, Numeric
+from privod.data.sources import read
 from privod.mechanisms import seeded
 from privod.pictures import draw, svg
 from privod.pictures.canvas import MOST_TICKS, few_ticks, summed
@@ -23,7 +26,7 @@ DOMAIN = Domain(
         *(Categorical(name, tuple(f"{name}{place}" for place in range(SIDE))) for name in "ab"),
     )
 )
-LARGEST: dict[str, Query[object]] = {
+LARGEST: dict[str, Query[Any]] = {
     "a million cells in one column": Histogram(columns=("c0",), bins=10**6, epsilon="1e-6"),
     "a million cells in two": Histogram(columns=("a", "b"), epsilon=1),
     "a million cells in three": Histogram(columns=("c0", "c1", "c2"), bins=100, epsilon=1),
@@ -39,9 +42,8 @@ LARGEST: dict[str, Query[object]] = {
 
 @pytest.mark.parametrize("name", LARGEST)
 def test_the_largest_answers_make_small_pictures(name: str) -> None:
-    rows = {column: np.array([0.25, 0.75]) for column in DOMAIN.numeric_names}
-    codes = {column: np.array([0, 1]) for column in DOMAIN.categorical_names}
-    table = Table(DOMAIN, {**rows, **codes})
+    numbers = {column: [0.25, 0.75] for column in DOMAIN.numeric_names}
+    table = read({**numbers, "a": ["a0", "a1"], "b": ["b0", "b1"]}, DOMAIN)
     assert len(svg(draw(LARGEST[name].answer(table, seeded(1))))) < MOST_BYTES
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -17,17 +15,15 @@ from typing import Any
 import httpx
 import pytest
 
-from privod.curator import Curator
 from privod.curator.curator import NO_ANSWER
 from privod.data import Domain, Numeric
 from privod.privacy import AddRemove, Loss
 from privod.queries.catalog import QUERIES
 from privod.queries.subspaces import OutlierSubspaces
-from privod.server.authentication import create_token
 from privod.server.jobs.estimates import check_work, estimated_seconds
 from privod.server.limits import Limits, TooMuchWork
 from tests.odd import eventually, odd
-from tests.running_server import CANARY, DOMAIN, GENEROUS, ROWS, Running, running
+from tests.running_server import CANARY, DOMAIN, GENEROUS, Running, running
 
 __all__ = ["odd"]  # a fixture
 
@@ -171,63 +167,6 @@ def test_a_worker_killed_before_its_task_is_replaced_and_nothing_is_lost(
             with suppress(ProcessLookupError):  # killed before, and not needed since
                 os.kill(process, signal.SIGKILL)
     assert kinds(server).count("release") == 3
-
-
-KILLED = """
-import sys
-from pathlib import Path
-from privod.curator import Curator
-from privod.server import serve
-from privod.server.limits import Limits
-
-with Curator.open(sys.argv[1]) as curator:
-    serve.serve(curator, serve.Listening(port=0), Limits())
-"""
-
-
-def test_workers_end_when_their_server_is_killed(tmp_path: Path) -> None:
-    gate = tmp_path / "gate"
-    with Curator.open(tmp_path / "curator") as curator:
-        curator.register("patients", ROWS, DOMAIN)
-        curator.open_budget("patients", AddRemove(), Loss("10"))
-        create_token(curator, "owner", None, "owner")
-        token = create_token(curator, "analyst", None, "analyst")
-    folder = str(Path(__file__).parent / "odd_questions")
-    path = os.pathsep.join([folder, *filter(None, [os.environ.get("PYTHONPATH")])])
-    with subprocess.Popen(
-        [sys.executable, "-c", KILLED, str(tmp_path / "curator")],
-        env={**os.environ, "PYTHONPATH": path},
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stderr is not None
-        try:
-            url = ""
-            while "http://" not in url:
-                url = process.stderr.readline()
-            address = "http" + url.partition("http")[2].split()[0]
-            headers = {"authorization": f"Bearer {token}"}
-            ask = f"{address}/api/v1/datasets/patients/ask"
-            httpx.post(ask, json={"query": asked(gate), "wait": 0}, headers=headers, timeout=60)
-            eventually(gate.exists)
-            assert _processes_with(folder)
-        finally:
-            process.kill()
-    eventually(lambda: not _processes_with(folder))
-    with Curator.open(tmp_path / "curator") as curator:
-        assert curator.verify().questions == 1
-
-
-def _processes_with(text: str) -> list[str]:
-    """The processes that were started with a text in their environment."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if text.encode() in (process / "environ").read_bytes():
-                found.append(process.name)
-        except OSError:
-            continue
-    return found
 
 
 @pytest.fixture

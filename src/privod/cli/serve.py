@@ -62,6 +62,9 @@ def serve(
     estimated_records: Annotated[
         int, typer.Option(help="For how many records times are estimated; not from the data.")
     ] = 100_000,
+    json_logs: Annotated[
+        bool, typer.Option("--json-logs", help="Log one JSON object a line.")
+    ] = False,
     sample: Annotated[
         bool, typer.Option("--sample", help="Serve sample data from a temporary directory.")
     ] = False,
@@ -86,14 +89,14 @@ def serve(
         estimated_records=estimated_records,
     )
     if not sample:
-        run(_curator(at, database), listening, limits)
+        run(_curator(at, database), listening, limits, json_logs=json_logs)
         return
     with tempfile.TemporaryDirectory(prefix="privod-sample-") as directory:
         made = sampled(Path(directory))
         typer.echo(f"Open http://{host}:{port} and sign in with one of these:")
         for role in ("owner", "analyst", "auditor"):
             typer.echo(f"  {role:8} {getattr(made, role)}")
-        run(made.curator, listening, limits)
+        run(made.curator, listening, limits, json_logs=json_logs)
 
 
 @token.command(name="add")

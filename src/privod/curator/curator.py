@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections import OrderedDict
@@ -52,6 +53,7 @@ from privod.ledger.verification import Verification, verify
 from privod.ledger.witness import Head, Witnesses
 from privod.mechanisms import secure
 from privod.privacy import Adjacency, Guarantee, Loss, SameContexts
+from privod.queries.catalog import release_from_json
 from privod.queries.html import release_html
 from privod.queries.query import Query, Release, canonical_json
 
@@ -601,7 +603,9 @@ class Curator:
         refuse_seeded(release)
         text = None
         with suppress(Exception):
-            text = canonical_json(release.to_json())
+            written = canonical_json(release.to_json())
+            release_from_json(json.loads(written))  # what cannot be read back is not entered
+            text = written
         if text is None:
             raise AnswerFailed(NO_ANSWER)
         try:
@@ -661,6 +665,11 @@ class Curator:
         """The same in its two parts."""
         with self.database.reading() as connection:
             return Head(*ledger.read_head(connection))
+
+    def check_ledger(self) -> None:
+        """Raise unless the ledger can be read and contains what its witnesses saw: in a moment."""
+        with self.database.reading() as connection:
+            self.witnesses.check(connection)
 
     def verify(self, expected_head: str | None = None) -> Verification:
         """Recompute the whole ledger; raise `LedgerDamaged` naming the first entry that is wrong.

@@ -92,6 +92,11 @@ class JobRecords:
         with self._database.writing() as connection:
             connection.execute("UPDATE jobs SET outcome = ? WHERE id = ?", outcome, job_id)
 
+    def forget(self, job_id: str) -> None:
+        """Take back the record of a question that was not taken in."""
+        with self._database.writing() as connection:
+            connection.execute("DELETE FROM jobs WHERE id = ?", job_id)
+
     def find(self, job_id: str) -> JobRecord | None:
         """The record of a job."""
         with self._database.glancing() as connection:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import logging
 import ssl
 from dataclasses import dataclass
 from functools import partial
@@ -19,13 +18,13 @@ from privod.server.app import make_app
 from privod.server.http.connections import Connections, PromptProtocol
 from privod.server.jobs.uploads import remove_leftovers
 from privod.server.limits import Limits
+from privod.server.logs import log_to_stderr
 from privod.server.site import LOOPBACK_HOSTS, Site
 
 __all__ = ["Listening", "configured", "is_loopback", "serve"]
 
 GRACE_SECONDS = 10
 IDLE_CONNECTIONS = 1000  # kept open by browsers between requests
-LOG_FORM = "%(asctime)s %(levelname)s %(name)s %(message)s"
 
 
 @dataclass(frozen=True)
@@ -121,8 +120,14 @@ def configured(curator: Curator, listening: Listening, limits: Limits) -> uvicor
     )
 
 
-def serve(curator: Curator, listening: Listening, limits: Limits | None = None) -> None:
+def serve(
+    curator: Curator,
+    listening: Listening,
+    limits: Limits | None = None,
+    *,
+    json_logs: bool = False,
+) -> None:
     """Serve until interrupted."""
-    logging.basicConfig(level=logging.INFO, format=LOG_FORM)
+    log_to_stderr(as_json=json_logs)
     config = configured(curator, listening, limits or Limits())
     uvicorn.Server(config).run()

@@ -30,6 +30,7 @@ __all__ = [
     "Entry",
     "Guarantee",
     "Job",
+    "JobListed",
     "JobState",
     "Loss",
     "NewToken",
@@ -267,6 +268,17 @@ class Job:
     state: JobState
     tenths: int
     answer: Answer | None = None
+
+
+@dataclass(frozen=True)
+class JobListed:
+    """A question that was asked through a server, and where it stands."""
+
+    job: str
+    dataset: str
+    query: Plain
+    time: str
+    state: JobState
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from privod.server.jobs.queue import FairQueue
 from privod.server.jobs.workers import Worker
 from privod.server.limits import Limits
 
-__all__ = ["Job", "Jobs", "Key", "State", "Turn", "next_release_time"]
+__all__ = ["Job", "Jobs", "Key", "State", "Turn", "new_id", "next_release_time", "recalled"]
 
 Result = TypeVar("Result")
 State = Literal["waiting", "answering", "done", "failed"]
@@ -51,8 +51,17 @@ NO_JOB = (
     "There is no such job. It ended more than an hour ago, or the server was restarted;"
     " ask the question again: a stored answer costs nothing."
 )
+LEFT_WAITING = (
+    "The server was stopped first. Nothing was charged. The question waits for the server to be"
+    " back, and is answered then."
+)
 STOPPED_WAITING = "It was stopped before its turn came. Nothing was charged."
 STOPPED = "It was stopped on request. The charge stands; asking again is a new charge."
+
+
+def new_id() -> str:
+    """A job's id, which nobody can guess."""
+    return secrets.token_urlsafe(16)
 
 
 def next_release_time(seconds: float) -> float:
@@ -89,6 +98,13 @@ class _Work(Generic[Result]):
 
     def begin(self) -> None:
         self.began = time.monotonic()
+
+    def finish(self, outcome: Result | PrivodError) -> None:
+        self.ended = time.monotonic()
+        if isinstance(outcome, PrivodError):
+            self.future.set_exception(outcome)
+        else:
+            self.future.set_result(outcome)
 
     def hear(self, tenths: int) -> None:
         """Note how many tenths are done, never going back."""
@@ -217,6 +233,21 @@ class Job(Generic[Result]):
         return self.work.future.result(timeout=0)
 
 
+def recalled(
+    job_id: str, asker: str, key: Key, question: str, outcome: Result | PrivodError | None
+) -> Job[Result]:
+    """The sight of a job that this process does not work on: as it ended, or as waiting."""
+    work: _Work[Result] = _Work(key, threading.Event())
+
+    def ask(_turn: Turn) -> Result:
+        raise Unavailable("Another server process answers this question.")
+
+    job = Job(job_id, asker, question, ask, work)
+    if outcome is not None:
+        work.finish(outcome)
+    return job
+
+
 class Jobs(Generic[Result]):
     """The answers being computed, few at a time, and those fetched lately.
 
@@ -226,10 +257,18 @@ class Jobs(Generic[Result]):
         How many at once, and how many may wait.
     token_is_valid : callable
         Whether a token is still valid, looked up again when its question comes up.
+    note_end : callable
+        Told of every job that ended, but for those that a stopping server leaves in the queue.
     """
 
-    def __init__(self, limits: Limits, token_is_valid: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        token_is_valid: Callable[[str], bool],
+        note_end: Callable[[Job[Result]], None] = lambda _job: None,
+    ) -> None:
         self._limits = limits
+        self._note_end = note_end
         self._token_is_valid = token_is_valid
         self._jobs: dict[str, Job[Result]] = {}
         self._works: dict[Key, _Work[Result]] = {}
@@ -241,19 +280,25 @@ class Jobs(Generic[Result]):
         self._workers: list[Worker] = []
 
     def start(
-        self, ask: Callable[[Turn], Result], *, asker: str, key: Key, question: str
+        self,
+        ask: Callable[[Turn], Result],
+        *,
+        asker: str,
+        key: Key,
+        question: str,
+        job_id: str | None = None,
     ) -> Job[Result]:
         """Start a job, join the one that answers this question already, or refuse it."""
         with self._changed:
             self._forget_old()
+            own = self._own(key, asker)
+            if own is not None:
+                return own
             work = self._works.get(key)
-            for job in work.jobs if work is not None else ():
-                if job.asker == asker:
-                    return job
             self._check_room(asker, joins=work is not None)
             if work is None:
                 work = self._works[key] = _Work(key, self._closing)
-            job = Job(secrets.token_urlsafe(16), asker, question, ask, work)
+            job = Job(job_id or new_id(), asker, question, ask, work)
             work.jobs.append(job)
             self._jobs[job.id] = job
             if work.began is None:
@@ -270,10 +315,31 @@ class Jobs(Generic[Result]):
                 self._threads[-1].start()
             return job
 
+    def own(self, key: Key, asker: str) -> Job[Result] | None:
+        """The job by which somebody waits for the answer to a question already."""
+        with self._changed:
+            return self._own(key, asker)
+
+    def _own(self, key: Key, asker: str) -> Job[Result] | None:
+        work = self._works.get(key)
+        waiting = work.jobs if work is not None else []
+        return next((job for job in waiting if job.asker == asker), None)
+
+    def check_room(self, asker: str, key: Key) -> None:
+        """Refuse a job for which there is no room."""
+        with self._changed:
+            self._check_room(asker, joins=key in self._works)
+
     def has(self, key: Key) -> bool:
         """Whether a question is being answered."""
         with self._changed:
             return key in self._works
+
+    def under_way(self) -> dict[str, int]:
+        """How many questions wait, and how many are being answered."""
+        with self._changed:
+            answering = sum(work.began is not None for work in self._works.values())
+            return {"waiting": len(self._works) - answering, "answering": answering}
 
     def closing(self) -> bool:
         """Whether the server is stopping, so that nothing new is taken in."""
@@ -304,21 +370,22 @@ class Jobs(Generic[Result]):
             work = job.work
             if work.ended is not None:
                 return
+            if len(work.jobs) == 1 and work.began is not None:
+                work.stopped.set()
+                return
             if len(work.jobs) > 1:
                 work.jobs.remove(job)
                 alone: _Work[Result] = _Work(work.key, self._closing, jobs=[job])
-                alone.ended = time.monotonic()
-                alone.future.set_exception(NotAllowed(STOPPED_WAITING))
+                alone.finish(NotAllowed(STOPPED_WAITING))
                 job.work = alone
-            elif work.began is None:
-                self._end(work, NotAllowed(STOPPED_WAITING))
             else:
-                work.stopped.set()
+                self._end(work, NotAllowed(STOPPED_WAITING))
+        self._note_end(job)
 
     def close(self) -> None:
         """Drop what is waiting, give what is running a while to end, and end it then."""
         deadline = time.monotonic() + self._limits.stop_seconds
-        stopped = Unavailable("The server was stopped first. Nothing was charged. Ask again.")
+        stopped = Unavailable(LEFT_WAITING)
         with self._changed:
             self._closing.set()
             for work in [work for work in self._works.values() if work.began is None]:
@@ -353,9 +420,11 @@ class Jobs(Generic[Result]):
             asker, work = taken
             outcome = self._outcome(work, asker, worker)
             with self._changed:
-                self._end(work, outcome)
+                ended = self._end(work, outcome)
                 self._queue.leave(asker)
                 self._changed.notify_all()
+            for job in ended:
+                self._note_end(job)
 
     def _take(self) -> tuple[str, _Work[Result]] | None:
         """Wait for the next in the queue; None when the server stops."""
@@ -396,13 +465,11 @@ class Jobs(Generic[Result]):
                 return job
         raise NotAllowed("The token was revoked before its turn came. Nothing was charged.")
 
-    def _end(self, work: _Work[Result], outcome: Result | PrivodError) -> None:
-        work.ended = time.monotonic()
-        if isinstance(outcome, PrivodError):
-            work.future.set_exception(outcome)
-        else:
-            work.future.set_result(outcome)
+    def _end(self, work: _Work[Result], outcome: Result | PrivodError) -> list[Job[Result]]:
+        """Let everybody see how it ended; returns their jobs."""
+        work.finish(outcome)
         del self._works[work.key]
+        return list(work.jobs)
 
     def _forget_old(self) -> None:
         now = time.monotonic()

@@ -17,7 +17,7 @@ from privod.privacy import Guarantee
 from privod.queries.catalog import QUERIES, kind_of
 from privod.queries.parameters import parameters_of, promise_of
 from privod.queries.query import Query, canonical_json
-from privod.server.asking import begin, may_stop
+from privod.server.asking import begin, find_job, may_stop
 from privod.server.http.authorization import form_of
 from privod.server.jobs.estimates import check_work, estimated_seconds
 from privod.server.jobs.jobs import Job
@@ -235,7 +235,7 @@ def _unpriced(query: Query[Any] | None, problem: PrivodError | None) -> dict[str
 
 def job(request: Request) -> Response:
     """A job's page, or on to its answer once that is there."""
-    found = site_of(request).jobs.find(request.path_params["job"], visitor_of(request).id)
+    found = find_job(site_of(request), visitor_of(request), request.path_params["job"])
     if found.state() in ("done", "failed"):
         return redirect(_answer_path(found.of, found.result().release.query))
     return page(request, "job.html", job=found, words=_words(found), tenths=found.tenths())
@@ -243,7 +243,7 @@ def job(request: Request) -> Response:
 
 def job_progress(request: Request) -> Response:
     """How far a job has come, for the page's script."""
-    found = site_of(request).jobs.find(request.path_params["job"], visitor_of(request).id)
+    found = find_job(site_of(request), visitor_of(request), request.path_params["job"])
     ended = found.state() in ("done", "failed")
     return JSONResponse({"tenths": found.tenths(), "words": _words(found), "ended": ended})
 
