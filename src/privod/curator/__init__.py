@@ -1,10 +1,8 @@
 """Who holds the data, answers, and keeps count."""
 
-from privod.curator.curator import Answer, Curator, Look, Registered
-from privod.curator.job_records import JobRecord, JobRecords
+from privod.curator.curator import Answer, Curator, Registered
 from privod.curator.life_cycle import Request
 from privod.curator.migration import backup, migrate
-from privod.curator.rows import StoredRows
 from privod.curator.tokens import ROLES, Role, Token, TokenStore
 from privod.ledger.accounting import Total
 from privod.ledger.chain import BudgetState, Charge, Entry
@@ -20,15 +18,11 @@ __all__ = [
     "Curator",
     "DataSet",
     "Entry",
-    "JobRecord",
-    "JobRecords",
-    "Look",
     "Price",
     "PricedCharge",
     "Registered",
     "Request",
     "Role",
-    "StoredRows",
     "Token",
     "TokenStore",
     "Total",

@@ -24,7 +24,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
-from privod.curator import StoredRows
+from privod.curator.rows import StoredRows
 from privod.errors import AnswerFailed, LimitReached, NotAllowed, NotFound, PrivodError, Unavailable
 from privod.queries.catalog import release_from_json
 from privod.queries.query import Query, Release

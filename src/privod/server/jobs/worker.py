@@ -20,7 +20,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from privod.curator import StoredRows
+from privod.curator.rows import StoredRows
 from privod.data import Domain, Table
 from privod.mechanisms import secure
 from privod.privacy import Loss
