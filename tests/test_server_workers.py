@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
+from privod.curator import Curator
 from privod.curator.curator import NO_ANSWER
 from privod.data import Domain, Numeric
 from privod.privacy import AddRemove, Loss
@@ -23,7 +24,7 @@ from privod.queries.subspaces import OutlierSubspaces
 from privod.server.jobs.estimates import check_work, estimated_seconds
 from privod.server.limits import Limits, TooMuchWork
 from tests.odd import eventually, odd
-from tests.running_server import CANARY, DOMAIN, GENEROUS, Running, running
+from tests.running_server import CANARY, DOMAIN, GENEROUS, ROWS, Running, running
 
 __all__ = ["odd"]  # a fixture
 
@@ -193,22 +194,33 @@ def test_column_sets_that_would_take_hours_are_refused_before_anything_is_charge
 
 
 def test_every_example_of_every_question_may_be_asked_of_a_server_as_it_comes(
-    wide: Domain,
+    tmp_path: Path, wide: Domain
 ) -> None:
-    for domain in (wide, DOMAIN):
-        for kind in QUERIES.values():
-            for query in kind.examples(domain):
-                check_work(query, domain, Limits())
-                assert estimated_seconds(query, domain, Limits()) > 0
+    with Curator.open(tmp_path) as curator:
+        curator.register("wide", {name: [0.5] for name in wide.names}, wide)
+        curator.register("patients", ROWS, DOMAIN)
+        for of in ("wide", "patients"):
+            for kind in QUERIES.values():
+                for query in kind.examples(curator.dataset(of).domain):
+                    check_work(curator, query, of, Limits())
+                    assert estimated_seconds(curator, query, of, Limits()) > 0
 
 
-def test_an_estimate_grows_with_the_records_assumed_and_then_refuses(wide: Domain) -> None:
+def test_estimates_follow_what_was_declared_and_assumed_and_never_the_rows(
+    tmp_path: Path, wide: Domain
+) -> None:
     query = OutlierSubspaces(radius_per_column=0.1, max_crowd=5, epsilon="1")
-    few, many = (Limits(estimated_records=records) for records in (1000, 10**6))
-    assert estimated_seconds(query, wide, few) < estimated_seconds(query, wide, many)
-    check_work(query, wide, few)
-    with pytest.raises(TooMuchWork, match="Nothing was charged"):
-        check_work(query, wide, many)
+    many = Limits(estimated_records=10**6)
+    with Curator.open(tmp_path) as curator:
+        for name, rows, declared in [("a", 1, 1000), ("b", 900, 1000), ("c", 1, 10**7)]:
+            values = {column: [0.5] * rows for column in wide.names}
+            curator.register(name, values, wide, most_records=declared)
+        times = {name: estimated_seconds(curator, query, name, many) for name in "abc"}
+        assert times["a"] == times["b"] < times["c"]
+        assert times["c"] > estimated_seconds(curator, query, "c", Limits())
+        check_work(curator, query, "b", many)
+        with pytest.raises(TooMuchWork, match="Nothing was charged"):
+            check_work(curator, query, "c", many)
 
 
 def test_one_picture_is_drawn_once_however_many_ask_and_others_are_served_meanwhile(

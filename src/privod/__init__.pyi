@@ -13,6 +13,7 @@ from privod.curator import (
     Entry as Entry,
     Price as Price,
     PricedCharge as PricedCharge,
+    Protection as Protection,
     ROLES as ROLES,
     Registered as Registered,
     Request as Request,
@@ -23,6 +24,8 @@ from privod.curator import (
     Verification as Verification,
     backup as backup,
     migrate as migrate,
+    restore as restore,
+    who_is_protected as who_is_protected,
 )
 from privod.data import (
     Categorical as Categorical,
@@ -135,6 +138,12 @@ from privod.queries.marginals.query import (
 )
 from privod.queries.marginals.release import (
     NoisyMarginals as NoisyMarginals,
+)
+from privod.queries.mean_covariance.query import (
+    MeanCovariance as MeanCovariance,
+)
+from privod.queries.mean_covariance.release import (
+    NoisyMoments as NoisyMoments,
 )
 from privod.queries.outlier_context.query import (
     OutlierContext as OutlierContext,

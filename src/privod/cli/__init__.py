@@ -1,11 +1,13 @@
 """The command line."""
 
 from privod.cli import (
+    agent,
     analyst,
     backup,
     contexts,
     demo,
     joint,
+    narrow,
     owner,
     owner_picture,
     rehearsal,
@@ -15,6 +17,7 @@ from privod.cli import (
 from privod.cli.app import app, main
 
 __all__ = [
+    "agent",
     "analyst",
     "app",
     "backup",
@@ -22,6 +25,7 @@ __all__ = [
     "demo",
     "joint",
     "main",
+    "narrow",
     "owner",
     "owner_picture",
     "rehearsal",

@@ -2,7 +2,8 @@
 
 from privod.curator.curator import Answer, Curator, Registered
 from privod.curator.life_cycle import Request
-from privod.curator.migration import backup, migrate
+from privod.curator.migration import backup, migrate, restore
+from privod.curator.protection import Protection, who_is_protected
 from privod.curator.tokens import ROLES, Role, Token, TokenStore
 from privod.ledger.accounting import Total
 from privod.ledger.chain import BudgetState, Charge, Entry
@@ -20,6 +21,7 @@ __all__ = [
     "Entry",
     "Price",
     "PricedCharge",
+    "Protection",
     "Registered",
     "Request",
     "Role",
@@ -29,4 +31,6 @@ __all__ = [
     "Verification",
     "backup",
     "migrate",
+    "restore",
+    "who_is_protected",
 ]

@@ -23,16 +23,18 @@ from privod.curator.owners import (
     open_budget,
     versions_of,
 )
+from privod.curator.protection import SAMPLE, Protection, who_is_protected
 from privod.curator.questions import Question
-from privod.curator.rows import RowStore, StoredRows
+from privod.curator.rows import KeptRows, RowStore
 from privod.curator.tokens import TokenStore
 from privod.data import Domain, Table
 from privod.data.csv_file import CsvDialect
 from privod.data.intake import IntakeReport
-from privod.data.sources import read_with_report
+from privod.engines.size import IN_MEMORY, SizeClass
 from privod.errors import (
     AlreadyExists,
     AnswerFailed,
+    InvalidData,
     InvalidParameter,
     LedgerDamaged,
     NotFound,
@@ -44,7 +46,7 @@ from privod.ledger.admissions import admitted
 from privod.ledger.chain import BudgetState, Charge, Entry
 from privod.ledger.database import Connection, Database
 from privod.ledger.engines import open_database, witnesses_of
-from privod.ledger.prices import Price, price_of
+from privod.ledger.prices import Price, check_meaning, price_of
 from privod.ledger.private_files import private_directory
 from privod.ledger.schema import bring_up_to_date, check_version
 from privod.ledger.sqlite import SQLite
@@ -52,7 +54,7 @@ from privod.ledger.store import DataSet, refuse_seeded, short_text
 from privod.ledger.verification import Verification, verify
 from privod.ledger.witness import Head, Witnesses
 from privod.mechanisms import secure
-from privod.privacy import Adjacency, Guarantee, Loss, SameContexts
+from privod.privacy import Adjacency, AdmittedContexts, Guarantee, Loss, SameContexts
 from privod.queries.catalog import release_from_json
 from privod.queries.html import release_html
 from privod.queries.query import Query, Release, canonical_json
@@ -63,7 +65,7 @@ NO_ANSWER = (
     "The question was charged and no answer came. The charge stands, whatever the reason;"
     " asking again, under a new request id, is a new charge."
 )
-Look = Callable[[Query[Any], StoredRows], Release[Any]]
+Look = Callable[[Query[Any], KeptRows], Release[Any]]
 """Looks at rows and answers; a server does it in a process of its own."""
 
 YOUNGEST_LEFT_BEHIND = 3600.0  # seconds; an upload that takes longer renews its folder
@@ -128,12 +130,15 @@ class Curator:
         self.database = database
         self._rows = RowStore(directory / "rows")
         self._datasets: dict[str, DataSet] = {}
+        self._sizes: dict[str, SizeClass] = {}
         self._tables: OrderedDict[str, Table] = OrderedDict()
         self._tables_mutex = threading.Lock()
         if database.read_only:
             check_version(database)
         else:
             bring_up_to_date(database)
+        if not database.read_only:
+            self._rows.remove_unfinished()
         if not restoring:
             self._check_witnesses()
 
@@ -264,6 +269,7 @@ class Curator:
         dialect: CsvDialect | None = None,
         confirmed: bool = False,
         intake: IntakeReport | None = None,
+        most_records: int = IN_MEMORY,
     ) -> Registered:
         """Take in rows for good, and tell the owner what became of them.
 
@@ -284,14 +290,19 @@ class Curator:
         intake : IntakeReport, optional
             What became of the records before they came here, where the owner's own machine put
             them inside their domain; kept in place of what there is to tell here.
+        most_records : int
+            The most records that are kept, which is public and fixed; a source with more is
+            refused. Up to ten million, rows are held in memory while questions are asked. Beyond,
+            they are read from disk for each question, and questions that need all of them at once
+            may not be asked.
         """
+        size = SizeClass(most_records)
         short_text(name, "name")
         with self.database.reading() as connection:
             check_registration(connection, name, domain, continues)
-        table, report = read_with_report(source, domain, dialect)
-        report.refuse_loss(confirmed)
-        report = intake or report
-        folder, seal = self._rows.keep(table, report)
+        folder, seal, report = self._rows.keep(
+            source, domain, dialect, size, confirmed=confirmed, intake=intake
+        )
         try:
             with self.database.writing() as connection:
                 root = check_registration(connection, name, domain, continues)
@@ -314,6 +325,43 @@ class Curator:
                 f" its rows are not in {str(self.directory)!r}."
             )
         return report
+
+    def who_is_protected(
+        self, of: str, adjacency: Adjacency | None = None, *, sample: int = SAMPLE
+    ) -> tuple[Protection, ...]:
+        """Whom narrow promises protect among the rows, for the owner alone: exact, not private.
+
+        Parameters
+        ----------
+        of : str
+            The data set.
+        adjacency : Adjacency, optional
+            A promise that the owner thinks of, beside those of the allowances that are open.
+        sample : int
+            How many records to take out one by one, where contexts are compared.
+
+        Returns
+        -------
+        tuple of Protection
+            Of each promise by itself and, if there are several, of all of them together.
+        """
+        with self.database.reading() as connection:
+            dataset = store.find_dataset(connection, of)
+            budgets = ledger.budgets_of(connection, dataset.root)
+            persons = admitted(connection, dataset.root)
+            folder, seal = store.where_rows_are(connection, of)
+        opened = [one.adjacency for one in budgets if one.role != "main" and one.closed is None]
+        asked = dict.fromkeys([*opened, *([] if adjacency is None else [adjacency])])
+        narrow: list[Adjacency] = []
+        for one in asked:
+            narrow += persons if isinstance(one, AdmittedContexts) else [one]
+        for one in narrow:
+            check_meaning(one, dataset.domain)
+        if not self._rows.has(folder):
+            raise Unavailable(f"The rows of {of!r} are not in {str(self.directory)!r}.")
+        table = self._table(KeptRows(self._rows.directory, folder, seal, dataset.domain))
+        groups = [[one] for one in narrow] + ([narrow] if len(narrow) > 1 else [])
+        return tuple(who_is_protected(table, group, sample=sample) for group in groups)
 
     def datasets(self) -> tuple[DataSet, ...]:
         """Every data set, in the order of registration."""
@@ -383,6 +431,32 @@ class Curator:
         """
         with self._writing() as connection:
             return life_cycle.admit_person(connection, of, person, reason, confirmed, isolating)
+
+    def allow_exact_counts(
+        self, of: str, adjacency: Adjacency, counts: int, reason: str, *, confirmed: bool = False
+    ) -> int:
+        """Allow so many counts of unprotected records, in all, to be told exactly.
+
+        Questions such as `lookahead-count` tell rare counts as they are, whatever epsilon is; an
+        allowance pays for them only up to this number. Returns how many more may be told.
+
+        Parameters
+        ----------
+        of : str
+            The data set.
+        adjacency : Adjacency
+            That of the allowance.
+        counts : int
+            How many in all, those told so far included; 0 allows no more.
+        reason : str
+            Why; stands in the ledger.
+        confirmed : bool
+            Whether the owner confirmed what that gives up.
+        """
+        with self._writing() as connection:
+            return life_cycle.allow_exact_counts(
+                connection, of, adjacency, counts, reason, confirmed
+            )
 
     def admitted(self, of: str) -> tuple[SameContexts, ...]:
         """The persons about whom contexts may be asked, which is public."""
@@ -478,6 +552,7 @@ class Curator:
         with self.database.reading() as connection:
             if store.find_release(connection, question.key) is not None:
                 return Price((), affordable=True, already_answered=True)
+            self._check_size(question, *store.where_rows_are(connection, of))
             return price_of(question.costs(connection), query.not_protected())
 
     def check_budget(self, query: Query[Any], of: str, *, request_id: str | None = None) -> None:
@@ -485,7 +560,15 @@ class Curator:
         question = Question.checked(query, self.dataset(of))
         with self.database.reading() as connection:
             if not question.paid_before(connection, request_id):
+                self._check_size(question, *store.where_rows_are(connection, of))
                 ledger.check_left(of, question.costs(connection))
+
+    def size_class(self, of: str) -> SizeClass:
+        """The most records that a data set may have, as its owner declared: public."""
+        with self.database.reading() as connection:
+            store.find_dataset(connection, of)
+            folder, seal = store.where_rows_are(connection, of)
+        return self._size(of, folder, seal) or SizeClass()
 
     def was_charged(self, query: Query[Any], of: str, request_id: str) -> bool:
         """Whether a request was charged, whatever became of it."""
@@ -544,6 +627,8 @@ class Curator:
                 f"The rows of {of!r} are not in {str(self.directory)!r}. Nothing was charged."
                 " Restore them from a backup, or open the directory that holds them."
             )
+        if not paid:
+            self._check_size(question, folder, seal)
         # Whoever asks the same at the same time waits here, and then finds the release stored.
         with self.database.alone(question.key):
             charges: tuple[Charge, ...] = ()
@@ -561,14 +646,34 @@ class Curator:
                 return self._stored(question, stored)
             # From here on the charge is on disk and stands.
             try:
-                rows = StoredRows(self._rows.directory, folder, seal, question.dataset.domain)
+                rows = KeptRows(self._rows.directory, folder, seal, question.dataset.domain)
                 release = self._answer(question, rows, look or self._look)
             finally:
                 if wait_for_release_time is not None:
                     wait_for_release_time()
             return self._publish(question, release, charges, asked_by)
 
-    def _answer(self, question: Question, rows: StoredRows, look: Look) -> Release[Any]:
+    def _check_size(self, question: Question, folder: str, seal: str) -> None:
+        """Refuse what cannot be held at once, by what was declared and never by the rows."""
+        size = self._size(question.dataset.name, folder, seal)
+        if size is not None:
+            size.refuse_larger(question.query.held_per_record(question.dataset.domain))
+
+    def _size(self, of: str, folder: str, seal: str) -> SizeClass | None:
+        size = self._sizes.get(folder)
+        if size is None and not self._rows.has(folder):
+            return None  # the rows are elsewhere, or deleted
+        if size is None:
+            with suppress(OSError, InvalidData):
+                size = self._sizes[folder] = self._rows.size(folder, seal)
+        if size is None:
+            raise Unavailable(
+                f"What was declared about the size of {of!r} cannot be read."
+                " Nothing was charged. Restore its rows from a backup."
+            )
+        return size
+
+    def _answer(self, question: Question, rows: KeptRows, look: Look) -> Release[Any]:
         """Look at the rows; whatever goes wrong there is told in one and the same sentence."""
         release = None
         with suppress(Exception):  # what failed may quote a row, so nothing of it is kept
@@ -579,10 +684,10 @@ class Curator:
             raise AnswerFailed(NO_ANSWER)
         return release
 
-    def _look(self, query: Query[Any], rows: StoredRows) -> Release[Any]:
+    def _look(self, query: Query[Any], rows: KeptRows) -> Release[Any]:
         return query.answer(self._table(rows), secure())
 
-    def _table(self, rows: StoredRows) -> Table:
+    def _table(self, rows: KeptRows) -> Table:
         with self._tables_mutex:
             table = self._tables.get(rows.folder)
             if table is None:

@@ -111,6 +111,11 @@ class JobRecords:
             )
         return [_record(row) for row in rows]
 
+    def drop_waiting(self) -> None:
+        """Forget what is under way: in a copy, where nobody waits for it."""
+        with self._database.writing() as connection:
+            connection.execute("DELETE FROM jobs WHERE outcome IS NULL")
+
     def servers(self) -> set[str]:
         """The server processes that have questions under way, alive or not."""
         with self._database.reading() as connection:

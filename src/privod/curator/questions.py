@@ -8,7 +8,7 @@ from typing import Any
 from privod.errors import InvalidParameter, NoPromise
 from privod.ledger import chain as ledger
 from privod.ledger import store
-from privod.ledger.admissions import check_admitted
+from privod.ledger.admissions import check_admitted, check_exact_counts
 from privod.ledger.database import Connection
 from privod.ledger.prices import Cost, costs_of
 from privod.ledger.store import DataSet
@@ -69,6 +69,7 @@ class Question:
         guarantees = (self.guarantee, *self.query.also())
         costs = costs_of(guarantees, budgets, dataset.domain, name, dataset.name)
         check_admitted(connection, dataset.root, guarantees[0].adjacency, costs)
+        check_exact_counts(connection, dataset, self.query, costs)
         return costs
 
     def paid_before(self, connection: Connection, request_id: str | None) -> bool:

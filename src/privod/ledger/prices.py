@@ -96,6 +96,8 @@ class Price:
             + ("more than is left." if charge.left is None else f"which would leave {charge.left}.")
             for charge in self.charges
         ]
+        if self.not_protected:
+            lines.append(f"Not protected: {self.not_protected}")
         return paragraphs("Price" if self.affordable else "Over budget", *lines)
 
     def to_json(self) -> dict[str, Any]:

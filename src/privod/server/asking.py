@@ -56,7 +56,7 @@ def _begin(
     own = site.jobs.own(key, visitor.id)
     if own is not None:
         return own
-    check_work(query, site.curator.dataset(of).domain, site.limits)
+    check_work(site.curator, query, of, site.limits)
     if not price.affordable and not site.jobs.has(key):
         site.curator.check_budget(query, of, request_id=named)
     records = site.curator.job_records

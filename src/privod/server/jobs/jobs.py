@@ -24,7 +24,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
-from privod.curator.rows import StoredRows
+from privod.curator.rows import KeptRows
 from privod.errors import AnswerFailed, LimitReached, NotAllowed, NotFound, PrivodError, Unavailable
 from privod.queries.catalog import release_from_json
 from privod.queries.query import Query, Release
@@ -161,7 +161,7 @@ class Turn:
             raise NotAllowed(STOPPED_WAITING)
         self._work.begin()
 
-    def look(self, query: Query[Any], rows: StoredRows) -> Release[Any]:
+    def look(self, query: Query[Any], rows: KeptRows) -> Release[Any]:
         """Look at the rows in the worker process, within the public limits."""
         task = {
             "kind": "answer",

@@ -20,7 +20,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from privod.curator.rows import StoredRows
+from privod.curator.rows import KeptRows
 from privod.data import Domain, Table
 from privod.mechanisms import secure
 from privod.privacy import Loss
@@ -93,7 +93,7 @@ def _done(task: dict[str, Any], tables: OrderedDict[str, Table], channel: Connec
 def _answer(task: dict[str, Any], tables: OrderedDict[str, Table], channel: Connection) -> bytes:
     query = query_from_json(task["query"])
     domain = Domain.from_json(task["domain"])
-    rows = StoredRows(Path(task["directory"]), task["folder"], task["seal"], domain)
+    rows = KeptRows(Path(task["directory"]), task["folder"], task["seal"], domain)
     with listening(_telling(channel)):
         release = query.answer(_table(rows, tables), secure())
     return canonical_json(release.to_json()).encode()
@@ -115,7 +115,7 @@ def _telling(channel: Connection) -> Callable[[str, int, int | None], None]:
     return hear
 
 
-def _table(rows: StoredRows, tables: OrderedDict[str, Table]) -> Table:
+def _table(rows: KeptRows, tables: OrderedDict[str, Table]) -> Table:
     for folder in [name for name in tables if not (rows.directory / name).is_dir()]:
         del tables[folder]  # retired meanwhile
     if rows.folder not in tables:

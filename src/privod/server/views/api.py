@@ -15,6 +15,7 @@ from privod.curator import Answer
 from privod.data import Domain
 from privod.data.csv_file import CsvDialect
 from privod.data.intake import IntakeReport
+from privod.engines.size import IN_MEMORY
 from privod.errors import InvalidParameter, LedgerDamaged, NotFound, PrivodError, Unavailable
 from privod.privacy import Loss, adjacency_from_json
 from privod.queries.catalog import QUERIES, query_from_json
@@ -25,6 +26,7 @@ from privod.server.jobs.estimates import check_work, estimated_seconds
 from privod.server.jobs.jobs import Job
 from privod.server.metrics import exposition
 from privod.server.site import site_of, visitor_of
+from privod.texts import check_texts
 from privod.wire.questions import describe
 
 JSON = "application/json"
@@ -107,6 +109,7 @@ def register(
     decimal: Annotated[str, Form(max_length=1, description="Of a CSV file.")] = ".",
     thousands: Annotated[str | None, Form(max_length=1, description="Of a CSV file.")] = None,
     confirmed: Annotated[bool, Form(description="Even if most records are lost.")] = False,
+    most_records: Annotated[int, Form(description="The most records; public.")] = IN_MEMORY,
     intake: Annotated[
         str | None, Form(max_length=20_000_000, description="A client's report, as JSON.")
     ] = None,
@@ -129,15 +132,18 @@ def register(
         dialect=dialect,
         confirmed=confirmed,
         intake=report,
+        most_records=most_records,
     )
     return wire.Registered.of(registered)
 
 
 def _from_json(what: str, text: str, form: str) -> Any:
     try:
-        return json.loads(text)
+        data = json.loads(text)
     except (ValueError, RecursionError):
         raise InvalidParameter(what, "must be JSON", text[:50], f"Write {form}.") from None
+    check_texts(data, what)
+    return data
 
 
 def report(request: Request, dataset: Dataset) -> dict[str, Any]:
@@ -176,8 +182,8 @@ def price(request: Request, dataset: Dataset, form: wire.AskPrice) -> wire.Price
     domain = site.curator.dataset(dataset).domain
     seconds = None
     if not found.already_answered:
-        check_work(query, domain, site.limits)
-        seconds = estimated_seconds(query, domain, site.limits)
+        check_work(site.curator, query, dataset, site.limits)
+        seconds = estimated_seconds(site.curator, query, dataset, site.limits)
     return replace(wire.Price.of(found, query, domain), about_seconds=seconds)
 
 
