@@ -54,6 +54,18 @@ def serve(
     ] = None,
     max_upload: Annotated[int, typer.Option(help="The largest file to register, in MB.")] = 512,
     workers: Annotated[int, typer.Option(help="Answers computed at once.")] = 2,
+    answer_seconds: Annotated[
+        float, typer.Option(help="How long one answer may take before it is ended.")
+    ] = 600,
+    worker_memory: Annotated[
+        int, typer.Option(help="How much memory each worker process may have, in MB.")
+    ] = 4096,
+    estimated_records: Annotated[
+        int, typer.Option(help="For how many records times are estimated; not from the data.")
+    ] = 100_000,
+    json_logs: Annotated[
+        bool, typer.Option("--json-logs", help="Log one JSON object a line.")
+    ] = False,
     sample: Annotated[
         bool, typer.Option("--sample", help="Serve sample data from a temporary directory.")
     ] = False,
@@ -70,16 +82,22 @@ def serve(
         ) from None
 
     listening = Listening(host, port, tuple(name or ()), certificate, key, proxy)
-    limits = Limits(upload_bytes=max_upload * 1024 * 1024, workers=workers)
+    limits = Limits(
+        upload_bytes=max_upload * 1024**2,
+        workers=workers,
+        answer_seconds=answer_seconds,
+        answer_bytes=worker_memory * 1024**2,
+        estimated_records=estimated_records,
+    )
     if not sample:
-        run(_curator(at, database), listening, limits)
+        run(_curator(at, database), listening, limits, json_logs=json_logs)
         return
     with tempfile.TemporaryDirectory(prefix="privod-sample-") as directory:
         made = sampled(Path(directory))
         typer.echo(f"Open http://{host}:{port} and sign in with one of these:")
         for role in ("owner", "analyst", "auditor"):
             typer.echo(f"  {role:8} {getattr(made, role)}")
-        run(made.curator, listening, limits)
+        run(made.curator, listening, limits, json_logs=json_logs)
 
 
 @token.command(name="add")

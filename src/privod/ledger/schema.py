@@ -11,7 +11,7 @@ from privod.ledger.database import Database
 
 __all__ = ["STEPS", "TABLES", "bring_up_to_date", "check_version"]
 
-TABLES = ("head", "datasets", "entries", "books", "releases", "tokens", "token_limits")
+TABLES = ("head", "datasets", "entries", "books", "releases", "tokens", "token_limits", "jobs")
 """Every table that has content of its own, in an order in which they can be filled."""
 
 Step = tuple[tuple[str, ...], dict[str, tuple[str, ...]]]
@@ -131,7 +131,25 @@ CONCENTRATED: Step = (
     {},
 )
 
-STEPS: tuple[Step, ...] = (FIRST, WITNESSED, LIFE_CYCLE, CONCENTRATED)
+# The questions that a server works on, so that a restart forgets none.
+JOBS: Step = (
+    (
+        """CREATE TABLE jobs (
+            id TEXT PRIMARY KEY,
+            server TEXT NOT NULL,
+            asker TEXT NOT NULL,
+            label TEXT NOT NULL,
+            dataset TEXT NOT NULL,
+            query TEXT NOT NULL,
+            request TEXT NOT NULL,
+            time TEXT NOT NULL,
+            outcome TEXT)""",
+        "CREATE INDEX jobs_by_asker ON jobs (asker)",
+    ),
+    {},
+)
+
+STEPS: tuple[Step, ...] = (FIRST, WITNESSED, LIFE_CYCLE, CONCENTRATED, JOBS)
 ALLOWANCES = 3  # the version from which on narrow questions are charged to allowances
 
 
