@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from privod.curator import life_cycle
 from privod.curator.life_cycle import Request
@@ -42,6 +42,7 @@ from privod.ledger.admissions import admitted
 from privod.ledger.chain import BudgetState, Charge, Entry
 from privod.ledger.database import Connection, Database
 from privod.ledger.engines import open_database, witnesses_of
+from privod.ledger.kept_counts import enter_kept, read_kept
 from privod.ledger.prices import Price, price_of
 from privod.ledger.private_files import private_directory
 from privod.ledger.schema import bring_up_to_date, check_version
@@ -52,9 +53,16 @@ from privod.ledger.witness import Head, Witnesses
 from privod.mechanisms import secure
 from privod.privacy import Adjacency, Guarantee, Loss, SameContexts
 from privod.queries.html import release_html
+from privod.queries.interactive_grid.kept import KeptQuery
 from privod.queries.query import Query, Release, canonical_json
 
 __all__ = ["Answer", "Curator", "Registered"]
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
 
 NO_ANSWER = (
     "The question was charged and no answer came. The charge stands, whatever the reason;"
@@ -545,22 +553,43 @@ class Curator:
                 return self._stored(question, stored)
             # From here on the charge is on disk and stands.
             try:
-                release = self._answer(question, folder, seal)
+                found = self._look(question, folder, seal)
             finally:
                 if wait_for_release_time is not None:
                     wait_for_release_time()
-            return self._publish(question, release, charges, asked_by)
+            return self._publish(question, found, charges, asked_by)
 
-    def _answer(self, question: Question, folder: str, seal: str) -> Release[Any]:
-        """Look at the rows; whatever goes wrong there is told in one and the same sentence."""
-        release = None
+    def _look(self, question: Question, folder: str, seal: str) -> Release[Any] | Ints:
+        """Look at the rows; whatever goes wrong there is told in one and the same sentence.
+
+        Of a question that shares its noise with others, these are exact counts: which of them have
+        their noise already is known when the answer is entered.
+        """
+        query = question.query
+        found: Release[Any] | Ints | None = None
         with suppress(Exception):  # what failed may quote a row, so nothing of it is kept
-            release = question.query.answer(self._table(question.dataset, folder, seal), secure())
-        if release is None:
+            table = self._table(question.dataset, folder, seal)
+            if isinstance(query, KeptQuery):
+                found = query.exact_counts(table)
+            else:
+                found = query.answer(table, secure())
+        if found is None:
             raise AnswerFailed(NO_ANSWER)
-        if release.query != question.query or release.guarantee != question.guarantee:
+        return found
+
+    def _draw(
+        self, connection: Connection, question: Question, exact: Ints, ask: int
+    ) -> Release[Any]:
+        """Give noise to the counts that have none yet, keep it for good, and answer."""
+        query, dataset, drawn = question.query, question.dataset, None
+        assert isinstance(query, KeptQuery)  # noqa: S101 - whose rows were counted
+        kept = read_kept(connection, dataset.name, query)
+        with suppress(Exception):  # as above
+            drawn = query.answer_kept(dataset.domain, exact, kept, secure())
+        if drawn is None or len(kept) + len(drawn[1]) > query.most_kept:
             raise AnswerFailed(NO_ANSWER)
-        return release
+        enter_kept(connection, dataset.name, query, drawn[1], ask)
+        return drawn[0]
 
     def _table(self, dataset: DataSet, folder: str, seal: str) -> Table:
         with self._tables_mutex:
@@ -576,30 +605,40 @@ class Curator:
     def _publish(
         self,
         question: Question,
-        release: Release[Any],
+        found: Release[Any] | Ints,
         charges: tuple[Charge, ...],
         asked_by: str,
     ) -> Answer:
         """Store the release; only what is stored is ever shown."""
-        refuse_seeded(release)
-        text = None
-        with suppress(Exception):
-            text = canonical_json(release.to_json())
-        if text is None:
-            raise AnswerFailed(NO_ANSWER)
+        of, ask = question.dataset.name, charges[0].entry
         try:
             with self.database.writing() as connection:
-                stored = store.find_release(connection, question.key)
-                if stored is None:
-                    ask = charges[0].entry
-                    of = question.dataset.name
+                release = store.find_release(connection, question.key)
+                # Two were charged after a lock was lost: the first release counts.
+                if release is None:
+                    if isinstance(found, Release):
+                        release = found
+                    else:
+                        release = self._draw(connection, question, found, ask)
+                    text = self._text_of(question, release)
                     store.enter_release(connection, of, question.text, text, ask, asked_by)
                 head = Head(*ledger.read_head(connection))
             self.witnesses.note(head)
         except (Unavailable, LedgerDamaged) as problem:
             raise AnswerFailed(NO_ANSWER) from problem
-        # Two were charged after a lock was lost: the first release counts.
-        return Answer(release if stored is None else stored, charges, stored=False, head=str(head))
+        return Answer(release, charges, stored=False, head=str(head))
+
+    def _text_of(self, question: Question, release: Release[Any]) -> str:
+        """The release as it is stored, if it is one to this question."""
+        refuse_seeded(release)
+        if release.query != question.query or release.guarantee != question.guarantee:
+            raise AnswerFailed(NO_ANSWER)
+        text = None
+        with suppress(Exception):
+            text = canonical_json(release.to_json())
+        if text is None:
+            raise AnswerFailed(NO_ANSWER)
+        return text
 
     # ---- reading the ledger ----------------------------------------------------------------------
 

@@ -10,14 +10,18 @@ from privod.ledger import chain as ledger
 from privod.ledger import store
 from privod.ledger.admissions import check_admitted
 from privod.ledger.database import Connection
+from privod.ledger.kept_counts import check_room, check_whole, first_charge
 from privod.ledger.prices import Cost, costs_of
 from privod.ledger.store import DataSet
-from privod.privacy import Guarantee, Secrecy
+from privod.privacy import Guarantee, Loss, Secrecy
 from privod.queries.catalog import QUERIES
+from privod.queries.interactive_grid.kept import KeptQuery
 from privod.queries.query import Query, canonical_json
 from privod.texts import check_texts
 
 __all__ = ["Question"]
+
+FREE = Loss(0)
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,18 @@ class Question:
         guarantees = (self.guarantee, *self.query.also())
         costs = costs_of(guarantees, budgets, dataset.domain, name, dataset.name)
         check_admitted(connection, dataset.root, guarantees[0].adjacency, costs)
-        return costs
+        return costs if self._paid_by(connection) is None else [(one, FREE) for one, _ in costs]
+
+    def _paid_by(self, connection: Connection) -> int | None:
+        """The entry that paid already for the noise that this looks at, shared with others."""
+        if not isinstance(self.query, KeptQuery):
+            return None
+        needed = self.query.needed(self.dataset.domain)
+        check_room(connection, self.dataset.name, self.query, needed)
+        first = first_charge(connection, self.dataset.name, self.query)
+        if first is not None:
+            check_whole(connection, first)
+        return first
 
     def paid_before(self, connection: Connection, request_id: str | None) -> bool:
         """Whether this request was charged already; it may not have been for another question."""

@@ -17,6 +17,7 @@ from typing import Any
 from privod.data import Domain, Numeric
 from privod.errors import InvalidParameter, NoPromise, NotFound
 from privod.ledger.chain import BudgetState, Entry
+from privod.ledger.kept_counts import state_of
 from privod.privacy import (
     AddRemove,
     Adjacency,
@@ -44,6 +45,7 @@ __all__ = [
     "is_narrow",
     "loss_towards",
     "price_of",
+    "shares_charge",
     "spent_before",
     "spent_before_allowances",
 ]
@@ -125,6 +127,18 @@ def guarantees_of(query: dict[str, Any]) -> tuple[Guarantee, ...]:
         return (Guarantee.from_json(query["guarantee"]),)
     question = query_from_json(query)
     return (question.guarantee(), *question.also())
+
+
+def shares_charge(entry: Entry, paid: set[tuple[str, str]]) -> bool:
+    """Whether a question looks at noise that an earlier one paid for; notes what this one pays."""
+    if entry.query is None or entry.query.get("name") == ELSEWHERE:
+        return False
+    state = state_of(entry.query)
+    if state is None:
+        return False
+    known = (entry.dataset, state) in paid
+    paid.add((entry.dataset, state))
+    return known
 
 
 def loss_towards(state: Adjacency, guarantee: Guarantee, max_rows_per_person: int) -> Loss | None:
@@ -229,8 +243,11 @@ def spent_before(
 ) -> Loss | None:
     """What the questions asked so far cost under a main adjacency; None if one has no bound."""
     spent = Loss(Fraction(0))
+    paid: set[tuple[str, str]] = set()
     for entry in entries:
         if entry.kind == "charge" and entry.ask == entry.number and entry.query is not None:
+            if shares_charge(entry, paid):
+                continue
             guarantees = guarantees_of(entry.query)
             cap = domains[entry.dataset].max_rows_per_person
             loss = least_loss(state, guarantees, cap)

@@ -8,6 +8,7 @@ with its witness.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -18,11 +19,13 @@ from privod.ledger import chain as ledger
 from privod.ledger import store
 from privod.ledger.chain import FIELDS, BudgetState, Entry
 from privod.ledger.database import Connection, Database
+from privod.ledger.kept_counts import state_key, state_of
 from privod.ledger.prices import (
     ELSEWHERE,
     charges_due,
     guarantees_of,
     loss_towards,
+    shares_charge,
     spent_before,
     spent_before_allowances,
 )
@@ -106,6 +109,7 @@ def verify(
         _check_prices(replay)
         _check_sums(connection, replay)
         _check_releases(connection, replay)
+        _check_kept(connection, replay)
         _check_tokens(connection, entries, replay.rules)
         _check_limits(connection, entries)
         if witnesses is not None:
@@ -299,6 +303,7 @@ NOTES = (
     "decline",
     "token",
     "revoke",
+    "keep",
 )
 """Kinds of entries that change no budget."""
 
@@ -331,6 +336,7 @@ def _as_of(state: BudgetState, ask: int) -> BudgetState | None:
 
 def _check_prices(replay: _Replay) -> None:
     """Every question was charged what it costs, to every budget that was open and concerned."""
+    paid_for: set[tuple[str, str]] = set()
     for ask, entries in track(replay.asks.items(), "checking charges"):
         first = entries[0]
         if first.number != ask or first.query is None:
@@ -345,6 +351,8 @@ def _check_prices(replay: _Replay) -> None:
             raise _never_entered(ask) from None
         budgets = [state for state in replay.budgets.values() if state.dataset == dataset.root]
         due = _due(guarantees, budgets, cap, ask, replay.rules)
+        if shares_charge(first, paid_for):
+            due = dict.fromkeys(due, Loss(Fraction(0)))
         paid = {entry.budget: entry.loss for entry in entries}
         if due != paid:
             raise LedgerDamaged(f"Entry {ask} does not charge what its question costs.")
@@ -445,6 +453,30 @@ def _check_releases(connection: Connection, replay: _Replay) -> None:
     stored = connection.execute("SELECT COUNT(*) FROM releases")[0][0]
     if stored != len(replay.releases):
         raise LedgerDamaged("A release is stored that no entry of the ledger knows.")
+
+
+def _check_kept(connection: Connection, replay: _Replay) -> None:
+    """Every count that questions share against the ledger; each was drawn once, and paid for."""
+    stored = {
+        row[0]: row[1:]
+        for row in connection.execute("SELECT entry, state, counts FROM kept_counts")
+    }
+    drawn: dict[str, set[str]] = {}
+    for entry in (one for one in replay.seen if one.kind == "keep"):
+        paid = replay.asks.get(entry.ask or 0)
+        if not paid or paid[0].query is None or paid[0].dataset != entry.dataset:
+            raise LedgerDamaged(f"The counts of entry {entry.number} were not charged.")
+        state, text = stored.pop(entry.number, ("", ""))
+        if digest(text) != entry.digest:
+            raise LedgerDamaged(f"The counts kept by entry {entry.number} are not those entered.")
+        if _priced(paid[0]) and state != state_key(entry.dataset, str(state_of(paid[0].query))):
+            raise LedgerDamaged(f"The counts of entry {entry.number} belong to another question.")
+        names = set(json.loads(text))
+        if names & drawn.setdefault(state, set()):
+            raise LedgerDamaged(f"Entry {entry.number} draws the noise of a count again.")
+        drawn[state] |= names
+    if stored:
+        raise LedgerDamaged(f"Counts are kept for entry {min(stored)}, which entered none.")
 
 
 def _check_tokens(connection: Connection, entries: list[Entry], rules: int) -> None:

@@ -71,7 +71,8 @@ class OutlierSubspaces(Query[FoundSubspaces]):
     ---------
     Every record is protected (AddRemove), or what every record says (Replace). The sets are chosen
     one after the other by an exact random choice; counts in them, if asked for, are noisy as in
-    the outlier count. Both together cost epsilon, however many sets compete.
+    the outlier count. Both together cost epsilon, however many sets compete; with a delta, counts
+    may have the smaller noise that fails with this probability.
 
     Parameters
     ----------
@@ -98,6 +99,9 @@ class OutlierSubspaces(Query[FoundSubspaces]):
         permute-and-flip, or exponential, which is never better at equal cost.
     adjacency : AddRemove or Replace
         Which two data sets must look alike.
+    delta : number
+        The probability that the guarantee of the counts may fail, all of them together; 0 where
+        none are bought.
     """
 
     name: ClassVar[str] = "outlier-subspaces-1"
@@ -114,6 +118,7 @@ class OutlierSubspaces(Query[FoundSubspaces]):
     count_share: ExactNumber = ExactNumber(as_exact, Fraction(0))
     choice: Literal["permute-and-flip", "exponential"] = "permute-and-flip"
     adjacency: Adjacency = AddRemove()
+    delta: ExactNumber = ExactNumber(as_exact, Fraction(0))
 
     def __post_init__(self) -> None:
         radius = checked_radius(self.radius_per_column, "radius_per_column")
@@ -138,6 +143,11 @@ class OutlierSubspaces(Query[FoundSubspaces]):
         if not 0 <= self.count_share < 1:
             rule = "must be from 0 to below 1"
             raise InvalidParameter("count_share", rule, self.count_share, "Try 0.5.")
+        if not 0 <= self.delta <= Fraction(1, 2):
+            raise InvalidParameter("delta", "must lie between 0 and 1/2", self.delta, "Try 1e-6.")
+        if self.delta and not self.count_share:
+            rule = "must be 0 where no counts are bought: the choice never fails"
+            raise InvalidParameter("delta", rule, self.delta, "Leave it out, or buy counts.")
         if not LEAST_LOSS <= self._loss_of_a_choice <= LARGEST_LOSS:
             rule = "must leave a loss between 1/2^19 and 10^9 to each choice"
             raise InvalidParameter("epsilon", rule, str(self.epsilon), "Try 1.")
@@ -168,6 +178,7 @@ class OutlierSubspaces(Query[FoundSubspaces]):
             radius=self.radius_in(len(columns)),
             max_crowd=self.max_crowd,
             epsilon=each,
+            delta=self.delta / self.n_subspaces,
             columns=columns,
             adjacency=self.adjacency,
         )
