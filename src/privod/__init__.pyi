@@ -5,6 +5,7 @@ from privod.client import (
     connect as connect,
 )
 from privod.curator import (
+    Accounting as Accounting,
     Answer as Answer,
     BudgetState as BudgetState,
     Charge as Charge,
@@ -13,6 +14,7 @@ from privod.curator import (
     Entry as Entry,
     Price as Price,
     PricedCharge as PricedCharge,
+    Protection as Protection,
     ROLES as ROLES,
     Registered as Registered,
     Request as Request,
@@ -21,8 +23,13 @@ from privod.curator import (
     TokenStore as TokenStore,
     Total as Total,
     Verification as Verification,
+    accounting_named as accounting_named,
+    acting as acting,
+    adapted as adapted,
     backup as backup,
+    fitting as fitting,
     migrate as migrate,
+    who_is_protected as who_is_protected,
 )
 from privod.data import (
     Categorical as Categorical,
@@ -94,6 +101,7 @@ from privod.privacy import (
     SameContexts as SameContexts,
     Secrecy as Secrecy,
     Spent as Spent,
+    Statement as Statement,
     Zcdp as Zcdp,
     ZcdpBudget as ZcdpBudget,
     adjacency_from_json as adjacency_from_json,
@@ -143,6 +151,12 @@ from privod.queries.marginals.query import (
 )
 from privod.queries.marginals.release import (
     NoisyMarginals as NoisyMarginals,
+)
+from privod.queries.mean_covariance.query import (
+    MeanCovariance as MeanCovariance,
+)
+from privod.queries.mean_covariance.release import (
+    NoisyMoments as NoisyMoments,
 )
 from privod.queries.model_labels import (
     ModelLabels as ModelLabels,

@@ -17,20 +17,22 @@ from privod.curator.life_cycle import Request
 from privod.curator.owners import (
     charge_elsewhere,
     check_registration,
-    costs_elsewhere,
+    dues_elsewhere,
     open_budget,
     versions_of,
 )
-from privod.curator.questions import Question
+from privod.curator.protection import SAMPLE, Protection, who_is_protected
+from privod.curator.questions import Question, adapted
 from privod.curator.rows import RowStore
 from privod.curator.tokens import TokenStore
 from privod.data import Domain, Table
 from privod.data.csv_file import CsvDialect
 from privod.data.intake import IntakeReport
-from privod.data.sources import read_with_report
+from privod.engines.size import IN_MEMORY, SizeClass
 from privod.errors import (
     AlreadyExists,
     AnswerFailed,
+    InvalidData,
     InvalidParameter,
     LedgerDamaged,
     NotFound,
@@ -39,11 +41,12 @@ from privod.errors import (
 from privod.ledger import chain as ledger
 from privod.ledger import store
 from privod.ledger.admissions import admitted
-from privod.ledger.chain import BudgetState, Charge, Entry
+from privod.ledger.budget_state import Accounting, BudgetState
+from privod.ledger.chain import Charge, Entry
 from privod.ledger.database import Connection, Database
 from privod.ledger.engines import open_database, witnesses_of
 from privod.ledger.kept_counts import enter_kept, read_kept
-from privod.ledger.prices import Price, price_of
+from privod.ledger.prices import Price, check_meaning, price_of
 from privod.ledger.private_files import private_directory
 from privod.ledger.schema import bring_up_to_date, check_version
 from privod.ledger.sqlite import SQLite
@@ -51,7 +54,7 @@ from privod.ledger.store import DataSet, refuse_seeded, short_text
 from privod.ledger.verification import Verification, verify
 from privod.ledger.witness import Head, Witnesses
 from privod.mechanisms import secure
-from privod.privacy import Adjacency, Guarantee, Loss, SameContexts
+from privod.privacy import Adjacency, AdmittedContexts, Guarantee, Loss, SameContexts
 from privod.queries.html import release_html
 from privod.queries.interactive_grid.kept import KeptQuery
 from privod.queries.query import Query, Release, canonical_json
@@ -129,12 +132,15 @@ class Curator:
         self.database = database
         self._rows = RowStore(directory / "rows")
         self._datasets: dict[str, DataSet] = {}
+        self._sizes: dict[str, SizeClass] = {}
         self._tables: OrderedDict[str, Table] = OrderedDict()
         self._tables_mutex = threading.Lock()
         if database.read_only:
             check_version(database)
         else:
             bring_up_to_date(database)
+        if not database.read_only:
+            self._rows.remove_unfinished()
         if not restoring:
             self._check_witnesses()
 
@@ -265,6 +271,7 @@ class Curator:
         dialect: CsvDialect | None = None,
         confirmed: bool = False,
         intake: IntakeReport | None = None,
+        most_records: int = IN_MEMORY,
     ) -> Registered:
         """Take in rows for good, and tell the owner what became of them.
 
@@ -285,14 +292,19 @@ class Curator:
         intake : IntakeReport, optional
             What became of the records before they came here, where the owner's own machine put
             them inside their domain; kept in place of what there is to tell here.
+        most_records : int
+            The most records that are kept, which is public and fixed; a source with more is
+            refused. Up to ten million, rows are held in memory while questions are asked. Beyond,
+            they are read from disk for each question, and questions that need all of them at once
+            may not be asked.
         """
+        size = SizeClass(most_records)
         short_text(name, "name")
         with self.database.reading() as connection:
             check_registration(connection, name, domain, continues)
-        table, report = read_with_report(source, domain, dialect)
-        report.refuse_loss(confirmed)
-        report = intake or report
-        folder, seal = self._rows.keep(table, report)
+        folder, seal, report = self._rows.keep(
+            source, domain, dialect, size, confirmed=confirmed, intake=intake
+        )
         try:
             with self.database.writing() as connection:
                 root = check_registration(connection, name, domain, continues)
@@ -316,6 +328,43 @@ class Curator:
             )
         return report
 
+    def who_is_protected(
+        self, of: str, adjacency: Adjacency | None = None, *, sample: int = SAMPLE
+    ) -> tuple[Protection, ...]:
+        """Whom narrow promises protect among the rows, for the owner alone: exact, not private.
+
+        Parameters
+        ----------
+        of : str
+            The data set.
+        adjacency : Adjacency, optional
+            A promise that the owner thinks of, beside those of the allowances that are open.
+        sample : int
+            How many records to take out one by one, where contexts are compared.
+
+        Returns
+        -------
+        tuple of Protection
+            Of each promise by itself and, if there are several, of all of them together.
+        """
+        with self.database.reading() as connection:
+            dataset = store.find_dataset(connection, of)
+            budgets = ledger.budgets_of(connection, dataset.root)
+            persons = admitted(connection, dataset.root)
+            folder, seal = store.where_rows_are(connection, of)
+        opened = [one.adjacency for one in budgets if one.role != "main" and one.closed is None]
+        asked = dict.fromkeys([*opened, *([] if adjacency is None else [adjacency])])
+        narrow: list[Adjacency] = []
+        for one in asked:
+            narrow += persons if isinstance(one, AdmittedContexts) else [one]
+        for one in narrow:
+            check_meaning(one, dataset.domain)
+        if not self._rows.has(folder):
+            raise Unavailable(f"The rows of {of!r} are not in {str(self.directory)!r}.")
+        table = self._table(dataset, folder, seal)
+        groups = [[one] for one in narrow] + ([narrow] if len(narrow) > 1 else [])
+        return tuple(who_is_protected(table, group, sample=sample) for group in groups)
+
     def datasets(self) -> tuple[DataSet, ...]:
         """Every data set, in the order of registration."""
         with self.database.reading() as connection:
@@ -329,15 +378,35 @@ class Curator:
         return self._datasets[name]
 
     def open_budget(
-        self, of: str, adjacency: Adjacency, budget: Loss, *, confirmed: bool = False
+        self,
+        of: str,
+        adjacency: Adjacency,
+        budget: Loss,
+        *,
+        accounting: Accounting = "sums",
+        confirmed: bool = False,
     ) -> BudgetState:
         """Allow questions about a data set, and all versions of it, up to a budget, for good.
 
         What was asked before counts from the start, where it says something under this adjacency.
-        If opening the ledger gives up a part of the promise, the owner must confirm it.
+        If opening the budget gives up a part of the promise, the owner must confirm it.
+
+        Parameters
+        ----------
+        of : str
+            The data set.
+        adjacency : Adjacency
+            Under which the budget counts.
+        budget : Loss
+            How much all answers together may lose.
+        accounting : str
+            "sums" adds up epsilons and deltas. "zcdp" also adds up squares, so that many small
+            questions fit (482 at epsilon 0.01 in a budget of (1, 1e-6), not 100); it needs a delta.
+        confirmed : bool
+            Whether the owner confirmed what that gives up.
         """
         with self._writing() as connection:
-            return open_budget(connection, of, adjacency, budget, confirmed)
+            return open_budget(connection, of, adjacency, budget, confirmed, accounting)
 
     def close_budget(
         self, of: str, adjacency: Adjacency, reason: str, *, confirmed: bool = False
@@ -385,6 +454,32 @@ class Curator:
         with self._writing() as connection:
             return life_cycle.admit_person(connection, of, person, reason, confirmed, isolating)
 
+    def allow_exact_counts(
+        self, of: str, adjacency: Adjacency, counts: int, reason: str, *, confirmed: bool = False
+    ) -> int:
+        """Allow so many counts of unprotected records, in all, to be told exactly.
+
+        Questions such as `lookahead-count` tell rare counts as they are, whatever epsilon is; an
+        allowance pays for them only up to this number. Returns how many more may be told.
+
+        Parameters
+        ----------
+        of : str
+            The data set.
+        adjacency : Adjacency
+            That of the allowance.
+        counts : int
+            How many in all, those told so far included; 0 allows no more.
+        reason : str
+            Why; stands in the ledger.
+        confirmed : bool
+            Whether the owner confirmed what that gives up.
+        """
+        with self._writing() as connection:
+            return life_cycle.allow_exact_counts(
+                connection, of, adjacency, counts, reason, confirmed
+            )
+
     def admitted(self, of: str) -> tuple[SameContexts, ...]:
         """The persons about whom contexts may be asked, which is public."""
         with self.database.reading() as connection:
@@ -395,30 +490,21 @@ class Curator:
         with self._writing() as connection:
             life_cycle.limit_token(connection, of, adjacency, token, limit)
 
-    def request(
-        self,
-        of: str,
-        adjacency: Adjacency,
-        loss: Loss | None,
-        reason: str,
-        *,
-        asked_by: str = "owner",
-        token: str | None = None,
-    ) -> Request:
+    def request(self, of: str, adjacency: Adjacency, loss: Loss | None, reason: str) -> Request:
         """Ask the owner for a budget or allowance up to a loss, or (without one) for a person."""
         with self._writing() as connection:
-            return life_cycle.file_request(connection, of, adjacency, loss, reason, asked_by, token)
+            return life_cycle.file_request(connection, of, adjacency, loss, reason)
 
-    def requests(self, of: str | None = None) -> tuple[Request, ...]:
-        """What analysts asked for, and what became of it."""
+    def requests(self, of: str) -> tuple[Request, ...]:
+        """What analysts asked for about a data set and its versions, and what became of it."""
         return life_cycle.read_requests(self.history(of))
 
     def decide(
-        self, number: int, *, approve: bool, reason: str, confirmed: bool = False
+        self, of: str, number: int, *, approve: bool, reason: str, confirmed: bool = False
     ) -> Request:
-        """Approve a request, which does what it asks for, or decline it."""
+        """Approve a request about a data set, which does what it asks for, or decline it."""
         with self._writing() as connection:
-            return life_cycle.decide(connection, number, approve, reason, confirmed)
+            return life_cycle.decide(connection, of, number, approve, reason, confirmed)
 
     def retire(self, of: str, reason: str, *, confirmed: bool = False) -> None:
         """Delete the rows of a data set for good; its ledger and its releases are kept."""
@@ -459,7 +545,7 @@ class Curator:
     def price_elsewhere(self, of: str, guarantee: Guarantee) -> Price:
         """Say what `charge_elsewhere` would charge and leave, without charging."""
         with self.database.reading() as connection:
-            return price_of(costs_elsewhere(connection, of, guarantee))
+            return price_of(dues_elsewhere(connection, of, guarantee))
 
     def charge_elsewhere(self, of: str, guarantee: Guarantee, reason: str) -> tuple[Charge, ...]:
         """Charge what was revealed about a data set without this ledger, for the reason given.
@@ -473,20 +559,44 @@ class Curator:
 
     # ---- asking --------------------------------------------------------------------------------
 
-    def price(self, query: Query[Any], of: str) -> Price:
-        """Say what a question would cost, without looking and without charging."""
-        question = Question.checked(query, self.dataset(of))
+    def adapted(self, query: Query[Any], of: str) -> Query[Any]:
+        """The question as it is asked of a data set: noise "auto" becomes what it takes there."""
+        if not isinstance(query, Query) or query.within("zcdp") is query:
+            return query
+        with self.database.reading() as connection:
+            root = store.find_dataset(connection, of).root
+            return adapted(query, ledger.budgets_of(connection, root))
+
+    def price(self, query: Query[Any], of: str, *, token: str | None = None) -> Price:
+        """Say what a question would cost, without looking and without charging.
+
+        With the id of a token, what that token may spend counts too.
+        """
+        question = Question.checked(self.adapted(query, of), self.dataset(of))
         with self.database.reading() as connection:
             if store.find_release(connection, question.key) is not None:
                 return Price((), affordable=True, already_answered=True)
-            return price_of(question.costs(connection), query.not_protected())
+            self._check_size(question, *store.where_rows_are(connection, of))
+            dues = question.dues(connection)
+            limits = ledger.limits_of(connection, dues, token)
+            return price_of(dues, question.query.not_protected(), limits)
 
-    def check_budget(self, query: Query[Any], of: str, *, request_id: str | None = None) -> None:
+    def check_budget(
+        self,
+        query: Query[Any],
+        of: str,
+        *,
+        request_id: str | None = None,
+        token: str | None = None,
+    ) -> None:
         """Raise at once if asking would cost more than is left, unless this request was paid."""
-        question = Question.checked(query, self.dataset(of))
+        question = Question.checked(self.adapted(query, of), self.dataset(of))
         with self.database.reading() as connection:
             if not question.paid_before(connection, request_id):
-                ledger.check_left(of, question.costs(connection))
+                self._check_size(question, *store.where_rows_are(connection, of))
+                dues = question.dues(connection)
+                ledger.check_left(of, dues)
+                ledger.check_token(connection, dues, token)
 
     def ask(
         self,
@@ -519,14 +629,14 @@ class Curator:
         short_text(asked_by, "asked_by")
         if request_id is not None:
             short_text(request_id, "request_id")
-        question = Question.checked(query, self.dataset(of))
+        question = Question.checked(self.adapted(query, of), self.dataset(of))
         with self.database.glancing() as connection:
             paid = question.paid_before(connection, request_id)
             stored = store.find_release(connection, question.key)
         if stored is not None:
             return self._stored(question, stored)
         with self.database.reading() as connection:
-            question.costs(connection)
+            question.dues(connection)
             folder, seal = store.where_rows_are(connection, of)
             retired = store.is_retired(connection, of)
         if retired:
@@ -536,6 +646,8 @@ class Curator:
                 f"The rows of {of!r} are not in {str(self.directory)!r}. Nothing was charged."
                 " Restore them from a backup, or open the directory that holds them."
             )
+        if not paid:
+            self._check_size(question, folder, seal)
         # Whoever asks the same at the same time waits here, and then finds the release stored.
         with self.database.alone(question.key):
             charges: tuple[Charge, ...] = ()
@@ -545,9 +657,9 @@ class Curator:
                     if question.paid_before(connection, request_id):
                         raise AnswerFailed(NO_ANSWER)
                     self.witnesses.check(connection)
-                    costs = question.costs(connection)
+                    dues = question.dues(connection)
                     charges = ledger.charge(
-                        connection, of, costs, question.text, asked_by, request_id, token
+                        connection, of, dues, question.text, asked_by, request_id, token
                     )
             if stored is not None:
                 return self._stored(question, stored)
@@ -558,6 +670,21 @@ class Curator:
                 if wait_for_release_time is not None:
                     wait_for_release_time()
             return self._publish(question, found, charges, asked_by)
+
+    def _check_size(self, question: Question, folder: str, seal: str) -> None:
+        """Refuse what cannot be held at once, by what was declared and never by the rows."""
+        size = self._sizes.get(folder)
+        if size is None and not self._rows.has(folder):
+            return  # the rows are elsewhere, or deleted
+        if size is None:
+            with suppress(OSError, InvalidData):
+                size = self._sizes[folder] = self._rows.size(folder, seal)
+        if size is None:
+            raise Unavailable(
+                f"What was declared about the size of {question.dataset.name!r} cannot be read."
+                " Nothing was charged. Restore its rows from a backup."
+            )
+        size.refuse_larger(question.query.held_per_record(question.dataset.domain))
 
     def _look(self, question: Question, folder: str, seal: str) -> Release[Any] | Ints:
         """Look at the rows; whatever goes wrong there is told in one and the same sentence.
@@ -570,7 +697,7 @@ class Curator:
         with suppress(Exception):  # what failed may quote a row, so nothing of it is kept
             table = self._table(question.dataset, folder, seal)
             if isinstance(query, KeptQuery):
-                found = query.exact_counts(table)
+                found = query.true_counts(table)
             else:
                 found = query.answer(table, secure())
         if found is None:
@@ -661,7 +788,7 @@ class Curator:
 
     def release(self, of: str, query: Query[Any]) -> Release[Any]:
         """The stored answer to a question."""
-        key = store.question_key(of, canonical_json(query.to_json()))
+        key = store.question_key(of, canonical_json(self.adapted(query, of).to_json()))
         with self.database.reading() as connection:
             store.find_dataset(connection, of)
             release = store.find_release(connection, key)

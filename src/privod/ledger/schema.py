@@ -100,7 +100,7 @@ FIRST: Step = (
 # Whether a witness was ever made beside this ledger, so that one that is gone is missed.
 WITNESSED: Step = (("ALTER TABLE head ADD COLUMN witnessed INTEGER NOT NULL DEFAULT 0",), {})
 
-# Budgets that are allowances, closed, raised, counted in rho; entries with details and token ids.
+# Budgets that are allowances, closed, raised; entries with details and token ids.
 LIFE_CYCLE: Step = (
     (
         "ALTER TABLE entries ADD COLUMN details TEXT",
@@ -120,6 +120,16 @@ LIFE_CYCLE: Step = (
             delta TEXT NOT NULL,
             PRIMARY KEY (book, token))""",
         "CREATE INDEX entries_by_token ON entries (token)",
+    ),
+    {},
+)
+
+# Budgets that are counted by zcdp; the others leave the first column empty.
+CONCENTRATED: Step = (
+    (
+        "ALTER TABLE books ADD COLUMN conversion_delta TEXT",
+        "ALTER TABLE books ADD COLUMN spent_rho TEXT NOT NULL DEFAULT '0'",
+        "ALTER TABLE books ADD COLUMN adding INTEGER NOT NULL DEFAULT 1",
     ),
     {},
 )
@@ -146,7 +156,7 @@ KEPT_COUNTS: Step = (
     },
 )
 
-STEPS: tuple[Step, ...] = (FIRST, WITNESSED, LIFE_CYCLE, KEPT_COUNTS)
+STEPS: tuple[Step, ...] = (FIRST, WITNESSED, LIFE_CYCLE, CONCENTRATED, KEPT_COUNTS)
 ALLOWANCES = 3  # the version from which on narrow questions are charged to allowances
 
 

@@ -30,13 +30,9 @@ def draw(release: Release[FoundSubspaces]) -> Figure:
     axes.set_subplotspec(figure.add_gridspec(1, 2)[0])
     names = [f"{place + 1}. {' and '.join(some)}" for place, some in enumerate(value.subspaces)]
     if value.counts:
-        errors = []
-        for some in value.subspaces:
-            counting = query.counting(some)
-            noise = counting.chosen_noise(len(some))
-            errors.append(counting.least_deviations(len(some))[noise])
+        errors = value.margins or None
         axes.barh(names, value.counts, color=ACCENT, xerr=errors, ecolor=INK, capsize=3)
-        axes.set_xlabel("outlying records (bar: one standard deviation of the noise, at least)")
+        axes.set_xlabel("outlying records (bar: 95 % of the noise)")
     else:
         axes.barh(names, np.arange(len(names), 0, -1), color=ACCENT)
         axes.set_xticks([])

@@ -30,7 +30,7 @@ from privod.server.http.authorization import (
 )
 from privod.server.http.middleware import API_PREFIX, Middleware
 from privod.server.site import Site
-from privod.server.views import analyst, api, console, owner
+from privod.server.views import analyst, answers, api, console, life_cycle, owner
 from privod.server.views.pages import error_page
 from privod.wire import Failure, problem_of
 
@@ -49,6 +49,16 @@ API = (
     Route("GET", f"{V1}/datasets/{{dataset}}", api.dataset, ANYONE),
     Route("GET", f"{V1}/datasets/{{dataset}}/report", api.report, OWNER),
     Route("POST", f"{V1}/datasets/{{dataset}}/budgets", api.open_budget, OWNER),
+    Route("POST", f"{V1}/datasets/{{dataset}}/budgets/close", life_cycle.close_budget, OWNER),
+    Route("POST", f"{V1}/datasets/{{dataset}}/budgets/raise", life_cycle.raise_budget, OWNER),
+    Route("POST", f"{V1}/datasets/{{dataset}}/budgets/convert", life_cycle.convert_budget, OWNER),
+    Route("GET", f"{V1}/datasets/{{dataset}}/admitted", life_cycle.admitted, ANYONE),
+    Route("POST", f"{V1}/datasets/{{dataset}}/admitted", life_cycle.admit, OWNER),
+    Route("POST", f"{V1}/datasets/{{dataset}}/limits", life_cycle.limit_token, OWNER),
+    Route("GET", f"{V1}/datasets/{{dataset}}/requests", life_cycle.requests, ANYONE),
+    Route("POST", f"{V1}/datasets/{{dataset}}/requests", life_cycle.file_request, ANALYST),
+    Route("POST", f"{V1}/datasets/{{dataset}}/requests/{{number}}", life_cycle.decide, OWNER),
+    Route("POST", f"{V1}/datasets/{{dataset}}/retire", life_cycle.retire, OWNER),
     Route("GET", f"{V1}/datasets/{{dataset}}/budget", api.budget, ANYONE),
     Route("GET", f"{V1}/datasets/{{dataset}}/history", api.history, ANYONE),
     Route("POST", f"{V1}/datasets/{{dataset}}/price", api.price, READERS),
@@ -81,15 +91,28 @@ CONSOLE = (
     Route("GET", "/data/{dataset}/budgets/new", owner.open_budget_form, OWNER),
     Route("POST", "/data/{dataset}/budgets/new", owner.open_budget, OWNER),
     Route("GET", "/data/{dataset}/budgets/{budget:int}.svg", console.budget_picture, ANYONE),
+    Route("GET", "/data/{dataset}/manage", life_cycle.manage, OWNER),
+    Route("POST", "/data/{dataset}/manage/close", life_cycle.manage_close, OWNER),
+    Route("POST", "/data/{dataset}/manage/raise", life_cycle.manage_raise, OWNER),
+    Route("POST", "/data/{dataset}/manage/convert", life_cycle.manage_convert, OWNER),
+    Route("POST", "/data/{dataset}/manage/admit", life_cycle.manage_admit, OWNER),
+    Route("POST", "/data/{dataset}/manage/limit", life_cycle.manage_limit, OWNER),
+    Route("POST", "/data/{dataset}/manage/decide", life_cycle.manage_decide, OWNER),
+    Route("POST", "/data/{dataset}/manage/retire", life_cycle.manage_retire, OWNER),
+    Route("GET", "/data/{dataset}/requests", life_cycle.request_form, ANALYST),
+    Route("POST", "/data/{dataset}/requests", life_cycle.send_request, ANALYST),
     Route("GET", "/data/{dataset}/ask", analyst.questions, ANALYST),
     Route("GET", "/data/{dataset}/ask/{question}", analyst.ask_form, ANALYST),
     Route("POST", "/data/{dataset}/ask/{question}", analyst.ask, ANALYST),
     Route("POST", "/data/{dataset}/ask/{question}/price", analyst.price_page, ANALYST),
     Route("POST", "/data/{dataset}/price/{question}", analyst.price, ANALYST),
-    Route("GET", "/data/{dataset}/answers/{key}.json", analyst.answer_json, READERS),
-    Route("GET", "/data/{dataset}/answers/{key}.csv", analyst.answer_csv, READERS),
-    Route("GET", "/data/{dataset}/answers/{key}.svg", analyst.answer_svg, READERS),
-    Route("GET", "/data/{dataset}/answers/{key}", analyst.answer, READERS),
+    Route("GET", "/data/{dataset}/answers", answers.answers, READERS),
+    Route("GET", "/data/{dataset}/answers/{key}.json", answers.answer_json, READERS),
+    Route("GET", "/data/{dataset}/answers/{key}.csv", answers.answer_csv, READERS),
+    Route("GET", "/data/{dataset}/answers/{key}.svg", answers.answer_svg, READERS),
+    Route("GET", "/data/{dataset}/answers/{key}.ipynb", answers.answer_notebook, READERS),
+    Route("GET", "/data/{dataset}/answers/{key}", answers.answer, READERS),
+    Route("POST", "/data/{dataset}/answers/{key}", answers.score, READERS),
     Route("GET", "/jobs/{job}", analyst.job, ANALYST),
     Route("GET", "/jobs/{job}/progress", analyst.job_progress, ANALYST),
     Route("GET", "/tokens", owner.tokens, OWNER),

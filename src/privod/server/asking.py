@@ -27,9 +27,9 @@ async def begin(
     """
     named = None if request_id is None else f"{visitor.id[:16]}:{request_id}"
     key = (of, answer_key(query))
+    token = visitor.id[:16] or None
 
     def ask(wait: WaitForRelease) -> Answer:
-        token = visitor.id[:16] or None
         return site.curator.ask(
             query,
             of,
@@ -39,11 +39,12 @@ async def begin(
             wait_for_release_time=wait,
         )
 
-    price = await run_in_threadpool(site.curator.price, query, of)
+    price = await run_in_threadpool(site.curator.price, query, of, token=token)
     if price.already_answered:
         return None
     if not price.affordable and not site.jobs.has(key):
-        await run_in_threadpool(site.curator.check_budget, query, of, request_id=named)
+        check = site.curator.check_budget
+        await run_in_threadpool(check, query, of, request_id=named, token=token)
     return site.jobs.start(ask, asker=visitor.id, key=key, question=query.name)
 
 

@@ -47,7 +47,7 @@ class KeptQuery(Query[Value], Generic[Value]):
         """The names of the counts it looks at, each once; public, whatever the rows."""
 
     @abstractmethod
-    def exact_counts(self, table: Table) -> Ints:
+    def true_counts(self, table: Table) -> Ints:
         """These counts as they are. Private: they leave with noise only."""
 
     @abstractmethod
@@ -55,7 +55,7 @@ class KeptQuery(Query[Value], Generic[Value]):
         """The answer, from noisy counts by name."""
 
     def answer(self, table: Table, randomness: Randomness) -> Release[Value]:
-        return self.answer_kept(table.domain, self.exact_counts(table), {}, randomness)[0]
+        return self.answer_kept(table.domain, self.true_counts(table), {}, randomness)[0]
 
     def answer_kept(
         self, domain: Domain, exact: Ints, kept: Mapping[str, int], randomness: Randomness

@@ -150,7 +150,7 @@ class InteractiveGridScores(KeptQuery[GridScores]):
             names |= dict.fromkeys(_names(cells))
         return tuple(names)
 
-    def exact_counts(self, table: Table) -> Ints:
+    def true_counts(self, table: Table) -> Ints:
         occupied = self._grid(table.domain).occupied_counts(table.numbers(self.columns))
         by_name = dict(zip(_names(occupied.cells), occupied.counts.tolist(), strict=True))
         return np.array([by_name.get(name, 0) for name in self.needed(table.domain)], np.int64)

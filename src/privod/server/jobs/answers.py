@@ -67,9 +67,10 @@ class Answers:
 
     def newest(self, of: str, count: int) -> list[Summary]:
         """The newest answers about a data set; a release is read once, large as it may be."""
-        return [self._summary(of, key) for key, _ in self.questions(of)[:count]]
+        return [self.summary(of, key) for key, _ in self.questions(of)[:count]]
 
-    def _summary(self, of: str, key: str) -> Summary:
+    def summary(self, of: str, key: str) -> Summary:
+        """A stored answer in a few words."""
         if (of, key) not in self._summaries:
             release = self.release(of, key)
             self._summaries[(of, key)] = Summary(
@@ -92,7 +93,10 @@ class Answers:
 
     def json(self, of: str, key: str) -> bytes:
         """The stored answer in the shape of the JSON interface."""
-        return self._kept((of, key, "json"), lambda: stored_json(self.release(of, key)))
+        return self._kept((of, key, "json"), lambda: self._stored(of, key))
+
+    def _stored(self, of: str, key: str) -> bytes:
+        return stored_json(self.release(of, key), self._curator.head())
 
     def svg(self, of: str, key: str) -> bytes:
         """The stored answer as a picture."""
@@ -121,9 +125,9 @@ class Answers:
         return written
 
 
-def stored_json(release: Release[Any]) -> bytes:
-    """A stored release as the JSON interface shows it."""
-    return wire.to_text(wire.Answer.of(Answer(release, (), stored=True))).encode()
+def stored_json(release: Release[Any], head: str) -> bytes:
+    """A stored release as the JSON interface shows it, with a head of the ledger that holds it."""
+    return wire.to_text(wire.Answer.of(Answer(release, (), stored=True, head=head))).encode()
 
 
 def draw_history(title: str, budget: Loss, charges: list[tuple[str, Loss]]) -> bytes:

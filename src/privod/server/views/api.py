@@ -10,10 +10,11 @@ from fastapi import File, Form, Path, Request, Response, UploadFile
 from starlette.concurrency import run_in_threadpool
 
 from privod import wire
-from privod.curator import Answer
+from privod.curator import Answer, acting
 from privod.data import Domain
 from privod.data.csv_file import CsvDialect
 from privod.data.intake import IntakeReport
+from privod.engines.size import IN_MEMORY
 from privod.errors import InvalidParameter, NotFound, PrivodError, Unavailable
 from privod.privacy import Loss, adjacency_from_json
 from privod.queries.catalog import QUERIES, query_from_json
@@ -92,6 +93,7 @@ def register(
     decimal: Annotated[str, Form(max_length=1, description="Of a CSV file.")] = ".",
     thousands: Annotated[str | None, Form(max_length=1, description="Of a CSV file.")] = None,
     confirmed: Annotated[bool, Form(description="Even if most records are lost.")] = False,
+    most_records: Annotated[int, Form(description="The most records; public.")] = IN_MEMORY,
     intake: Annotated[
         str | None, Form(max_length=20_000_000, description="A client's report, as JSON.")
     ] = None,
@@ -114,6 +116,7 @@ def register(
         dialect=dialect,
         confirmed=confirmed,
         intake=report,
+        most_records=most_records,
     )
     return wire.Registered.of(registered)
 
@@ -140,7 +143,12 @@ def open_budget(request: Request, dataset: Dataset, form: wire.OpenBudget) -> wi
     adjacency = adjacency_from_json(form.adjacency)
     budget = Loss(form.epsilon, form.delta)
     curator = site_of(request).curator
-    return wire.Budget.of(curator.open_budget(dataset, adjacency, budget, confirmed=form.confirmed))
+    visitor = visitor_of(request)
+    with acting(visitor.label, visitor.id[:16] or None):
+        opened = curator.open_budget(
+            dataset, adjacency, budget, accounting=form.accounting, confirmed=form.confirmed
+        )
+    return wire.Budget.of(opened)
 
 
 def budget(request: Request, dataset: Dataset) -> list[wire.Budget]:
@@ -155,16 +163,17 @@ def history(request: Request, dataset: Dataset) -> list[wire.Entry]:
 
 def price(request: Request, dataset: Dataset, form: wire.AskPrice) -> wire.Price:
     """What a question would cost; nothing is looked at and nothing is charged."""
-    query = query_from_json(form.query)
     curator = site_of(request).curator
-    found = curator.price(query, dataset)  # which also finds out whether it may be asked
+    query = curator.adapted(query_from_json(form.query), dataset)
+    token = visitor_of(request).id[:16] or None
+    found = curator.price(query, dataset, token=token)  # which also finds out if it may be asked
     return wire.Price.of(found, query, curator.dataset(dataset).domain)
 
 
 async def ask(request: Request, response: Response, dataset: Dataset, form: wire.Ask) -> Any:
     """Ask a question: 200 with the answer, or 202 with a job if it takes longer than `wait`."""
     site, visitor = site_of(request), visitor_of(request)
-    query = query_from_json(form.query)
+    query = await run_in_threadpool(site.curator.adapted, query_from_json(form.query), dataset)
     ready = site.answers.ready(dataset, query)
     if ready is not None:
         return Response(ready, media_type=JSON)
@@ -233,14 +242,17 @@ def make_token(request: Request, form: wire.MakeToken) -> wire.NewToken:
     of = form.dataset if visitor.of is None else form.dataset or visitor.of
     if of is not None and not visitor.sees(of):
         raise NotFound(f"There is no data set {of!r} that this token is for.")
-    return wire.NewToken(
-        token=auth.create_token(site_of(request).curator, form.role, of, form.label)
-    )
+    curator = site_of(request).curator
+    with acting(visitor.label, visitor.id[:16] or None):
+        made = auth.create_token(curator, form.role, of, form.label, form.expires)
+    return wire.NewToken(token=made)
 
 
 def revoke_token(request: Request, token: Annotated[str, Path(max_length=64)]) -> dict[str, bool]:
     """Revoke a token, from the next request on."""
-    auth.revoke_token(site_of(request).curator, visitor_of(request), token)
+    visitor = visitor_of(request)
+    with acting(visitor.label, visitor.id[:16] or None):
+        auth.revoke_token(site_of(request).curator, visitor, token)
     return {"revoked": True}
 
 
