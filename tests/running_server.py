@@ -87,10 +87,18 @@ class Browser(httpx.Client):
         return self.request("POST", path, data={"code": self.code(), **fields}, files=files)
 
     def ask(self, path: str, **fields: Any) -> httpx.Response:
-        """Send a question's form, and confirm its price."""
-        review = self.post(path, **fields)
-        found = re.search(r'name="confirmed" value="([0-9a-f]+)"', review.text)
-        return review if found is None else self.post(path, **fields, confirmed=found.group(1))
+        """Send a question's form, confirm its price, and wait for the answer."""
+        response = self.post(path, **fields)
+        found = re.search(r'name="confirmed" value="([0-9a-f]+)"', response.text)
+        if found is not None:
+            response = self.post(path, **fields, confirmed=found.group(1))
+        job = response.headers.get("location", "")
+        while job.startswith("/jobs/") and response.status_code in (200, 303):
+            response = self.get(job)
+            if response.status_code == 303:
+                return response
+            time.sleep(0.05)
+        return response
 
 
 @contextmanager

@@ -20,8 +20,9 @@ from privod.data import Domain, Numeric, Table, read
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, Randomness, seeded
 from privod.privacy import Loss
+from privod.queries.crowd_bounds import GroupedCover, count_sensitivity, count_with_bound
 from privod.queries.histogram import Histogram
-from privod.queries.outlier_count import OutlierCount, count_with_bound
+from privod.queries.outlier_count import OutlierCount
 
 VALUE = (Reading("the value", float),)
 RUNS = 3000
@@ -84,8 +85,10 @@ def test_a_quarter_of_the_smooth_noise_is_caught_and_all_of_it_is_not(
     @cache
     def bound(query: OutlierCount, table: Table) -> tuple[int, int]:  # slow, and no chance in it
         points, smooth = table.numbers(("x",)), query._smooth(noise)
+        cover = GroupedCover(points, query.radius, 100.0)
+        most = count_sensitivity(query.max_crowd, 1, query.adjacency)
         return count_with_bound(
-            points, query.radius, query.max_crowd, smooth, query.adjacency, extent=100.0
+            points, query.radius, query.max_crowd, smooth, query.adjacency, cover, most
         )
 
     def answered(asked: tuple[OutlierCount, Table], randomness: Randomness) -> int:

@@ -18,7 +18,7 @@ from privod.mechanisms import PermuteAndFlip, Top, secure, seeded
 from privod.pictures import draw, draw_for_owner
 from privod.privacy import AddRemove, Loss, Replace
 from privod.progress import listening
-from privod.queries.outlier_count import count_outliers, count_sensitivity
+from privod.queries.crowd_bounds import count_outliers, count_sensitivity
 from privod.queries.subspaces import FoundSubspaces, OutlierSubspaces
 from tests.reference.mechanisms import exponential_law, permute_and_flip_law
 
@@ -65,7 +65,7 @@ def test_find_and_count_is_one_question_with_one_budget() -> None:
     assert query.selection.loss(query.steps) == Loss("1.5")
     assert query.counting(("a",)).guarantee().loss == Loss("0.25")
     sharp = ask(n_subspaces=2, count_share="0.5").answer(planted(), secure()).value
-    assert sharp == FoundSubspaces((("a",), ("b",)), 4, (10, 4))
+    assert sharp == FoundSubspaces((("a",), ("b",)), 4, (10, 4), (0, 0))
 
 
 def test_sets_of_every_size_compete_by_their_share_of_the_bound() -> None:

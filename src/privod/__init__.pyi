@@ -5,6 +5,7 @@ from privod.client import (
     connect as connect,
 )
 from privod.curator import (
+    Accounting as Accounting,
     Answer as Answer,
     BudgetState as BudgetState,
     Charge as Charge,
@@ -22,8 +23,13 @@ from privod.curator import (
     TokenStore as TokenStore,
     Total as Total,
     Verification as Verification,
+    accounting_named as accounting_named,
+    acting as acting,
+    adapted as adapted,
     backup as backup,
+    fitting as fitting,
     migrate as migrate,
+    restore as restore,
     who_is_protected as who_is_protected,
 )
 from privod.data import (
@@ -96,6 +102,7 @@ from privod.privacy import (
     SameContexts as SameContexts,
     Secrecy as Secrecy,
     Spent as Spent,
+    Statement as Statement,
     Zcdp as Zcdp,
     ZcdpBudget as ZcdpBudget,
     adjacency_from_json as adjacency_from_json,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections import OrderedDict
@@ -13,17 +14,18 @@ from types import TracebackType
 from typing import Any, Self
 
 from privod.curator import life_cycle
+from privod.curator.job_records import JobRecords
 from privod.curator.life_cycle import Request
 from privod.curator.owners import (
     charge_elsewhere,
     check_registration,
-    costs_elsewhere,
+    dues_elsewhere,
     open_budget,
     versions_of,
 )
 from privod.curator.protection import SAMPLE, Protection, who_is_protected
-from privod.curator.questions import Question
-from privod.curator.rows import RowStore
+from privod.curator.questions import Question, adapted
+from privod.curator.rows import KeptRows, RowStore
 from privod.curator.tokens import TokenStore
 from privod.data import Domain, Table
 from privod.data.csv_file import CsvDialect
@@ -41,7 +43,8 @@ from privod.errors import (
 from privod.ledger import chain as ledger
 from privod.ledger import store
 from privod.ledger.admissions import admitted
-from privod.ledger.chain import BudgetState, Charge, Entry
+from privod.ledger.budget_state import Accounting, BudgetState
+from privod.ledger.chain import Charge, Entry
 from privod.ledger.database import Connection, Database
 from privod.ledger.engines import open_database, witnesses_of
 from privod.ledger.prices import Price, check_meaning, price_of
@@ -53,15 +56,19 @@ from privod.ledger.verification import Verification, verify
 from privod.ledger.witness import Head, Witnesses
 from privod.mechanisms import secure
 from privod.privacy import Adjacency, AdmittedContexts, Guarantee, Loss, SameContexts
+from privod.queries.catalog import release_from_json
 from privod.queries.html import release_html
 from privod.queries.query import Query, Release, canonical_json
 
-__all__ = ["Answer", "Curator", "Registered"]
+__all__ = ["NO_ANSWER", "Answer", "Curator", "Look", "Registered"]
 
 NO_ANSWER = (
     "The question was charged and no answer came. The charge stands, whatever the reason;"
     " asking again, under a new request id, is a new charge."
 )
+Look = Callable[[Query[Any], KeptRows], Release[Any]]
+"""Looks at rows and answers; a server does it in a process of its own."""
+
 YOUNGEST_LEFT_BEHIND = 3600.0  # seconds; an upload that takes longer renews its folder
 TABLES_KEPT = 2  # tables held in memory between questions
 
@@ -118,6 +125,7 @@ class Curator:
         self, directory: Path, database: Database, witnesses: Witnesses, *, restoring: bool = False
     ) -> None:
         self.store = TokenStore(database)
+        self.job_records = JobRecords(database)
         self.witnesses = witnesses
         self.directory = directory
         self.database = database
@@ -352,7 +360,7 @@ class Curator:
             check_meaning(one, dataset.domain)
         if not self._rows.has(folder):
             raise Unavailable(f"The rows of {of!r} are not in {str(self.directory)!r}.")
-        table = self._table(dataset, folder, seal)
+        table = self._table(KeptRows(self._rows.directory, folder, seal, dataset.domain))
         groups = [[one] for one in narrow] + ([narrow] if len(narrow) > 1 else [])
         return tuple(who_is_protected(table, group, sample=sample) for group in groups)
 
@@ -369,15 +377,35 @@ class Curator:
         return self._datasets[name]
 
     def open_budget(
-        self, of: str, adjacency: Adjacency, budget: Loss, *, confirmed: bool = False
+        self,
+        of: str,
+        adjacency: Adjacency,
+        budget: Loss,
+        *,
+        accounting: Accounting = "sums",
+        confirmed: bool = False,
     ) -> BudgetState:
         """Allow questions about a data set, and all versions of it, up to a budget, for good.
 
         What was asked before counts from the start, where it says something under this adjacency.
-        If opening the ledger gives up a part of the promise, the owner must confirm it.
+        If opening the budget gives up a part of the promise, the owner must confirm it.
+
+        Parameters
+        ----------
+        of : str
+            The data set.
+        adjacency : Adjacency
+            Under which the budget counts.
+        budget : Loss
+            How much all answers together may lose.
+        accounting : str
+            "sums" adds up epsilons and deltas. "zcdp" also adds up squares, so that many small
+            questions fit (482 at epsilon 0.01 in a budget of (1, 1e-6), not 100); it needs a delta.
+        confirmed : bool
+            Whether the owner confirmed what that gives up.
         """
         with self._writing() as connection:
-            return open_budget(connection, of, adjacency, budget, confirmed)
+            return open_budget(connection, of, adjacency, budget, confirmed, accounting)
 
     def close_budget(
         self, of: str, adjacency: Adjacency, reason: str, *, confirmed: bool = False
@@ -461,37 +489,28 @@ class Curator:
         with self._writing() as connection:
             life_cycle.limit_token(connection, of, adjacency, token, limit)
 
-    def request(
-        self,
-        of: str,
-        adjacency: Adjacency,
-        loss: Loss | None,
-        reason: str,
-        *,
-        asked_by: str = "owner",
-        token: str | None = None,
-    ) -> Request:
+    def request(self, of: str, adjacency: Adjacency, loss: Loss | None, reason: str) -> Request:
         """Ask the owner for a budget or allowance up to a loss, or (without one) for a person."""
         with self._writing() as connection:
-            return life_cycle.file_request(connection, of, adjacency, loss, reason, asked_by, token)
+            return life_cycle.file_request(connection, of, adjacency, loss, reason)
 
-    def requests(self, of: str | None = None) -> tuple[Request, ...]:
-        """What analysts asked for, and what became of it."""
+    def requests(self, of: str) -> tuple[Request, ...]:
+        """What analysts asked for about a data set and its versions, and what became of it."""
         return life_cycle.read_requests(self.history(of))
 
     def decide(
-        self, number: int, *, approve: bool, reason: str, confirmed: bool = False
+        self, of: str, number: int, *, approve: bool, reason: str, confirmed: bool = False
     ) -> Request:
-        """Approve a request, which does what it asks for, or decline it."""
+        """Approve a request about a data set, which does what it asks for, or decline it."""
         with self._writing() as connection:
-            return life_cycle.decide(connection, number, approve, reason, confirmed)
+            return life_cycle.decide(connection, of, number, approve, reason, confirmed)
 
     def retire(self, of: str, reason: str, *, confirmed: bool = False) -> None:
         """Delete the rows of a data set for good; its ledger and its releases are kept."""
         with self._writing() as connection:
             folder = life_cycle.retire(connection, of, reason, confirmed)
         with self._tables_mutex:
-            self._tables.pop(of, None)
+            self._tables.pop(folder, None)
         self._rows.forget(folder)
 
     def clean_up(self) -> int:
@@ -525,7 +544,7 @@ class Curator:
     def price_elsewhere(self, of: str, guarantee: Guarantee) -> Price:
         """Say what `charge_elsewhere` would charge and leave, without charging."""
         with self.database.reading() as connection:
-            return price_of(costs_elsewhere(connection, of, guarantee))
+            return price_of(dues_elsewhere(connection, of, guarantee))
 
     def charge_elsewhere(self, of: str, guarantee: Guarantee, reason: str) -> tuple[Charge, ...]:
         """Charge what was revealed about a data set without this ledger, for the reason given.
@@ -539,22 +558,57 @@ class Curator:
 
     # ---- asking --------------------------------------------------------------------------------
 
-    def price(self, query: Query[Any], of: str) -> Price:
-        """Say what a question would cost, without looking and without charging."""
-        question = Question.checked(query, self.dataset(of))
+    def adapted(self, query: Query[Any], of: str) -> Query[Any]:
+        """The question as it is asked of a data set: noise "auto" becomes what it takes there."""
+        if not isinstance(query, Query) or query.within("zcdp") is query:
+            return query
+        with self.database.reading() as connection:
+            root = store.find_dataset(connection, of).root
+            return adapted(query, ledger.budgets_of(connection, root))
+
+    def price(self, query: Query[Any], of: str, *, token: str | None = None) -> Price:
+        """Say what a question would cost, without looking and without charging.
+
+        With the id of a token, what that token may spend counts too.
+        """
+        question = Question.checked(self.adapted(query, of), self.dataset(of))
         with self.database.reading() as connection:
             if store.find_release(connection, question.key) is not None:
                 return Price((), affordable=True, already_answered=True)
             self._check_size(question, *store.where_rows_are(connection, of))
-            return price_of(question.costs(connection), query.not_protected())
+            dues = question.dues(connection)
+            limits = ledger.limits_of(connection, dues, token)
+            return price_of(dues, question.query.not_protected(), limits)
 
-    def check_budget(self, query: Query[Any], of: str, *, request_id: str | None = None) -> None:
+    def check_budget(
+        self,
+        query: Query[Any],
+        of: str,
+        *,
+        request_id: str | None = None,
+        token: str | None = None,
+    ) -> None:
         """Raise at once if asking would cost more than is left, unless this request was paid."""
-        question = Question.checked(query, self.dataset(of))
+        question = Question.checked(self.adapted(query, of), self.dataset(of))
         with self.database.reading() as connection:
             if not question.paid_before(connection, request_id):
                 self._check_size(question, *store.where_rows_are(connection, of))
-                ledger.check_left(of, question.costs(connection))
+                dues = question.dues(connection)
+                ledger.check_left(of, dues)
+                ledger.check_token(connection, dues, token)
+
+    def size_class(self, of: str) -> SizeClass:
+        """The most records that a data set may have, as its owner declared: public."""
+        with self.database.reading() as connection:
+            store.find_dataset(connection, of)
+            folder, seal = store.where_rows_are(connection, of)
+        return self._size(of, folder, seal) or SizeClass()
+
+    def was_charged(self, query: Query[Any], of: str, request_id: str) -> bool:
+        """Whether a request was charged, whatever became of it."""
+        question = Question.checked(self.adapted(query, of), self.dataset(of))
+        with self.database.glancing() as connection:
+            return question.paid_before(connection, request_id)
 
     def ask(
         self,
@@ -565,6 +619,7 @@ class Curator:
         asked_by: str = "owner",
         token: str | None = None,
         wait_for_release_time: Callable[[], None] | None = None,
+        look: Look | None = None,
     ) -> Answer:
         """Answer a question, at the price that `price` says.
 
@@ -583,18 +638,20 @@ class Curator:
         wait_for_release_time : callable, optional
             Called when the rows were looked at, before anything of it is stored or shown. A server
             waits here, so that no moment in the ledger tells exactly how long that took.
+        look : callable, optional
+            Looks at the rows and answers, once the charge is on disk; by default in this process.
         """
         short_text(asked_by, "asked_by")
         if request_id is not None:
             short_text(request_id, "request_id")
-        question = Question.checked(query, self.dataset(of))
+        question = Question.checked(self.adapted(query, of), self.dataset(of))
         with self.database.glancing() as connection:
             paid = question.paid_before(connection, request_id)
             stored = store.find_release(connection, question.key)
         if stored is not None:
             return self._stored(question, stored)
         with self.database.reading() as connection:
-            question.costs(connection)
+            question.dues(connection)
             folder, seal = store.where_rows_are(connection, of)
             retired = store.is_retired(connection, of)
         if retired:
@@ -615,15 +672,16 @@ class Curator:
                     if question.paid_before(connection, request_id):
                         raise AnswerFailed(NO_ANSWER)
                     self.witnesses.check(connection)
-                    costs = question.costs(connection)
+                    dues = question.dues(connection)
                     charges = ledger.charge(
-                        connection, of, costs, question.text, asked_by, request_id, token
+                        connection, of, dues, question.text, asked_by, request_id, token
                     )
             if stored is not None:
                 return self._stored(question, stored)
             # From here on the charge is on disk and stands.
             try:
-                release = self._answer(question, folder, seal)
+                rows = KeptRows(self._rows.directory, folder, seal, question.dataset.domain)
+                release = self._answer(question, rows, look or self._look)
             finally:
                 if wait_for_release_time is not None:
                     wait_for_release_time()
@@ -631,39 +689,46 @@ class Curator:
 
     def _check_size(self, question: Question, folder: str, seal: str) -> None:
         """Refuse what cannot be held at once, by what was declared and never by the rows."""
+        size = self._size(question.dataset.name, folder, seal)
+        if size is not None:
+            size.refuse_larger(question.query.held_per_record(question.dataset.domain))
+
+    def _size(self, of: str, folder: str, seal: str) -> SizeClass | None:
         size = self._sizes.get(folder)
         if size is None and not self._rows.has(folder):
-            return  # the rows are elsewhere, or deleted
+            return None  # the rows are elsewhere, or deleted
         if size is None:
             with suppress(OSError, InvalidData):
                 size = self._sizes[folder] = self._rows.size(folder, seal)
         if size is None:
             raise Unavailable(
-                f"What was declared about the size of {question.dataset.name!r} cannot be read."
+                f"What was declared about the size of {of!r} cannot be read."
                 " Nothing was charged. Restore its rows from a backup."
             )
-        size.refuse_larger(question.query.held_per_record(question.dataset.domain))
+        return size
 
-    def _answer(self, question: Question, folder: str, seal: str) -> Release[Any]:
+    def _answer(self, question: Question, rows: KeptRows, look: Look) -> Release[Any]:
         """Look at the rows; whatever goes wrong there is told in one and the same sentence."""
         release = None
         with suppress(Exception):  # what failed may quote a row, so nothing of it is kept
-            release = question.query.answer(self._table(question.dataset, folder, seal), secure())
+            release = look(question.query, rows)
         if release is None:
             raise AnswerFailed(NO_ANSWER)
         if release.query != question.query or release.guarantee != question.guarantee:
             raise AnswerFailed(NO_ANSWER)
         return release
 
-    def _table(self, dataset: DataSet, folder: str, seal: str) -> Table:
+    def _look(self, query: Query[Any], rows: KeptRows) -> Release[Any]:
+        return query.answer(self._table(rows), secure())
+
+    def _table(self, rows: KeptRows) -> Table:
         with self._tables_mutex:
-            table = self._tables.get(dataset.name)
+            table = self._tables.get(rows.folder)
             if table is None:
-                table = self._rows.load(folder, seal, dataset.domain)
-                self._tables[dataset.name] = table
+                table = self._tables[rows.folder] = rows.load()
                 if len(self._tables) > TABLES_KEPT:
                     self._tables.popitem(last=False)
-            self._tables.move_to_end(dataset.name)
+            self._tables.move_to_end(rows.folder)
         return table
 
     def _publish(
@@ -677,7 +742,9 @@ class Curator:
         refuse_seeded(release)
         text = None
         with suppress(Exception):
-            text = canonical_json(release.to_json())
+            written = canonical_json(release.to_json())
+            release_from_json(json.loads(written))  # what cannot be read back is not entered
+            text = written
         if text is None:
             raise AnswerFailed(NO_ANSWER)
         try:
@@ -715,7 +782,7 @@ class Curator:
 
     def release(self, of: str, query: Query[Any]) -> Release[Any]:
         """The stored answer to a question."""
-        key = store.question_key(of, canonical_json(query.to_json()))
+        key = store.question_key(of, canonical_json(self.adapted(query, of).to_json()))
         with self.database.reading() as connection:
             store.find_dataset(connection, of)
             release = store.find_release(connection, key)
@@ -737,6 +804,11 @@ class Curator:
         """The same in its two parts."""
         with self.database.reading() as connection:
             return Head(*ledger.read_head(connection))
+
+    def check_ledger(self) -> None:
+        """Raise unless the ledger can be read and contains what its witnesses saw: in a moment."""
+        with self.database.reading() as connection:
+            self.witnesses.check(connection)
 
     def verify(self, expected_head: str | None = None) -> Verification:
         """Recompute the whole ledger; raise `LedgerDamaged` naming the first entry that is wrong.

@@ -11,7 +11,7 @@ from privod.ledger.database import Database
 
 __all__ = ["STEPS", "TABLES", "bring_up_to_date", "check_version"]
 
-TABLES = ("head", "datasets", "entries", "books", "releases", "tokens", "token_limits")
+TABLES = ("head", "datasets", "entries", "books", "releases", "tokens", "token_limits", "jobs")
 """Every table that has content of its own, in an order in which they can be filled."""
 
 Step = tuple[tuple[str, ...], dict[str, tuple[str, ...]]]
@@ -97,7 +97,7 @@ FIRST: Step = (
 # Whether a witness was ever made beside this ledger, so that one that is gone is missed.
 WITNESSED: Step = (("ALTER TABLE head ADD COLUMN witnessed INTEGER NOT NULL DEFAULT 0",), {})
 
-# Budgets that are allowances, closed, raised, counted in rho; entries with details and token ids.
+# Budgets that are allowances, closed, raised; entries with details and token ids.
 LIFE_CYCLE: Step = (
     (
         "ALTER TABLE entries ADD COLUMN details TEXT",
@@ -121,7 +121,35 @@ LIFE_CYCLE: Step = (
     {},
 )
 
-STEPS: tuple[Step, ...] = (FIRST, WITNESSED, LIFE_CYCLE)
+# Budgets that are counted by zcdp; the others leave the first column empty.
+CONCENTRATED: Step = (
+    (
+        "ALTER TABLE books ADD COLUMN conversion_delta TEXT",
+        "ALTER TABLE books ADD COLUMN spent_rho TEXT NOT NULL DEFAULT '0'",
+        "ALTER TABLE books ADD COLUMN adding INTEGER NOT NULL DEFAULT 1",
+    ),
+    {},
+)
+
+# The questions that a server works on, so that a restart forgets none.
+JOBS: Step = (
+    (
+        """CREATE TABLE jobs (
+            id TEXT PRIMARY KEY,
+            server TEXT NOT NULL,
+            asker TEXT NOT NULL,
+            label TEXT NOT NULL,
+            dataset TEXT NOT NULL,
+            query TEXT NOT NULL,
+            request TEXT NOT NULL,
+            time TEXT NOT NULL,
+            outcome TEXT)""",
+        "CREATE INDEX jobs_by_asker ON jobs (asker)",
+    ),
+    {},
+)
+
+STEPS: tuple[Step, ...] = (FIRST, WITNESSED, LIFE_CYCLE, CONCENTRATED, JOBS)
 ALLOWANCES = 3  # the version from which on narrow questions are charged to allowances
 
 

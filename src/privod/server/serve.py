@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import logging
-import os
 import ssl
 from dataclasses import dataclass
 from functools import partial
@@ -20,15 +18,13 @@ from privod.server.app import make_app
 from privod.server.http.connections import Connections, PromptProtocol
 from privod.server.jobs.uploads import remove_leftovers
 from privod.server.limits import Limits
+from privod.server.logs import log_to_stderr
 from privod.server.site import LOOPBACK_HOSTS, Site
 
 __all__ = ["Listening", "configured", "is_loopback", "serve"]
 
 GRACE_SECONDS = 10
-INTERRUPTED = 130  # what shells say of a program that was ended by Ctrl-C
 IDLE_CONNECTIONS = 1000  # kept open by browsers between requests
-LOG = logging.getLogger("privod.server")
-LOG_FORM = "%(asctime)s %(levelname)s %(name)s %(message)s"
 
 
 @dataclass(frozen=True)
@@ -124,17 +120,14 @@ def configured(curator: Curator, listening: Listening, limits: Limits) -> uvicor
     )
 
 
-def serve(curator: Curator, listening: Listening, limits: Limits | None = None) -> None:
+def serve(
+    curator: Curator,
+    listening: Listening,
+    limits: Limits | None = None,
+    *,
+    json_logs: bool = False,
+) -> None:
     """Serve until interrupted."""
-    logging.basicConfig(level=logging.INFO, format=LOG_FORM)
+    log_to_stderr(as_json=json_logs)
     config = configured(curator, listening, limits or Limits())
-    app: Any = config.app
-    try:
-        uvicorn.Server(config).run()
-    finally:
-        if app.state.site.jobs.running():
-            # Python would wait for the threads that compute it, for as long as that takes. What was
-            # charged is on disk, and nothing else has to be.
-            LOG.warning("an answer was still being computed; its charge stands")
-            logging.shutdown()
-            os._exit(INTERRUPTED)
+    uvicorn.Server(config).run()

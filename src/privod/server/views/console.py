@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import Response
@@ -13,7 +14,6 @@ from privod.queries.catalog import query_from_json
 from privod.server.authentication import find_visitor, token_hash
 from privod.server.http.authorization import form_of
 from privod.server.http.middleware import address_of
-from privod.server.jobs.answers import draw_history
 from privod.server.site import site_of, visitor_of
 from privod.server.views.answers import answer_path, page_of
 from privod.server.views.api import PICTURE_HEADERS, SVG
@@ -126,15 +126,21 @@ def _answer_of(entry: Entry) -> str | None:
     return answer_path(entry.dataset, query_from_json(entry.query))
 
 
-def budget_picture(request: Request) -> Response:
+async def budget_picture(request: Request) -> Response:
     """A budget over time."""
-    curator = site_of(request).curator
-    of, number = request.path_params["dataset"], request.path_params["budget"]
+    of = request.path_params["dataset"]
+    found = await run_in_threadpool(_charged, request, request.path_params["budget"])
+    drawn = await site_of(request).answers.history_picture(of, *found)
+    return Response(drawn, media_type=SVG, headers=PICTURE_HEADERS)
+
+
+def _charged(request: Request, number: int) -> tuple[str, Loss, list[tuple[str, Loss]]]:
+    """A budget's title, its limit, and what it was charged."""
+    curator, of = site_of(request).curator, request.path_params["dataset"]
     for state in curator.budget(of):
         if state.number == number:
             charges = [_charge(entry) for entry in curator.history(of) if _charges(entry, number)]
-            drawn = draw_history(f"{of}: {state.adjacency.name}", state.budget, charges)
-            return Response(drawn, media_type=SVG, headers=PICTURE_HEADERS)
+            return f"{of}: {state.adjacency.name}", state.budget, charges
     raise NotFound(f"{of!r} has no such budget.")
 
 
