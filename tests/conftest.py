@@ -19,7 +19,14 @@ settings.load_profile("privod")
 # others, and so every module that is new, belong to the fast subset: `make quick`.
 SLOW = {
     "contracts",
-    *("test_audit", "test_audit_callables", "test_grid_knn_audit", "test_outlier_context_audit"),
+    *(
+        "test_audit",
+        "test_audit_callables",
+        "test_audit_search",
+        "test_narrow_promises",
+        "test_grid_knn_audit",
+        "test_outlier_context_audit",
+    ),
     *("test_outlier_count_audit", "test_cli", "test_client", "test_demo", "test_docs"),
     *("test_contexts", "test_contexts_for_owner", "test_detectors", "test_distance"),
     *("test_curator", "test_curator_budgets", "test_curator_crashes", "test_curator_postgres"),

@@ -67,6 +67,11 @@ def person(value: float, detector: str = "grubbs") -> OutlierContext:
     )
 
 
+def allow_copies(curator: Curator, adjacency: Adjacency = CROWD, counts: int = 100) -> None:
+    """Let counts of copies that are rare be told exactly."""
+    curator.allow_exact_counts("people", adjacency, counts, "copies", confirmed=True)
+
+
 TEN = Loss(10)
 
 
@@ -96,6 +101,7 @@ def test_a_narrow_question_is_paid_by_the_allowance_and_by_nothing_else(tmp_path
     with pytest.raises(NoPromise, match="request an allowance"):
         curator.ask(copies(3), "people")
     curator.open_budget("people", CROWD, Loss("0.25"), confirmed=True)
+    allow_copies(curator)
     for value in (3.0, 4.0):
         curator.ask(copies(value), "people")
     with pytest.raises(BudgetExceeded, match="in-crowd budget"):
@@ -111,6 +117,7 @@ def test_one_of_several_allowances_pays(tmp_path: Path) -> None:
     with pytest.raises(NeedsConfirmation, match="whom every allowance protects"):
         curator.open_budget("people", CROWD, Loss(1))
     curator.open_budget("people", CROWD, Loss(1), confirmed=True)
+    allow_copies(curator)
     (charge,) = curator.ask(copies(3), "people").charges
     assert charge.adjacency == CROWD
     curator.verify()
@@ -134,6 +141,7 @@ def test_replace_cannot_be_opened_beside_or_after_narrow_questions(tmp_path: Pat
     curator.open_budget("people", CROWD, Loss(1), confirmed=True)
     with pytest.raises(NoPromise, match="differ in size"):
         curator.open_budget("people", Replace(), Loss(1), confirmed=True)
+    allow_copies(curator)
     curator.ask(copies(3), "people")
     curator.close_budget("people", CROWD, "enough", confirmed=True)
     with pytest.raises(NoPromise, match="no bound under replace"):
@@ -326,6 +334,7 @@ def test_an_add_remove_budget_cannot_follow_questions_without_a_bound_there(
 def test_the_price_says_what_those_lose_who_are_not_protected(tmp_path: Path) -> None:
     curator = people(tmp_path)
     curator.open_budget("people", CROWD, Loss(1), confirmed=True)
+    allow_copies(curator)
     told = curator.price(copies(3), "people").not_protected
     assert "fewer than 4 copies" in told
     assert "whatever epsilon is" in told
@@ -382,6 +391,8 @@ def do(curator: Curator, what: str, adjacency: Adjacency, amount: str, place: in
     query: Query[Any]
     if what == "open":
         curator.open_budget("people", adjacency, Loss(amount), confirmed=True)
+        if adjacency == CROWD:
+            allow_copies(curator, counts=2)
     elif what == "raise":
         for state in curator.budget("people"):
             if state.adjacency == adjacency:

@@ -25,7 +25,16 @@ from privod.ledger.acting import acting
 from privod.ledger.sqlite import LEDGER_FILE
 from privod.privacy import AddRemove, AdmittedContexts, InCrowd, Loss, Replace
 from privod.queries.outlier_count import OutlierCount
-from tests.test_allowances import CROWD, adjacency_of, copies, people, person, spent, wide
+from tests.test_allowances import (
+    CROWD,
+    adjacency_of,
+    allow_copies,
+    copies,
+    people,
+    person,
+    spent,
+    wide,
+)
 
 FIRST_VERSION = Path(__file__).parent / "first_version"
 
@@ -188,6 +197,7 @@ def test_requests_are_entered_and_decided(tmp_path: Path) -> None:
         curator.decide("people", more.number, approve=True, reason="or not")
     curator.open_budget("people", AdmittedContexts(), Loss(1), confirmed=True)
     curator.decide("people", one.number, approve=True, reason="fine", confirmed=True)
+    allow_copies(curator)
     curator.ask(copies(3), "people")
     curator.ask(person(9), "people")
     decisions = [request.decision for request in curator.requests("people")]
@@ -243,6 +253,9 @@ def test_what_the_first_version_promised_stands_until_its_owner_converts_it(
         curator.convert_budget("people", NARROW, "it blocked everything", confirmed=True)
         curator.ask(wide(9, "0.2"), "people")
         curator.raise_budget("people", NARROW, Loss(1), "for more copies")
+        with pytest.raises(NoPromise, match="may tell 1 counts exactly"):
+            curator.ask(copies(4), "people")
+        allow_copies(curator, NARROW)
         curator.ask(copies(4), "people")
         assert spent(curator) == {"add-remove": Loss("0.6"), "in-crowd": Loss("0.6")}
         curator.verify()

@@ -14,6 +14,7 @@ from privod.curator import (
     Entry as Entry,
     Price as Price,
     PricedCharge as PricedCharge,
+    Protection as Protection,
     ROLES as ROLES,
     Registered as Registered,
     Request as Request,
@@ -28,6 +29,7 @@ from privod.curator import (
     backup as backup,
     fitting as fitting,
     migrate as migrate,
+    who_is_protected as who_is_protected,
 )
 from privod.data import (
     Categorical as Categorical,
@@ -141,6 +143,12 @@ from privod.queries.marginals.query import (
 )
 from privod.queries.marginals.release import (
     NoisyMarginals as NoisyMarginals,
+)
+from privod.queries.mean_covariance.query import (
+    MeanCovariance as MeanCovariance,
+)
+from privod.queries.mean_covariance.release import (
+    NoisyMoments as NoisyMoments,
 )
 from privod.queries.outlier_context.query import (
     OutlierContext as OutlierContext,

@@ -35,6 +35,7 @@ from privod.data import Domain
 from privod.data.csv_file import CsvDialect
 from privod.data.intake import IntakeReport
 from privod.data.sources import read_with_report, write_parquet
+from privod.engines.size import IN_MEMORY
 from privod.errors import InvalidData, InvalidParameter, PrivodError, Unavailable
 from privod.privacy import Adjacency, Loss, SameContexts, adjacency_from_json
 from privod.progress import report
@@ -134,6 +135,7 @@ class Client:
         continues: str | None = None,
         dialect: CsvDialect | None = None,
         confirmed: bool = False,
+        most_records: int = IN_MEMORY,
     ) -> Registered:
         """Send rows to the curator, for good; see `Curator.register`.
 
@@ -145,6 +147,7 @@ class Client:
             "name": name,
             "domain": json.dumps(domain.to_json()),
             "intake": json.dumps(intake.to_json()),
+            "most_records": str(most_records),
         }
         if continues is not None:
             fields["continues"] = continues
@@ -311,6 +314,10 @@ class Client:
     def _release(self, of: str, key: str) -> Release[Any]:
         found = _noun(wire.Answer, self._get(_path(of, "answers", key)))
         return release_from_json(found.release)
+
+    def visitor(self) -> wire.Visitor:
+        """Whose token this is: its role, the data set it is for, its label."""
+        return _noun(wire.Visitor, self._get("/me"))
 
     def head(self) -> str:
         """How long the ledger is and what it ends in, once all of it is verified."""

@@ -86,6 +86,11 @@ def ask_all(directory: Path, table: Table, queries: list[Query[Any]]) -> Demo:
     curator.register(DATASET, table, table.domain)
     for adjacency, budget in _budgets(queries, table.domain):
         curator.open_budget(DATASET, adjacency, budget, confirmed=True)
+        paid = [query for query in queries if _paid_under(query) == adjacency]
+        exact = sum(query.exact_counts(table.domain) for query in paid)
+        if exact:
+            reason = "the sample questions"
+            curator.allow_exact_counts(DATASET, adjacency, exact, reason, confirmed=True)
     for person in {query.guarantee().adjacency: None for query in queries}:
         if isinstance(person, SameContexts):
             reason = "the person of a sample question"

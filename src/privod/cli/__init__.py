@@ -1,12 +1,14 @@
 """The command line."""
 
 from privod.cli import (
+    agent,
     analyst,
     backup,
     contexts,
     demo,
     joint,
     life_cycle,
+    narrow,
     owner,
     owner_picture,
     rehearsal,
@@ -16,6 +18,7 @@ from privod.cli import (
 from privod.cli.app import app, main
 
 __all__ = [
+    "agent",
     "analyst",
     "app",
     "backup",
@@ -24,6 +27,7 @@ __all__ = [
     "joint",
     "life_cycle",
     "main",
+    "narrow",
     "owner",
     "owner_picture",
     "rehearsal",

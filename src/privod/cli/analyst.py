@@ -76,13 +76,14 @@ def _query(name: str, settings: list[str] | None) -> Any:
 @app.command()
 def guarantee(question: Question, settings: Settings = None, as_json: AsJson = False) -> None:
     """Say what a question guarantees and to whom, and which budget its owner must open for it."""
-    given = _query(question, settings).guarantee()
+    query = _query(question, settings)
+    given = query.guarantee()
     adjacency = json.dumps(given.adjacency.to_json())
     emit(
         wire.Guarantee.of(given),
         as_json,
         words(given.sentence()),
-        words(given.adjacency.gives_up),
+        words(_not_protected(query)),
         words(f"A budget for it: privod open DATA --epsilon LIMIT --adjacency '{adjacency}'"),
     )
 
@@ -133,7 +134,7 @@ def price(
         words(worth, "bold"),
         words(f"Epsilon: {decimal_text(query.epsilon)}." if within is not None else ""),
         words(query.guarantee().sentence()),
-        words(found.not_protected),
+        words(_not_protected(query)),
         table("Price", ["budget", "cost", "would be left", "such questions left"], rows),
         words(remark),
     )
@@ -185,8 +186,14 @@ def ask(
         as_json,
         words(release.sentence(), "bold"),
         words(release.guarantee.sentence()),
+        words(_not_protected(query)),
         words(paid),
     )
+
+
+def _not_protected(query: Any) -> str:
+    told = query.not_protected()
+    return f"Not protected: {told}" if told else ""
 
 
 def _paid(answer: Any) -> str:

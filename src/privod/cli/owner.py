@@ -17,6 +17,7 @@ from privod.errors import InvalidParameter, NeedsConfirmation
 if TYPE_CHECKING:
     from privod.curator import Registered
     from privod.privacy import Adjacency
+    from privod.wire.protocol import CuratorProtocol
 
 __all__ = [
     "budget",
@@ -49,6 +50,9 @@ def register(
     thousands: Annotated[
         str | None, typer.Option(help="Between groups of three digits, if at all.")
     ] = None,
+    most_records: Annotated[
+        int, typer.Option(help="The most records, public; beyond ten million they stay on disk.")
+    ] = 10_000_000,
     yes: Annotated[
         bool, typer.Option("--yes", help="Register even if most records are lost.")
     ] = False,
@@ -67,7 +71,13 @@ def register(
     def take(confirmed: bool) -> Registered:
         with progress_bars(as_json), curator_at(at) as curator:
             return curator.register(
-                name, file, declared, continues=continues, dialect=dialect, confirmed=confirmed
+                name,
+                file,
+                declared,
+                continues=continues,
+                dialect=dialect,
+                confirmed=confirmed,
+                most_records=most_records,
             )
 
     try:
@@ -143,7 +153,7 @@ def open_budget(
             lambda confirmed: curator.open_budget(
                 name, relation, limit, accounting=counted, confirmed=confirmed
             ),
-            "Open this budget?",
+            lambda: f"{_who(curator, name, relation)}Open this budget?",
             yes,
             as_json,
         )
@@ -151,14 +161,29 @@ def open_budget(
     emit(wire.Budget.of(state), as_json, words(text))
 
 
-def confirming(act: Callable[[bool], Done], question: str, yes: bool, as_json: bool) -> Done:
+def confirming(
+    act: Callable[[bool], Done], question: Callable[[], str], yes: bool, as_json: bool
+) -> Done:
     """Do something; if it gives something up, say what, and do it only when that is confirmed."""
     try:
         return act(yes)
     except NeedsConfirmation as needed:
-        if as_json or not typer.confirm(f"{needed}\n{question}"):
+        if as_json or not typer.confirm(f"{needed}\n{question()}"):
             raise
         return act(True)
+
+
+def _who(curator: CuratorProtocol, name: str, relation: Adjacency) -> str:
+    """How many records a narrow promise protects, for an owner beside the rows."""
+    from privod.curator import Curator
+    from privod.curator.protection import FOR_OWNER
+    from privod.privacy import InCrowd
+
+    if not isinstance(curator, Curator) or not isinstance(relation, InCrowd):
+        return ""
+    found = curator.who_is_protected(name, relation)
+    told = [sentence for one in found for sentence in one.sentences()]
+    return "\n".join((FOR_OWNER, *told, ""))
 
 
 def read_adjacency(text: str) -> Adjacency:

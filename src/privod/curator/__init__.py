@@ -3,6 +3,7 @@
 from privod.curator.curator import Answer, Curator, Registered
 from privod.curator.life_cycle import Request
 from privod.curator.migration import backup, migrate
+from privod.curator.protection import Protection, who_is_protected
 from privod.curator.questions import adapted
 from privod.curator.tokens import ROLES, Role, Token, TokenStore
 from privod.ledger.accounting import Total
@@ -24,6 +25,7 @@ __all__ = [
     "Entry",
     "Price",
     "PricedCharge",
+    "Protection",
     "Registered",
     "Request",
     "Role",
@@ -37,4 +39,5 @@ __all__ = [
     "backup",
     "fitting",
     "migrate",
+    "who_is_protected",
 ]

@@ -21,16 +21,18 @@ from privod.curator.owners import (
     open_budget,
     versions_of,
 )
+from privod.curator.protection import SAMPLE, Protection, who_is_protected
 from privod.curator.questions import Question, adapted
 from privod.curator.rows import RowStore
 from privod.curator.tokens import TokenStore
 from privod.data import Domain, Table
 from privod.data.csv_file import CsvDialect
 from privod.data.intake import IntakeReport
-from privod.data.sources import read_with_report
+from privod.engines.size import IN_MEMORY, SizeClass
 from privod.errors import (
     AlreadyExists,
     AnswerFailed,
+    InvalidData,
     InvalidParameter,
     LedgerDamaged,
     NotFound,
@@ -43,7 +45,7 @@ from privod.ledger.budget_state import Accounting, BudgetState
 from privod.ledger.chain import Charge, Entry
 from privod.ledger.database import Connection, Database
 from privod.ledger.engines import open_database, witnesses_of
-from privod.ledger.prices import Price, price_of
+from privod.ledger.prices import Price, check_meaning, price_of
 from privod.ledger.private_files import private_directory
 from privod.ledger.schema import bring_up_to_date, check_version
 from privod.ledger.sqlite import SQLite
@@ -51,7 +53,7 @@ from privod.ledger.store import DataSet, refuse_seeded, short_text
 from privod.ledger.verification import Verification, verify
 from privod.ledger.witness import Head, Witnesses
 from privod.mechanisms import secure
-from privod.privacy import Adjacency, Guarantee, Loss, SameContexts
+from privod.privacy import Adjacency, AdmittedContexts, Guarantee, Loss, SameContexts
 from privod.queries.html import release_html
 from privod.queries.query import Query, Release, canonical_json
 
@@ -122,12 +124,15 @@ class Curator:
         self.database = database
         self._rows = RowStore(directory / "rows")
         self._datasets: dict[str, DataSet] = {}
+        self._sizes: dict[str, SizeClass] = {}
         self._tables: OrderedDict[str, Table] = OrderedDict()
         self._tables_mutex = threading.Lock()
         if database.read_only:
             check_version(database)
         else:
             bring_up_to_date(database)
+        if not database.read_only:
+            self._rows.remove_unfinished()
         if not restoring:
             self._check_witnesses()
 
@@ -258,6 +263,7 @@ class Curator:
         dialect: CsvDialect | None = None,
         confirmed: bool = False,
         intake: IntakeReport | None = None,
+        most_records: int = IN_MEMORY,
     ) -> Registered:
         """Take in rows for good, and tell the owner what became of them.
 
@@ -278,14 +284,19 @@ class Curator:
         intake : IntakeReport, optional
             What became of the records before they came here, where the owner's own machine put
             them inside their domain; kept in place of what there is to tell here.
+        most_records : int
+            The most records that are kept, which is public and fixed; a source with more is
+            refused. Up to ten million, rows are held in memory while questions are asked. Beyond,
+            they are read from disk for each question, and questions that need all of them at once
+            may not be asked.
         """
+        size = SizeClass(most_records)
         short_text(name, "name")
         with self.database.reading() as connection:
             check_registration(connection, name, domain, continues)
-        table, report = read_with_report(source, domain, dialect)
-        report.refuse_loss(confirmed)
-        report = intake or report
-        folder, seal = self._rows.keep(table, report)
+        folder, seal, report = self._rows.keep(
+            source, domain, dialect, size, confirmed=confirmed, intake=intake
+        )
         try:
             with self.database.writing() as connection:
                 root = check_registration(connection, name, domain, continues)
@@ -308,6 +319,43 @@ class Curator:
                 f" its rows are not in {str(self.directory)!r}."
             )
         return report
+
+    def who_is_protected(
+        self, of: str, adjacency: Adjacency | None = None, *, sample: int = SAMPLE
+    ) -> tuple[Protection, ...]:
+        """Whom narrow promises protect among the rows, for the owner alone: exact, not private.
+
+        Parameters
+        ----------
+        of : str
+            The data set.
+        adjacency : Adjacency, optional
+            A promise that the owner thinks of, beside those of the allowances that are open.
+        sample : int
+            How many records to take out one by one, where contexts are compared.
+
+        Returns
+        -------
+        tuple of Protection
+            Of each promise by itself and, if there are several, of all of them together.
+        """
+        with self.database.reading() as connection:
+            dataset = store.find_dataset(connection, of)
+            budgets = ledger.budgets_of(connection, dataset.root)
+            persons = admitted(connection, dataset.root)
+            folder, seal = store.where_rows_are(connection, of)
+        opened = [one.adjacency for one in budgets if one.role != "main" and one.closed is None]
+        asked = dict.fromkeys([*opened, *([] if adjacency is None else [adjacency])])
+        narrow: list[Adjacency] = []
+        for one in asked:
+            narrow += persons if isinstance(one, AdmittedContexts) else [one]
+        for one in narrow:
+            check_meaning(one, dataset.domain)
+        if not self._rows.has(folder):
+            raise Unavailable(f"The rows of {of!r} are not in {str(self.directory)!r}.")
+        table = self._table(dataset, folder, seal)
+        groups = [[one] for one in narrow] + ([narrow] if len(narrow) > 1 else [])
+        return tuple(who_is_protected(table, group, sample=sample) for group in groups)
 
     def datasets(self) -> tuple[DataSet, ...]:
         """Every data set, in the order of registration."""
@@ -397,6 +445,32 @@ class Curator:
         """
         with self._writing() as connection:
             return life_cycle.admit_person(connection, of, person, reason, confirmed, isolating)
+
+    def allow_exact_counts(
+        self, of: str, adjacency: Adjacency, counts: int, reason: str, *, confirmed: bool = False
+    ) -> int:
+        """Allow so many counts of unprotected records, in all, to be told exactly.
+
+        Questions such as `lookahead-count` tell rare counts as they are, whatever epsilon is; an
+        allowance pays for them only up to this number. Returns how many more may be told.
+
+        Parameters
+        ----------
+        of : str
+            The data set.
+        adjacency : Adjacency
+            That of the allowance.
+        counts : int
+            How many in all, those told so far included; 0 allows no more.
+        reason : str
+            Why; stands in the ledger.
+        confirmed : bool
+            Whether the owner confirmed what that gives up.
+        """
+        with self._writing() as connection:
+            return life_cycle.allow_exact_counts(
+                connection, of, adjacency, counts, reason, confirmed
+            )
 
     def admitted(self, of: str) -> tuple[SameContexts, ...]:
         """The persons about whom contexts may be asked, which is public."""
@@ -494,6 +568,7 @@ class Curator:
         with self.database.reading() as connection:
             if store.find_release(connection, question.key) is not None:
                 return Price((), affordable=True, already_answered=True)
+            self._check_size(question, *store.where_rows_are(connection, of))
             dues = question.dues(connection)
             limits = ledger.limits_of(connection, dues, token)
             return price_of(dues, question.query.not_protected(), limits)
@@ -510,6 +585,7 @@ class Curator:
         question = Question.checked(self.adapted(query, of), self.dataset(of))
         with self.database.reading() as connection:
             if not question.paid_before(connection, request_id):
+                self._check_size(question, *store.where_rows_are(connection, of))
                 dues = question.dues(connection)
                 ledger.check_left(of, dues)
                 ledger.check_token(connection, dues, token)
@@ -562,6 +638,8 @@ class Curator:
                 f"The rows of {of!r} are not in {str(self.directory)!r}. Nothing was charged."
                 " Restore them from a backup, or open the directory that holds them."
             )
+        if not paid:
+            self._check_size(question, folder, seal)
         # Whoever asks the same at the same time waits here, and then finds the release stored.
         with self.database.alone(question.key):
             charges: tuple[Charge, ...] = ()
@@ -584,6 +662,21 @@ class Curator:
                 if wait_for_release_time is not None:
                     wait_for_release_time()
             return self._publish(question, release, charges, asked_by)
+
+    def _check_size(self, question: Question, folder: str, seal: str) -> None:
+        """Refuse what cannot be held at once, by what was declared and never by the rows."""
+        size = self._sizes.get(folder)
+        if size is None and not self._rows.has(folder):
+            return  # the rows are elsewhere, or deleted
+        if size is None:
+            with suppress(OSError, InvalidData):
+                size = self._sizes[folder] = self._rows.size(folder, seal)
+        if size is None:
+            raise Unavailable(
+                f"What was declared about the size of {question.dataset.name!r} cannot be read."
+                " Nothing was charged. Restore its rows from a backup."
+            )
+        size.refuse_larger(question.query.held_per_record(question.dataset.domain))
 
     def _answer(self, question: Question, folder: str, seal: str) -> Release[Any]:
         """Look at the rows; whatever goes wrong there is told in one and the same sentence."""

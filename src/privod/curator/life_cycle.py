@@ -20,18 +20,20 @@ from privod.errors import (
 from privod.ledger import chain as ledger
 from privod.ledger import store
 from privod.ledger.acting import who_acts
-from privod.ledger.admissions import admitted
+from privod.ledger.admissions import admitted, exact_counts_of
 from privod.ledger.budget_state import BudgetState
 from privod.ledger.chain import Entry
 from privod.ledger.database import Connection
 from privod.ledger.store import short_text
 from privod.outliers.contexts.detectors import LocalOutlierFactor, PluggedIn, detector
 from privod.privacy import AddRemove, Adjacency, AdmittedContexts, Loss, SameContexts
+from privod.queries.checks import LARGEST_COUNT, whole_number
 from privod.queries.query import canonical_json
 
 __all__ = [
     "Request",
     "admit_person",
+    "allow_exact_counts",
     "close_budget",
     "convert_budget",
     "decide",
@@ -223,6 +225,37 @@ def admit_person(
         adjacency=canonical_json(person.to_json()),
         details=canonical_json({"reason": text}),
     )
+
+
+def allow_exact_counts(
+    connection: Connection, of: str, adjacency: Adjacency, counts: int, reason: str, confirmed: bool
+) -> int:
+    """Allow so many counts in all to be told exactly within an allowance; returns how many more.
+
+    A later permission replaces an earlier one; what was told before still counts.
+    """
+    text = short_text(reason, "reason")
+    whole_number(counts, "counts", at_least=0, at_most=LARGEST_COUNT)
+    state = _open_budget_of(connection, of, adjacency)
+    if state.role == "main":
+        rule = "must be that of an allowance"
+        way_out = "What a main budget pays for has noise in every count."
+        raise InvalidParameter("adjacency", rule, adjacency.name, way_out)
+    if counts and not confirmed:
+        raise NeedsConfirmation(
+            f"Up to {counts} counts of records that are not protected may be told exactly then,"
+            " whatever epsilon is: each tells whether a person with such values is in the data."
+            " Confirm it to allow them."
+        )
+    ledger.append(
+        connection,
+        kind="exact",
+        dataset=of,
+        book=state.number,
+        adjacency=canonical_json(adjacency.to_json()),
+        details=canonical_json({"reason": text, "counts": counts}),
+    )
+    return max(0, exact_counts_of(connection, state.dataset).left(state.number))
 
 
 FEWEST_NEIGHBORS = 10  # with fewer, one record near a person decides whether that person stands out

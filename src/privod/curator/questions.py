@@ -9,7 +9,7 @@ from typing import Any
 from privod.errors import InvalidParameter, NoPromise
 from privod.ledger import chain as ledger
 from privod.ledger import store
-from privod.ledger.admissions import check_admitted
+from privod.ledger.admissions import check_admitted, check_exact_counts
 from privod.ledger.budget_state import BudgetState
 from privod.ledger.chain import Due
 from privod.ledger.database import Connection
@@ -82,6 +82,7 @@ class Question:
         statements = self.query.statements(dataset.domain)
         dues = dues_of(statements, budgets, dataset.domain, name, dataset.name)
         check_admitted(connection, dataset.root, statements[0].adjacency, dues)
+        check_exact_counts(connection, dataset, self.query, dues)
         return dues
 
     def paid_before(self, connection: Connection, request_id: str | None) -> bool:

@@ -86,9 +86,10 @@ class Entry:
     ledger moved to another database), "restored" (it lost entries, and its owner accepted that) or
     "rules" (entries before it were priced by an earlier version). Of a budget: "close", "raise"
     (`loss` is the new limit), "convert" (a narrow one becomes an allowance), "admit" (a person may
-    be asked about), "limit" (of one token within it). Of a data set: "retire". "request", "approve"
-    and "decline" are an analyst's wish and what became of it; "token" and "revoke" say who may come
-    in. `details` holds what these say beyond the columns, `token` the id of the token that acted.
+    be asked about), "exact" (how many counts may be told exactly), "limit" (of one token within
+    it). Of a data set: "retire". "request", "approve" and "decline" are an analyst's wish and what
+    became of it; "token" and "revoke" say who may come in. `details` holds what these say beyond
+    the columns, `token` the id of the token that acted.
     """
 
     number: int

@@ -111,6 +111,8 @@ class Price:
             + fitting(charge.questions_left)
             for charge in self.charges
         ]
+        if self.not_protected:
+            lines.append(f"Not protected: {self.not_protected}")
         return paragraphs("Price" if self.affordable else "Over budget", *lines)
 
     def to_json(self) -> dict[str, Any]:

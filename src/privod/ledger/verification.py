@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from privod.errors import InvalidParameter, LedgerDamaged, PrivodError
 from privod.ledger import chain as ledger
 from privod.ledger import store
+from privod.ledger.admissions import ExactCounts
 from privod.ledger.budget_state import BudgetState
 from privod.ledger.chain import FIELDS, Entry
 from privod.ledger.database import Connection, Database
@@ -267,6 +268,11 @@ def _do_again(replay: _Replay, entry: Entry) -> None:
         replay.budgets[entry.budget] = _changed(state, entry)
     elif entry.kind == "admit" and dataset and isinstance(entry.adjacency, SameContexts):
         replay.admitted.setdefault(dataset.root, []).append((entry.number, entry.adjacency))
+    elif entry.kind == "exact" and dataset and entry.budget:
+        state = replay.budgets.get(entry.budget)
+        counts = (entry.details or {}).get("counts")
+        if state is None or state.dataset != dataset.root or type(counts) is not int:
+            raise _never_entered(entry.number)
     elif entry.kind in ("charge", "carry") and dataset and entry.loss and entry.budget:
         state = replay.budgets.get(entry.budget)
         if state is None or (state.dataset, state.adjacency) != (dataset.root, entry.adjacency):
@@ -401,6 +407,16 @@ def _check_prices(replay: _Replay) -> None:
             raise LedgerDamaged(f"Entry {ask} does not charge what its question costs.")
         _check_admitted(replay, dataset.root, ask, statements[0].adjacency, due)
     _check_carried(replay)
+    _check_exact_counts(replay)
+
+
+def _check_exact_counts(replay: _Replay) -> None:
+    """No question told more counts exactly than were allowed when it was asked."""
+    domains = {name: dataset.domain for name, dataset in replay.datasets.items()}
+    found = ExactCounts()
+    for entry in replay.seen:
+        if not found.follow(entry, domains) and entry.number > replay.rules:
+            raise LedgerDamaged(f"Entry {entry.number} tells counts exactly without permission.")
 
 
 def _same(due: dict[int, Cost], paid: dict[int | None, Cost], replay: _Replay) -> bool:

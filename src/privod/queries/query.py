@@ -10,6 +10,7 @@ import json
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, is_dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from privod.data import Domain, Table
@@ -69,6 +70,13 @@ class Query(ABC, Generic[Value]):
         """What those lose by this very answer whom its guarantee leaves out; "" if nobody is."""
         return self.guarantee().adjacency.gives_up
 
+    def exact_counts(self, domain: Domain) -> int:  # noqa: ARG002 - most tell none
+        """At most how many counts of unprotected records the answer tells without any noise.
+
+        An owner allows a number of them; no epsilon makes them less exact.
+        """
+        return 0
+
     def preview(self, domain: Domain) -> Preview:  # noqa: ARG002 - for those that know
         """How far off the answer may be, before anything is paid; needs no data."""
         return Preview("the answer")
@@ -76,6 +84,14 @@ class Query(ABC, Generic[Value]):
     @abstractmethod
     def check(self, domain: Domain) -> None:
         """Raise `InvalidParameter` unless this can be asked of data in this domain."""
+
+    def held_per_record(self, domain: Domain) -> int:
+        """How many values of each record the answer holds in memory at once, at most.
+
+        0 for a question that reads rows block by block. A data set too large to be held in memory
+        refuses the others before they are charged, by this number and its declared size.
+        """
+        return len(domain.columns)
 
     @abstractmethod
     def answer(self, table: Table, randomness: Randomness) -> Release[Value]:
@@ -100,7 +116,12 @@ class Query(ABC, Generic[Value]):
 
     def release(self, value: Value, randomness: Randomness) -> Release[Value]:
         """Put an answer beside its question and its promise."""
-        return Release(self, value, self.guarantee(), randomness.seeded)
+        return Release(self, value, self._promise, randomness.seeded)
+
+    @cached_property
+    def _promise(self) -> Guarantee:
+        """The promise, derived once: a query never changes."""
+        return self.guarantee()
 
     def parameters(self) -> dict[str, Any]:
         """The parameters as plain JSON values."""

@@ -30,7 +30,7 @@ from privod.server.http.authorization import (
 )
 from privod.server.http.middleware import API_PREFIX, Middleware
 from privod.server.site import Site
-from privod.server.views import analyst, api, console, life_cycle, owner
+from privod.server.views import analyst, answers, api, console, life_cycle, owner
 from privod.server.views.pages import error_page
 from privod.wire import Failure, problem_of
 
@@ -106,10 +106,13 @@ CONSOLE = (
     Route("POST", "/data/{dataset}/ask/{question}", analyst.ask, ANALYST),
     Route("POST", "/data/{dataset}/ask/{question}/price", analyst.price_page, ANALYST),
     Route("POST", "/data/{dataset}/price/{question}", analyst.price, ANALYST),
-    Route("GET", "/data/{dataset}/answers/{key}.json", analyst.answer_json, READERS),
-    Route("GET", "/data/{dataset}/answers/{key}.csv", analyst.answer_csv, READERS),
-    Route("GET", "/data/{dataset}/answers/{key}.svg", analyst.answer_svg, READERS),
-    Route("GET", "/data/{dataset}/answers/{key}", analyst.answer, READERS),
+    Route("GET", "/data/{dataset}/answers", answers.answers, READERS),
+    Route("GET", "/data/{dataset}/answers/{key}.json", answers.answer_json, READERS),
+    Route("GET", "/data/{dataset}/answers/{key}.csv", answers.answer_csv, READERS),
+    Route("GET", "/data/{dataset}/answers/{key}.svg", answers.answer_svg, READERS),
+    Route("GET", "/data/{dataset}/answers/{key}.ipynb", answers.answer_notebook, READERS),
+    Route("GET", "/data/{dataset}/answers/{key}", answers.answer, READERS),
+    Route("POST", "/data/{dataset}/answers/{key}", answers.score, READERS),
     Route("GET", "/jobs/{job}", analyst.job, ANALYST),
     Route("GET", "/jobs/{job}/progress", analyst.job_progress, ANALYST),
     Route("GET", "/tokens", owner.tokens, OWNER),

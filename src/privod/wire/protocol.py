@@ -51,6 +51,7 @@ class CuratorProtocol(Protocol):
         continues: str | None = None,
         dialect: CsvDialect | None = None,
         confirmed: bool = False,
+        most_records: int = ...,
     ) -> Registered: ...
 
     def report(self, of: str) -> IntakeReport: ...

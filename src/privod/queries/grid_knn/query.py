@@ -203,15 +203,20 @@ class GridKnn(CountQuery[NoisyGrid]):
         """The cells, from public knowledge alone."""
         return Grid(domain.numeric(self.columns), self._cells_per_axis)
 
+    def held_per_record(self, domain: Domain) -> int:
+        if self.threshold is None:
+            return 0
+        # At worst every record has a cell of its own: keys and counts, twice while they are sorted.
+        return 2 * (self.grid(domain).listing().n_words + 1) + len(self.columns)
+
     def answer(self, table: Table, randomness: Randomness) -> Release[NoisyGrid]:
         grid = self.grid(table.domain)
-        points = table.numbers(self.columns)
         threshold = self.threshold
         kept, records = None, None
         if threshold is None:
-            counts = self.count_noise.add_to(grid.all_counts(points), randomness)
+            counts = self.count_noise.add_to(table.fold(grid.counting()), randomness)
         else:
-            occupied = grid.occupied_counts(points)
+            occupied = grid.listing().cells(table.fold(grid.listing()))
             kept, counts = self._reaching(occupied, grid, threshold, randomness)
             noisy = self.noise_of_total.add_to(np.array([len(table)]), randomness)
             records = NoisyTotal(int(noisy[0]), MergedNoise.of(self.noise_of_total))
@@ -234,7 +239,7 @@ class GridKnn(CountQuery[NoisyGrid]):
         dropped, so the counts have all of epsilon.
         """
         grid = self.grid(table.domain)
-        occupied = grid.occupied_counts(table.numbers(self.columns))
+        occupied = grid.listing().cells(table.fold(grid.listing()))
         whole = replace(self, drop_below=None)
         return InteractiveGrid(grid, occupied, whole.count_noise, randomness, whole.guarantee())
 

@@ -174,7 +174,7 @@ class OutlierContext(Query[Context | None]):
             way_out = "Use sampler='bfs', fewer attributes, or coarser ones."
             raise InvalidParameter("sampler", rule, space.n_contexts, way_out)
         if sampler in ("random-walk", "dfs", "bfs"):
-            connected = max(1, sum(space.free_bits))  # groups that are looked at, for each visited
+            connected = max(1, space.most_connected)  # groups that are looked at, for each visited
             most = self._most_judged // connected
             if self.max_visits > most:
                 rule = f"must be at most {most} with {connected} groups to look at from each"

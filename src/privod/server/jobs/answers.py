@@ -67,9 +67,10 @@ class Answers:
 
     def newest(self, of: str, count: int) -> list[Summary]:
         """The newest answers about a data set; a release is read once, large as it may be."""
-        return [self._summary(of, key) for key, _ in self.questions(of)[:count]]
+        return [self.summary(of, key) for key, _ in self.questions(of)[:count]]
 
-    def _summary(self, of: str, key: str) -> Summary:
+    def summary(self, of: str, key: str) -> Summary:
+        """A stored answer in a few words."""
         if (of, key) not in self._summaries:
             release = self.release(of, key)
             self._summaries[(of, key)] = Summary(

@@ -1,4 +1,4 @@
-"""The console for analysts: picking a question, its price, asking it, the answer."""
+"""The console for analysts: picking a question, its price, asking it, waiting for the answer."""
 
 from __future__ import annotations
 
@@ -18,17 +18,15 @@ from privod.queries.parameters import parameters_of, promise_of
 from privod.queries.query import Query, canonical_json
 from privod.server.asking import begin
 from privod.server.http.authorization import form_of
-from privod.server.jobs.answers import as_csv
 from privod.server.jobs.jobs import Job
 from privod.server.site import site_of, visitor_of
-from privod.server.views.api import CSV, JSON, PICTURE_HEADERS, SVG
+from privod.server.views.answers import answer_path, written
 from privod.server.views.console import text_of
 from privod.server.views.forms import boxes_of, query_from_form
-from privod.server.views.pages import fragment, page, redirect, segment
+from privod.server.views.pages import fragment, page, redirect
 from privod.wire import answer_key
 
-__all__ = ["answer", "answer_csv", "answer_json", "answer_svg", "ask", "ask_form", "job"]
-__all__ += ["job_progress", "price", "price_page", "questions"]
+__all__ = ["ask", "ask_form", "job", "job_progress", "price", "price_page", "questions"]
 
 QUICK_SECONDS = 0.6  # an answer that is there by then needs no page about waiting
 
@@ -73,7 +71,7 @@ def price(request: Request) -> Response:
         query = _query(request)
         return fragment(request, "price.html", **_priced(request, query))
     except PrivodError as problem:
-        return fragment(request, "price.html", **_unpriced(query, problem))
+        return fragment(request, "price.html", **_unpriced(request, query, problem))
 
 
 async def ask(request: Request) -> Response:
@@ -99,7 +97,7 @@ async def ask(request: Request) -> Response:
     except PrivodError as problem:
         typed = _typed(request)
         return await run_in_threadpool(_question_page, request, typed, query, problem)
-    return redirect(_answer_path(of, query))
+    return redirect(answer_path(of, query))
 
 
 def _unconfirmed(request: Request, query: Query[Any]) -> Response | None:
@@ -119,20 +117,11 @@ def _unconfirmed(request: Request, query: Query[Any]) -> Response | None:
         "confirm.html",
         dataset=dataset,
         kind=type(query),
-        parameters=_written(query),
+        parameters=written(query),
         fields=sent,
         confirmed=answer_key(query),
         **_priced(request, query),
     )
-
-
-def _written(query: Query[Any]) -> list[tuple[str, str]]:
-    """The parameters of a question as people read them."""
-    known = {parameter.name: parameter for parameter in parameters_of(type(query))}
-    return [
-        (name.replace("_", " "), known[name].written(value) or "none")
-        for name, value in query.parameters().items()
-    ]
 
 
 def _query(request: Request) -> Query[Any]:
@@ -163,12 +152,12 @@ def _question_page(
     wrong = problem if isinstance(problem, InvalidParameter) else None
     boxes = boxes_of(kind, dataset.domain, budgets, values, wrong)
     at_box = any(box.problem for box in boxes)
-    shown = _unpriced(query, None)
+    shown = _unpriced(request, query, None)
     if query is not None:
         try:
             shown = _priced(request, query)
         except PrivodError as unpriced:
-            shown = _unpriced(query, unpriced)
+            shown = _unpriced(request, query, unpriced)
     return page(
         request,
         "question.html",
@@ -222,12 +211,16 @@ def _priced(request: Request, query: Query[Any]) -> dict[str, Any]:
     return {"priced": priced, "price_problem": None, "needed_budget": None}
 
 
-def _unpriced(query: Query[Any] | None, problem: PrivodError | None) -> dict[str, Any]:
+def _unpriced(
+    request: Request, query: Query[Any] | None, problem: PrivodError | None
+) -> dict[str, Any]:
     """What the price panel shows when there is no price, and which budget would give one."""
     needed = None
     if query is not None and isinstance(problem, NoPromise):
         guarantee = query.guarantee()
-        if isinstance(guarantee, Guarantee):
+        states = site_of(request).curator.budget(request.path_params["dataset"])
+        opened = [state.adjacency for state in states if state.closed is None]
+        if isinstance(guarantee, Guarantee) and guarantee.adjacency not in opened:
             needed = canonical_json(guarantee.adjacency.to_json())
     said = None if problem is None else str(problem)
     return {"priced": None, "price_problem": said, "needed_budget": needed}
@@ -237,7 +230,7 @@ def job(request: Request) -> Response:
     """A job's page, or on to its answer once that is there."""
     found = site_of(request).jobs.find(request.path_params["job"], visitor_of(request).id)
     if found.state() in ("done", "failed"):
-        return redirect(_answer_path(found.of, found.result().release.query))
+        return redirect(answer_path(found.of, found.result().release.query))
     return page(request, "job.html", job=found, words=_words(found), tenths=found.tenths())
 
 
@@ -256,50 +249,3 @@ def _words(job: Job[Answer]) -> str:
         "failed": "It ended without an answer.",
     }
     return words[job.state()]
-
-
-def _answer_path(of: str, query: Query[Any]) -> str:
-    return f"/data/{segment(of)}/answers/{answer_key(query)}"
-
-
-def answer(request: Request) -> Response:
-    """An answer: in a sentence, as a picture, with its promise."""
-    of, key = request.path_params["dataset"], request.path_params["key"]
-    release = site_of(request).answers.release(of, key)
-    return page(
-        request,
-        "answer.html",
-        dataset=of,
-        release=release,
-        parameters=_written(release.query),
-        has_picture=True,
-        here=_answer_path(of, release.query),
-    )
-
-
-def answer_json(request: Request) -> Response:
-    """The release as JSON, as every privod reads it back."""
-    release = _release(request)
-    return Response(canonical_json(release.to_json()), media_type=JSON, headers=_saved("json"))
-
-
-def answer_csv(request: Request) -> Response:
-    """The answer as a table."""
-    return Response(as_csv(_release(request)), media_type=CSV, headers=_saved("csv"))
-
-
-def answer_svg(request: Request) -> Response:
-    """The answer as a picture."""
-    of, key = request.path_params["dataset"], request.path_params["key"]
-    headers = PICTURE_HEADERS | (_saved("svg") if "download" in request.query_params else {})
-    return Response(site_of(request).answers.svg(of, key), media_type=SVG, headers=headers)
-
-
-def _release(request: Request) -> Any:
-    return site_of(request).answers.release(
-        request.path_params["dataset"], request.path_params["key"]
-    )
-
-
-def _saved(ending: str) -> dict[str, str]:
-    return {"content-disposition": f'attachment; filename="privod-answer.{ending}"'}

@@ -14,6 +14,7 @@ from privod.curator import Answer, acting
 from privod.data import Domain
 from privod.data.csv_file import CsvDialect
 from privod.data.intake import IntakeReport
+from privod.engines.size import IN_MEMORY
 from privod.errors import InvalidParameter, NotFound, PrivodError, Unavailable
 from privod.privacy import Loss, adjacency_from_json
 from privod.queries.catalog import QUERIES, query_from_json
@@ -92,6 +93,7 @@ def register(
     decimal: Annotated[str, Form(max_length=1, description="Of a CSV file.")] = ".",
     thousands: Annotated[str | None, Form(max_length=1, description="Of a CSV file.")] = None,
     confirmed: Annotated[bool, Form(description="Even if most records are lost.")] = False,
+    most_records: Annotated[int, Form(description="The most records; public.")] = IN_MEMORY,
     intake: Annotated[
         str | None, Form(max_length=20_000_000, description="A client's report, as JSON.")
     ] = None,
@@ -114,6 +116,7 @@ def register(
         dialect=dialect,
         confirmed=confirmed,
         intake=report,
+        most_records=most_records,
     )
     return wire.Registered.of(registered)
 

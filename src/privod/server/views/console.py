@@ -9,11 +9,13 @@ from starlette.responses import Response
 from privod.curator import Entry
 from privod.errors import InvalidParameter, LedgerDamaged, NotFound
 from privod.privacy import Loss
+from privod.queries.catalog import query_from_json
 from privod.server.authentication import find_visitor, token_hash
 from privod.server.http.authorization import form_of
 from privod.server.http.middleware import address_of
 from privod.server.jobs.answers import draw_history
 from privod.server.site import site_of, visitor_of
+from privod.server.views.answers import answer_path, page_of
 from privod.server.views.api import PICTURE_HEADERS, SVG
 from privod.server.views.pages import STATIC, page, redirect, set_cookie
 
@@ -21,7 +23,7 @@ __all__ = ["budget_picture", "data_set", "data_sets", "history", "robots", "sign
 __all__ += ["sign_in_form", "sign_out", "static", "text_of", "verify", "verify_form"]
 
 SHOWN_ANSWERS = 20
-SHOWN_ENTRIES = 500
+SHOWN_ENTRIES = 200
 YEAR = "public, max-age=31536000, immutable"
 
 
@@ -108,13 +110,20 @@ def history(request: Request) -> Response:
     """Every entry of the ledger about a data set, and its budgets over time as pictures."""
     curator = site_of(request).curator
     dataset = curator.dataset(request.path_params["dataset"])
-    entries = curator.history(dataset.name)
-    newest = tuple(reversed(entries))[:SHOWN_ENTRIES]
-    more = len(entries) if len(entries) > len(newest) else 0
+    entries = tuple(reversed(curator.history(dataset.name)))
+    place = page_of(request, len(entries), SHOWN_ENTRIES)
+    shown = [(entry, _answer_of(entry)) for entry in entries[place["first"] : place["end"]]]
     budgets = curator.budget(dataset.name)
     return page(
-        request, "history.html", dataset=dataset, budgets=budgets, entries=newest, more=more
+        request, "history.html", dataset=dataset, budgets=budgets, entries=shown, place=place
     )
+
+
+def _answer_of(entry: Entry) -> str | None:
+    """Where the answer is that an entry stored."""
+    if entry.kind != "release" or entry.query is None or entry.dataset is None:
+        return None
+    return answer_path(entry.dataset, query_from_json(entry.query))
 
 
 def budget_picture(request: Request) -> Response:

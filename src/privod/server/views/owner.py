@@ -10,11 +10,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from privod.curator import accounting_named, acting
+from privod.curator.protection import FOR_OWNER
 from privod.data import Domain
 from privod.data.csv_file import ENCODINGS, CsvDialect
 from privod.data.intake import LossyIntake
 from privod.errors import InvalidData, InvalidParameter, NeedsConfirmation, NotFound, PrivodError
-from privod.privacy import AddRemove, Loss, Replace, adjacency_from_json
+from privod.privacy import AddRemove, Adjacency, InCrowd, Loss, Replace, adjacency_from_json
 from privod.server import authentication as auth
 from privod.server.http.authorization import form_of
 from privod.server.jobs import uploads
@@ -192,10 +193,19 @@ def open_budget(request: Request) -> Response:
                 of, adjacency, budget, accounting=accounting, confirmed=confirmed
             )
     except NeedsConfirmation as needed:
-        return _budget_page(request, form, gives_up=str(needed))
+        figures = _who(request, adjacency)
+        return _budget_page(request, form, gives_up=str(needed), figures=figures)
     except PrivodError as problem:
         return _budget_page(request, form, problem=str(problem))
     return redirect(f"/data/{segment(of)}")
+
+
+def _who(request: Request, adjacency: Adjacency) -> tuple[str, ...]:
+    """How many records a crowd protects: the owner sees it before opening."""
+    if not isinstance(adjacency, InCrowd):
+        return ()
+    found = site_of(request).curator.who_is_protected(request.path_params["dataset"], adjacency)
+    return (FOR_OWNER, *(sentence for one in found for sentence in one.sentences()))
 
 
 def _adjacency(form: dict[str, str]) -> dict[str, Any]:
@@ -211,7 +221,11 @@ def _adjacency(form: dict[str, str]) -> dict[str, Any]:
 
 
 def _budget_page(
-    request: Request, form: dict[str, str], problem: str | None = None, gives_up: str = ""
+    request: Request,
+    form: dict[str, str],
+    problem: str | None = None,
+    gives_up: str = "",
+    figures: tuple[str, ...] = (),
 ) -> Response:
     dataset = site_of(request).curator.dataset(request.path_params["dataset"])
     other = Box(**{**vars(OTHER), "text": form["other"]})
@@ -226,6 +240,7 @@ def _budget_page(
         other=other,
         problem=problem,
         gives_up=gives_up,
+        figures=figures,
     )
 
 
