@@ -42,7 +42,7 @@ SLOW = {
     *("test_skellam", "test_smooth", "test_subspaces", "test_zcdp", "test_vertical_attacks"),
     *("test_private_detector", "test_estimators_private", "test_public_cover", "test_preview"),
     *("test_rare_combinations", "test_server_texts", "test_server_workers", "test_server_restarts"),
-    *("test_pictures_bounds", "test_server_watching", "test_deployment"),
+    *("test_pictures_bounds", "test_server_watching", "test_deployment", "test_server_provider"),
 }
 
 
