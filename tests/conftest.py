@@ -43,6 +43,8 @@ SLOW = {
     *("test_private_detector", "test_estimators_private", "test_public_cover", "test_preview"),
     *("test_rare_combinations", "test_server_texts", "test_server_workers", "test_server_restarts"),
     *("test_pictures_bounds", "test_server_watching", "test_deployment", "test_server_provider"),
+    *("test_outlier_groups", "test_context_ranges"),
+    *("test_interactive_grid_kept", "test_novelty_labels", "test_model_labels"),
 }
 
 

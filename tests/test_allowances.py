@@ -30,15 +30,22 @@ from privod.privacy import (
     Replace,
     SameContexts,
 )
+from privod.queries.bounds import PrivateBounds
+from privod.queries.grid_knn.query import GridKnn
 from privod.queries.histogram import Histogram
 from privod.queries.lookahead import LookaheadCount
+from privod.queries.marginals.query import MarginalHistograms
 from privod.queries.outlier_context.query import OutlierContext
 from privod.queries.outlier_count import OutlierCount
 from privod.queries.query import Query
+from privod.queries.subspaces import OutlierSubspaces
 
 DOMAIN = Domain((Categorical("job", ("CEO", "Lawyer")), Numeric("age", 0, 120)))
 ROWS = {"job": ["CEO", "Lawyer"] * 20, "age": np.repeat(np.arange(10.0), 4)}
 CROWD = InCrowd(0.0, ("age",), 5)
+WHOLE = Domain(  # drops no row, so their number is public under Replace
+    (Categorical("job", ("CEO", "Lawyer"), fill="CEO"), Numeric("age", 0, 120, fill=0))
+)
 
 
 def wide(bins: int, epsilon: Any = "0.3", adjacency: Adjacency = AddRemove()) -> Histogram:
@@ -227,7 +234,10 @@ def test_a_budget_without_meaning_is_refused(
 def test_what_has_no_bound_under_add_remove_is_refused_while_that_budget_is_open(
     tmp_path: Path,
 ) -> None:
-    curator = people(tmp_path)
+    whole = Domain(
+        (Categorical("job", ("CEO", "Lawyer"), fill="CEO"), Numeric("age", 0, 120, fill=0))
+    )
+    curator = people(tmp_path, domain=whole)  # which drops no row, so their number is public
     curator.open_budget("people", Replace(), Loss(10), confirmed=True)
     count = OutlierCount(
         columns=("age",), radius=1.0, max_crowd=3, epsilon="0.5", adjacency=Replace()
@@ -237,6 +247,61 @@ def test_what_has_no_bound_under_add_remove_is_refused_while_that_budget_is_open
         with pytest.raises(NoPromise, match="none under add-remove"):
             ask(count, "people")
     assert curator.head() == before
+
+
+UNDER_REPLACE: list[tuple[Query[Any], Loss]] = [
+    (MarginalHistograms(columns=("age",), epsilon="0.4", adjacency=Replace()), Loss("0.2")),
+    (GridKnn(columns=("age",), epsilon="0.4", adjacency=Replace()), Loss("0.2")),
+    (
+        GridKnn(columns=("age",), epsilon="0.5", drop_below=9, adjacency=Replace()),
+        Loss("0.255"),  # half of what counts the cells, and all of what counts the records
+    ),
+    (PrivateBounds(columns=("age",), epsilon="0.4", adjacency=Replace()), Loss("0.2")),
+    (
+        OutlierCount(
+            columns=("age",),
+            radius=1.0,
+            max_crowd=3,
+            epsilon="0.7",
+            noise="global",
+            adjacency=Replace(),
+        ),
+        Loss("0.6"),  # 6 in 7, as one record changes 6 at most and a replaced one 7
+    ),
+    (
+        OutlierCount(columns=("age",), radius=1.0, max_crowd=3, epsilon="0.7", adjacency=Replace()),
+        Loss("0.7"),
+    ),
+    (
+        OutlierSubspaces(radius_per_column=1.0, max_crowd=3, epsilon="0.7", adjacency=Replace()),
+        Loss("0.6"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("query", "lost"), UNDER_REPLACE, ids=lambda one: getattr(one, "name", ""))
+def test_a_question_under_replace_is_charged_its_true_loss_under_add_remove(
+    tmp_path: Path, query: Query[Any], lost: Loss
+) -> None:
+    curator = people(tmp_path)
+    curator.open_budget("people", Replace(), Loss(10), confirmed=True)
+    curator.ask(query, "people")
+    assert spent(curator) == {"add-remove": lost, "replace": query.guarantee().loss}
+    curator.verify()
+
+
+def test_an_add_remove_budget_opened_late_carries_what_was_asked_under_replace(
+    tmp_path: Path,
+) -> None:
+    curator = Curator.open(tmp_path)
+    curator.register("people", ROWS, DOMAIN)
+    curator.open_budget("people", Replace(), Loss(10), confirmed=True)
+    total = Loss(0)
+    for query, lost in UNDER_REPLACE[3:]:
+        curator.ask(query, "people")
+        total += lost
+    assert curator.open_budget("people", AddRemove(), Loss(10)).spent == total
+    curator.verify()
 
 
 def test_a_histogram_under_replace_states_half_its_loss_under_add_remove(tmp_path: Path) -> None:
@@ -253,7 +318,7 @@ def test_an_add_remove_budget_cannot_follow_questions_without_a_bound_there(
     tmp_path: Path,
 ) -> None:
     curator = Curator.open(tmp_path)
-    curator.register("people", ROWS, DOMAIN)
+    curator.register("people", ROWS, WHOLE)
     curator.open_budget("people", Replace(), Loss(10), confirmed=True)
     curator.ask(
         OutlierCount(columns=("age",), radius=1.0, max_crowd=3, epsilon="0.5", adjacency=Replace()),

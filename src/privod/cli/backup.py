@@ -94,7 +94,8 @@ def charge(
     from privod.privacy import Guarantee, Loss
 
     lost = Guarantee(Loss(epsilon, delta), read_adjacency(adjacency))
-    curator = Curator.open(at, database=database)
+    # A ledger behind its witness takes charges too: they come before it is accepted as restored.
+    curator = Curator.open(at, database=database, restoring=True)
     if not yes:
         warning = _for_good(name, curator.price_elsewhere(name, lost))
         if as_json or not typer.confirm(f"{warning}\nCharge it?"):

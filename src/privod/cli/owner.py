@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -18,8 +19,18 @@ if TYPE_CHECKING:
     from privod.privacy import Adjacency
     from privod.wire.protocol import CuratorProtocol
 
-__all__ = ["budget", "datasets", "history", "open_budget", "read_adjacency", "register"]
+__all__ = [
+    "budget",
+    "confirming",
+    "datasets",
+    "history",
+    "open_budget",
+    "read_adjacency",
+    "register",
+]
 __all__ += ["report", "verify"]
+
+Done = TypeVar("Done")
 
 FOR_OWNER = "For the owner alone, exact and not private:"
 
@@ -124,27 +135,29 @@ def open_budget(
     adjacency: Annotated[
         str, typer.Option(help="add-remove, replace, or JSON with a name and parameters.")
     ] = "add-remove",
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Confirm what a narrow budget gives up.")
-    ] = False,
+    accounting: Annotated[
+        str, typer.Option(help="sums; or zcdp, for many small questions, with a delta.")
+    ] = "sums",
+    yes: Annotated[bool, typer.Option("--yes", help="Confirm what this budget gives up.")] = False,
     at: At = DEFAULT_LOCATION,
     as_json: AsJson = False,
 ) -> None:
     """Open a budget: allow answers about a data set up to a loss."""
+    from privod.curator import accounting_named
     from privod.privacy import Loss
 
     relation = read_adjacency(adjacency)
-    limit = Loss(epsilon, delta)
+    limit, counted = Loss(epsilon, delta), accounting_named(accounting)
     with curator_at(at) as curator:
-        try:
-            state = curator.open_budget(name, relation, limit, confirmed=yes)
-        except NeedsConfirmation as needed:
-            if as_json or not typer.confirm(
-                f"{needed}\n{_who(curator, name, relation)}Open this budget?"
-            ):
-                raise
-            state = curator.open_budget(name, relation, limit, confirmed=True)
-    text = f"Opened a budget of {limit} on {name!r} under {relation.name}."
+        state = confirming(
+            lambda confirmed: curator.open_budget(
+                name, relation, limit, accounting=counted, confirmed=confirmed
+            ),
+            lambda: f"{_who(curator, name, relation)}Open this budget?",
+            yes,
+            as_json,
+        )
+    text = f"Opened a budget of {limit} on {name!r} under {relation.name}{state.counted}."
     emit(wire.Budget.of(state), as_json, words(text))
 
 
@@ -159,6 +172,21 @@ def _who(curator: CuratorProtocol, name: str, relation: Adjacency) -> str:
     found = curator.who_is_protected(name, relation)
     told = [sentence for one in found for sentence in one.sentences()]
     return "\n".join((FOR_OWNER, *told, ""))
+
+
+def confirming(
+    act: Callable[[bool], Done], question: Callable[[], str] | str, yes: bool, as_json: bool
+) -> Done:
+    """Do something; if it gives something up, say what, and do it only when that is confirmed."""
+    try:
+        return act(yes)
+    except NeedsConfirmation as needed:
+        if as_json:
+            raise
+        asked = question if isinstance(question, str) else question()
+        if not typer.confirm(f"{needed}\n{asked}"):
+            raise
+        return act(True)
 
 
 def read_adjacency(text: str) -> Adjacency:
@@ -185,10 +213,17 @@ def budget(
     with curator_at(at) as curator:
         budgets = curator.budget(name)
     rows = [
-        [state.adjacency.name, str(state.budget), str(state.spent), str(state.left)]
+        [
+            state.adjacency.name,
+            state.role if state.closed is None else f"{state.role}, closed",
+            state.accounting,
+            str(state.budget),
+            str(state.spent),
+            str(state.left),
+        ]
         for state in budgets
     ]
-    headings = ["adjacency", "budget", "spent", "left"]
+    headings = ["adjacency", "role", "counted by", "budget", "spent", "left"]
     data = [wire.Budget.of(state) for state in budgets]
     emit(data, as_json, table(f"Budgets of {name}", headings, rows))
 
@@ -223,11 +258,14 @@ def verify(
     head: Annotated[
         str | None, typer.Option(help="A head noted earlier and elsewhere, to compare with.")
     ] = None,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Change nothing: of a copy, or as an auditor.")
+    ] = False,
     at: At = DEFAULT_LOCATION,
     as_json: AsJson = False,
 ) -> None:
     """Recompute the whole ledger and name the first entry that was tampered with."""
-    with progress_bars(as_json), curator_at(at) as curator:
+    with progress_bars(as_json), curator_at(at, read_only=read_only) as curator:
         found = curator.verify(head)
     text = (
         f"The ledger holds: {found.entries} entries, {found.questions} questions,"

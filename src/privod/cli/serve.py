@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from privod import wire
-from privod.cli.app import DEFAULT_LOCATION, AsJson, app
+from privod.cli.app import DEFAULT_LOCATION, WITNESS_VARIABLE, AsJson, app
 from privod.cli.output import emit, table, words
 from privod.errors import Unavailable
 
@@ -34,7 +35,7 @@ DatabaseUrl = Annotated[
 def _curator(at: str, database: str | None) -> Any:
     from privod.curator import Curator
 
-    return Curator.open(at, database=database)
+    return Curator.open(at, database=database, witness=os.environ.get(WITNESS_VARIABLE) or None)
 
 
 @app.command()
@@ -123,6 +124,9 @@ def add_token(
         str, typer.Option(help="For whom; stands in the ledger beside what they ask.")
     ],
     of: Annotated[str | None, typer.Option(help="One data set; all of them if none.")] = None,
+    expires: Annotated[
+        str | None, typer.Option(help="From when on it opens nothing, such as 2027-01-31.")
+    ] = None,
     at: Directory = DEFAULT_LOCATION,
     database: DatabaseUrl = None,
     as_json: AsJson = False,
@@ -130,7 +134,7 @@ def add_token(
     """Make a token; it is printed this once, and only its hash is kept."""
     from privod.server.authentication import create_token
 
-    made = create_token(_curator(at, database), role, of, label)
+    made = create_token(_curator(at, database), role, of, label, expires)
     emit(wire.NewToken(made), as_json, words(made))
 
 
@@ -141,7 +145,7 @@ def list_tokens(
     """List the tokens handed out, revoked ones too."""
     data = [wire.Token.of(each) for each in _curator(at, database).store.tokens()]
     rows = [[str(value or "") for value in vars(each).values()] for each in data]
-    headings = ["id", "role", "data set", "for", "created", "revoked"]
+    headings = ["id", "role", "data set", "for", "created", "revoked", "expires"]
     emit(data, as_json, table("Tokens", headings, rows))
 
 

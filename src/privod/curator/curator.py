@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from privod.curator import life_cycle
 from privod.curator.job_records import JobRecords
@@ -19,12 +19,12 @@ from privod.curator.life_cycle import Request
 from privod.curator.owners import (
     charge_elsewhere,
     check_registration,
-    costs_elsewhere,
+    dues_elsewhere,
     open_budget,
     versions_of,
 )
 from privod.curator.protection import SAMPLE, Protection, who_is_protected
-from privod.curator.questions import Question
+from privod.curator.questions import Question, adapted
 from privod.curator.rows import KeptRows, RowStore
 from privod.curator.tokens import TokenStore
 from privod.data import Domain, Table
@@ -43,9 +43,11 @@ from privod.errors import (
 from privod.ledger import chain as ledger
 from privod.ledger import store
 from privod.ledger.admissions import admitted
-from privod.ledger.chain import BudgetState, Charge, Entry
+from privod.ledger.budget_state import Accounting, BudgetState
+from privod.ledger.chain import Charge, Entry
 from privod.ledger.database import Connection, Database
 from privod.ledger.engines import open_database, witnesses_of
+from privod.ledger.kept_counts import enter_kept, read_kept
 from privod.ledger.prices import Price, check_meaning, price_of
 from privod.ledger.private_files import private_directory
 from privod.ledger.schema import bring_up_to_date, check_version
@@ -57,15 +59,22 @@ from privod.mechanisms import secure
 from privod.privacy import Adjacency, AdmittedContexts, Guarantee, Loss, SameContexts
 from privod.queries.catalog import release_from_json
 from privod.queries.html import release_html
+from privod.queries.interactive_grid.kept import KeptQuery, looked
 from privod.queries.query import Query, Release, canonical_json
 
 __all__ = ["NO_ANSWER", "Answer", "Curator", "Look", "Registered"]
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
 
 NO_ANSWER = (
     "The question was charged and no answer came. The charge stands, whatever the reason;"
     " asking again, under a new request id, is a new charge."
 )
-Look = Callable[[Query[Any], KeptRows], Release[Any]]
+Look = Callable[[Query[Any], KeptRows], "Release[Any] | Ints"]
 """Looks at rows and answers; a server does it in a process of its own."""
 
 YOUNGEST_LEFT_BEHIND = 3600.0  # seconds; an upload that takes longer renews its folder
@@ -376,15 +385,35 @@ class Curator:
         return self._datasets[name]
 
     def open_budget(
-        self, of: str, adjacency: Adjacency, budget: Loss, *, confirmed: bool = False
+        self,
+        of: str,
+        adjacency: Adjacency,
+        budget: Loss,
+        *,
+        accounting: Accounting = "sums",
+        confirmed: bool = False,
     ) -> BudgetState:
         """Allow questions about a data set, and all versions of it, up to a budget, for good.
 
         What was asked before counts from the start, where it says something under this adjacency.
-        If opening the ledger gives up a part of the promise, the owner must confirm it.
+        If opening the budget gives up a part of the promise, the owner must confirm it.
+
+        Parameters
+        ----------
+        of : str
+            The data set.
+        adjacency : Adjacency
+            Under which the budget counts.
+        budget : Loss
+            How much all answers together may lose.
+        accounting : str
+            "sums" adds up epsilons and deltas. "zcdp" also adds up squares, so that many small
+            questions fit (482 at epsilon 0.01 in a budget of (1, 1e-6), not 100); it needs a delta.
+        confirmed : bool
+            Whether the owner confirmed what that gives up.
         """
         with self._writing() as connection:
-            return open_budget(connection, of, adjacency, budget, confirmed)
+            return open_budget(connection, of, adjacency, budget, confirmed, accounting)
 
     def close_budget(
         self, of: str, adjacency: Adjacency, reason: str, *, confirmed: bool = False
@@ -468,30 +497,21 @@ class Curator:
         with self._writing() as connection:
             life_cycle.limit_token(connection, of, adjacency, token, limit)
 
-    def request(
-        self,
-        of: str,
-        adjacency: Adjacency,
-        loss: Loss | None,
-        reason: str,
-        *,
-        asked_by: str = "owner",
-        token: str | None = None,
-    ) -> Request:
+    def request(self, of: str, adjacency: Adjacency, loss: Loss | None, reason: str) -> Request:
         """Ask the owner for a budget or allowance up to a loss, or (without one) for a person."""
         with self._writing() as connection:
-            return life_cycle.file_request(connection, of, adjacency, loss, reason, asked_by, token)
+            return life_cycle.file_request(connection, of, adjacency, loss, reason)
 
-    def requests(self, of: str | None = None) -> tuple[Request, ...]:
-        """What analysts asked for, and what became of it."""
+    def requests(self, of: str) -> tuple[Request, ...]:
+        """What analysts asked for about a data set and its versions, and what became of it."""
         return life_cycle.read_requests(self.history(of))
 
     def decide(
-        self, number: int, *, approve: bool, reason: str, confirmed: bool = False
+        self, of: str, number: int, *, approve: bool, reason: str, confirmed: bool = False
     ) -> Request:
-        """Approve a request, which does what it asks for, or decline it."""
+        """Approve a request about a data set, which does what it asks for, or decline it."""
         with self._writing() as connection:
-            return life_cycle.decide(connection, number, approve, reason, confirmed)
+            return life_cycle.decide(connection, of, number, approve, reason, confirmed)
 
     def retire(self, of: str, reason: str, *, confirmed: bool = False) -> None:
         """Delete the rows of a data set for good; its ledger and its releases are kept."""
@@ -532,7 +552,7 @@ class Curator:
     def price_elsewhere(self, of: str, guarantee: Guarantee) -> Price:
         """Say what `charge_elsewhere` would charge and leave, without charging."""
         with self.database.reading() as connection:
-            return price_of(costs_elsewhere(connection, of, guarantee))
+            return price_of(dues_elsewhere(connection, of, guarantee))
 
     def charge_elsewhere(self, of: str, guarantee: Guarantee, reason: str) -> tuple[Charge, ...]:
         """Charge what was revealed about a data set without this ledger, for the reason given.
@@ -546,22 +566,44 @@ class Curator:
 
     # ---- asking --------------------------------------------------------------------------------
 
-    def price(self, query: Query[Any], of: str) -> Price:
-        """Say what a question would cost, without looking and without charging."""
-        question = Question.checked(query, self.dataset(of))
+    def adapted(self, query: Query[Any], of: str) -> Query[Any]:
+        """The question as it is asked of a data set: noise "auto" becomes what it takes there."""
+        if not isinstance(query, Query) or query.within("zcdp") is query:
+            return query
+        with self.database.reading() as connection:
+            root = store.find_dataset(connection, of).root
+            return adapted(query, ledger.budgets_of(connection, root))
+
+    def price(self, query: Query[Any], of: str, *, token: str | None = None) -> Price:
+        """Say what a question would cost, without looking and without charging.
+
+        With the id of a token, what that token may spend counts too.
+        """
+        question = Question.checked(self.adapted(query, of), self.dataset(of))
         with self.database.reading() as connection:
             if store.find_release(connection, question.key) is not None:
                 return Price((), affordable=True, already_answered=True)
             self._check_size(question, *store.where_rows_are(connection, of))
-            return price_of(question.costs(connection), query.not_protected())
+            dues = question.dues(connection)
+            limits = ledger.limits_of(connection, dues, token)
+            return price_of(dues, question.query.not_protected(), limits)
 
-    def check_budget(self, query: Query[Any], of: str, *, request_id: str | None = None) -> None:
+    def check_budget(
+        self,
+        query: Query[Any],
+        of: str,
+        *,
+        request_id: str | None = None,
+        token: str | None = None,
+    ) -> None:
         """Raise at once if asking would cost more than is left, unless this request was paid."""
-        question = Question.checked(query, self.dataset(of))
+        question = Question.checked(self.adapted(query, of), self.dataset(of))
         with self.database.reading() as connection:
             if not question.paid_before(connection, request_id):
                 self._check_size(question, *store.where_rows_are(connection, of))
-                ledger.check_left(of, question.costs(connection))
+                dues = question.dues(connection)
+                ledger.check_left(of, dues)
+                ledger.check_token(connection, dues, token)
 
     def size_class(self, of: str) -> SizeClass:
         """The most records that a data set may have, as its owner declared: public."""
@@ -572,7 +614,7 @@ class Curator:
 
     def was_charged(self, query: Query[Any], of: str, request_id: str) -> bool:
         """Whether a request was charged, whatever became of it."""
-        question = Question.checked(query, self.dataset(of))
+        question = Question.checked(self.adapted(query, of), self.dataset(of))
         with self.database.glancing() as connection:
             return question.paid_before(connection, request_id)
 
@@ -610,14 +652,14 @@ class Curator:
         short_text(asked_by, "asked_by")
         if request_id is not None:
             short_text(request_id, "request_id")
-        question = Question.checked(query, self.dataset(of))
+        question = Question.checked(self.adapted(query, of), self.dataset(of))
         with self.database.glancing() as connection:
             paid = question.paid_before(connection, request_id)
             stored = store.find_release(connection, question.key)
         if stored is not None:
             return self._stored(question, stored)
         with self.database.reading() as connection:
-            question.costs(connection)
+            question.dues(connection)
             folder, seal = store.where_rows_are(connection, of)
             retired = store.is_retired(connection, of)
         if retired:
@@ -638,20 +680,20 @@ class Curator:
                     if question.paid_before(connection, request_id):
                         raise AnswerFailed(NO_ANSWER)
                     self.witnesses.check(connection)
-                    costs = question.costs(connection)
+                    dues = question.dues(connection)
                     charges = ledger.charge(
-                        connection, of, costs, question.text, asked_by, request_id, token
+                        connection, of, dues, question.text, asked_by, request_id, token
                     )
             if stored is not None:
                 return self._stored(question, stored)
             # From here on the charge is on disk and stands.
             try:
                 rows = KeptRows(self._rows.directory, folder, seal, question.dataset.domain)
-                release = self._answer(question, rows, look or self._look)
+                found = self._found(question, rows, look or self._look)
             finally:
                 if wait_for_release_time is not None:
                     wait_for_release_time()
-            return self._publish(question, release, charges, asked_by)
+            return self._publish(question, found, charges, asked_by)
 
     def _check_size(self, question: Question, folder: str, seal: str) -> None:
         """Refuse what cannot be held at once, by what was declared and never by the rows."""
@@ -673,19 +715,35 @@ class Curator:
             )
         return size
 
-    def _answer(self, question: Question, rows: KeptRows, look: Look) -> Release[Any]:
-        """Look at the rows; whatever goes wrong there is told in one and the same sentence."""
-        release = None
-        with suppress(Exception):  # what failed may quote a row, so nothing of it is kept
-            release = look(question.query, rows)
-        if release is None:
-            raise AnswerFailed(NO_ANSWER)
-        if release.query != question.query or release.guarantee != question.guarantee:
-            raise AnswerFailed(NO_ANSWER)
-        return release
+    def _found(self, question: Question, rows: KeptRows, look: Look) -> Release[Any] | Ints:
+        """Look at the rows; whatever goes wrong there is told in one and the same sentence.
 
-    def _look(self, query: Query[Any], rows: KeptRows) -> Release[Any]:
-        return query.answer(self._table(rows), secure())
+        Of a question that shares its noise with others, these are exact counts: which of them have
+        their noise already is known when the answer is entered.
+        """
+        found: Release[Any] | Ints | None = None
+        with suppress(Exception):  # what failed may quote a row, so nothing of it is kept
+            found = look(question.query, rows)
+        if found is None or isinstance(found, Release) == isinstance(question.query, KeptQuery):
+            raise AnswerFailed(NO_ANSWER)
+        return found
+
+    def _draw(
+        self, connection: Connection, question: Question, exact: Ints, ask: int
+    ) -> Release[Any]:
+        """Give noise to the counts that have none yet, keep it for good, and answer."""
+        query, dataset, drawn = question.query, question.dataset, None
+        assert isinstance(query, KeptQuery)  # noqa: S101 - whose rows were counted
+        kept = read_kept(connection, dataset.name, query)
+        with suppress(Exception):  # as above
+            drawn = query.answer_kept(dataset.domain, exact, kept, secure())
+        if drawn is None or len(kept) + len(drawn[1]) > query.most_kept:
+            raise AnswerFailed(NO_ANSWER)
+        enter_kept(connection, dataset.name, query, drawn[1], ask)
+        return drawn[0]
+
+    def _look(self, query: Query[Any], rows: KeptRows) -> Release[Any] | Ints:
+        return looked(query, self._table(rows), secure())
 
     def _table(self, rows: KeptRows) -> Table:
         with self._tables_mutex:
@@ -700,12 +758,34 @@ class Curator:
     def _publish(
         self,
         question: Question,
-        release: Release[Any],
+        found: Release[Any] | Ints,
         charges: tuple[Charge, ...],
         asked_by: str,
     ) -> Answer:
         """Store the release; only what is stored is ever shown."""
+        of, ask = question.dataset.name, charges[0].entry
+        try:
+            with self.database.writing() as connection:
+                release = store.find_release(connection, question.key)
+                # Two were charged after a lock was lost: the first release counts.
+                if release is None:
+                    if isinstance(found, Release):
+                        release = found
+                    else:
+                        release = self._draw(connection, question, found, ask)
+                    text = self._text_of(question, release)
+                    store.enter_release(connection, of, question.text, text, ask, asked_by)
+                head = Head(*ledger.read_head(connection))
+            self.witnesses.note(head)
+        except (Unavailable, LedgerDamaged) as problem:
+            raise AnswerFailed(NO_ANSWER) from problem
+        return Answer(release, charges, stored=False, head=str(head))
+
+    def _text_of(self, question: Question, release: Release[Any]) -> str:
+        """The release as it is stored, if it is one to this question."""
         refuse_seeded(release)
+        if release.query != question.query or release.guarantee != question.guarantee:
+            raise AnswerFailed(NO_ANSWER)
         text = None
         with suppress(Exception):
             written = canonical_json(release.to_json())
@@ -713,19 +793,7 @@ class Curator:
             text = written
         if text is None:
             raise AnswerFailed(NO_ANSWER)
-        try:
-            with self.database.writing() as connection:
-                stored = store.find_release(connection, question.key)
-                if stored is None:
-                    ask = charges[0].entry
-                    of = question.dataset.name
-                    store.enter_release(connection, of, question.text, text, ask, asked_by)
-                head = Head(*ledger.read_head(connection))
-            self.witnesses.note(head)
-        except (Unavailable, LedgerDamaged) as problem:
-            raise AnswerFailed(NO_ANSWER) from problem
-        # Two were charged after a lock was lost: the first release counts.
-        return Answer(release if stored is None else stored, charges, stored=False, head=str(head))
+        return text
 
     # ---- reading the ledger ----------------------------------------------------------------------
 
@@ -748,7 +816,7 @@ class Curator:
 
     def release(self, of: str, query: Query[Any]) -> Release[Any]:
         """The stored answer to a question."""
-        key = store.question_key(of, canonical_json(query.to_json()))
+        key = store.question_key(of, canonical_json(self.adapted(query, of).to_json()))
         with self.database.reading() as connection:
             store.find_dataset(connection, of)
             release = store.find_release(connection, key)

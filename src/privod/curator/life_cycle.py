@@ -19,8 +19,10 @@ from privod.errors import (
 )
 from privod.ledger import chain as ledger
 from privod.ledger import store
+from privod.ledger.acting import who_acts
 from privod.ledger.admissions import admitted, exact_counts_of
-from privod.ledger.chain import BudgetState, Entry
+from privod.ledger.budget_state import BudgetState
+from privod.ledger.chain import Entry
 from privod.ledger.database import Connection
 from privod.ledger.store import short_text
 from privod.outliers.contexts.detectors import LocalOutlierFactor, PluggedIn, detector
@@ -123,6 +125,10 @@ def raise_budget(
     if not state.budget <= budget or budget == state.budget or budget.delta >= 1:
         rule = f"must allow more than {state.budget}, with a delta below 1"
         raise InvalidParameter("budget", rule, str(budget), "Allow more, or close the budget.")
+    raised = replace(state, budget=budget)
+    if state.conversion_delta is not None:  # the new limit is split as the old one, and converted
+        share = state.conversion_delta / state.budget.delta
+        raised = replace(raised, conversion_delta=budget.delta * share)
     ledger.append(
         connection,
         kind="raise",
@@ -131,12 +137,17 @@ def raise_budget(
         adjacency=canonical_json(adjacency.to_json()),
         epsilon=str(budget.epsilon),
         delta=str(budget.delta),
-        details=canonical_json({"reason": text, "replaces": state.budget.to_json()}),
+        details=canonical_json(
+            {"reason": text, "replaces": state.budget.to_json()} | ledger.accounting_details(raised)
+        ),
     )
+    conversion = None if raised.conversion_delta is None else str(raised.conversion_delta)
     connection.execute(
-        "UPDATE books SET budget_epsilon = ?, budget_delta = ? WHERE number = ?",
+        "UPDATE books SET budget_epsilon = ?, budget_delta = ?, conversion_delta = ?"
+        " WHERE number = ?",
         str(budget.epsilon),
         str(budget.delta),
+        conversion,
         state.number,
     )
     return _open_budget_of(connection, of, adjacency)
@@ -290,8 +301,6 @@ def file_request(
     adjacency: Adjacency,
     loss: Loss | None,
     reason: str,
-    asked_by: str,
-    token: str | None,
 ) -> Request:
     """Enter what an analyst needs: a budget or allowance up to a loss, or a person admitted."""
     text = short_text(reason, "reason")
@@ -305,12 +314,10 @@ def file_request(
         kind="request",
         dataset=of,
         adjacency=canonical_json(adjacency.to_json()),
-        asked_by=short_text(asked_by, "asked_by"),
-        token=token,
         details=canonical_json({"reason": text}),
         **amounts,
     )
-    return Request(number, of, adjacency, loss, text, asked_by, "open")
+    return Request(number, of, adjacency, loss, text, who_acts()[0], "open")
 
 
 def read_requests(entries: Sequence[Entry]) -> tuple[Request, ...]:
@@ -336,14 +343,15 @@ def read_requests(entries: Sequence[Entry]) -> tuple[Request, ...]:
 
 
 def decide(
-    connection: Connection, number: int, approve: bool, reason: str, confirmed: bool
+    connection: Connection, of: str, number: int, approve: bool, reason: str, confirmed: bool
 ) -> Request:
-    """Approve a request, which does what it asks for, or decline it."""
+    """Approve a request about a data set, which does what it asks for, or decline it."""
     text = short_text(reason, "reason")
-    entries = ledger.read_entries(connection)
+    store.find_dataset(connection, of)
+    entries = ledger.read_entries(connection, [of])
     found = [request for request in read_requests(entries) if request.number == number]
     if not found:
-        raise NotFound(f"There is no request {number}. See the list of requests.")
+        raise NotFound(f"There is no request {number} about {of!r}. See the list of requests.")
     (request,) = found
     if request.decision != "open":
         raise AlreadyExists(f"Request {number} was {request.decision} already.")

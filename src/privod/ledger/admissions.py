@@ -14,9 +14,8 @@ from typing import Any
 
 from privod.data import Domain
 from privod.errors import NoPromise
-from privod.ledger.chain import Entry, read_entries
+from privod.ledger.chain import Due, Entry, read_entries
 from privod.ledger.database import Connection
-from privod.ledger.prices import Cost
 from privod.ledger.store import DataSet, read_datasets
 from privod.privacy import Adjacency, AdmittedContexts, SameContexts
 from privod.queries.catalog import QUERIES, query_from_json
@@ -45,12 +44,12 @@ def admitted(connection: Connection, root: str) -> list[SameContexts]:
 
 
 def check_admitted(
-    connection: Connection, root: str, asked: Adjacency, costs: Sequence[Cost]
+    connection: Connection, root: str, asked: Adjacency, dues: Sequence[Due]
 ) -> None:
     """Refuse a question about a person whom the owner did not admit."""
     if not isinstance(asked, SameContexts):
         return
-    by_list = [state for state, _ in costs if isinstance(state.adjacency, AdmittedContexts)]
+    by_list = [state for state, _ in dues if isinstance(state.adjacency, AdmittedContexts)]
     if by_list and asked not in admitted(connection, root):
         raise NoPromise(
             "Questions about contexts may be asked only about persons whom the owner admitted, with"
@@ -96,7 +95,7 @@ def exact_counts_of(connection: Connection, root: str) -> ExactCounts:
 
 
 def check_exact_counts(
-    connection: Connection, dataset: DataSet, query: Query[Any], costs: Sequence[Cost]
+    connection: Connection, dataset: DataSet, query: Query[Any], costs: Sequence[Due]
 ) -> None:
     """Refuse a question that would tell more counts exactly than the owner allows."""
     counts = query.exact_counts(dataset.domain)

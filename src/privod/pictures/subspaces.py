@@ -31,15 +31,10 @@ def draw(release: Release[FoundSubspaces]) -> Figure:
     shown = value.subspaces[:MOST_DRAWN]
     names = [f"{place + 1}. {' and '.join(some)}" for place, some in enumerate(shown)]
     if value.counts:
-        errors = []
-        for some in shown:
-            counting = query.counting(some)
-            noise = counting.chosen_noise(len(some))
-            errors.append(counting.least_deviations(len(some))[noise])
-        axes.barh(
-            names, value.counts[:MOST_DRAWN], color=ACCENT, xerr=errors, ecolor=INK, capsize=3
-        )
-        axes.set_xlabel("outlying records (bar: one standard deviation of the noise, at least)")
+        errors = value.margins[:MOST_DRAWN] or None
+        counts = value.counts[:MOST_DRAWN]
+        axes.barh(names, counts, color=ACCENT, xerr=errors, ecolor=INK, capsize=3)
+        axes.set_xlabel("outlying records (bar: 95 % of the noise)")
     else:
         axes.barh(names, np.arange(len(names), 0, -1), color=ACCENT)
         axes.set_xticks([])

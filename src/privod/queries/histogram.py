@@ -19,7 +19,7 @@ from privod.data import Column, Domain, Numeric, Table
 from privod.data.binning import Binning, Codes, Equal
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness
-from privod.privacy import AddRemove, Adjacency, Guarantee, positive
+from privod.privacy import AddRemove, Adjacency, positive
 from privod.queries.checks import ExactNumber, whole_number
 from privod.queries.count_query import CountQuery, NoiseName, chance
 from privod.queries.preview import Preview, of_counts
@@ -109,14 +109,6 @@ class Histogram(CountQuery[NoisyCounts]):
     @property
     def n_histograms(self) -> int:
         return 1
-
-    def also(self) -> tuple[Guarantee, ...]:
-        if self.adjacency == AddRemove():
-            return ()
-        # A record that comes or goes changes one count, where one replaced changes two.
-        if self.chosen_noise == "gaussian":
-            return (Guarantee(self.guarantee().loss, AddRemove()),)
-        return (Guarantee(self.laplace_noise.loss(self.n_histograms), AddRemove()),)
 
     def n_cells(self, domain: Domain) -> int:
         """How many counts the answer has."""

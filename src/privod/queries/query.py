@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 from privod.data import Domain, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms.randomness import Randomness
-from privod.privacy import Adjacency, Cost, Guarantee, adjacency_from_json
+from privod.privacy import Adjacency, Cost, Guarantee, Statement, adjacency_from_json
 from privod.queries.html import figure, release_html
 from privod.queries.preview import Preview
 
@@ -45,6 +45,10 @@ class Query(ABC, Generic[Value]):
     question: ClassVar[str]
     """What is asked, in one sentence a doctor understands."""
 
+    later: ClassVar[dict[str, Any]] = {}
+    """Parameters that came later, as plain values: written only where they say something else, so
+    that a question asked before reads as it always did."""
+
     @abstractmethod
     def guarantee(self) -> Guarantee:
         """The promise, derived from the noise; needs no data."""
@@ -56,9 +60,17 @@ class Query(ABC, Generic[Value]):
         """
         return Cost.of_loss(self.guarantee().loss)
 
-    def also(self) -> tuple[Guarantee, ...]:
-        """Further guarantees proved of the same answer, under other adjacencies."""
+    def also(self, domain: Domain) -> tuple[Statement, ...]:  # noqa: ARG002 - for those that know
+        """What else is proved of the same answer about such data, under other adjacencies."""
         return ()
+
+    def statements(self, domain: Domain) -> tuple[Statement, ...]:
+        """All that is proved of the answer about such data; what it promises comes first."""
+        return (Statement(self.cost(), self.guarantee().adjacency), *self.also(domain))
+
+    def within(self, accounting: str) -> Self:  # noqa: ARG002 - for those that leave it open
+        """The question as it is asked where budgets count so: "sums" or "zcdp"."""
+        return self
 
     def not_protected(self) -> str:
         """What those lose by this very answer whom its guarantee leaves out; "" if nobody is."""
@@ -127,7 +139,12 @@ class Query(ABC, Generic[Value]):
     def parameters(self) -> dict[str, Any]:
         """The parameters as plain JSON values."""
         assert is_dataclass(self)  # noqa: S101 - what every subclass is, told to the type checker
-        return {field.name: plain_value(getattr(self, field.name)) for field in fields(self)}
+        written = {field.name: plain_value(getattr(self, field.name)) for field in fields(self)}
+        return {
+            name: value
+            for name, value in written.items()
+            if name not in self.later or self.later[name] != value
+        }
 
     def to_json(self) -> dict[str, Any]:
         """Name and parameters."""

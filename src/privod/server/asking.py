@@ -50,7 +50,7 @@ def _begin(
     token = visitor.id[:16]
     named = f"{token}:{request_id}" if request_id is not None else f"{token}:job:{job_id}"
     key = (of, answer_key(query))
-    price = site.curator.price(query, of)
+    price = site.curator.price(query, of, token=token or None)
     if price.already_answered:
         return None
     own = site.jobs.own(key, visitor.id)
@@ -58,7 +58,7 @@ def _begin(
         return own
     check_work(site.curator, query, of, site.limits)
     if not price.affordable and not site.jobs.has(key):
-        site.curator.check_budget(query, of, request_id=named)
+        site.curator.check_budget(query, of, request_id=named, token=token or None)
     records = site.curator.job_records
     site.jobs.check_room(visitor.id, key)
     record = JobRecord(

@@ -25,7 +25,7 @@ from privod.mechanisms import DiscreteLaplace, Randomness
 from privod.mechanisms.merged import MergedNoise
 from privod.mechanisms.sparse import count_reaching, distinct
 from privod.outliers.grid.grid import MOST_CELLS_PER_AXIS, Grid, OccupiedCells
-from privod.privacy import AddRemove, Adjacency, Guarantee, positive
+from privod.privacy import AddRemove, Adjacency, Cost, Guarantee, Statement, positive
 from privod.queries.checks import LARGEST_COUNT, ExactNumber, whole_number
 from privod.queries.count_query import (
     MOST_EXPECTED,
@@ -162,6 +162,20 @@ class GridKnn(CountQuery[NoisyGrid]):
         if self.threshold is None:
             return super().guarantee()
         return super().guarantee() + Guarantee(self.noise_of_total.loss(1), self.adjacency)
+
+    def also(self, domain: Domain) -> tuple[Statement, ...]:
+        if self.threshold is None or self.adjacency == AddRemove():
+            return super().also(domain)
+        lost = self._noise_of_kept.loss(1) + self.noise_of_total.loss(1)
+        return (Statement(Cost.of_loss(lost), AddRemove()),)
+
+    def within(self, accounting: str) -> Self:
+        # Cells are dropped by the Laplace law alone, however budgets count.
+        if self.noise == "auto" and accounting == "zcdp":
+            plain = replace(self, noise="laplace", delta=Fraction(0))
+            if plain.threshold is not None:
+                return plain
+        return super().within(accounting)
 
     def preview(self, domain: Domain) -> Preview:  # noqa: ARG002
         return of_counts(self.count_noise, self.n_cells, "each count that is kept")

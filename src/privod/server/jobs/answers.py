@@ -118,7 +118,10 @@ class Answers:
 
     def json(self, of: str, key: str) -> bytes:
         """The stored answer in the shape of the JSON interface."""
-        return self._kept((of, key, "json"), lambda: stored_json(self.release(of, key)))
+        return self._kept((of, key, "json"), lambda: self._stored(of, key))
+
+    def _stored(self, of: str, key: str) -> bytes:
+        return stored_json(self.release(of, key), self._curator.head())
 
     async def written(self, of: str, key: str, form: Literal["svg", "csv"]) -> bytes:
         """The stored answer as a picture or a table."""
@@ -192,9 +195,9 @@ class Answers:
         return written
 
 
-def stored_json(release: Release[Any]) -> bytes:
-    """A stored release as the JSON interface shows it."""
-    return wire.to_text(wire.Answer.of(Answer(release, (), stored=True))).encode()
+def stored_json(release: Release[Any], head: str) -> bytes:
+    """A stored release as the JSON interface shows it, with a head of the ledger that holds it."""
+    return wire.to_text(wire.Answer.of(Answer(release, (), stored=True, head=head))).encode()
 
 
 def _plain(loss: Loss) -> list[str]:

@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from privod.curator import Answer
+from privod.curator import Answer, fitting
 from privod.errors import InvalidParameter, NoPromise, PrivodError
 from privod.privacy import Guarantee
 from privod.queries.catalog import QUERIES, kind_of
@@ -86,7 +86,7 @@ async def ask(request: Request) -> Response:
     of = request.path_params["dataset"]
     query = None
     try:
-        query = _query(request)
+        query = await run_in_threadpool(_query, request)
         if text_of(request, "confirmed") != answer_key(query):
             shown = await run_in_threadpool(_unconfirmed, request, query)
             if shown is not None:
@@ -107,7 +107,7 @@ def _unconfirmed(request: Request, query: Query[Any]) -> Response | None:
     """The page that asks for a confirmation; None if nothing would be charged or all is refused."""
     curator = site_of(request).curator
     dataset = curator.dataset(request.path_params["dataset"])
-    price = curator.price(query, dataset.name)
+    price = curator.price(query, dataset.name, token=visitor_of(request).id[:16] or None)
     if price.already_answered or not price.affordable:
         return None
     sent = [
@@ -128,7 +128,8 @@ def _unconfirmed(request: Request, query: Query[Any]) -> Response | None:
 
 
 def _query(request: Request) -> Query[Any]:
-    return query_from_form(kind_of(request.path_params["question"]), form_of(request))
+    query = query_from_form(kind_of(request.path_params["question"]), form_of(request))
+    return site_of(request).curator.adapted(query, request.path_params["dataset"])
 
 
 def _typed(request: Request) -> dict[str, Any]:
@@ -190,13 +191,18 @@ def _priced(request: Request, query: Query[Any]) -> dict[str, Any]:
     """What the price panel shows."""
     site, of = site_of(request), request.path_params["dataset"]
     curator = site.curator
-    price = curator.price(query, of)
+    price = curator.price(query, of, token=visitor_of(request).id[:16] or None)
     domain = curator.dataset(of).domain
     if not price.already_answered:
         check_work(curator, query, of, site.limits)
     budgets = {state.adjacency: state for state in curator.budget(of)}
     lines = [
-        {"state": budgets[charge.adjacency], "cost": charge.loss, "left": charge.left}
+        {
+            "state": budgets[charge.adjacency],
+            "cost": charge.loss,
+            "left": charge.left,
+            "fitting": fitting(charge.questions_left),
+        }
         for charge in price.charges
         if charge.adjacency in budgets
     ]
@@ -209,7 +215,7 @@ def _priced(request: Request, query: Query[Any]) -> dict[str, Any]:
         "seconds": math.ceil(estimated_seconds(curator, query, of, site.limits)),
         "records": assumed_records(curator, of, site.limits),
         "sentence": guarantee.sentence(),
-        "not_protected": query.not_protected(),
+        "not_protected": price.not_protected,
     }
     return {"priced": priced, "price_problem": None, "needed_budget": None}
 

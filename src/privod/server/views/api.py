@@ -11,7 +11,7 @@ from fastapi import File, Form, Path, Request, Response, UploadFile
 from starlette.concurrency import run_in_threadpool
 
 from privod import wire
-from privod.curator import Answer
+from privod.curator import Answer, acting
 from privod.data import Domain
 from privod.data.csv_file import CsvDialect
 from privod.data.intake import IntakeReport
@@ -161,7 +161,12 @@ def open_budget(request: Request, dataset: Dataset, form: wire.OpenBudget) -> wi
     adjacency = adjacency_from_json(form.adjacency)
     budget = Loss(form.epsilon, form.delta)
     curator = site_of(request).curator
-    return wire.Budget.of(curator.open_budget(dataset, adjacency, budget, confirmed=form.confirmed))
+    visitor = visitor_of(request)
+    with acting(visitor.label, visitor.id[:16] or None):
+        opened = curator.open_budget(
+            dataset, adjacency, budget, accounting=form.accounting, confirmed=form.confirmed
+        )
+    return wire.Budget.of(opened)
 
 
 def budget(request: Request, dataset: Dataset) -> list[wire.Budget]:
@@ -176,9 +181,10 @@ def history(request: Request, dataset: Dataset) -> list[wire.Entry]:
 
 def price(request: Request, dataset: Dataset, form: wire.AskPrice) -> wire.Price:
     """What a question would cost; nothing is looked at and nothing is charged."""
-    query = query_from_json(form.query)
     site = site_of(request)
-    found = site.curator.price(query, dataset)  # which also finds out whether it may be asked
+    query = site.curator.adapted(query_from_json(form.query), dataset)
+    token = visitor_of(request).id[:16] or None
+    found = site.curator.price(query, dataset, token=token)  # also finds out if it may be asked
     domain = site.curator.dataset(dataset).domain
     seconds = None
     if not found.already_answered:
@@ -190,7 +196,7 @@ def price(request: Request, dataset: Dataset, form: wire.AskPrice) -> wire.Price
 async def ask(request: Request, response: Response, dataset: Dataset, form: wire.Ask) -> Any:
     """Ask a question: 200 with the answer, or 202 with a job if it takes longer than `wait`."""
     site, visitor = site_of(request), visitor_of(request)
-    query = query_from_json(form.query)
+    query = await run_in_threadpool(site.curator.adapted, query_from_json(form.query), dataset)
     ready = site.answers.ready(dataset, query)
     if ready is not None:
         return Response(ready, media_type=JSON)
@@ -276,14 +282,17 @@ def make_token(request: Request, form: wire.MakeToken) -> wire.NewToken:
     of = form.dataset if visitor.of is None else form.dataset or visitor.of
     if of is not None and not visitor.sees(of):
         raise NotFound(f"There is no data set {of!r} that this token is for.")
-    return wire.NewToken(
-        token=auth.create_token(site_of(request).curator, form.role, of, form.label)
-    )
+    curator = site_of(request).curator
+    with acting(visitor.label, visitor.id[:16] or None):
+        made = auth.create_token(curator, form.role, of, form.label, form.expires)
+    return wire.NewToken(token=made)
 
 
 def revoke_token(request: Request, token: Annotated[str, Path(max_length=64)]) -> dict[str, bool]:
     """Revoke a token, from the next request on."""
-    auth.revoke_token(site_of(request).curator, visitor_of(request), token)
+    visitor = visitor_of(request)
+    with acting(visitor.label, visitor.id[:16] or None):
+        auth.revoke_token(site_of(request).curator, visitor, token)
     return {"revoked": True}
 
 

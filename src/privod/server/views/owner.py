@@ -9,6 +9,7 @@ from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import Response
 
+from privod.curator import accounting_named, acting
 from privod.curator.protection import FOR_OWNER
 from privod.data import Domain
 from privod.data.csv_file import ENCODINGS, CsvDialect
@@ -148,7 +149,17 @@ ADJACENCIES = (
     Choice("replace", f"replace: {Replace().protected}"),
     Choice("other", "another, written below"),
 )
-BLANK_BUDGET = {"adjacency": "add-remove", "other": "", "epsilon": "1", "delta": "0"}
+ACCOUNTINGS = (
+    Choice("sums", "sums: epsilons and deltas add up"),
+    Choice("zcdp", "zcdp: squares add up too, for many small questions"),
+)
+BLANK_BUDGET = {
+    "adjacency": "add-remove",
+    "other": "",
+    "epsilon": "1",
+    "delta": "0",
+    "accounting": "sums",
+}
 OTHER = Box(
     name="other",
     label="Another idea of who is protected",
@@ -175,7 +186,12 @@ def open_budget(request: Request) -> Response:
         adjacency = adjacency_from_json(_adjacency(form))
         budget = Loss(form["epsilon"], form["delta"].strip() or "0")
         confirmed = text_of(request, "confirmed") == "yes"
-        site_of(request).curator.open_budget(of, adjacency, budget, confirmed=confirmed)
+        accounting = accounting_named(form["accounting"] or "sums")
+        visitor = visitor_of(request)
+        with acting(visitor.label, visitor.id[:16] or None):
+            site_of(request).curator.open_budget(
+                of, adjacency, budget, accounting=accounting, confirmed=confirmed
+            )
     except NeedsConfirmation as needed:
         figures = _who(request, adjacency)
         return _budget_page(request, form, gives_up=str(needed), figures=figures)
@@ -220,6 +236,7 @@ def _budget_page(
         dataset=dataset,
         form=form,
         adjacencies=ADJACENCIES,
+        accountings=ACCOUNTINGS,
         other=other,
         problem=problem,
         gives_up=gives_up,
@@ -227,29 +244,36 @@ def _budget_page(
     )
 
 
+BLANK_TOKEN = {"label": "", "role": "analyst", "of": "", "expires": ""}
+
+
 def tokens(request: Request) -> Response:
     """The tokens handed out, and a form for another."""
     of = request.query_params.get("of", "")
-    return _tokens_page(request, {"label": "", "role": "analyst", "of": of})
+    return _tokens_page(request, {**BLANK_TOKEN, "of": of})
 
 
 def make_token(request: Request) -> Response:
     """Make a token and show it this once."""
     curator, visitor = site_of(request).curator, visitor_of(request)
-    form = {name: text_of(request, name) for name in ("label", "role", "of")}
+    form = {name: text_of(request, name) for name in BLANK_TOKEN}
     of = form["of"] or visitor.of
     try:
         if of is not None and not visitor.sees(of):
             raise NotFound(f"There is no data set {of!r} that your token is for.")
-        token = auth.create_token(curator, form["role"], of, form["label"])
+        expires = form["expires"] or None
+        with acting(visitor.label, visitor.id[:16] or None):
+            token = auth.create_token(curator, form["role"], of, form["label"], expires)
     except PrivodError as problem:
         return _tokens_page(request, form, problem=str(problem))
-    return _tokens_page(request, {"label": "", "role": "analyst", "of": form["of"]}, token=token)
+    return _tokens_page(request, {**BLANK_TOKEN, "of": form["of"]}, token=token)
 
 
 def revoke_token(request: Request) -> Response:
     """Revoke a token."""
-    auth.revoke_token(site_of(request).curator, visitor_of(request), request.path_params["token"])
+    visitor = visitor_of(request)
+    with acting(visitor.label, visitor.id[:16] or None):
+        auth.revoke_token(site_of(request).curator, visitor, request.path_params["token"])
     return redirect("/tokens")
 
 
@@ -258,7 +282,12 @@ def _tokens_page(
 ) -> Response:
     curator, visitor = site_of(request).curator, visitor_of(request)
     known = [
-        {"id": token_id(each.hash), "mine": each.hash == visitor.id, "token": each}
+        {
+            "id": token_id(each.hash),
+            "mine": each.hash == visitor.id,
+            "token": each,
+            "expired": each.expired,
+        }
         for each in auth.tokens_seen(curator, visitor)
     ]
     names = [each.name for each in curator.datasets() if visitor.sees(each.name)]
