@@ -19,6 +19,7 @@ from privod.data import Categorical, Domain, Numeric
 from privod.privacy import AddRemove, Loss
 from privod.server.authentication import create_token
 from privod.server.limits import Limits, Rate
+from privod.server.provider import Provider
 from privod.server.serve import Listening, configured
 from privod.server.site import Site
 
@@ -109,6 +110,7 @@ def running(
     *,
     data: bool = True,
     database: str | None = None,
+    provider: Provider | None = None,
 ) -> Iterator[Running]:
     """Serve a curator; its data set "patients", if wanted, has an open budget of epsilon 1000."""
     with Curator.open(directory, database=database) as curator:
@@ -117,7 +119,7 @@ def running(
             curator.open_budget("patients", AddRemove(), Loss("1000"))
         create_token(curator, "owner", None, "first owner")
         listening = listening or Listening(port=0)
-        config = configured(curator, listening, limits)
+        config = configured(curator, listening, limits, provider)
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run)
         thread.start()

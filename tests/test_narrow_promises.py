@@ -16,12 +16,12 @@ from privod.curator import Curator, who_is_protected
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.errors import InvalidParameter, LedgerDamaged, NeedsConfirmation, NoPromise
 from privod.ledger import chain
-from privod.ledger.prices import loss_towards
+from privod.ledger.prices import cost_towards
 from privod.mechanisms import secure
 from privod.outliers.contexts.contexts import ContextSpace
 from privod.outliers.contexts.detectors import detector
 from privod.outliers.contexts.matching import look_from
-from privod.privacy import AddRemove, AdmittedContexts, InCrowd, Loss, SameContexts
+from privod.privacy import AddRemove, AdmittedContexts, InCrowd, Loss, SameContexts, Statement
 from privod.queries.anomaly_labels import AnomalyLabels
 from privod.queries.lookahead import LookaheadCount
 from privod.queries.outlier_context.query import OutlierContext
@@ -112,10 +112,10 @@ def test_a_count_that_was_told_without_permission_is_found_by_verify(tmp_path: P
     query = copies(4.0)
     with curator.database.writing() as connection:
         (state,) = [one for one in chain.budgets_of(connection, "people") if one.role != "main"]
-        loss = loss_towards(CROWD, query.guarantee(), 1)
-        assert loss is not None
+        cost = cost_towards(CROWD, Statement.of(query.guarantee()), 1)
+        assert cost is not None
         text = canonical_json(query.to_json())
-        chain.enter_charges(connection, "people", [(state, loss)], text, "nobody", None)
+        chain.enter_charges(connection, "people", [(state, cost)], text, "nobody", None)
     with pytest.raises(LedgerDamaged, match="tells counts exactly without permission"):
         curator.verify()
 

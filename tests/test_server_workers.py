@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -234,6 +235,27 @@ def test_one_picture_is_drawn_once_however_many_ask_and_others_are_served_meanwh
         drawn = list(pool.map(lambda _: analyst.get(picture), range(60)))
     assert {response.status_code for response in drawn} == {200}
     assert (tmp_path / "g.drawn").read_text() == "drawn\n"
+
+
+def test_a_stored_answer_is_read_once_however_many_look_at_it(
+    server: Running, analyst: httpx.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = asked(tmp_path / "g", "nothing")
+    analyst.post("/datasets/patients/ask", json={"query": query, "wait": 60})
+    key = analyst.get("/datasets/patients/answers").json()[0]["key"]
+    reads: list[str] = []
+    read = Curator.release
+
+    def counted(self: Curator, of: str, query: Any) -> Any:
+        reads.append(of)
+        time.sleep(0.2)  # as a large one takes
+        return read(self, of, query)
+
+    monkeypatch.setattr(Curator, "release", counted)
+    with ThreadPoolExecutor(20) as pool:
+        shown = list(pool.map(lambda _: server.site.answers.release("patients", key), range(20)))
+    assert len(reads) == 1
+    assert all(release is shown[0] for release in shown)
 
 
 def test_a_picture_that_takes_too_long_is_given_up_and_the_answer_is_there(

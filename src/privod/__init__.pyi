@@ -123,6 +123,10 @@ from privod.queries.anomaly_labels import (
 from privod.queries.bounds import (
     PrivateBounds as PrivateBounds,
 )
+from privod.queries.edit_models import (
+    EditModel as EditModel,
+    plug_in_model as plug_in_model,
+)
 from privod.queries.graded_count import (
     GradedCount as GradedCount,
 )
@@ -135,6 +139,10 @@ from privod.queries.grid_knn.release import (
 from privod.queries.histogram import (
     Histogram as Histogram,
     NoisyCounts as NoisyCounts,
+)
+from privod.queries.interactive_grid.query import (
+    GridScores as GridScores,
+    InteractiveGridScores as InteractiveGridScores,
 )
 from privod.queries.lookahead import (
     LookaheadCount as LookaheadCount,
@@ -150,6 +158,16 @@ from privod.queries.mean_covariance.query import (
 )
 from privod.queries.mean_covariance.release import (
     NoisyMoments as NoisyMoments,
+)
+from privod.queries.model_labels import (
+    ModelLabels as ModelLabels,
+)
+from privod.queries.novelty_labels import (
+    NoveltyLabels as NoveltyLabels,
+)
+from privod.queries.outlier_context.groups import (
+    OutlierGroups as OutlierGroups,
+    PersonGroups as PersonGroups,
 )
 from privod.queries.outlier_context.query import (
     OutlierContext as OutlierContext,

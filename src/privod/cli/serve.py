@@ -63,6 +63,16 @@ def serve(
     estimated_records: Annotated[
         int, typer.Option(help="For how many records times are estimated; not from the data.")
     ] = 100_000,
+    oidc_issuer: Annotated[
+        str | None, typer.Option(help="The address of an OpenID Connect provider to sign in with.")
+    ] = None,
+    oidc_client: Annotated[str, typer.Option(help="How the provider knows this server.")] = "",
+    oidc_secret_file: Annotated[
+        Path | None, typer.Option(help="A file with the client's secret at the provider.")
+    ] = None,
+    oidc_role_claim: Annotated[
+        str, typer.Option(help="The claim with roles: analyst, or analyst:patients.")
+    ] = "privod_roles",
     json_logs: Annotated[
         bool, typer.Option("--json-logs", help="Log one JSON object a line.")
     ] = False,
@@ -89,15 +99,22 @@ def serve(
         answer_bytes=worker_memory * 1024**2,
         estimated_records=estimated_records,
     )
+    provider = None
+    if oidc_issuer is not None:
+        from privod.server.provider import Provider
+
+        secret = "" if oidc_secret_file is None else oidc_secret_file.read_text("utf-8").strip()
+        provider = Provider(oidc_issuer, oidc_client, secret, oidc_role_claim)
     if not sample:
-        run(_curator(at, database), listening, limits, json_logs=json_logs)
+        curator = _curator(at, database)
+        run(curator, listening, limits, provider=provider, json_logs=json_logs)
         return
     with tempfile.TemporaryDirectory(prefix="privod-sample-") as directory:
         made = sampled(Path(directory))
         typer.echo(f"Open http://{host}:{port} and sign in with one of these:")
         for role in ("owner", "analyst", "auditor"):
             typer.echo(f"  {role:8} {getattr(made, role)}")
-        run(made.curator, listening, limits, json_logs=json_logs)
+        run(made.curator, listening, limits, provider=provider, json_logs=json_logs)
 
 
 @token.command(name="add")

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from privod.curator import life_cycle
 from privod.curator.job_records import JobRecords
@@ -47,6 +47,7 @@ from privod.ledger.budget_state import Accounting, BudgetState
 from privod.ledger.chain import Charge, Entry
 from privod.ledger.database import Connection, Database
 from privod.ledger.engines import open_database, witnesses_of
+from privod.ledger.kept_counts import enter_kept, read_kept
 from privod.ledger.prices import Price, check_meaning, price_of
 from privod.ledger.private_files import private_directory
 from privod.ledger.schema import bring_up_to_date, check_version
@@ -58,15 +59,22 @@ from privod.mechanisms import secure
 from privod.privacy import Adjacency, AdmittedContexts, Guarantee, Loss, SameContexts
 from privod.queries.catalog import release_from_json
 from privod.queries.html import release_html
+from privod.queries.interactive_grid.kept import KeptQuery, looked
 from privod.queries.query import Query, Release, canonical_json
 
 __all__ = ["NO_ANSWER", "Answer", "Curator", "Look", "Registered"]
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
 
 NO_ANSWER = (
     "The question was charged and no answer came. The charge stands, whatever the reason;"
     " asking again, under a new request id, is a new charge."
 )
-Look = Callable[[Query[Any], KeptRows], Release[Any]]
+Look = Callable[[Query[Any], KeptRows], "Release[Any] | Ints"]
 """Looks at rows and answers; a server does it in a process of its own."""
 
 YOUNGEST_LEFT_BEHIND = 3600.0  # seconds; an upload that takes longer renews its folder
@@ -681,11 +689,11 @@ class Curator:
             # From here on the charge is on disk and stands.
             try:
                 rows = KeptRows(self._rows.directory, folder, seal, question.dataset.domain)
-                release = self._answer(question, rows, look or self._look)
+                found = self._found(question, rows, look or self._look)
             finally:
                 if wait_for_release_time is not None:
                     wait_for_release_time()
-            return self._publish(question, release, charges, asked_by)
+            return self._publish(question, found, charges, asked_by)
 
     def _check_size(self, question: Question, folder: str, seal: str) -> None:
         """Refuse what cannot be held at once, by what was declared and never by the rows."""
@@ -707,19 +715,35 @@ class Curator:
             )
         return size
 
-    def _answer(self, question: Question, rows: KeptRows, look: Look) -> Release[Any]:
-        """Look at the rows; whatever goes wrong there is told in one and the same sentence."""
-        release = None
-        with suppress(Exception):  # what failed may quote a row, so nothing of it is kept
-            release = look(question.query, rows)
-        if release is None:
-            raise AnswerFailed(NO_ANSWER)
-        if release.query != question.query or release.guarantee != question.guarantee:
-            raise AnswerFailed(NO_ANSWER)
-        return release
+    def _found(self, question: Question, rows: KeptRows, look: Look) -> Release[Any] | Ints:
+        """Look at the rows; whatever goes wrong there is told in one and the same sentence.
 
-    def _look(self, query: Query[Any], rows: KeptRows) -> Release[Any]:
-        return query.answer(self._table(rows), secure())
+        Of a question that shares its noise with others, these are exact counts: which of them have
+        their noise already is known when the answer is entered.
+        """
+        found: Release[Any] | Ints | None = None
+        with suppress(Exception):  # what failed may quote a row, so nothing of it is kept
+            found = look(question.query, rows)
+        if found is None or isinstance(found, Release) == isinstance(question.query, KeptQuery):
+            raise AnswerFailed(NO_ANSWER)
+        return found
+
+    def _draw(
+        self, connection: Connection, question: Question, exact: Ints, ask: int
+    ) -> Release[Any]:
+        """Give noise to the counts that have none yet, keep it for good, and answer."""
+        query, dataset, drawn = question.query, question.dataset, None
+        assert isinstance(query, KeptQuery)  # noqa: S101 - whose rows were counted
+        kept = read_kept(connection, dataset.name, query)
+        with suppress(Exception):  # as above
+            drawn = query.answer_kept(dataset.domain, exact, kept, secure())
+        if drawn is None or len(kept) + len(drawn[1]) > query.most_kept:
+            raise AnswerFailed(NO_ANSWER)
+        enter_kept(connection, dataset.name, query, drawn[1], ask)
+        return drawn[0]
+
+    def _look(self, query: Query[Any], rows: KeptRows) -> Release[Any] | Ints:
+        return looked(query, self._table(rows), secure())
 
     def _table(self, rows: KeptRows) -> Table:
         with self._tables_mutex:
@@ -734,12 +758,34 @@ class Curator:
     def _publish(
         self,
         question: Question,
-        release: Release[Any],
+        found: Release[Any] | Ints,
         charges: tuple[Charge, ...],
         asked_by: str,
     ) -> Answer:
         """Store the release; only what is stored is ever shown."""
+        of, ask = question.dataset.name, charges[0].entry
+        try:
+            with self.database.writing() as connection:
+                release = store.find_release(connection, question.key)
+                # Two were charged after a lock was lost: the first release counts.
+                if release is None:
+                    if isinstance(found, Release):
+                        release = found
+                    else:
+                        release = self._draw(connection, question, found, ask)
+                    text = self._text_of(question, release)
+                    store.enter_release(connection, of, question.text, text, ask, asked_by)
+                head = Head(*ledger.read_head(connection))
+            self.witnesses.note(head)
+        except (Unavailable, LedgerDamaged) as problem:
+            raise AnswerFailed(NO_ANSWER) from problem
+        return Answer(release, charges, stored=False, head=str(head))
+
+    def _text_of(self, question: Question, release: Release[Any]) -> str:
+        """The release as it is stored, if it is one to this question."""
         refuse_seeded(release)
+        if release.query != question.query or release.guarantee != question.guarantee:
+            raise AnswerFailed(NO_ANSWER)
         text = None
         with suppress(Exception):
             written = canonical_json(release.to_json())
@@ -747,19 +793,7 @@ class Curator:
             text = written
         if text is None:
             raise AnswerFailed(NO_ANSWER)
-        try:
-            with self.database.writing() as connection:
-                stored = store.find_release(connection, question.key)
-                if stored is None:
-                    ask = charges[0].entry
-                    of = question.dataset.name
-                    store.enter_release(connection, of, question.text, text, ask, asked_by)
-                head = Head(*ledger.read_head(connection))
-            self.witnesses.note(head)
-        except (Unavailable, LedgerDamaged) as problem:
-            raise AnswerFailed(NO_ANSWER) from problem
-        # Two were charged after a lock was lost: the first release counts.
-        return Answer(release if stored is None else stored, charges, stored=False, head=str(head))
+        return text
 
     # ---- reading the ledger ----------------------------------------------------------------------
 

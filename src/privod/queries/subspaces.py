@@ -81,7 +81,8 @@ class OutlierSubspaces(Query[FoundSubspaces]):
     ---------
     Every record is protected (AddRemove), or what every record says (Replace). The sets are chosen
     one after the other by an exact random choice; counts in them, if asked for, are noisy as in
-    the outlier count. Both together cost epsilon, however many sets compete.
+    the outlier count. Both together cost epsilon, however many sets compete; with a delta, counts
+    may have the smaller noise that fails with this probability.
 
     Parameters
     ----------
@@ -113,6 +114,9 @@ class OutlierSubspaces(Query[FoundSubspaces]):
         own: columns count in their own units; range: in shares of their declared ranges.
     weights : tuple of float
         For each of the columns named, what a difference of one counts; none given means 1 each.
+    delta : number
+        The probability that the guarantee of the counts may fail, all of them together; 0 where
+        none are bought.
     """
 
     name: ClassVar[str] = "outlier-subspaces-1"
@@ -132,6 +136,7 @@ class OutlierSubspaces(Query[FoundSubspaces]):
     adjacency: Adjacency = AddRemove()
     scale: Scale = "own"
     weights: tuple[float, ...] = ()
+    delta: ExactNumber = ExactNumber(as_exact, Fraction(0))
 
     def __post_init__(self) -> None:
         radius = checked_radius(self.radius_per_column, "radius_per_column")
@@ -158,6 +163,11 @@ class OutlierSubspaces(Query[FoundSubspaces]):
         if not 0 <= self.count_share < 1:
             rule = "must be from 0 to below 1"
             raise InvalidParameter("count_share", rule, self.count_share, "Try 0.5.")
+        if not 0 <= self.delta <= Fraction(1, 2):
+            raise InvalidParameter("delta", "must lie between 0 and 1/2", self.delta, "Try 1e-6.")
+        if self.delta and not self.count_share:
+            rule = "must be 0 where no counts are bought: the choice never fails"
+            raise InvalidParameter("delta", rule, self.delta, "Leave it out, or buy counts.")
         if not LEAST_LOSS <= self._loss_of_a_choice <= LARGEST_LOSS:
             rule = "must leave a loss between 1/2^19 and 10^9 to each choice"
             raise InvalidParameter("epsilon", rule, str(self.epsilon), "Try 1.")
@@ -188,6 +198,7 @@ class OutlierSubspaces(Query[FoundSubspaces]):
             radius=self.radius_in(len(columns)),
             max_crowd=self.max_crowd,
             epsilon=each,
+            delta=self.delta / self.n_subspaces,
             columns=columns,
             adjacency=self.adjacency,
             scale=self.scale,

@@ -83,6 +83,8 @@ CONSOLE = (
     Route("GET", "/robots.txt", console.robots, OPEN),
     Route("GET", "/sign-in", console.sign_in_form, OPEN),
     Route("POST", "/sign-in", console.sign_in, OPEN),
+    Route("GET", "/sign-in/provider", console.provider_sign_in, OPEN),
+    Route("GET", "/sign-in/return", console.provider_return, OPEN),
     Route("POST", "/sign-out", console.sign_out, OPEN),
     Route("GET", "/", console.data_sets, ANYONE),
     Route("GET", "/data/new", owner.register_form, SERVER_OWNER),

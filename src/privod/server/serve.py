@@ -7,7 +7,7 @@ import ssl
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
@@ -20,6 +20,9 @@ from privod.server.jobs.uploads import remove_leftovers
 from privod.server.limits import Limits
 from privod.server.logs import log_to_stderr
 from privod.server.site import LOOPBACK_HOSTS, Site
+
+if TYPE_CHECKING:
+    from privod.server.provider import Provider
 
 __all__ = ["Listening", "configured", "is_loopback", "serve"]
 
@@ -89,7 +92,9 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def configured(curator: Curator, listening: Listening, limits: Limits) -> uvicorn.Config:
+def configured(
+    curator: Curator, listening: Listening, limits: Limits, provider: Provider | None = None
+) -> uvicorn.Config:
     """The server, ready to run; refused if nobody could sign in or anybody could."""
     if not any(token.revoked is None and token.role == "owner" for token in curator.store.tokens()):
         raise NotAllowed(
@@ -97,7 +102,7 @@ def configured(curator: Curator, listening: Listening, limits: Limits) -> uvicor
             " Make one with: privod token add owner --label NAME"
         )
     remove_leftovers(curator.directory)
-    site = Site(curator, limits, listening.hosts, listening.secure)
+    site = Site(curator, limits, listening.hosts, listening.secure, provider)
     app: Any = make_app(site)
     proxy: Any = ProxyHeadersMiddleware(app, listening.proxy or "").trusted_hosts
     protocol: Any = partial(PromptProtocol, counted=Connections(limits.connections_each, proxy))
@@ -125,9 +130,10 @@ def serve(
     listening: Listening,
     limits: Limits | None = None,
     *,
+    provider: Provider | None = None,
     json_logs: bool = False,
 ) -> None:
     """Serve until interrupted."""
     log_to_stderr(as_json=json_logs)
-    config = configured(curator, listening, limits or Limits())
+    config = configured(curator, listening, limits or Limits(), provider)
     uvicorn.Server(config).run()

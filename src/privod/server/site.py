@@ -7,6 +7,7 @@ import logging
 import secrets
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 
@@ -19,6 +20,9 @@ from privod.server.jobs.jobs import Job, Jobs
 from privod.server.limits import Limits, RateLimiter
 from privod.server.metrics import Metrics
 from privod.wire import problem_of
+
+if TYPE_CHECKING:
+    from privod.server.provider import Provider
 
 __all__ = ["LOOPBACK_HOSTS", "Site", "site_of", "visitor_of"]
 
@@ -40,12 +44,15 @@ class Site:
         The names this server answers to, against pages that point foreign names at it.
     secure : bool
         Whether browsers reach it over TLS, here or at a proxy; cookies are then marked so.
+    provider : Provider, optional
+        Where people may sign in instead of showing a token.
     """
 
     curator: Curator
     limits: Limits = field(default_factory=Limits)
     hosts: frozenset[str] = LOOPBACK_HOSTS
     secure: bool = False
+    provider: Provider | None = None
 
     def __post_init__(self) -> None:
         self.secret = secrets.token_bytes(32)

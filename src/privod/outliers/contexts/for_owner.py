@@ -72,11 +72,12 @@ class LocalContexts:
 
 def matching_contexts(
     table: Table,
-    record: Mapping[str, str | int],
+    record: Mapping[str, str | int | float],
     column: str,
     value: float,
     detector: Detector,
     n_largest: int = 5,
+    cuts: Mapping[str, tuple[float, ...]] | None = None,
 ) -> LocalContexts:
     """Enumerate every context of the record. NOT private: an analysis for the owner alone.
 
@@ -84,7 +85,7 @@ def matching_contexts(
     ----------
     table : Table
         The rows.
-    record : mapping of str to str or int
+    record : mapping of str to str, int or float
         The record's attributes and its values in them.
     column, value : str, float
         The numeric column in which it may stand out, and its value there.
@@ -92,8 +93,10 @@ def matching_contexts(
         What standing out means.
     n_largest : int
         How many of the largest matching contexts to list.
+    cuts : mapping of str to tuple of float, optional
+        Where intervals of numeric attributes meet; contexts take in ranges of them.
     """
-    space = _enumerable(table, record, column, detector)
+    space = _enumerable(table, record, column, detector, cuts)
     view = look_from(table, space, column, value, detector)
     sizes = view.scan()
     matching = np.flatnonzero(sizes >= 0)
@@ -107,12 +110,16 @@ def matching_contexts(
 
 
 def _enumerable(
-    table: Table, record: Mapping[str, str | int], column: str, detector: Detector
+    table: Table,
+    record: Mapping[str, str | int | float],
+    column: str,
+    detector: Detector,
+    cuts: Mapping[str, tuple[float, ...]] | None = None,
 ) -> ContextSpace:
     """The contexts of a record, unless they are too many to look at each."""
     (declared,) = table.domain.numeric((column,))
     refuse_too_wide(declared)
-    space = ContextSpace.around(table.domain, record)
+    space = ContextSpace.around(table.domain, record, cuts)
     most = MOST_CONTEXTS if isinstance(detector, BuiltIn) else MOST_CONTEXTS_PLUGGED_IN
     if space.n_contexts > most:
         rule = f"must have at most {most} contexts to enumerate"

@@ -27,6 +27,7 @@ from privod.wire import answer_key
 __all__ = ["Answers", "Summary"]
 
 KEPT_BYTES = 64 * 1024 * 1024
+KEPT_RELEASES = 4  # as values, each up to 80 MB
 MOST_WAITING = 20  # pictures and tables that wait to be written
 MOST_CHARGES_DRAWN = 500
 
@@ -61,6 +62,8 @@ class Answers:
         self._limits = limits
         self._writer = Worker(limits.answer_bytes, limits.result_bytes)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="privod-writer")
+        self._releases: OrderedDict[tuple[str, str], Release[Any]] = OrderedDict()
+        self._reading = threading.Lock()
         self._underway: dict[Place, Future[bytes]] = {}
         self._questions: dict[tuple[str, str], Query[Any]] = {}
         self._summaries: dict[tuple[str, str], Summary] = {}
@@ -102,7 +105,16 @@ class Answers:
         query = self._questions.get((of, key))
         if query is None:
             raise NotFound(f"There is no such answer about {of!r}. Ask the question.")
-        return self._curator.release(of, query)
+        release = self._releases.get((of, key))
+        if release is not None:
+            return release
+        with self._reading:  # a large one takes seconds: whoever wants it too waits, and finds it
+            release = self._releases.get((of, key))
+            if release is None:
+                release = self._releases[(of, key)] = self._curator.release(of, query)
+                if len(self._releases) > KEPT_RELEASES:
+                    self._releases.popitem(last=False)
+        return release
 
     def json(self, of: str, key: str) -> bytes:
         """The stored answer in the shape of the JSON interface."""

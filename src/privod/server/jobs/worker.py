@@ -26,7 +26,8 @@ from privod.mechanisms import secure
 from privod.privacy import Loss
 from privod.progress import listening
 from privod.queries.catalog import query_from_json, release_from_json
-from privod.queries.query import canonical_json
+from privod.queries.interactive_grid.kept import looked
+from privod.queries.query import Release, canonical_json
 from privod.server.jobs.tables import as_csv
 
 __all__ = ["DONE", "FAILED", "PROGRESS", "READY", "work"]
@@ -95,8 +96,9 @@ def _answer(task: dict[str, Any], tables: OrderedDict[str, Table], channel: Conn
     domain = Domain.from_json(task["domain"])
     rows = KeptRows(Path(task["directory"]), task["folder"], task["seal"], domain)
     with listening(_telling(channel)):
-        release = query.answer(_table(rows, tables), secure())
-    return canonical_json(release.to_json()).encode()
+        found = looked(query, _table(rows, tables), secure())
+    written = found.to_json() if isinstance(found, Release) else {"counts": found.tolist()}
+    return canonical_json(written).encode()
 
 
 def _telling(channel: Connection) -> Callable[[str, int, int | None], None]:
