@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import math
 from collections.abc import Iterator
 from dataclasses import replace
@@ -119,6 +120,31 @@ def test_a_raw_file_is_audited_with_its_reader(tmp_path: Path) -> None:
     loss = query.guarantee().loss
     found = search(asked, loss, lambda: iter([pair]), VALUE, runs=1000, randomness=seeded(4))
     assert found.holds
+
+
+def by_the_book(path: Path, domain: Domain) -> Table:
+    """A planted bug: a reader that lets a stray quote swallow the records after it."""
+    with path.open(newline="") as file:
+        return Table(domain, {"age": [float(row["age"]) for row in csv.DictReader(file)]})
+
+
+@pytest.mark.parametrize(("reader", "holds"), [(read, True), (by_the_book, False)])
+def test_a_stray_quote_in_a_raw_file_is_caught_where_it_swallows_records(
+    tmp_path: Path, reader: Any, holds: bool
+) -> None:
+    domain = Domain((Numeric("age", 0, 100),))
+    lines = ["age,remark", *(f"{20 + place},fine" for place in range(40))]
+    pair = (tmp_path / "without.csv", tmp_path / "with.csv")
+    pair[0].write_text("\n".join(lines) + "\n")
+    pair[1].write_text("\n".join([lines[0], '30,"so so', *lines[1:]]) + "\n")
+    query = Histogram(columns=("age",), bins=2, epsilon=1)
+
+    def asked(path: Path, randomness: Randomness) -> int:
+        return int(query.answer(reader(path, domain), randomness).value.counts.sum())
+
+    loss = query.guarantee().loss
+    found = search(asked, loss, lambda: iter([pair]), VALUE, runs=300, randomness=seeded(4))
+    assert found.holds is holds
 
 
 @pytest.mark.parametrize(

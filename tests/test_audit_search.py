@@ -16,7 +16,16 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
-from privod.audit import Power, Reading, numbers_in, search, search_question, table_pairs, work_of
+from privod.audit import (
+    Power,
+    Reading,
+    games_of,
+    numbers_in,
+    search,
+    search_question,
+    table_pairs,
+    work_of,
+)
 from privod.cli import app
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.errors import InvalidParameter
@@ -205,6 +214,25 @@ def test_the_time_class_of_a_sparse_answer_does_not_tell_how_full_the_grid_is(
 
     found = search(shown, Loss("0.1"), lambda: iter([pair]), VALUE, runs=RUNS, randomness=seeded(7))
     assert found.holds is holds
+
+
+STEADY = (
+    *("anomaly-labels-1", "histogram-1", "lookahead-count-1", "marginals-1"),
+    *("private-bounds-1", "rare-combinations-1"),
+)
+"""Questions whose answers draw as much whatever the rows are; docs/limits.md names others."""
+
+
+@pytest.mark.parametrize("name", STEADY)
+def test_what_an_answer_draws_tells_no_more_than_it_promises(name: str) -> None:
+    for game in games_of(name):
+
+        def answered(table: Table, randomness: Randomness, query: Any = game.query) -> Any:
+            return query.answer(table, randomness)
+
+        claimed, pair = game.query.guarantee().loss, (game.left, game.right)
+        found = search(work_of(answered), claimed, lambda pair=pair: iter([pair]), VALUE, runs=200)
+        assert found.holds
 
 
 # ---- power -------------------------------------------------------------------------------------

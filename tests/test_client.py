@@ -18,7 +18,6 @@ from typer.testing import CliRunner
 import privod
 from privod.cli import app
 from privod.client import Client, connect
-from privod.curator import Curator
 from privod.data import Domain, Numeric
 from privod.data.examples import BREAST_CANCER, breast_cancer
 from privod.errors import (
@@ -34,11 +33,15 @@ from privod.errors import (
     Unavailable,
 )
 from privod.privacy import AddRemove, InCrowd, Loss, Replace
-from privod.progress import listening, report
+from privod.progress import listening
+from privod.queries.catalog import query_from_json
 from privod.queries.histogram import Histogram
 from privod.queries.interactive_grid.query import InteractiveGridScores
 from privod.server.limits import Limits, Rate
+from tests.odd import odd
 from tests.running_server import GENEROUS, Running, running
+
+__all__ = ["odd"]  # a fixture
 
 QUESTION = Histogram(columns=("age",), epsilon="0.5")
 
@@ -170,23 +173,27 @@ def test_too_many_requests_are_told(tmp_path: Path) -> None:
             client.datasets()
 
 
+@pytest.mark.usefixtures("odd")
 def test_a_long_answer_is_waited_for_and_its_progress_is_heard(
-    analyst: Client, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ask = Curator.ask
-
-    def slow(self: Curator, *given: Any, **named: Any) -> Any:
-        report("looking", 5, 10)
-        time.sleep(1)
-        return ask(self, *given, **named)
-
-    monkeypatch.setattr(Curator, "ask", slow)
     monkeypatch.setattr("privod.client.WAIT", 0.0)
     heard: list[tuple[str, int, int | None]] = []
-    with listening(lambda *told: heard.append(told)):
-        answer = analyst.ask(Histogram(columns=("age",), epsilon="0.03"), of="patients")
+
+    def hear(*told: Any) -> None:
+        heard.append(told)
+        if told[1] == 4:
+            (tmp_path / "gate.open").touch()
+
+    query = {"name": "odd-1", "epsilon": "0.03", "deed": "wait", "gate": str(tmp_path / "gate")}
+    with (
+        running(tmp_path / "curator") as server,
+        connect(server.url, server.token("analyst")) as client,
+        listening(hear),
+    ):
+        answer = client.ask(query_from_json(query), of="patients")
     assert not answer.stored
-    assert ("answering", 5, 10) in heard
+    assert ("answering", 4, 10) in heard
     assert heard[-1] == ("answering", 10, 10)
 
 

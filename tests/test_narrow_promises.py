@@ -16,13 +16,15 @@ from privod.curator import Curator, who_is_protected
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.errors import InvalidParameter, LedgerDamaged, NeedsConfirmation, NoPromise
 from privod.ledger import chain
-from privod.ledger.prices import loss_towards
+from privod.ledger.prices import cost_towards
+from privod.mechanisms import secure
 from privod.outliers.contexts.contexts import ContextSpace
 from privod.outliers.contexts.detectors import detector
 from privod.outliers.contexts.matching import look_from
-from privod.privacy import AddRemove, AdmittedContexts, InCrowd, Loss, SameContexts
+from privod.privacy import AddRemove, AdmittedContexts, InCrowd, Loss, SameContexts, Statement
 from privod.queries.anomaly_labels import AnomalyLabels
 from privod.queries.lookahead import LookaheadCount
+from privod.queries.outlier_context.query import OutlierContext
 from privod.queries.query import canonical_json
 from privod.queries.rare_combinations import RareCombinations
 from tests.test_allowances import CROWD, DOMAIN, ROWS, adjacency_of, copies, people, person
@@ -110,10 +112,10 @@ def test_a_count_that_was_told_without_permission_is_found_by_verify(tmp_path: P
     query = copies(4.0)
     with curator.database.writing() as connection:
         (state,) = [one for one in chain.budgets_of(connection, "people") if one.role != "main"]
-        loss = loss_towards(CROWD, query.guarantee(), 1)
-        assert loss is not None
+        cost = cost_towards(CROWD, Statement.of(query.guarantee()), 1)
+        assert cost is not None
         text = canonical_json(query.to_json())
-        chain.enter_charges(connection, "people", [(state, loss)], text, "nobody", None)
+        chain.enter_charges(connection, "people", [(state, cost)], text, "nobody", None)
     with pytest.raises(LedgerDamaged, match="tells counts exactly without permission"):
         curator.verify()
 
@@ -183,6 +185,30 @@ def test_a_detector_that_isolates_leaves_more_people_out() -> None:
         for text in ("lof(n_neighbors=15, threshold=1.5)", "lof(n_neighbors=1, threshold=1.5)")
     )
     assert isolating < careful
+
+
+def test_an_invented_person_beside_a_target_tells_of_it_and_the_owner_sees_that() -> None:
+    """With one neighbor, whether the target is there decides; epsilon does not matter.
+
+    Such a detector is refused unless the owner insists (test_allowances), and the report says so.
+    """
+    query = OutlierContext(
+        record=(("job", "CEO"),),
+        column="pay",
+        value=61.0,
+        epsilon="1e-9",
+        detector="lof(n_neighbors=1, threshold=1.5)",
+    )
+    others = [float(10 + place % 10) for place in range(30)]
+    tables = [
+        Table(SALARIES, {"job": ["CEO"] * len(pay), "pay": pay}) for pay in (others, [*others, 60])
+    ]
+    without, with_target = (
+        {query.answer(table, secure()).value is None for _ in range(20)} for table in tables
+    )
+    assert (without, with_target) == ({False}, {True})
+    found = who_is_protected(tables[1], [adjacency_of(query)], sample=1000)
+    assert found.records - found.protected == 1
 
 
 def test_a_person_with_several_rows_is_taken_out_whole() -> None:

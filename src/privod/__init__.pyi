@@ -29,6 +29,7 @@ from privod.curator import (
     backup as backup,
     fitting as fitting,
     migrate as migrate,
+    restore as restore,
     who_is_protected as who_is_protected,
 )
 from privod.data import (

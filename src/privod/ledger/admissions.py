@@ -95,14 +95,14 @@ def exact_counts_of(connection: Connection, root: str) -> ExactCounts:
 
 
 def check_exact_counts(
-    connection: Connection, dataset: DataSet, query: Query[Any], costs: Sequence[Due]
+    connection: Connection, dataset: DataSet, query: Query[Any], dues: Sequence[Due]
 ) -> None:
     """Refuse a question that would tell more counts exactly than the owner allows."""
     counts = query.exact_counts(dataset.domain)
     if counts == 0:
         return
     found = exact_counts_of(connection, dataset.root)
-    for state, _ in costs:
+    for state, _ in dues:
         if counts > found.left(state.number):
             left = max(0, found.left(state.number))
             raise NoPromise(

@@ -12,7 +12,7 @@ from privod.ledger.database import Database
 __all__ = ["STEPS", "TABLES", "bring_up_to_date", "check_version"]
 
 TABLES = (
-    *("head", "datasets", "entries", "books", "releases", "tokens", "token_limits"),
+    *("head", "datasets", "entries", "books", "releases", "tokens", "token_limits", "jobs"),
     "kept_counts",
 )
 """Every table that has content of its own, in an order in which they can be filled."""
@@ -134,6 +134,24 @@ CONCENTRATED: Step = (
     {},
 )
 
+# The questions that a server works on, so that a restart forgets none.
+JOBS: Step = (
+    (
+        """CREATE TABLE jobs (
+            id TEXT PRIMARY KEY,
+            server TEXT NOT NULL,
+            asker TEXT NOT NULL,
+            label TEXT NOT NULL,
+            dataset TEXT NOT NULL,
+            query TEXT NOT NULL,
+            request TEXT NOT NULL,
+            time TEXT NOT NULL,
+            outcome TEXT)""",
+        "CREATE INDEX jobs_by_asker ON jobs (asker)",
+    ),
+    {},
+)
+
 # Noisy counts that were drawn for one question and that others look at, too: a batch a row.
 KEPT_COUNTS: Step = (
     (
@@ -156,7 +174,7 @@ KEPT_COUNTS: Step = (
     },
 )
 
-STEPS: tuple[Step, ...] = (FIRST, WITNESSED, LIFE_CYCLE, CONCENTRATED, KEPT_COUNTS)
+STEPS: tuple[Step, ...] = (FIRST, WITNESSED, LIFE_CYCLE, CONCENTRATED, JOBS, KEPT_COUNTS)
 ALLOWANCES = 3  # the version from which on narrow questions are charged to allowances
 
 

@@ -44,6 +44,7 @@ from privod.queries.checks import (
     checked_radius,
     column_names,
     dp_adjacency,
+    pairs_work,
     whole_number,
 )
 from privod.queries.crowd_bounds import (
@@ -225,6 +226,10 @@ class OutlierCount(Query[CountedOutliers]):
         if scale > LARGEST_NOISE and (self.noise == "global" or not self._smooth_kinds()):
             rule = "would need noise beyond 2^40 in so many columns"
             raise InvalidParameter("noise", rule, self.noise, "Try 'heavy', or fewer columns.")
+
+    def work(self, domain: Domain, records: int) -> int:
+        over = self._distances(domain)
+        return pairs_work(records, over.n_axes)
 
     def answer(self, table: Table, randomness: Randomness) -> Release[CountedOutliers]:
         over = self._distances(table.domain)

@@ -33,6 +33,7 @@ from privod.queries.checks import (
     column_names,
     dp_adjacency,
     numeric_columns,
+    pairs_work,
     whole_number,
 )
 from privod.queries.crowd_bounds import count_outliers, count_sensitivity
@@ -275,6 +276,11 @@ class OutlierSubspaces(Query[FoundSubspaces]):
         if self.count_share:
             widest = max(sets, key=len)
             self.counting(widest).check(domain)
+
+    def work(self, domain: Domain, records: int) -> int:
+        n_columns = len(numeric_columns(domain, self.columns))
+        widest = min(max(self._sizes()), len(domain.columns))
+        return self._number_of_candidates(n_columns) * pairs_work(records, widest)
 
     def answer(self, table: Table, randomness: Randomness) -> Release[FoundSubspaces]:
         sets = list(self._sets(table.domain))

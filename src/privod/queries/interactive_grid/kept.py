@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from privod.data import Domain, Table
 from privod.mechanisms import DiscreteLaplace, Randomness
 from privod.queries.query import Query, Release
 
-__all__ = ["KeptQuery"]
+__all__ = ["KeptQuery", "looked"]
 
 Value = TypeVar("Value")
 Ints = NDArray[np.int64]
@@ -67,3 +67,10 @@ class KeptQuery(Query[Value], Generic[Value]):
         fresh = {names[place]: int(count) for place, count in zip(missing, noisy, strict=True)}
         value = self.value_of(domain, {**kept, **fresh})
         return self.release(value, randomness), fresh
+
+
+def looked(query: Query[Any], table: Table, randomness: Randomness) -> Release[Any] | Ints:
+    """What whoever looks at the rows hands on: a release, or exact counts that get noise later."""
+    if isinstance(query, KeptQuery):
+        return query.true_counts(table)
+    return query.answer(table, randomness)
