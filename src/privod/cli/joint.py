@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privod.cli.app import AsJson, app
+from privod.cli.app import DEFAULT_LOCATION, AsJson, At, app, curator_at
 from privod.cli.output import emit, progress_bars, words
 from privod.errors import InvalidParameter
 from privod.progress import listening
+
+if TYPE_CHECKING:
+    from privod.joint.question import JointOutliers
 
 __all__ = ["aggregate", "party", "pki", "plan"]
 
@@ -83,6 +86,11 @@ def party(
     picture: Annotated[
         Path | None, typer.Option(help="Where to draw, as SVG, what was sent and learned.")
     ] = None,
+    charge: Annotated[
+        str | None,
+        typer.Option(help="A data set of your curator, whose budgets pay for the published table."),
+    ] = None,
+    at: At = DEFAULT_LOCATION,
     coming: Coming = 60.0,
     as_json: AsJson = False,
 ) -> None:
@@ -103,6 +111,8 @@ def party(
     contributions = Contributions(record)
     asked.check_parties(len(everyone.names))
     asked.check(table.domain)
+    if charge is not None:
+        _charge(asked, charge, everyone.names, at)
     with _progress(as_json):
         answer = attend(
             GrpcChannel(everyone, identity, Patience(coming=coming)),
@@ -123,6 +133,17 @@ def party(
         *answer.traffic.lines(),
     ]
     emit(answer.to_json(), as_json, words("\n".join(lines)))
+
+
+def _charge(asked: JointOutliers, data_set: str, parties: Sequence[str], at: str) -> None:
+    """Pay for what a run publishes about the rows, before it begins; a run that fails has paid."""
+    promise = asked.table_guarantee()
+    if promise is None:
+        way_out = "Ask with epsilon and delta, or leave --charge out."
+        rule = "needs a run with noise: no budget counts what an exact one tells"
+        raise InvalidParameter("charge", rule, data_set, way_out)
+    with curator_at(at) as curator:
+        curator.charge_ahead(data_set, promise, f"a joint run with {len(parties)} parties")
 
 
 @app.command()
