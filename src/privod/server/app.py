@@ -61,6 +61,7 @@ API = (
     Route("GET", f"{V1}/datasets/{{dataset}}/requests", life_cycle.requests, ANYONE),
     Route("POST", f"{V1}/datasets/{{dataset}}/requests", life_cycle.file_request, ANALYST),
     Route("POST", f"{V1}/datasets/{{dataset}}/requests/{{number}}", life_cycle.decide, OWNER),
+    Route("POST", f"{V1}/datasets/{{dataset}}/charges", life_cycle.charge_ahead, OWNER),
     Route("POST", f"{V1}/datasets/{{dataset}}/retire", life_cycle.retire, OWNER),
     Route("GET", f"{V1}/datasets/{{dataset}}/budget", api.budget, ANYONE),
     Route("GET", f"{V1}/datasets/{{dataset}}/history", api.history, ANYONE),
