@@ -29,17 +29,18 @@ from privod.mechanisms import Randomness, secure
 from privod.outliers.contexts.detectors import detector
 from privod.outliers.contexts.for_owner import matching_contexts
 from privod.outliers.crowds.distance import CrowdIndex
-from privod.pictures.grid_knn import draw_curves
+from privod.pictures.grid_knn import Curve, draw_curves
 from privod.progress import track
 from privod.queries.anomaly_labels import AnomalyLabels
 from privod.queries.bounds import PrivateBounds
+from privod.queries.crowd_bounds import count_outliers
 from privod.queries.graded_count import GradedCount, graded_credits
 from privod.queries.grid_knn.query import GridKnn
 from privod.queries.histogram import Histogram
 from privod.queries.lookahead import LookaheadCount
 from privod.queries.marginals.query import MarginalHistograms
 from privod.queries.outlier_context.query import OutlierContext
-from privod.queries.outlier_count import OutlierCount, count_outliers
+from privod.queries.outlier_count import OutlierCount
 from privod.queries.private_detector.query import DetectorProfile
 from privod.queries.rare_combinations import RareCombinations
 from privod.queries.subspaces import OutlierSubspaces
@@ -255,13 +256,12 @@ def measured(measure: Measure, table: Table, epsilon: str, repeats: int) -> Row:
 def drawn(measure: Measure, rows: list[Row]) -> Figure:
     """One question: a curve a size."""
     own = [row for row in rows if row["question"] == measure.question]
-    curves = {
-        f"{size:,} records": tuple(
-            [float(row[key]) for row in own if row["records"] == size]
-            for key in ("epsilon", "mean", "deviation")
-        )
-        for size in dict.fromkeys(row["records"] for row in own)
-    }
+    curves: dict[str, Curve] = {}
+    for size in dict.fromkeys(row["records"] for row in own):
+        some = [row for row in own if row["records"] == size]
+        epsilons = [float(row["epsilon"]) for row in some]
+        means, deviations = ([row[key] for row in some] for key in ("mean", "deviation"))
+        curves[f"{size:,} records"] = (epsilons, means, deviations)
     return draw_curves(measure.question, curves, measure.reads)
 
 

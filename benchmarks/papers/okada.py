@@ -31,17 +31,17 @@ from numpy.typing import NDArray
 from privod.data import Table
 from privod.data.examples import data_frame, okada_synthetic_1, okada_synthetic_2
 from privod.mechanisms import DiscreteLaplace, seeded
-from privod.mechanisms.smooth import SmoothNoise
+from privod.mechanisms.smooth import SmoothGaussian, SmoothHeavy, SmoothLaplace, SmoothNoise
 from privod.outliers.crowds.distance import CrowdIndex
 from privod.pictures.subspaces import draw_chances
 from privod.privacy import Replace
-from privod.queries.graded_count import GradedCount, graded_credits
-from privod.queries.outlier_count import (
-    OutlierCount,
+from privod.queries.crowd_bounds import (
+    GroupedCover,
     count_outliers,
     count_sensitivity,
     count_with_bound,
 )
+from privod.queries.graded_count import GradedCount, graded_credits
 
 Floats = NDArray[np.float64]
 DELTA = "0.01"
@@ -79,6 +79,15 @@ def ionosphere() -> Floats:
     return standardized(points[chosen])
 
 
+def smooth_noise(noise: str, epsilon: str) -> SmoothNoise:
+    """A smooth noise that takes all of epsilon, as the paper's does: no margin is bought."""
+    if noise == "heavy":
+        return SmoothHeavy.for_loss(epsilon)
+    if noise == "gaussian":
+        return SmoothGaussian.for_loss(epsilon, DELTA)
+    return SmoothLaplace.for_loss(epsilon, DELTA)
+
+
 @dataclass(frozen=True)
 class Counted:
     """One set, its last rows planted as outliers, and the radius that a regime gives."""
@@ -112,18 +121,10 @@ class Counted:
 
     def smooth(self, noise: str, epsilon: str) -> tuple[SmoothNoise, Fraction]:
         """A smooth noise, and its bound on these points."""
-        query = OutlierCount(
-            radius=self.scaled,
-            max_crowd=K,
-            epsilon=epsilon,
-            delta=DELTA,
-            noise=noise,  # type: ignore[arg-type]
-            adjacency=Replace(),
-        )
-        smooth = query._smooth(noise)
-        _, rung = count_with_bound(
-            self.points, self.scaled, K, smooth, Replace(), EXTENT, len(self.points)
-        )
+        smooth = smooth_noise(noise, epsilon)
+        most = count_sensitivity(K, self.d, Replace(), len(self.points))
+        cover = GroupedCover(self.points, self.scaled, EXTENT)
+        _, rung = count_with_bound(self.points, self.scaled, K, smooth, Replace(), cover, most)
         return smooth, smooth.staircase.value(rung)
 
     def graded(self, epsilon: str) -> GradedCount:

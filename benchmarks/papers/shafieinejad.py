@@ -192,7 +192,7 @@ def measure(
         for _ in range(repeats):
             started = time.perf_counter()
             if sampler == "direct" and measured.seconds and space.n_contexts > 2**20:
-                number = choose_by_number(one.sizes, query._choice(sampler), secure())
+                number = choose_by_number(one.sizes, query._choosing.mechanism(sampler), secure())
                 choices = space.numbered(number)  # a scan of millions is timed once
             else:
                 answer = query.answer(table, secure()).value
@@ -233,9 +233,8 @@ def survival(
     values = table.numbers(table.domain.numeric_names)[:, 0]
     same, shared, worst = [], [], 0.0
     for one in people:
-        scale = float(one.ask("direct")._choice("direct").scale)
-        codes = one.view.space.recode(table.codes([name for name, _ in one.record]))
-        own = (codes == 0).all(axis=1) & (values == one.view.value)
+        scale = float(one.ask("direct")._choosing.mechanism("direct").scale)
+        own = (one.view.space.codes(table) == 0).all(axis=1) & (values == one.view.value)
         others = np.flatnonzero(~own)
         for _ in range(n_adjacent):
             gone = rng.choice(others, removed, replace=False)

@@ -30,7 +30,8 @@ def score(
     grid: Annotated[
         Path,
         typer.Option(
-            help="A release of grid-knn, marginals or private-detector: its .privod or .json file."
+            help="A release of grid-knn, marginals, mean-covariance or private-detector: its"
+            " .privod or .json file."
         ),
     ],
     target: Annotated[
@@ -55,7 +56,7 @@ def score(
     from privod.queries import scoring
 
     released = _released(grid)
-    if why and not hasattr(released, "explain"):
+    if why and not scoring.explains(released):
         way_out = "Ask for private-detector."
         raise InvalidParameter("why", "needs a release of private-detector", str(grid), way_out)
     columns = scoring.columns_of(released)
@@ -123,6 +124,7 @@ def _released(path: Path) -> Any:
     from privod.queries.catalog import release_from_json
     from privod.queries.grid_knn.release import NoisyGrid
     from privod.queries.marginals.release import NoisyMarginals
+    from privod.queries.mean_covariance.release import NoisyMoments
     from privod.queries.private_detector.release import NoisyProfile
     from privod.queries.release_file import kind_of_file
     from privod.queries.scoring import SCORING
@@ -134,9 +136,9 @@ def _released(path: Path) -> Any:
             "grid": NoisyGrid,
             "marginals": NoisyMarginals,
             "profile": NoisyProfile,
+            "moments": NoisyMoments,
         }
-        found: NoisyGrid | NoisyMarginals | NoisyProfile = kinds[kind_of_file(path)].load(path)
-        return found
+        return kinds[kind_of_file(path)].load(path)
     try:
         value = release_from_json(json.loads(path.read_text(encoding="utf-8"))).value
     except (PrivodError, OSError):
@@ -144,7 +146,7 @@ def _released(path: Path) -> Any:
     except Exception:  # a file from anywhere can be wrong in any way
         raise InvalidData(f"{str(path)!r} is not a release of privod.") from None
     if not isinstance(value, SCORING):
-        way_out = "Ask for grid-knn, marginals or private-detector."
+        way_out = "Ask for grid-knn, marginals, mean-covariance or private-detector."
         raise InvalidParameter("grid", "must be a release that can score", str(path), way_out)
     return value
 
@@ -160,7 +162,7 @@ def _drawn(
     from privod.queries import scoring
     from privod.queries.grid_knn.release import NoisyGrid
 
-    if hasattr(released, "explain"):
+    if scoring.explains(released):
         from privod.pictures.private_detector import draw_explained
 
         return draw_explained(released, points)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw", "draw_curves", "draw_quality", "draw_score_histogram", "draw_scored"]
+__all__ = ["Curve", "draw", "draw_curves", "draw_quality", "draw_score_histogram", "draw_scored"]
 
 FLAGGED = 0.1  # the share of records beyond the dashed line of a picture
 FINE = 120  # places per axis at which the score is drawn

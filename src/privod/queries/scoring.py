@@ -18,12 +18,14 @@ from privod.errors import InvalidData
 from privod.outliers.grid.grid import Grid
 from privod.queries.grid_knn.release import NoisyGrid
 from privod.queries.marginals.release import NoisyMarginals
+from privod.queries.mean_covariance.release import NoisyMoments
 from privod.queries.private_detector.release import NoisyProfile
 
-__all__ = ["SCORING", "Scorable", "Scored", "columns_of", "points_of", "reasons", "score", "shown"]
+__all__ = ["SCORING", "Scorable", "Scored", "columns_of", "explains"]
+__all__ += ["points_of", "reasons", "score", "shown"]
 
-Scorable = NoisyGrid | NoisyMarginals | NoisyProfile
-SCORING = (NoisyGrid, NoisyMarginals, NoisyProfile)
+Scorable = NoisyGrid | NoisyMarginals | NoisyMoments | NoisyProfile
+SCORING = (NoisyGrid, NoisyMarginals, NoisyMoments, NoisyProfile)
 """What releases can score."""
 MOST_REASONS = 3
 
@@ -49,6 +51,8 @@ def columns_of(released: Scorable) -> tuple[Column, ...]:
     """The columns that a record must have, in order."""
     if isinstance(released, NoisyProfile):
         return released.layout.columns
+    if isinstance(released, NoisyMoments):
+        return released.frame.columns
     return released.grid.columns if isinstance(released, NoisyGrid) else released.columns
 
 
@@ -58,6 +62,9 @@ def score(
     """Score records; about a share `target` of the reference lies beyond the limit."""
     if isinstance(released, NoisyProfile):
         return Scored(released.scores(points), float(released.threshold(target)), 0)
+    if isinstance(released, NoisyMoments):
+        limit = float(released.threshold(target).distance[0])
+        return Scored(released.scores(points).distance, limit, 0)
     if isinstance(released, NoisyGrid):
         limit = float(released.threshold(target, n_neighbors).graded[0])
         scores = released.scores(points, n_neighbors).graded + released.grid.overshoot(points)
@@ -65,6 +72,11 @@ def score(
     outside = Grid(released.columns, released.counts.shape[1]).overshoot(points)
     limit = float(released.threshold(target).density[0])
     return Scored(released.scores(points).density + outside, limit, 0)
+
+
+def explains(released: Scorable) -> bool:
+    """Whether the release can say which columns made a score."""
+    return isinstance(released, NoisyProfile)
 
 
 def reasons(released: Scorable, points: NDArray[np.float64]) -> list[str]:
