@@ -114,6 +114,12 @@ from privod.queries.anomaly_labels import (
 from privod.queries.bounds import (
     PrivateBounds as PrivateBounds,
 )
+from privod.queries.density_sketch.query import (
+    DensitySketch as DensitySketch,
+)
+from privod.queries.density_sketch.release import (
+    NoisySketch as NoisySketch,
+)
 from privod.queries.graded_count import (
     GradedCount as GradedCount,
 )

@@ -35,8 +35,8 @@ def score(
     grid: Annotated[
         Path,
         typer.Option(
-            help="A release of grid-knn, marginals, mean-covariance or private-detector: its"
-            " .privod or .json file."
+            help="A release of private-detector, grid-knn, marginals, mean-covariance or"
+            " density-sketch: its .privod or .json file."
         ),
     ],
     target: Annotated[
@@ -122,6 +122,7 @@ def score(
 
 def _released(path: Path) -> Any:
     from privod.queries.catalog import release_from_json
+    from privod.queries.density_sketch.release import NoisySketch
     from privod.queries.grid_knn.release import NoisyGrid
     from privod.queries.marginals.release import NoisyMarginals
     from privod.queries.mean_covariance.release import NoisyMoments
@@ -136,6 +137,7 @@ def _released(path: Path) -> Any:
             "marginals": NoisyMarginals,
             "profile": NoisyProfile,
             "moments": NoisyMoments,
+            "sketch": NoisySketch,
         }
         return kinds[kind_of_file(path)].load(path)
     try:
@@ -144,8 +146,11 @@ def _released(path: Path) -> Any:
         raise
     except Exception:  # a file from anywhere can be wrong in any way
         raise InvalidData(f"{str(path)!r} is not a release of privod.") from None
-    if not isinstance(value, NoisyGrid | NoisyMarginals | NoisyProfile | NoisyMoments):
-        way_out = "Ask for grid-knn, marginals, mean-covariance or private-detector."
+    known = NoisyGrid | NoisyMarginals | NoisyProfile | NoisyMoments | NoisySketch
+    if not isinstance(value, known):
+        way_out = (
+            "Ask for private-detector, grid-knn, marginals, mean-covariance or density-sketch."
+        )
         raise InvalidParameter("grid", "must be a release that can score", str(path), way_out)
     return value
 
@@ -158,12 +163,15 @@ def _is_profile(released: Any) -> bool:
 
 def _columns(released: Any) -> tuple[Any, ...]:
     """The columns that a release scores, as they were declared."""
+    from privod.queries.density_sketch.release import NoisySketch
     from privod.queries.mean_covariance.release import NoisyMoments
 
     if _is_profile(released):
         return tuple(released.layout.columns)
     if isinstance(released, NoisyMoments):
         return released.frame.columns
+    if isinstance(released, NoisySketch):
+        return released.hashing.columns
     return _geometry(released).columns
 
 
@@ -203,10 +211,11 @@ def _scored(
     n_neighbors: int,
 ) -> tuple[NDArray[np.float64], float, float]:
     """Scores, the limit beyond which they stand out, and the share of the reference in noise."""
+    from privod.queries.density_sketch.release import NoisySketch
     from privod.queries.grid_knn.release import NoisyGrid
     from privod.queries.mean_covariance.release import NoisyMoments
 
-    if _is_profile(released):
+    if _is_profile(released) or isinstance(released, NoisySketch):
         return released.scores(points), released.threshold(target), 0
     if isinstance(released, NoisyMoments):
         return released.scores(points).distance, float(released.threshold(target).distance[0]), 0
