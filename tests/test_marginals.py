@@ -17,6 +17,7 @@ from privod.audit.marginals import games
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms import DiscreteLaplace, secure, seeded
+from privod.mechanisms.merged import MergedNoise
 from privod.outliers.grid.grid import Grid
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
 from privod.queries.marginals.query import MarginalHistograms, NoisyMarginals
@@ -170,6 +171,19 @@ def test_where_nobody_says_how_many_records_there_are_a_fiftieth_buys_it(
     batch = histograms(300, seed=1, bins=many.counts.shape[1], adjacency=adjacency, **noise)
     merged = many.merge(batch)
     assert NoisyMarginals.from_json(json.loads(json.dumps(merged.to_json()))) == merged
+
+
+def test_what_is_stated_under_add_remove_counts_the_bought_number_too() -> None:
+    asked: dict[str, Any] = {"columns": ("x0", "x1"), "epsilon": 1, "adjacency": Replace()}
+    domain = normal_table(0, 2).domain
+    (laplace,) = MarginalHistograms(**asked).also(domain)
+    assert laplace.cost.loss == Loss(Fraction(49, 100) + Fraction(1, 50))
+    query = MarginalHistograms(**asked, noise="gaussian", delta="1e-6")
+    (gaussian,) = query.also(domain)
+    assert gaussian.cost.loss == query.guarantee().loss
+    rho = MergedNoise.of(query.count_noise).gaussian[0][0]
+    assert gaussian.cost.zcdp.rho == Fraction(2) / (2 * rho) + Fraction(1, 50) ** 2 / 2
+    assert query.cost().zcdp.rho == Fraction(4) / (2 * rho) + Fraction(1, 50) ** 2 / 2
 
 
 def test_a_number_that_is_said_costs_nothing() -> None:

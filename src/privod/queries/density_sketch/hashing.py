@@ -1,5 +1,7 @@
 """In which bin of every table does a record lie? By a public key and declared ranges alone.
 
+A fold: counts of disjoint rows add up, whoever holds them.
+
 Columns are scaled to [0, 1] by their ranges. A table projects a record onto a few random
 directions, cuts each projection into intervals of the table's bandwidth, and hashes the intervals
 together into one of its bins [Datar 2004; Coleman and Shrivastava 2020]. Near records mostly share
@@ -10,7 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from privod.data import Numeric
+from privod.data.folding import Block
 from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms import seeded
 from privod.queries.checks import whole_number
@@ -28,7 +31,7 @@ __all__ = ["MOST_KEY", "Hashing"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-BLOCK = 1 << 14  # rows at a time
+ROWS = 1 << 14  # hashed at a time
 FARTHEST = 2.0**40  # intervals from zero past which farther makes no difference
 MOST_KEY = 2**32 - 1
 MOST_TABLES = 10_000  # with all bandwidths
@@ -83,17 +86,37 @@ class Hashing:
         """Tables of all bandwidths: a record lies in one bin of each."""
         return self.n_tables * len(self.bandwidths)
 
-    def counts(self, rows: Floats) -> Ints:
-        """How many records lie in each bin of each table."""
-        found = np.zeros((self.all_tables, self.bins), dtype=np.int64)
-        for start in range(0, len(rows), BLOCK):
-            for table, places in enumerate(self.bins_of(rows[start : start + BLOCK]).T):
-                found[table] += np.bincount(places, minlength=self.bins)
-        return found
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The columns of a block of rows."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """No categories."""
+        return ()
+
+    def start(self) -> Ints:
+        """All bins of all tables empty."""
+        return np.zeros((self.all_tables, self.bins), dtype=np.int64)
+
+    def add(self, state: Ints, block: Block) -> Ints:
+        """Count each record in its bin of every table."""
+        for start in range(0, len(block), ROWS):
+            for table, places in enumerate(self.bins_of(block.numbers[start : start + ROWS]).T):
+                state[table] += np.bincount(places, minlength=self.bins)
+        return state
+
+    def merge(self, left: Ints, right: Ints) -> Ints:
+        """Add bin by bin."""
+        left += right
+        return left
 
     def bins_of(self, rows: Floats) -> Ints:
         """The bin of each record in each table, shape (records, tables)."""
-        directions, offsets, mixers = self._drawn
+        directions, offsets, mixers = _drawn(
+            len(self.columns), self.n_tables, self.bandwidths, self.hashes_per_table, self.key
+        )
         lows = np.array([column.low for column in self.columns])
         spans = np.array([column.high - column.low for column in self.columns])
         with np.errstate(over="ignore"):  # what is too far for a float is cut below
@@ -104,19 +127,6 @@ class Hashing:
         mixed = (whole * mixers[:, :-1]).sum(axis=2, dtype=np.uint64) * mixers[:, -1]
         places: Ints = (mixed >> np.uint64(65 - self.bins.bit_length())).astype(np.int64)
         return places
-
-    @cached_property
-    def _drawn(self) -> tuple[Floats, Floats, NDArray[np.uint64]]:
-        """Directions in intervals, offsets within them, and odd numbers that mix intervals."""
-        n_axes, hashes = len(self.columns), self.all_tables * self.hashes_per_table
-        source = seeded(self.key)  # public: no promise rests on it
-        words = source.words(n_axes * hashes + hashes) >> np.uint64(11)
-        uniform = (words.astype(np.float64) + 0.5) * 2.0**-53
-        widths = np.repeat(self.bandwidths, self.n_tables * self.hashes_per_table)
-        normal = ndtri(uniform[hashes:]).reshape(n_axes, hashes)
-        mixers = source.words(self.all_tables * (self.hashes_per_table + 1)) | np.uint64(1)
-        shape = (self.all_tables, self.hashes_per_table + 1)
-        return normal / (widths * math.sqrt(n_axes)), uniform[:hashes], mixers.reshape(shape)
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as plain values."""
@@ -133,3 +143,20 @@ class Hashing:
         if len(data) != len(given):
             raise InvalidData("The tables are described by other values.")
         return cls(**given)
+
+
+@lru_cache(maxsize=8)
+def _drawn(
+    n_axes: int, n_tables: int, bandwidths: tuple[float, ...], hashes_per_table: int, key: int
+) -> tuple[Floats, Floats, NDArray[np.uint64]]:
+    """Directions in intervals, offsets within them, and odd numbers that mix intervals."""
+    all_tables = n_tables * len(bandwidths)
+    hashes = all_tables * hashes_per_table
+    source = seeded(key)  # public: no promise rests on it
+    words = source.words(n_axes * hashes + hashes) >> np.uint64(11)
+    uniform = (words.astype(np.float64) + 0.5) * 2.0**-53
+    widths = np.repeat(bandwidths, n_tables * hashes_per_table)
+    normal = ndtri(uniform[hashes:]).reshape(n_axes, hashes)
+    mixers = source.words(all_tables * (hashes_per_table + 1)) | np.uint64(1)
+    directions = normal / (widths * math.sqrt(n_axes))
+    return directions, uniform[:hashes], mixers.reshape(all_tables, hashes_per_table + 1)

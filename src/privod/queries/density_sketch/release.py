@@ -20,7 +20,7 @@ from privod.mechanisms import seeded
 from privod.mechanisms.merged import MergedNoise
 from privod.privacy import Guarantee, Loss
 from privod.queries.denoising import expected_counts
-from privod.queries.density_sketch.hashing import BLOCK, Hashing
+from privod.queries.density_sketch.hashing import ROWS, Hashing
 from privod.queries.grid_knn.release import scored_points
 from privod.queries.release_file import (
     ArrayOf,
@@ -90,9 +90,9 @@ class NoisySketch:
         asked = scored_points(points, len(self.hashing.columns))
         found = np.empty(len(asked))
         tables = np.arange(self.hashing.all_tables)
-        for start in range(0, len(asked), BLOCK):
-            bins = self.hashing.bins_of(asked[start : start + BLOCK])
-            found[start : start + BLOCK] = self._surprise(self.counts[tables, bins])
+        for start in range(0, len(asked), ROWS):
+            bins = self.hashing.bins_of(asked[start : start + ROWS])
+            found[start : start + ROWS] = self._surprise(self.counts[tables, bins])
         return found
 
     def threshold(self, target_fraction: float) -> float:

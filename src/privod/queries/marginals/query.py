@@ -19,7 +19,7 @@ from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, Randomness
 from privod.mechanisms.merged import MergedNoise
 from privod.outliers.grid.grid import MOST_CELLS_PER_AXIS, Grid
-from privod.privacy import AddRemove, Adjacency, Cost, Guarantee, Zcdp, positive
+from privod.privacy import AddRemove, Adjacency, Cost, Guarantee, Statement, Zcdp, positive
 from privod.queries.checks import ExactNumber, whole_number
 from privod.queries.count_query import (
     FEWEST_BINS,
@@ -120,6 +120,21 @@ class MarginalHistograms(CountQuery[NoisyMarginals]):
             return counts
         return Cost(counts.loss, counts.zcdp + Zcdp.of_loss(self.noise_of_total.loss(1)))
 
+    def also(self, domain: Domain) -> tuple[Statement, ...]:
+        counts = super().also(domain)
+        if not self.buys_total:
+            return counts
+        bought = self.noise_of_total.loss(1)
+        return tuple(
+            Statement(
+                Cost.of_loss(each.cost.loss + bought)
+                if self.chosen_noise == "laplace"
+                else Cost(each.cost.loss, each.cost.zcdp + Zcdp.of_loss(bought)),
+                each.adjacency,
+            )
+            for each in counts  # of Gaussian noise, the loss is that of the whole answer already
+        )
+
     def preview(self, domain: Domain) -> Preview:  # noqa: ARG002
         if self.buys_total:
             shown = of_counts(self.count_noise, 2, f"each count of the {len(self.columns)} columns")
@@ -137,6 +152,9 @@ class MarginalHistograms(CountQuery[NoisyMarginals]):
             rule = f"must be at most {MOST_CELLS_PER_AXIS}"
             raise InvalidParameter("bins", rule, self.bins, "Try 20.")
 
+    def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
+        return 0
+
     def answer(self, table: Table, randomness: Randomness) -> Release[NoisyMarginals]:
         columns = table.domain.numeric(self.columns)
         records = None
@@ -147,7 +165,7 @@ class MarginalHistograms(CountQuery[NoisyMarginals]):
         bins = self.bins or self._bins(known or 1)
         counts = np.zeros((len(columns), bins), dtype=np.int64)
         for place, column in enumerate(columns):
-            counts[place] = Grid((column,), bins).all_counts(table.numbers((column.name,)))
+            counts[place] = table.fold(Grid((column,), bins).counting())
         noise = self.count_noise
         released = noise.add_to(counts, randomness)
         value = NoisyMarginals(
