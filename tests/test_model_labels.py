@@ -75,8 +75,7 @@ def test_no_label_becomes_likelier_than_promised_exactly(epsilon: str) -> None:
         chances = []
         for one in (margin, margin + 1):
             wrong = query.error(one)
-            yes = 1 - wrong if one >= 0 else wrong
-            chances.append((yes, 1 - yes))
+            chances.append((1 - wrong, wrong) if one >= 0 else (wrong, 1 - wrong))
         for left, right in zip(*chances, strict=True):
             assert abs(math.log(left / right)) <= float(query.epsilon) * (1 + 1e-9)
 
@@ -134,16 +133,17 @@ class EachPaysAll(ModelLabels):
 
 
 def test_planted_bugs_are_caught_by_the_games() -> None:
-    def twice(points: Any, record: Any) -> int:
+    def four_at_a_time(points: Any, record: Any) -> int:
         return 3 - 4 * len(points)
 
     assert not play(games(EachPaysAll)[0], 1000, seeded(3)).holds
-    plug_in_model("counts-twice-test", twice)
+    plug_in_model("four-at-a-time-test", four_at_a_time)
     game = games()[1]
     assert isinstance(game.query, ModelLabels)
-    doubled = replace(game.query, model="counts-twice-test", records=((9.0,),))
-    left = Table(game.left.domain, {"x": []})
-    assert not play(replace(game, query=doubled, left=left), 1000, seeded(3)).holds
+    broken = replace(game.query, model="four-at-a-time-test", records=((9.0,),))
+    nobody = Table(game.left.domain, {"x": []})
+    one_more = replace(game, query=broken, left=nobody, right=game.left)
+    assert not play(one_more, 1000, seeded(3)).holds
 
 
 def changed(**parameters: Any) -> Callable[[], ModelLabels]:
