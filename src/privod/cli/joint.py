@@ -5,19 +5,22 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import sleep
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privod.cli.app import AsJson, app
+from privod.cli.app import DEFAULT_LOCATION, AsJson, At, app, curator_at
 from privod.cli.output import emit, progress_bars, words
 from privod.errors import InvalidParameter, ProtocolAborted
 from privod.progress import listening
+
+if TYPE_CHECKING:
+    from privod.joint.question import JointOutliers
 
 __all__ = ["aggregate", "approve", "party", "pki", "plan", "transcript"]
 
@@ -154,6 +157,11 @@ def party(
     approvals: Annotated[
         Path | None, typer.Option(help="What `privod approve` wrote; needed by --daemon.")
     ] = None,
+    charge: Annotated[
+        str | None,
+        typer.Option(help="A data set of your curator, whose budgets pay for the published table."),
+    ] = None,
+    at: At = DEFAULT_LOCATION,
     coming: Coming = 60.0,
     as_json: AsJson = False,
 ) -> None:
@@ -189,6 +197,8 @@ def party(
         def act(channel: Channel) -> JointAnswer:
             if approved is not None:
                 approved.use(subject)
+            if charge is not None:
+                _charge(asked, charge, everyone.names, at)
             return take_part(asked, table, channel, identity, everyone, contributions)
 
         with _progress(as_json):
@@ -232,6 +242,17 @@ def _show(answer: Any, picture: Path | None, as_json: bool) -> None:
         *answer.traffic.lines(),
     ]
     emit(answer.to_json(), as_json, words("\n".join(lines)))
+
+
+def _charge(asked: JointOutliers, data_set: str, parties: Sequence[str], at: str) -> None:
+    """Pay for what a run publishes about the rows, before it begins; a run that fails has paid."""
+    promise = asked.table_guarantee()
+    if promise is None:
+        way_out = "Ask with epsilon and delta, or leave --charge out."
+        rule = "needs a run with noise: no budget counts what an exact one tells"
+        raise InvalidParameter("charge", rule, data_set, way_out)
+    with curator_at(at) as curator:
+        curator.charge_ahead(data_set, promise, f"a joint run with {len(parties)} parties")
 
 
 @app.command()

@@ -90,7 +90,7 @@ def register(
     text = (
         f"Registered {name!r} with {len(declared.columns)} columns. Open a budget to allow answers."
     )
-    shown = (text, FOR_OWNER, *registered.report.sentences())
+    shown = (text, FOR_OWNER, *registered.report.sentences(), registered.warning())
     emit(wire.Registered.of(registered), as_json, *map(words, shown))
 
 

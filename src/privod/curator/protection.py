@@ -109,7 +109,7 @@ def who_is_protected(
     for adjacency in adjacencies:
         if not isinstance(adjacency, InCrowd | SameContexts):
             rule = "must be in-crowd or same-contexts"
-            way_out = "Every other adjacency protects every record."
+            way_out = "Give in-crowd, or same-contexts for each admitted person."
             raise InvalidParameter("adjacencies", rule, adjacency.name, way_out)
     unit_of = _units(table)
     units = int(unit_of.max(initial=-1)) + 1
