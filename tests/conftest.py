@@ -34,7 +34,7 @@ SLOW = {
     *("test_server_jobs", "test_server_limits", "test_server_roles", "test_server_serve"),
     *("test_skellam", "test_smooth", "test_subspaces", "test_zcdp", "test_vertical_attacks"),
     *("test_private_detector", "test_estimators_private", "test_public_cover", "test_preview"),
-    *("test_rare_combinations", "test_server_texts"),
+    *("test_rare_combinations", "test_server_texts", "test_flare"),
 }
 
 
