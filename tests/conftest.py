@@ -40,6 +40,7 @@ SLOW = {
     "test_estimators_leaks",
     "test_estimators_private",
     "test_estimators_pyod",
+    "test_flare",
     "test_gaussian",
     "test_gaussian_counts",
     "test_graded_count",
