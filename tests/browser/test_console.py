@@ -22,6 +22,8 @@ from privod.data.examples import BREAST_CANCER, breast_cancer
 from privod.privacy import AddRemove, Loss
 from privod.progress import report
 from privod.queries.catalog import QUERIES
+from privod.queries.private_detector.query import DetectorProfile
+from privod.server.views.answers import answer_path
 from tests.browser.visiting import TWO_LOOKS, Visit
 from tests.running_server import Running, running
 
@@ -139,6 +141,9 @@ def test_from_an_owners_registration_to_an_analysts_answer(
         with page.expect_download() as download:
             page.click(f"a:has-text('{kind}')")
         assert Path(download.value.path()).read_text().startswith(start)
+    analyst.go("/data/clinic/answers?find=histogram")
+    expect(page.locator(".items li")).to_have_count(1)
+    analyst.photograph("answers")
     analyst.go("/data/clinic")
     analyst.photograph("data-set")
     page.click("main >> text=History")
@@ -147,6 +152,23 @@ def test_from_an_owners_registration_to_an_analysts_answer(
     page.click("text=Sign out")
     expect(page.locator("h1")).to_have_text("Sign in")
     analyst.end()
+
+
+def test_records_are_scored_on_the_page_of_an_answer(server: Running, chromium: Browser) -> None:
+    query = DetectorProfile(columns=BREAST_CANCER.numeric_names, epsilon=1)
+    server.curator.ask(query, "breast-cancer")
+    visit = Visit.begin(chromium, server.url, server.token("analyst"))
+    visit.go(answer_path("breast-cancer", query))
+    header = ",".join(BREAST_CANCER.numeric_names)
+    visit.page.get_by_role("textbox", name="Records").fill(
+        f"{header}\n14,19,9,10,8,18\n39,49,24,49,49,49\n"
+    )
+    visit.page.click("main button:has-text('Score')")
+    expect(visit.page.locator("#score tbody tr").first).to_contain_text("stands out")
+    visit.page.click("text=As code")
+    expect(visit.page.get_by_label("For the shell")).to_contain_text("privod ask breast-cancer")
+    visit.photograph("scored")
+    visit.end()
 
 
 @pytest.mark.parametrize("name", QUERIES)
@@ -332,6 +354,6 @@ def test_the_pictures_list_is_complete() -> None:
     templates = Path("src/privod/server/templates").glob("*.html")
     pages = {template.stem for template in templates} - {"base", "parts", "price"}
     assert pages == {
-        "answer", "confirm", "data_set", "data_sets", "error", "history", "job", "open_budget",
-        "question", "questions", "register", "report", "sign_in", "tokens", "verify",
+        "answer", "answers", "confirm", "data_set", "data_sets", "error", "history", "job",
+        "open_budget", "question", "questions", "register", "report", "sign_in", "tokens", "verify",
     }  # fmt: skip

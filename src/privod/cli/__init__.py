@@ -1,11 +1,14 @@
 """The command line."""
 
 from privod.cli import (
+    agent,
     analyst,
     backup,
     contexts,
     demo,
     joint,
+    life_cycle,
+    narrow,
     owner,
     owner_picture,
     rehearsal,
@@ -15,13 +18,16 @@ from privod.cli import (
 from privod.cli.app import app, main
 
 __all__ = [
+    "agent",
     "analyst",
     "app",
     "backup",
     "contexts",
     "demo",
     "joint",
+    "life_cycle",
     "main",
+    "narrow",
     "owner",
     "owner_picture",
     "rehearsal",

@@ -5,19 +5,23 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from time import sleep
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privod.cli.app import AsJson, app
+from privod.cli.app import DEFAULT_LOCATION, AsJson, At, app, curator_at
 from privod.cli.output import emit, progress_bars, words
 from privod.errors import InvalidParameter, ProtocolAborted
 from privod.progress import listening
+
+if TYPE_CHECKING:
+    from privod.joint.question import JointOutliers
 
 __all__ = ["aggregate", "approve", "flare_job", "party", "pki", "plan", "transcript"]
 
@@ -175,6 +179,11 @@ def party(
     approvals: Annotated[
         Path | None, typer.Option(help="What `privod approve` wrote; needed by --daemon.")
     ] = None,
+    charge: Annotated[
+        str | None,
+        typer.Option(help="A data set of your curator, whose budgets pay for the published table."),
+    ] = None,
+    at: At = DEFAULT_LOCATION,
     coming: Coming = 60.0,
     as_json: AsJson = False,
 ) -> None:
@@ -198,6 +207,7 @@ def party(
         ids=ids,
         results=results,
         approvals=None if approvals is None else Approvals(approvals),
+        charge=None if charge is None else partial(_charge, asked, charge, everyone.names, at),
     )
 
     def run_once() -> None:
@@ -245,6 +255,17 @@ def _show(answer: Any, picture: Path | None, as_json: bool) -> None:
         *answer.traffic.lines(),
     ]
     emit(answer.to_json(), as_json, words("\n".join(lines)))
+
+
+def _charge(asked: JointOutliers, data_set: str, parties: Sequence[str], at: str) -> None:
+    """Pay for what a run publishes about the rows, before it begins; a run that fails has paid."""
+    promise = asked.table_guarantee()
+    if promise is None:
+        way_out = "Ask with epsilon and delta, or leave --charge out."
+        rule = "needs a run with noise: no budget counts what an exact one tells"
+        raise InvalidParameter("charge", rule, data_set, way_out)
+    with curator_at(at) as curator:
+        curator.charge_ahead(data_set, promise, f"a joint run with {len(parties)} parties")
 
 
 @app.command()

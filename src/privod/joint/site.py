@@ -44,6 +44,8 @@ class Site:
         A folder for suspects and signed transcripts.
     approvals : Approvals, optional
         If given, runs that are not approved there are refused.
+    charge : callable, optional
+        Called before any row is hashed: books the run's epsilon, or raises.
     """
 
     identity: Identity
@@ -53,6 +55,7 @@ class Site:
     ids: str | None = None
     results: Path | None = None
     approvals: Approvals | None = None
+    charge: Callable[[], None] | None = None
 
     def run(
         self, question: JointOutliers, roster: Roster, connect: Callable[[], Channel]
@@ -67,6 +70,8 @@ class Site:
         def act(channel: Channel) -> JointAnswer:
             if self.approvals is not None:
                 self.approvals.use(subject)
+            if self.charge is not None:
+                self.charge()
             return take_part(question, table, channel, self.identity, roster, self.contributions)
 
         answer = attend(connect(), act)

@@ -166,9 +166,10 @@ class InCrowd(Adjacency):
 
 @dataclass(frozen=True)
 class SameContexts(Adjacency):
-    """One record more or less that leaves the given record's matching contexts as they are [PCOR].
+    """One record more or less that leaves a given record's matching contexts as they are [PCOR].
 
-    The given record is public and always counted in, whether it is among the rows or not.
+    The given record is public and always counted in, whether it is among the rows or not. Several
+    may be given: then the contexts of each of them stay as they are.
 
     Parameters
     ----------
@@ -177,7 +178,7 @@ class SameContexts(Adjacency):
     column : str
         The numeric column in which the record may stand out.
     record : str
-        Which record the contexts are of, as a stable text.
+        Which record, or which several, the contexts are of, as a stable text.
     tells_none : bool
         Whether an answer may say that no context matches. If it may not, data sets without a
         matching context and data sets where every context matches count as having the same ones.
@@ -204,16 +205,16 @@ class SameContexts(Adjacency):
     @property
     def protected(self) -> str:
         return (
-            "Every other record is protected whose presence does not change the set of contexts in"
-            f" which this record stands out by {self.column}"
+            "Every other record is protected whose presence changes for no record asked about in"
+            f" which contexts it stands out by {self.column}"
         )
 
     @property
     def gives_up(self) -> str:
-        none = " Whether the given one stands out anywhere is told." if self.tells_none else ""
+        none = " Whether one stands out anywhere is told." if self.tells_none else ""
         return (
-            "A record whose presence changes in which contexts the given one stands out is not"
-            f" protected; nor are the values of the given record, which are public.{none}"
+            "A record whose presence changes in which contexts one asked about stands out is not"
+            f" protected; nor are the values of records asked about, which are public.{none}"
         )
 
 

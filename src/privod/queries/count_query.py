@@ -11,9 +11,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from fractions import Fraction
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
+from privod.data import Domain
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteGaussian, DiscreteLaplace
 from privod.privacy import (
@@ -24,6 +26,7 @@ from privod.privacy import (
     Loss,
     Number,
     Replace,
+    Statement,
     Zcdp,
 )
 from privod.privacy.loss import as_exact
@@ -51,6 +54,8 @@ MOST_EXPECTED = 10**15  # records; a larger guess chooses nothing else
 
 class CountQuery(Query[Value]):
     """A question whose answer is histograms of columns, with exact discrete noise."""
+
+    later: ClassVar[dict[str, Any]] = {"noise": "laplace", "delta": "0"}
 
     columns: tuple[str, ...]
     epsilon: ExactNumber
@@ -98,6 +103,21 @@ class CountQuery(Query[Value]):
             return self.laplace_noise
         return DiscreteGaussian.for_loss(self.epsilon, self.delta, self._counts_changed)
 
+    def within(self, accounting: str) -> Self:
+        """Counted by zcdp, auto takes the noise that is smaller for one and the same rho.
+
+        Variance times rho decides, by public parameters alone.
+        """
+        if self.noise != "auto" or not self.delta or accounting != "zcdp":
+            return self
+        changed, laplace = self._counts_changed, self.laplace_noise
+        gaussian = DiscreteGaussian.for_loss(self.epsilon, self.delta, changed)
+        rho = Zcdp.of_loss(laplace.loss(changed)).rho
+        cheaper = gaussian.deviation**2 * gaussian.rho(changed) < laplace.deviation**2 * rho
+        if not cheaper:
+            return replace(self, noise="laplace", delta=Fraction(0))  # type: ignore[type-var]
+        return replace(self, noise="gaussian")  # type: ignore[type-var]
+
     def guarantee(self) -> Guarantee:
         noise = self.count_noise
         if isinstance(noise, DiscreteLaplace):
@@ -113,11 +133,18 @@ class CountQuery(Query[Value]):
             return Cost.of_loss(loss)
         return Cost(loss, Zcdp(noise.rho(self._counts_changed)))
 
-    def parameters(self) -> dict[str, Any]:
-        """Noise and delta are written where they are asked for: others read as they always did."""
-        usual = {"noise": "laplace", "delta": "0"}
-        written = super().parameters()
-        return {key: value for key, value in written.items() if usual.get(key) != value}
+    def also(self, domain: Domain) -> tuple[Statement, ...]:  # noqa: ARG002 - counts alone
+        """Under Replace, what is lost under AddRemove.
+
+        A record that comes or goes changes half as many counts as one that is replaced.
+        """
+        if self.adjacency == AddRemove():
+            return ()
+        noise, changed = self.count_noise, COUNTS_CHANGED[AddRemove()] * self.n_histograms
+        if isinstance(noise, DiscreteLaplace):
+            return (Statement(Cost.of_loss(noise.loss(changed)), AddRemove()),)
+        lost = self.guarantee().loss  # of more changes, so it holds for fewer too
+        return (Statement(Cost(lost, Zcdp(noise.rho(changed))), AddRemove()),)
 
     @property
     def _counts_changed(self) -> int:

@@ -47,7 +47,12 @@ ArrayOf = Callable[[str, str, tuple[int | None, ...]], Array]
 
 Value = TypeVar("Value")
 
-KINDS = {"grid": "a grid", "marginals": "marginal histograms", "profile": "a profile"}
+KINDS = {
+    "grid": "a grid",
+    "marginals": "marginal histograms",
+    "profile": "a profile",
+    "moments": "moments",
+}
 VERSION = 1
 MOST_BYTES = 2**30  # of a saved array, unpacked
 MOST_HEADER_BYTES = 2**24
