@@ -1,6 +1,7 @@
 """The command line."""
 
 from privod.cli import (
+    advice,
     analyst,
     backup,
     contexts,
@@ -15,6 +16,7 @@ from privod.cli import (
 from privod.cli.app import app, main
 
 __all__ = [
+    "advice",
     "analyst",
     "app",
     "backup",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from privod.queries.marginals.release import NoisyMarginals
     from privod.queries.private_detector.release import NoisyProfile
 
-__all__ = ["score"]
+__all__ = ["released_from", "score"]
 
 MOST_SHOWN = 10
 MOST_REASONS = 3
@@ -57,7 +57,7 @@ def score(
     """
     if picture is not None and picture.suffix not in (".svg", ".png"):
         raise InvalidParameter("picture", "must end in .svg or .png", str(picture), "Rename it.")
-    released = _released(grid)
+    released = released_from(grid)
     profile = _is_profile(released)
     if why and not profile:
         way_out = "Ask for private-detector."
@@ -119,7 +119,8 @@ def score(
     )
 
 
-def _released(path: Path) -> Any:
+def released_from(path: Path) -> Any:
+    """The release in a file, of one of the questions that score."""
     from privod.queries.catalog import release_from_json
     from privod.queries.grid_knn.release import NoisyGrid
     from privod.queries.marginals.release import NoisyMarginals
