@@ -42,9 +42,10 @@ def number_parameters(function: Callable[..., Any]) -> tuple[tuple[str, int | fl
 
 def name_and_numbers(text: str, what: str, example: str) -> tuple[str, str]:
     """A text's name and what stands between its brackets, "" if there are none."""
-    parts = re.fullmatch(r"\s*([a-z][a-z0-9-]*)\s*(?:\((.*)\))?\s*", str(text))
+    said = "" if isinstance(text, int) else str(text)  # the digits of an int may be too many
+    parts = re.fullmatch(r"\s*([a-z][a-z0-9-]*)\s*(?:\((.*)\))?\s*", said)
     if parts is None:
-        raise InvalidParameter(what, "must be a name with parameters", text, f"Try '{example}'.")
+        raise InvalidParameter(what, "must be a name with parameters", said, f"Try '{example}'.")
     return parts.group(1), parts.group(2) or ""
 
 
