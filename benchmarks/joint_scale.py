@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import resource
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -218,4 +217,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

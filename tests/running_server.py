@@ -18,6 +18,7 @@ from privod.curator import Curator
 from privod.data import Categorical, Domain, Numeric
 from privod.privacy import AddRemove, Loss
 from privod.server.authentication import create_token
+from privod.server.jobs.workers import load_library
 from privod.server.limits import Limits, Rate
 from privod.server.provider import Provider
 from privod.server.serve import Listening, configured
@@ -118,6 +119,7 @@ def running(
             curator.register("patients", ROWS, DOMAIN)
             curator.open_budget("patients", AddRemove(), Loss("1000"))
         create_token(curator, "owner", None, "first owner")
+        load_library()  # once in this process; a first answer may otherwise outlast its wait
         listening = listening or Listening(port=0)
         config = configured(curator, listening, limits, provider)
         server = uvicorn.Server(config)

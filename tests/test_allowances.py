@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from privod.curator import Curator
+from privod.curator import Accounting, Curator
 from privod.data import Categorical, Domain, Numeric
 from privod.errors import (
     AlreadyExists,
@@ -75,10 +75,15 @@ def allow_copies(curator: Curator, adjacency: Adjacency = CROWD, counts: int = 1
 TEN = Loss(10)
 
 
-def people(directory: Path, main: Loss = TEN, domain: Domain = DOMAIN) -> Curator:
+def people(
+    directory: Path,
+    main: Loss = TEN,
+    domain: Domain = DOMAIN,
+    accounting: Accounting = "sums",
+) -> Curator:
     curator = Curator.open(directory)
     curator.register("people", ROWS, domain)
-    curator.open_budget("people", AddRemove(), main)
+    curator.open_budget("people", AddRemove(), main, accounting=accounting, confirmed=True)
     return curator
 
 
@@ -359,11 +364,14 @@ steps = st.one_of(
 @settings(
     max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-@given(plan=st.lists(steps, max_size=10))
+@given(plan=st.lists(steps, max_size=10), accounting=st.sampled_from(["sums", "zcdp"]))
 def test_no_sequence_of_steps_leaves_a_data_set_dead_while_budget_is_left(
-    tmp_path_factory: pytest.TempPathFactory, plan: list[tuple[str, Adjacency, str]]
+    tmp_path_factory: pytest.TempPathFactory,
+    plan: list[tuple[str, Adjacency, str]],
+    accounting: Accounting,
 ) -> None:
-    with people(tmp_path_factory.mktemp("ledger"), Loss(1)) as curator:
+    limit = Loss(1, "1e-6")
+    with people(tmp_path_factory.mktemp("ledger"), limit, accounting=accounting) as curator:
         for place, (what, adjacency, amount) in enumerate(plan):
             try:
                 do(curator, what, adjacency, amount, place)

@@ -36,6 +36,7 @@ from privod.privacy import AddRemove, InCrowd, Loss, Replace
 from privod.progress import listening
 from privod.queries.catalog import query_from_json
 from privod.queries.histogram import Histogram
+from privod.queries.interactive_grid.query import InteractiveGridScores
 from privod.server.limits import Limits, Rate
 from tests.odd import odd
 from tests.running_server import GENEROUS, Running, running
@@ -101,6 +102,22 @@ def test_everything_that_is_read_is_what_the_local_curator_reads(
     assert [entry.hash for entry in there] == [entry.hash for entry in here]
     assert [entry.loss for entry in there] == [entry.loss for entry in here]
     assert analyst.history() == there
+
+
+def test_a_grid_that_is_asked_bit_by_bit_is_charged_once_from_afar(
+    server: Running, analyst: Client
+) -> None:
+    first = InteractiveGridScores(
+        columns=("age",), cells_per_axis=12, epsilon="0.1", records=((44.0,),)
+    )
+    assert analyst.ask(first, of="patients").charges[0].loss == Loss("0.1")
+    second = InteractiveGridScores(
+        columns=("age",), cells_per_axis=12, epsilon="0.1", records=((52.0,),)
+    )
+    assert analyst.price(second, "patients").charges[0].loss == Loss(0)
+    answer = analyst.ask(second, of="patients")
+    assert [charge.loss for charge in answer.charges] == [Loss(0)]
+    assert answer.release == server.curator.release("patients", second)
 
 
 @pytest.mark.parametrize("name", ["from afar", "a/b", "50% ü", "%2F"])

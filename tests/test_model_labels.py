@@ -46,14 +46,13 @@ def test_a_margin_moves_by_at_most_one_and_is_no_more_than_the_true_edits(text: 
                 more = tuple(n + (place == at) for at, n in enumerate(counts))
                 assert abs(model.margin(rows_of(more), record) - margin) <= 1
     assert verdicts == {False, True}
+    record = np.array(VALUES[0])
+
+    def verdict(data: tuple[int, ...]) -> bool:
+        return model.margin(rows_of(data), record) >= 0
+
     for counts in ((0, 0, 0, 0), (1, 1, 0, 0), (2, 1, 1, 1), (3, 2, 1, 0)):
-        record = np.array(VALUES[0])
-        found = edits_by_search(
-            counts,
-            lambda data, model=model, record=record: model.margin(rows_of(data), record) >= 0,
-            lambda *_: True,
-            farthest=6,
-        )
+        found = edits_by_search(counts, verdict, lambda *_: True, farthest=6)
         assert found is not None
         assert 1 <= ASK.edits(model.margin(rows_of(counts), record)) <= found
 
@@ -75,8 +74,7 @@ def test_no_label_becomes_likelier_than_promised_exactly(epsilon: str) -> None:
         chances = []
         for one in (margin, margin + 1):
             wrong = query.error(one)
-            yes = 1 - wrong if one >= 0 else wrong
-            chances.append((yes, 1 - yes))
+            chances.append((1 - wrong, wrong) if one >= 0 else (wrong, 1 - wrong))
         for left, right in zip(*chances, strict=True):
             assert abs(math.log(left / right)) <= float(query.epsilon) * (1 + 1e-9)
 
@@ -134,16 +132,17 @@ class EachPaysAll(ModelLabels):
 
 
 def test_planted_bugs_are_caught_by_the_games() -> None:
-    def twice(points: Any, record: Any) -> int:
+    def four_at_a_time(points: Any, record: Any) -> int:
         return 3 - 4 * len(points)
 
     assert not play(games(EachPaysAll)[0], 1000, seeded(3)).holds
-    plug_in_model("counts-twice-test", twice)
+    plug_in_model("four-at-a-time-test", four_at_a_time)
     game = games()[1]
     assert isinstance(game.query, ModelLabels)
-    doubled = replace(game.query, model="counts-twice-test", records=((9.0,),))
-    left = Table(game.left.domain, {"x": []})
-    assert not play(replace(game, query=doubled, left=left), 1000, seeded(3)).holds
+    broken = replace(game.query, model="four-at-a-time-test", records=((9.0,),))
+    nobody = Table(game.left.domain, {"x": []})
+    one_more = replace(game, query=broken, left=nobody, right=game.left)
+    assert not play(one_more, 1000, seeded(3)).holds
 
 
 def changed(**parameters: Any) -> Callable[[], ModelLabels]:

@@ -165,7 +165,7 @@ def test_a_data_set_comes_back(dataset: DataSet) -> None:
 def test_a_registration_comes_back_with_its_report(dataset: DataSet, count: int) -> None:
     column = ColumnReport("x", count, 0, 1)
     report = IntakeReport(count + 1, 1, count, 0, 0, 0, 0, 0, (column,))
-    registered = Registered(dataset, report)
+    registered = Registered(dataset, report, ("people",))
     assert reading.read_registered(through_json(wire.Registered.of(registered))) == registered
 
 
@@ -266,6 +266,7 @@ def test_the_description_of_every_question_comes_back(name: str) -> None:
         wire.FileRequest({"name": "add-remove"}, "needed", "2"),
         wire.Decide(True, "fine"),
         wire.Retire("the study ended"),
+        wire.ChargeAhead({"name": "replace"}, "1", "a fit"),
         wire.Failure(wire.Problem("not-found", "There is none.")),
     ],
 )

@@ -123,6 +123,12 @@ from privod.queries.anomaly_labels import (
 from privod.queries.bounds import (
     PrivateBounds as PrivateBounds,
 )
+from privod.queries.density_sketch.query import (
+    DensitySketch as DensitySketch,
+)
+from privod.queries.density_sketch.release import (
+    NoisySketch as NoisySketch,
+)
 from privod.queries.edit_models import (
     EditModel as EditModel,
     plug_in_model as plug_in_model,

@@ -23,6 +23,7 @@ from privod.curator import (
     Accounting,
     Answer,
     BudgetState,
+    Charge,
     DataSet,
     Entry,
     Price,
@@ -37,7 +38,7 @@ from privod.data.intake import IntakeReport
 from privod.data.sources import read_with_report, write_parquet
 from privod.engines.size import IN_MEMORY
 from privod.errors import InvalidData, InvalidParameter, PrivodError, Unavailable
-from privod.privacy import Adjacency, Loss, SameContexts, adjacency_from_json
+from privod.privacy import Adjacency, Guarantee, Loss, SameContexts, adjacency_from_json
 from privod.progress import report
 from privod.queries.catalog import release_from_json
 from privod.queries.query import Query, Release
@@ -45,6 +46,7 @@ from privod.wire.protocol import CuratorProtocol
 from privod.wire.reading import (
     read_answer,
     read_budget,
+    read_charge,
     read_dataset,
     read_entry,
     read_price,
@@ -249,6 +251,14 @@ class Client:
         asked = wire.Decide(approve, reason, confirmed)
         path = _path(of, "requests", str(number))
         return read_request(_noun(wire.Request, self._act(path, asked)))
+
+    def charge_ahead(self, of: str, guarantee: Guarantee, reason: str) -> tuple[Charge, ...]:
+        """Charge what is about to be revealed without the curator; see `Curator.charge_ahead`."""
+        asked = wire.ChargeAhead(
+            guarantee.adjacency.to_json(), reason=reason, **guarantee.loss.to_json()
+        )
+        charged = _nouns(wire.Charge, self._act(_path(of, "charges"), asked))
+        return tuple(read_charge(charge) for charge in charged)
 
     def retire(self, of: str, reason: str, *, confirmed: bool = False) -> None:
         """Delete the rows of a data set for good; its ledger and its releases are kept."""

@@ -5,24 +5,27 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from time import sleep
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privod.cli.app import AsJson, app
+from privod.cli.app import DEFAULT_LOCATION, AsJson, At, app, curator_at
 from privod.cli.output import emit, progress_bars, words
 from privod.errors import InvalidParameter, ProtocolAborted
 from privod.progress import listening
 
-__all__ = ["aggregate", "approve", "party", "pki", "plan", "transcript"]
+if TYPE_CHECKING:
+    from privod.joint.question import JointOutliers
+
+__all__ = ["aggregate", "approve", "flare_job", "party", "pki", "plan", "transcript"]
 
 WAIT_SECONDS = 1.0  # until a daemon looks again
-RUN_LETTERS = 16  # of a run's name, in the names of its files
 
 RosterFile = Annotated[Path, typer.Option("--roster", help="Who takes part: roster.json.")]
 CertificateFile = Annotated[Path, typer.Option("--certificate", help="Your own, in PEM.")]
@@ -114,6 +117,28 @@ def approve(
 
 
 @app.command()
+def flare_job(
+    folder: Annotated[Path, typer.Argument(help="A new folder.")],
+    roster: RosterFile,
+    question: QuestionFile,
+    domain: DomainFile,
+    as_json: AsJson = False,
+) -> None:
+    """Write a job of NVIDIA FLARE for one joint run."""
+    from privod.data import Domain
+    from privod.joint.flare import write_job
+    from privod.joint.question import JointOutliers
+    from privod.joint.roster import Roster
+
+    asked = JointOutliers.from_json(_read_json(question, "question"))
+    everyone = Roster.load(roster)
+    asked.check_parties(len(everyone.names))
+    write_job(folder, asked, everyone, Domain.from_json(_read_json(domain, "domain")))
+    text = f"Wrote the job {str(folder)!r}.\n{asked.secrecy().sentence()}"
+    emit({"written": str(folder)}, as_json, words(text))
+
+
+@app.command()
 def transcript(
     file: Annotated[Path, typer.Argument(help="A transcript that a party signed.")],
     roster: RosterFile,
@@ -154,57 +179,56 @@ def party(
     approvals: Annotated[
         Path | None, typer.Option(help="What `privod approve` wrote; needed by --daemon.")
     ] = None,
+    charge: Annotated[
+        str | None,
+        typer.Option(help="A data set of your curator, whose budgets pay for the published table."),
+    ] = None,
+    at: At = DEFAULT_LOCATION,
     coming: Coming = 60.0,
     as_json: AsJson = False,
 ) -> None:
     """Take part in a joint run with your own rows; they stay here."""
     from privod.data import Domain
-    from privod.data.sources import read
     from privod.joint.approvals import Approvals, subject_of
     from privod.joint.contributions import Contributions
     from privod.joint.question import JointOutliers
-    from privod.joint.results import read_ids, write_result, write_transcript
     from privod.joint.roster import Identity, Roster
-    from privod.joint.run import JointAnswer, take_part
-    from privod.joint.transport.channel import Channel, Patience, attend
+    from privod.joint.site import Site
+    from privod.joint.transport.channel import Patience
     from privod.joint.transport.grpc import GrpcChannel
 
     asked = JointOutliers.from_json(_read_json(question, "question"))
     everyone = Roster.load(roster)
-    identity = Identity.load(certificate, key, _passphrase())
-    declared = Domain.from_json(_read_json(domain, "domain"))
-    contributions = Contributions(record)
-    asked.check_parties(len(everyone.names))
-    asked.check(declared)
-    subject = subject_of(asked, declared, everyone)
-    approved = None if approvals is None else Approvals(approvals)
-    if daemon and approved is None:
-        way_out = "Name the file that `privod approve` wrote with --approvals."
-        raise InvalidParameter("daemon", "needs approvals", daemon, way_out)
+    site = Site(
+        identity=Identity.load(certificate, key, _passphrase()),
+        data=data,
+        domain=Domain.from_json(_read_json(domain, "domain")),
+        contributions=Contributions(record),
+        ids=ids,
+        results=results,
+        approvals=None if approvals is None else Approvals(approvals),
+    )
 
     def run_once() -> None:
-        table = read(data, declared)
-        named = None if ids is None else read_ids(data, declared, ids)
-
-        def act(channel: Channel) -> JointAnswer:
-            if approved is not None:
-                approved.use(subject)
-            return take_part(asked, table, channel, identity, everyone, contributions)
-
+        pay = None if charge is None else partial(_charge, asked, charge, everyone.names, at)
         with _progress(as_json):
-            answer = attend(GrpcChannel(everyone, identity, Patience(coming=coming)), act)
-        if results is not None:
-            results.mkdir(parents=True, exist_ok=True)
-            stem = answer.run.hex()[:RUN_LETTERS]
-            write_result(results / f"{stem}.csv", answer, named)
-            write_transcript(results / f"{stem}.json", answer, identity, everyone)
+            answer = site.run(
+                asked,
+                everyone,
+                lambda: GrpcChannel(everyone, site.identity, Patience(coming=coming)),
+                pay,
+            )
         _show(answer, picture, as_json)
 
-    if not daemon or approved is None:
+    if not daemon:
         run_once()
         return
-    while approved.left(subject):
-        if not approved.good_now(subject):
+    if site.approvals is None:
+        way_out = "Name the file that `privod approve` wrote with --approvals."
+        raise InvalidParameter("daemon", "needs approvals", daemon, way_out)
+    subject = subject_of(asked, site.domain, everyone)
+    while site.approvals.left(subject):
+        if not site.approvals.good_now(subject):
             sleep(WAIT_SECONDS)
             continue
         try:
@@ -232,6 +256,17 @@ def _show(answer: Any, picture: Path | None, as_json: bool) -> None:
         *answer.traffic.lines(),
     ]
     emit(answer.to_json(), as_json, words("\n".join(lines)))
+
+
+def _charge(asked: JointOutliers, data_set: str, parties: Sequence[str], at: str) -> None:
+    """Pay for what a run publishes about the rows, before it begins; a run that fails has paid."""
+    promise = asked.table_guarantee()
+    if promise is None:
+        way_out = "Ask with epsilon and delta, or leave --charge out."
+        rule = "needs a run with noise: no budget counts what an exact one tells"
+        raise InvalidParameter("charge", rule, data_set, way_out)
+    with curator_at(at) as curator:
+        curator.charge_ahead(data_set, promise, f"a joint run with {len(parties)} parties")
 
 
 @app.command()

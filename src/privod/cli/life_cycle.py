@@ -46,7 +46,7 @@ def close_budget(
     with curator_at(at) as curator:
         closed = confirming(
             lambda confirmed: curator.close_budget(name, relation, reason, confirmed=confirmed),
-            "Close it?",
+            lambda: "Close it?",
             yes,
             as_json,
         )
@@ -90,7 +90,7 @@ def convert_budget(
     with curator_at(at) as curator:
         state = confirming(
             lambda confirmed: curator.convert_budget(name, relation, reason, confirmed=confirmed),
-            "Convert it?",
+            lambda: "Convert it?",
             yes,
             as_json,
         )
@@ -123,7 +123,7 @@ def admit(
             lambda confirmed: curator.admit_person(
                 name, relation, reason, confirmed=confirmed, isolating=isolating
             ),
-            "Admit this person?",
+            lambda: "Admit this person?",
             yes,
             as_json,
         )
@@ -216,7 +216,7 @@ def approve(
             lambda confirmed: curator.decide(
                 name, number, approve=True, reason=reason, confirmed=confirmed
             ),
-            "Approve it?",
+            lambda: "Approve it?",
             yes,
             as_json,
         )
@@ -254,7 +254,7 @@ def retire(
     with curator_at(at) as curator:
         confirming(
             lambda confirmed: curator.retire(name, reason, confirmed=confirmed),
-            "Delete the rows for good?",
+            lambda: "Delete the rows for good?",
             yes,
             as_json,
         )

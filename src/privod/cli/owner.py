@@ -90,7 +90,7 @@ def register(
     text = (
         f"Registered {name!r} with {len(declared.columns)} columns. Open a budget to allow answers."
     )
-    shown = (text, FOR_OWNER, *registered.report.sentences())
+    shown = (text, FOR_OWNER, *registered.report.sentences(), registered.warning())
     emit(wire.Registered.of(registered), as_json, *map(words, shown))
 
 
@@ -161,6 +161,18 @@ def open_budget(
     emit(wire.Budget.of(state), as_json, words(text))
 
 
+def confirming(
+    act: Callable[[bool], Done], question: Callable[[], str], yes: bool, as_json: bool
+) -> Done:
+    """Do something; if it gives something up, say what, and do it only when that is confirmed."""
+    try:
+        return act(yes)
+    except NeedsConfirmation as needed:
+        if as_json or not typer.confirm(f"{needed}\n{question()}"):
+            raise
+        return act(True)
+
+
 def _who(curator: CuratorProtocol, name: str, relation: Adjacency) -> str:
     """How many records a narrow promise protects, for an owner beside the rows."""
     from privod.curator import Curator
@@ -172,21 +184,6 @@ def _who(curator: CuratorProtocol, name: str, relation: Adjacency) -> str:
     found = curator.who_is_protected(name, relation)
     told = [sentence for one in found for sentence in one.sentences()]
     return "\n".join((FOR_OWNER, *told, ""))
-
-
-def confirming(
-    act: Callable[[bool], Done], question: Callable[[], str] | str, yes: bool, as_json: bool
-) -> Done:
-    """Do something; if it gives something up, say what, and do it only when that is confirmed."""
-    try:
-        return act(yes)
-    except NeedsConfirmation as needed:
-        if as_json:
-            raise
-        asked = question if isinstance(question, str) else question()
-        if not typer.confirm(f"{needed}\n{asked}"):
-            raise
-        return act(True)
 
 
 def read_adjacency(text: str) -> Adjacency:

@@ -14,9 +14,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from privod.curator import life_cycle
+from privod.curator.duplicates import same_rows
 from privod.curator.job_records import JobRecords
 from privod.curator.life_cycle import Request
 from privod.curator.owners import (
+    charge_ahead,
     charge_elsewhere,
     check_registration,
     dues_elsewhere,
@@ -113,10 +115,26 @@ class Answer:
 
 @dataclass(frozen=True)
 class Registered:
-    """A data set, and what became of its records, which is for the owner alone."""
+    """A data set, and what became of its records, which is for the owner alone.
+
+    `same_rows_as` names other data sets, with budgets of their own, that hold the very same rows:
+    about these people is lost what all of these budgets allow together.
+    """
 
     dataset: DataSet
     report: IntakeReport
+    same_rows_as: tuple[str, ...] = ()
+
+    def warning(self) -> str:
+        """What rows that were registered twice mean; "" if they were not."""
+        if not self.same_rows_as:
+            return ""
+        names = ", ".join(repr(name) for name in self.same_rows_as)
+        return (
+            f"These very rows are registered as {names} too, with budgets of their own: together"
+            " the answers lose what all these budgets allow. If that is not meant, close the"
+            " budgets of one; a new version should say which data set it continues."
+        )
 
 
 class Curator:
@@ -251,10 +269,13 @@ class Curator:
         return str(head)
 
     def _note(self, head: Head) -> None:
-        """Let the witnesses see what an owner did, unless they saw more than the ledger holds."""
+        """Let the witnesses see what an owner did, unless they saw more than the ledger holds.
+
+        No answer waits for it, so the disk is not waited for a second time.
+        """
         with self.database.glancing() as connection, suppress(LedgerDamaged):
             self.witnesses.check(connection)
-            self.witnesses.note(head)
+            self.witnesses.note(head, durably=False)
 
     def _stored(self, question: Question, release: Release[Any]) -> Answer:
         """A stored answer; if a crash came before the witnesses saw it, they see it now."""
@@ -320,7 +341,17 @@ class Curator:
         except (AlreadyExists, NotFound, InvalidParameter):
             self._rows.forget(folder)  # only then is it sure that nothing was entered
             raise
-        return Registered(dataset, report)
+        return Registered(dataset, report, self.same_rows_as(name))
+
+    def same_rows_as(self, of: str) -> tuple[str, ...]:
+        """Which data sets with other budgets hold the very same rows, for the owner alone."""
+        root = self.dataset(of).root
+        with self.database.reading() as connection:
+            folder, _seal = store.where_rows_are(connection, of)
+            rows = connection.execute(
+                "SELECT name, folder FROM datasets WHERE root <> ? AND retired IS NULL", root
+            )
+        return same_rows(self._rows.directory, folder, {str(name): str(at) for name, at in rows})
 
     def report(self, of: str) -> IntakeReport:
         """What became of the records of a data set, for the owner alone: it tells about rows."""
@@ -563,6 +594,19 @@ class Curator:
         """
         with self._writing() as connection:
             return charge_elsewhere(connection, of, guarantee, reason)
+
+    def charge_ahead(self, of: str, guarantee: Guarantee, reason: str) -> tuple[Charge, ...]:
+        """Charge what is about to be revealed without this curator: a fit, a joint run.
+
+        Like a question: refused if a budget lacks it, or if nothing bounds it under one that is
+        open, and never given back. Charge first, then look at the rows.
+        """
+        with self.database.writing() as connection:
+            self.witnesses.check(connection)
+            charges = charge_ahead(connection, of, guarantee, reason)
+            head = Head(*ledger.read_head(connection))
+        self.witnesses.note(head)  # durably: what was paid for may leave at once
+        return charges
 
     # ---- asking --------------------------------------------------------------------------------
 

@@ -42,6 +42,7 @@ from privod.privacy import (
 from privod.queries.query import canonical_json
 
 __all__ = [
+    "charge_ahead",
     "charge_elsewhere",
     "check_beside",
     "check_registration",
@@ -194,9 +195,20 @@ def dues_elsewhere(connection: Connection, of: str, guarantee: Guarantee) -> lis
     return dues_of((Statement.of(guarantee),), budgets, dataset.domain, ELSEWHERE, of)
 
 
-def _as_who_acts() -> tuple[str, None, str | None]:
+def charge_ahead(
+    connection: Connection, of: str, guarantee: Guarantee, reason: str
+) -> tuple[Charge, ...]:
+    """Charge a loss that is about to be made outside this ledger, if all of it can be paid."""
+    dataset = store.find_dataset(connection, of)
+    budgets = ledger.budgets_of(connection, dataset.root)
+    told = short_text(reason, "reason")
+    dues = dues_of((Statement.of(guarantee),), budgets, dataset.domain, told, of)
     label, token = who_acts()
-    return label, None, token
+    return ledger.charge(connection, of, dues, _elsewhere(guarantee, told), label, None, token)
+
+
+def _elsewhere(guarantee: Guarantee, reason: str) -> str:
+    return canonical_json({"name": ELSEWHERE, "guarantee": guarantee.to_json(), "reason": reason})
 
 
 def charge_elsewhere(
@@ -206,12 +218,7 @@ def charge_elsewhere(
 
     What was revealed was revealed: to refuse the entry would leave what is left to be spent on top.
     """
-    text = canonical_json(
-        {
-            "name": ELSEWHERE,
-            "guarantee": guarantee.to_json(),
-            "reason": short_text(reason, "reason"),
-        }
-    )
+    text = _elsewhere(guarantee, short_text(reason, "reason"))
     dues = dues_elsewhere(connection, of, guarantee)
-    return ledger.enter_charges(connection, of, dues, text, *_as_who_acts())
+    label, token = who_acts()
+    return ledger.enter_charges(connection, of, dues, text, label, None, token)

@@ -24,7 +24,7 @@ from sklearn.utils.validation import _get_feature_names, check_is_fitted, valida
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.estimators.bounds import declared_columns
-from privod.estimators.spending import enter, warn_of_callers
+from privod.estimators.spending import charge, enter, warn_of_callers
 from privod.mechanisms import Randomness, secure, seeded
 from privod.mechanisms.merged import MergedNoise
 from privod.outliers.grid.grid import Grid
@@ -115,7 +115,7 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         bounds: ArrayLike | None,
         bounds_share: Number,
         bounds_zooms: int,
-        expected_records: int,
+        expected_records: int | None,
         adjacency: str,
         target_fraction: float,
         random_state: Any,
@@ -263,6 +263,8 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
             query = self._query(names, epsilon if buying is None else epsilon * (1 - share))
         domain = Domain(_widest(names) if buying else _declared(self.bounds, names))
         query.check(domain)
+        asked = query.guarantee()
+        charge(asked if buying is None else asked + buying.guarantee())
         randomness = self._randomness(batch=0)  # from here on rows are looked at
         self.bounds_release_ = bought = (
             buying.answer(_table(domain, rows), randomness) if buying else None
@@ -283,6 +285,7 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
             query = self._query_like(self.release_, epsilon)
         domain = Domain(self._geometry.columns)
         query.check(domain)
+        charge(query.guarantee())
         batch = query.answer(_table(domain, rows), self._randomness(known.noise.n_draws))
         merged = known.merge(batch.value)
         asked = self._query_like(self.release_, merged.guarantee.loss.epsilon)

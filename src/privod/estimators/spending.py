@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
@@ -24,7 +24,8 @@ from sklearn.utils import get_tags
 from privod.errors import InvalidParameter
 from privod.privacy import Guarantee, Loss, Replace
 
-__all__ = ["PrivacyWarning", "Spending", "enter", "search_loss", "spending", "spent"]
+__all__ = ["PrivacyWarning", "Spending", "charge", "charged_to", "enter", "search_loss"]
+__all__ += ["spending", "spent"]
 
 SEARCHES = "sklearn.model_selection"
 ENSEMBLES = ("sklearn.ensemble", "sklearn.feature_selection", "pyod.models", "combo.models")
@@ -78,6 +79,45 @@ def spending() -> Iterator[_Meter]:
     finally:
         with _mutex:
             _meters.remove(meter)
+
+
+class Charged(Protocol):
+    """A curator that can be charged for what is about to be revealed elsewhere."""
+
+    def charge_ahead(self, of: str, guarantee: Guarantee, reason: str) -> Any:
+        """Charge durably, or refuse."""
+
+
+_charged: list[tuple[Charged, str, str]] = []
+
+
+@contextmanager
+def charged_to(curator: Charged, data_set: str, reason: str = "a fit") -> Iterator[None]:
+    """Charge every fit inside to the budgets of a data set, before it looks at the rows.
+
+    So fits and questions about the same people have one count. A fit that the budgets cannot pay
+    is refused and changes nothing; what was charged is never given back. Holds for fits in all
+    threads of this process meanwhile, not for those that a search starts in other processes.
+
+    >>> with charged_to(curator, "patients"):  # doctest: +SKIP
+    ...     GridKnnDetector(epsilon=0.5, bounds=(0, 1)).fit(rows)
+    """
+    sink = (curator, data_set, reason)
+    with _mutex:
+        _charged.append(sink)
+    try:
+        yield
+    finally:
+        with _mutex:
+            _charged.remove(sink)
+
+
+def charge(guarantee: Guarantee) -> None:
+    """Charge a fit that is about to look at rows, wherever fits are charged to."""
+    with _mutex:
+        sinks = tuple(_charged)
+    for curator, data_set, reason in sinks:
+        curator.charge_ahead(data_set, guarantee, reason)
 
 
 def enter(guarantee: Guarantee) -> None:

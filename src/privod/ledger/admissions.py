@@ -28,6 +28,7 @@ __all__ = [
     "check_admitted",
     "check_exact_counts",
     "exact_counts_of",
+    "is_admitted",
 ]
 
 
@@ -43,6 +44,11 @@ def admitted(connection: Connection, root: str) -> list[SameContexts]:
     return admitted_by(read_entries(connection, [str(name) for (name,) in names]))
 
 
+def is_admitted(asked: SameContexts, persons: Sequence[SameContexts]) -> bool:
+    """Whether the persons of a question are on the list, together or each of them."""
+    return asked in persons or all(one in persons for one in asked.each())
+
+
 def check_admitted(
     connection: Connection, root: str, asked: Adjacency, dues: Sequence[Due]
 ) -> None:
@@ -50,7 +56,7 @@ def check_admitted(
     if not isinstance(asked, SameContexts):
         return
     by_list = [state for state, _ in dues if isinstance(state.adjacency, AdmittedContexts)]
-    if by_list and asked not in admitted(connection, root):
+    if by_list and not is_admitted(asked, admitted(connection, root)):
         raise NoPromise(
             "Questions about contexts may be asked only about persons whom the owner admitted, with"
             " this detector and column. Request that this person is admitted."
@@ -95,14 +101,14 @@ def exact_counts_of(connection: Connection, root: str) -> ExactCounts:
 
 
 def check_exact_counts(
-    connection: Connection, dataset: DataSet, query: Query[Any], costs: Sequence[Due]
+    connection: Connection, dataset: DataSet, query: Query[Any], dues: Sequence[Due]
 ) -> None:
     """Refuse a question that would tell more counts exactly than the owner allows."""
     counts = query.exact_counts(dataset.domain)
     if counts == 0:
         return
     found = exact_counts_of(connection, dataset.root)
-    for state, _ in costs:
+    for state, _ in dues:
         if counts > found.left(state.number):
             left = max(0, found.left(state.number))
             raise NoPromise(

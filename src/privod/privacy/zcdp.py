@@ -135,6 +135,8 @@ class Cost:
 
     def for_groups(self, size: int) -> Cost:
         """The cost towards `size` steps or rows; the better of two rules for rho."""
+        if size == 1:
+            return self
         loss = self.loss.for_groups(size)
         grown = Zcdp.of_loss(loss)
         if self.zcdp.delta:

@@ -30,6 +30,7 @@ from privod.server.http.authorization import (
     console_route,
 )
 from privod.server.http.middleware import API_PREFIX, Middleware
+from privod.server.jobs.workers import load_library
 from privod.server.site import Site
 from privod.server.views import analyst, answers, api, console, life_cycle, owner
 from privod.server.views.pages import error_page
@@ -60,6 +61,7 @@ API = (
     Route("GET", f"{V1}/datasets/{{dataset}}/requests", life_cycle.requests, ANYONE),
     Route("POST", f"{V1}/datasets/{{dataset}}/requests", life_cycle.file_request, ANALYST),
     Route("POST", f"{V1}/datasets/{{dataset}}/requests/{{number}}", life_cycle.decide, OWNER),
+    Route("POST", f"{V1}/datasets/{{dataset}}/charges", life_cycle.charge_ahead, OWNER),
     Route("POST", f"{V1}/datasets/{{dataset}}/retire", life_cycle.retire, OWNER),
     Route("GET", f"{V1}/datasets/{{dataset}}/budget", api.budget, ANYONE),
     Route("GET", f"{V1}/datasets/{{dataset}}/history", api.history, ANYONE),
@@ -141,7 +143,9 @@ def make_app(site: Site) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         await asyncio.to_thread(resume, site)
+        loading = asyncio.create_task(asyncio.to_thread(load_library))
         yield
+        await loading
         await asyncio.to_thread(site.jobs.close)  # requests are answered meanwhile
         await asyncio.to_thread(site.answers.close)
         await asyncio.to_thread(site.presence.close)

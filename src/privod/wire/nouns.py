@@ -125,7 +125,10 @@ class DataSet:
 
 @dataclass(frozen=True)
 class Registered:
-    """A data set that was registered, and what became of its records, for the owner alone."""
+    """A data set that was registered, and what became of its records, for the owner alone.
+
+    `same_rows_as` names data sets with budgets of their own that hold the very same rows.
+    """
 
     name: str
     domain: Plain
@@ -133,11 +136,16 @@ class Registered:
     continues: str | None
     root: str
     report: Plain
+    same_rows_as: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, registered: values.Registered) -> Registered:
         public = DataSet.of(registered.dataset)
-        return cls(**vars(public), report=registered.report.to_json())
+        return cls(
+            **vars(public),
+            report=registered.report.to_json(),
+            same_rows_as=registered.same_rows_as,
+        )
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from privod.curator import (
     Accounting,
     Answer,
     BudgetState,
+    Charge,
     Curator,
     DataSet,
     Entry,
@@ -22,7 +23,7 @@ from privod.curator import (
     Verification,
 )
 from privod.data import CsvDialect, Domain, IntakeReport
-from privod.privacy import Adjacency, Loss, SameContexts
+from privod.privacy import Adjacency, Guarantee, Loss, SameContexts
 from privod.queries.query import Query, Release
 
 __all__ = ["CuratorProtocol"]
@@ -103,6 +104,8 @@ class CuratorProtocol(Protocol):
     def decide(
         self, of: str, number: int, *, approve: bool, reason: str, confirmed: bool = False
     ) -> Request: ...
+
+    def charge_ahead(self, of: str, guarantee: Guarantee, reason: str) -> tuple[Charge, ...]: ...
 
     def retire(self, of: str, reason: str, *, confirmed: bool = False) -> None: ...
 

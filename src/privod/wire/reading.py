@@ -59,8 +59,10 @@ def read_dataset(noun: wire.DataSet) -> DataSet:
 
 def read_registered(noun: wire.Registered) -> Registered:
     """A data set with the report of its intake."""
-    public = {name: value for name, value in vars(noun).items() if name != "report"}
-    return Registered(read_dataset(wire.DataSet(**public)), IntakeReport.from_json(noun.report))
+    of_owner = ("report", "same_rows_as")
+    public = {name: value for name, value in vars(noun).items() if name not in of_owner}
+    report = IntakeReport.from_json(noun.report)
+    return Registered(read_dataset(wire.DataSet(**public)), report, tuple(noun.same_rows_as))
 
 
 def read_budget(noun: wire.Budget) -> BudgetState:

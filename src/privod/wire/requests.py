@@ -15,6 +15,7 @@ __all__ = [
     "Admit",
     "Ask",
     "AskPrice",
+    "ChargeAhead",
     "CloseBudget",
     "Decide",
     "FileRequest",
@@ -120,6 +121,17 @@ class Decide:
     approve: bool
     reason: Name
     confirmed: bool = False
+
+
+@dataclass(frozen=True)
+class ChargeAhead:
+    """A loss under an adjacency that is about to be made without the curator, by a fit or a run."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = STRICT
+    adjacency: Plain
+    epsilon: Number
+    reason: Name
+    delta: Number = "0"
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import json
 import multiprocessing
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
@@ -19,11 +20,12 @@ from privod.errors import Unavailable
 from privod.questions import questions
 from privod.server.jobs.worker import DONE, PROGRESS, READY, work
 
-__all__ = ["TaskFailed", "Worker"]
+__all__ = ["TaskFailed", "Worker", "load_library"]
 
 READY_SECONDS = 60.0  # the first one loads the library, perhaps on a busy machine
 LOOK_SECONDS = 0.2  # between looks whether a task was stopped
 END_SECONDS = 5.0
+LOADING_BYTES = 2**30  # it waits for a task and gets none
 
 
 class TaskFailed(Exception):
@@ -136,6 +138,14 @@ class Worker:
             self._process, self._channel = process, ours
         finally:
             theirs.close()
+
+
+def load_library() -> None:
+    """Have the library loaded where workers are forked from, so that the first starts at once."""
+    worker = Worker(LOADING_BYTES, LOADING_BYTES)
+    with suppress(Unavailable):
+        worker.prepare()
+    worker.end()
 
 
 def _modules() -> list[str]:

@@ -18,14 +18,22 @@ from starlette.responses import Response
 from privod import wire
 from privod.curator import Curator, acting
 from privod.errors import InvalidParameter, NeedsConfirmation, NotFound, PrivodError
-from privod.privacy import Adjacency, Loss, SameContexts, adjacency_from_json
+from privod.privacy import Adjacency, Guarantee, Loss, SameContexts, adjacency_from_json
 from privod.server import authentication as auth
 from privod.server.site import site_of, visitor_of
 from privod.server.views.console import text_of
 from privod.server.views.pages import page, redirect, segment
 from privod.wire import token_id
 
-__all__ = ["admit", "admitted", "close_budget", "convert_budget", "decide", "file_request"]
+__all__ = [
+    "admit",
+    "admitted",
+    "charge_ahead",
+    "close_budget",
+    "convert_budget",
+    "decide",
+    "file_request",
+]
 __all__ += ["limit_token", "manage", "manage_admit", "manage_close", "manage_convert"]
 __all__ += ["manage_decide", "manage_limit", "manage_raise", "manage_retire", "raise_budget"]
 __all__ += ["request_form", "requests", "retire", "send_request"]
@@ -133,6 +141,13 @@ def decide(request: Request, dataset: Dataset, number: int, form: wire.Decide) -
             dataset, number, approve=form.approve, reason=form.reason, confirmed=form.confirmed
         )
     return wire.Request.of(decided)
+
+
+def charge_ahead(request: Request, dataset: Dataset, form: wire.ChargeAhead) -> list[wire.Charge]:
+    """Charge what is about to be revealed without the curator, by a fit or a joint run."""
+    lost = Guarantee(Loss(form.epsilon, form.delta), adjacency_from_json(form.adjacency))
+    with _acting(request) as curator:
+        return [wire.Charge.of(one) for one in curator.charge_ahead(dataset, lost, form.reason)]
 
 
 def retire(request: Request, dataset: Dataset, form: wire.Retire) -> dict[str, bool]:

@@ -9,7 +9,7 @@ from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import Response
 
-from privod.curator import accounting_named, acting
+from privod.curator import Registered, accounting_named, acting
 from privod.curator.protection import FOR_OWNER
 from privod.data import Domain
 from privod.data.csv_file import ENCODINGS, CsvDialect
@@ -114,7 +114,8 @@ def report(request: Request) -> Response:
     """What became of the records, for the owner alone."""
     curator = site_of(request).curator
     dataset = curator.dataset(request.path_params["dataset"])
-    sentences = curator.report(dataset.name).sentences()
+    told = Registered(dataset, curator.report(dataset.name), curator.same_rows_as(dataset.name))
+    sentences = tuple(filter(None, (*told.report.sentences(), told.warning())))
     return page(request, "report.html", dataset=dataset, sentences=sentences)
 
 
