@@ -98,9 +98,9 @@ def test_connected_ranges_move_one_end_by_one_interval() -> None:
 
 def test_a_range_in_words_in_sql_and_as_a_filter_picks_the_same_rows() -> None:
     frame = pd.DataFrame(rows(300, 7))
-    table = Table(DOMAIN, {name: frame[name].to_numpy() for name in frame})
+    table = Table(DOMAIN, rows(300, 7))
     space = ContextSpace.around(DOMAIN, {"age": 44, "ward": "b", "pay": 600}, CUTS)
-    words = {
+    words: dict[str, dict[str, tuple[int, ...]]] = {
         "age from 40 to below 65": {"age": (2,)},
         "age from 18 to below 65": {"age": (1, 2)},
         "age from 40 to 120": {"age": (2, 3)},

@@ -19,8 +19,8 @@ from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, seeded
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
+from privod.queries.crowd_bounds import count_outliers
 from privod.queries.graded_count import GradedCount, graded_credits, graded_sensitivity
-from privod.queries.outlier_count import count_outliers
 
 PLANE = Domain((Numeric("x", -10, 10), Numeric("y", -10, 10)))
 
@@ -154,16 +154,16 @@ def test_too_many_columns_are_told_before_anything() -> None:
 class CountsItselfAlone(GradedCount):
     """A planted bug: noise as if a record changed its own credit only."""
 
-    def sensitivity(self, dimensions: int) -> int:
-        return self.n_grades + 0 * dimensions
+    def sensitivity(self, dimensions: int, n_groups: int = 1) -> int:  # noqa: ARG002
+        return self.n_grades
 
 
 @dataclass(frozen=True, kw_only=True)
 class ThirdOfTheNoise(GradedCount):
     """A planted bug: a third of the noise."""
 
-    def noise(self, dimensions: int) -> DiscreteLaplace:
-        return DiscreteLaplace(super().noise(dimensions).scale / 3)
+    def noise(self, dimensions: int, n_groups: int = 1) -> DiscreteLaplace:
+        return DiscreteLaplace(super().noise(dimensions, n_groups).scale / 3)
 
 
 def test_the_honest_count_passes_the_audit_and_planted_bugs_are_caught() -> None:

@@ -17,12 +17,15 @@ from privod.data import Categorical, Domain, Numeric, Table
 from privod.errors import InvalidParameter, LedgerDamaged, NeedsConfirmation, NoPromise
 from privod.ledger import chain
 from privod.ledger.prices import cost_towards
+from privod.mechanisms import secure
 from privod.outliers.contexts.contexts import ContextSpace
 from privod.outliers.contexts.detectors import detector
 from privod.outliers.contexts.matching import look_from
 from privod.privacy import AddRemove, AdmittedContexts, InCrowd, Loss, SameContexts, Statement
 from privod.queries.anomaly_labels import AnomalyLabels
 from privod.queries.lookahead import LookaheadCount
+from privod.queries.outlier_context.groups import OutlierGroups
+from privod.queries.outlier_context.query import OutlierContext
 from privod.queries.query import canonical_json
 from privod.queries.rare_combinations import RareCombinations
 from tests.test_allowances import CROWD, DOMAIN, ROWS, adjacency_of, copies, people, person
@@ -183,6 +186,64 @@ def test_a_detector_that_isolates_leaves_more_people_out() -> None:
         for text in ("lof(n_neighbors=15, threshold=1.5)", "lof(n_neighbors=1, threshold=1.5)")
     )
     assert isolating < careful
+
+
+def test_an_invented_person_beside_a_target_tells_of_it_and_the_owner_sees_that() -> None:
+    """With one neighbor, whether the target is there decides; epsilon does not matter.
+
+    Such a detector is refused unless the owner insists (test_allowances), and the report says so.
+    """
+    query = OutlierContext(
+        record=(("job", "CEO"),),
+        column="pay",
+        value=61.0,
+        epsilon="1e-9",
+        detector="lof(n_neighbors=1, threshold=1.5)",
+    )
+    others = [float(10 + place % 10) for place in range(30)]
+    tables = [
+        Table(SALARIES, {"job": ["CEO"] * len(pay), "pay": pay}) for pay in (others, [*others, 60])
+    ]
+    without, with_target = (
+        {query.answer(table, secure()).value is None for _ in range(20)} for table in tables
+    )
+    assert (without, with_target) == ({False}, {True})
+    found = who_is_protected(tables[1], [adjacency_of(query)], sample=1000)
+    assert found.records - found.protected == 1
+
+
+def test_several_persons_and_cut_numbers_are_looked_at_together() -> None:
+    table = salaries()
+    alone = [
+        OutlierGroups(persons=(("CEO", value),), group_columns=("job",), column="pay", epsilon=1)
+        for value in (30.0, 34.0)
+    ]
+    both = replace(alone[0], persons=(("CEO", 30.0), ("CEO", 34.0)))
+    counts = [
+        who_is_protected(table, [context_of(one) for one in some], sample=1000).protected
+        for some in ([both], alone)
+    ]
+    assert counts[0] == counts[1]  # who is protected is protected for each of them
+    cut = Domain((*SALARIES.columns, Numeric("age", 0, 100)))
+    names = np.array(["CEO", "Lawyer"])[table.codes(("job",))[:, 0]]
+    pay = table.numbers(("pay",))[:, 0]
+    rows = Table(cut, {"job": names, "pay": pay, "age": np.arange(40.0)})
+    aged = OutlierGroups(
+        persons=((30.0, 30.0),),
+        group_columns=("age",),
+        column="pay",
+        cuts=(("age", 25.0),),
+        epsilon=1,
+        detector="grubbs",
+    )
+    found = who_is_protected(rows, [context_of(aged)], sample=1000)
+    assert (found.examined, found.alike) == (40, 15)
+
+
+def context_of(query: OutlierGroups) -> SameContexts:
+    found = query.guarantee().adjacency
+    assert isinstance(found, SameContexts)
+    return found
 
 
 def test_a_person_with_several_rows_is_taken_out_whole() -> None:

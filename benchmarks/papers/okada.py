@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +27,17 @@ from numpy.typing import NDArray
 
 from privod.data.examples import data_frame, okada_synthetic_1, okada_synthetic_2
 from privod.mechanisms import DiscreteLaplace, seeded
+from privod.mechanisms.smooth import SmoothGaussian, SmoothHeavy, SmoothLaplace, SmoothNoise
 from privod.pictures import png
 from privod.pictures.subspaces import draw_chances
 from privod.privacy import Replace
-from privod.queries.outlier_count import (
-    OutlierCount,
+from privod.queries.crowd_bounds import (
+    GroupedCover,
     count_outliers,
     count_sensitivity,
     count_with_bound,
 )
+from privod.queries.outlier_count import OutlierCount
 
 Floats = NDArray[np.float64]
 Row = dict[str, Any]
@@ -74,6 +77,21 @@ def ionosphere() -> Floats:
     return standardized(points[chosen])
 
 
+def smooth_noise(noise: str, epsilon: str) -> SmoothNoise:
+    """A smooth noise that takes all of epsilon, as the paper's does: no margin is bought."""
+    if noise == "heavy":
+        return SmoothHeavy.for_loss(epsilon)
+    return {"laplace": SmoothLaplace, "gaussian": SmoothGaussian}[noise].for_loss(epsilon, DELTA)
+
+
+def smooth_bound(points: Floats, radius: float, noise: SmoothNoise) -> Fraction:
+    """The smooth bound of the count on these points."""
+    most = count_sensitivity(K, points.shape[1], Replace(), len(points))
+    cover = GroupedCover(points, radius, EXTENT)
+    _, rung = count_with_bound(points, radius, K, noise, Replace(), cover, most)
+    return noise.staircase.value(rung)
+
+
 def deviations(points: Floats, radius: float, epsilon: str) -> Row:
     """The standard deviation of the noise of every variant on these points."""
     d = points.shape[1]
@@ -86,17 +104,8 @@ def deviations(points: Floats, radius: float, epsilon: str) -> Row:
     unsized = count_sensitivity(K, d, Replace())
     row["global, any size"] = DiscreteLaplace.for_loss(epsilon, unsized).deviation
     for noise in SMOOTH:
-        query = OutlierCount(
-            radius=scaled,
-            max_crowd=K,
-            epsilon=epsilon,
-            delta=DELTA,
-            noise=noise,  # type: ignore[arg-type]
-            adjacency=Replace(),
-        )
-        smooth = query._smooth(noise)
-        _, rung = count_with_bound(points, scaled, K, smooth, Replace(), EXTENT, len(points))
-        value = float(smooth.staircase.value(rung))
+        smooth = smooth_noise(noise, epsilon)
+        value = float(smooth_bound(points, scaled, smooth))
         row[noise] = smooth.deviation(value)
         row[f"S {noise}"] = value
     row["auto"] = OutlierCount(
@@ -114,16 +123,8 @@ def absolute_error(points: Floats, radius: float, epsilon: str, noise: str, draw
         drawn = DiscreteLaplace.for_loss(epsilon, bound).draw(draws, source)
         return float(np.abs(drawn).mean())
     scaled = radius * math.sqrt(d)  # the paper's distances are per column
-    query = OutlierCount(
-        radius=scaled,
-        max_crowd=K,
-        epsilon=epsilon,
-        delta=DELTA,
-        noise=noise,  # type: ignore[arg-type]
-    )
-    smooth = query._smooth(noise)
-    _, rung = count_with_bound(points, scaled, K, smooth, Replace(), EXTENT, len(points))
-    value = smooth.staircase.value(rung)
+    smooth = smooth_noise(noise, epsilon)
+    value = smooth_bound(points, scaled, smooth)
     return float(np.mean([abs(smooth.draw(value, source)) for _ in range(draws)]))
 
 

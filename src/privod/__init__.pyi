@@ -30,6 +30,7 @@ from privod.curator import (
     backup as backup,
     fitting as fitting,
     migrate as migrate,
+    restore as restore,
     who_is_protected as who_is_protected,
 )
 from privod.data import (
@@ -123,6 +124,16 @@ from privod.queries.anomaly_labels import (
 from privod.queries.bounds import (
     PrivateBounds as PrivateBounds,
 )
+from privod.queries.density_sketch.query import (
+    DensitySketch as DensitySketch,
+)
+from privod.queries.density_sketch.release import (
+    NoisySketch as NoisySketch,
+)
+from privod.queries.edit_models import (
+    EditModel as EditModel,
+    plug_in_model as plug_in_model,
+)
 from privod.queries.graded_count import (
     GradedCount as GradedCount,
 )
@@ -135,6 +146,10 @@ from privod.queries.grid_knn.release import (
 from privod.queries.histogram import (
     Histogram as Histogram,
     NoisyCounts as NoisyCounts,
+)
+from privod.queries.interactive_grid.query import (
+    GridScores as GridScores,
+    InteractiveGridScores as InteractiveGridScores,
 )
 from privod.queries.lookahead import (
     LookaheadCount as LookaheadCount,
@@ -150,6 +165,16 @@ from privod.queries.mean_covariance.query import (
 )
 from privod.queries.mean_covariance.release import (
     NoisyMoments as NoisyMoments,
+)
+from privod.queries.model_labels import (
+    ModelLabels as ModelLabels,
+)
+from privod.queries.novelty_labels import (
+    NoveltyLabels as NoveltyLabels,
+)
+from privod.queries.outlier_context.groups import (
+    OutlierGroups as OutlierGroups,
+    PersonGroups as PersonGroups,
 )
 from privod.queries.outlier_context.query import (
     OutlierContext as OutlierContext,

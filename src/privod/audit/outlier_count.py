@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from privod.audit.game import Game, Reading
-from privod.data import Domain, Numeric, Table
+from privod.data import Categorical, Domain, Numeric, Table
 from privod.privacy import AddRemove, Adjacency, Replace
 from privod.queries.outlier_count import NOISES, CountedOutliers, OutlierCount
 
 __all__ = ["games"]
 
 DOMAIN = Domain((Numeric("x", -100, 100),))
+MIXED = Domain((Numeric("x", -100, 100), Categorical("kind", ("a", "b"))))
 MAX_CROWD = 2
 SMOOTH = ("heavy", "laplace", "gaussian")
 
@@ -22,7 +23,11 @@ def _count(value: CountedOutliers) -> float:
     return float(value.count)
 
 
-READINGS = (Reading("the count", _count),)
+def _rung(value: CountedOutliers) -> float:
+    return float(value.rung or 0)
+
+
+READINGS = (Reading("the count", _count), Reading("the rung of its bound", _rung))
 
 
 def _table(*places: float) -> Table:
@@ -45,11 +50,33 @@ def games(kind: type[OutlierCount] = OutlierCount) -> tuple[Game, ...]:
         for noise in NOISES[1:]:
             query = _query(kind, noise, MAX_CROWD, adjacency)
             found.append(Game(query, left, right, READINGS))
+    found.append(Game(_mixed_query(kind), *_mixed_pair(), READINGS))
     calm, tense = pairs[AddRemove()]
     for noise in SMOOTH:
         query = _query(kind, noise, MAX_CROWD + 1, AddRemove())
         found.append(Game(query, calm, tense, READINGS))
     return tuple(found)
+
+
+def _mixed_pair() -> tuple[Table, Table]:
+    """Three groups within the radius of a place and apart from each other, one by its category."""
+    places = [(-1.0, "a"), (1.0, "a"), (0.0, "b")] * MAX_CROWD
+    tables = []
+    for rows in (places, [*places, (0.0, "a")]):
+        columns = {"x": np.array([x for x, _ in rows]), "kind": [kind for _, kind in rows]}
+        tables.append(Table(MIXED, columns))
+    return tables[0], tables[1]
+
+
+def _mixed_query(kind: type[OutlierCount]) -> OutlierCount:
+    return kind(
+        radius=1,
+        max_crowd=MAX_CROWD,
+        epsilon=1,
+        noise="global",
+        columns=("x", "kind"),
+        weights=(1, 0.9),
+    )
 
 
 def _query(

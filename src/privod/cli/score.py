@@ -30,8 +30,8 @@ def score(
     grid: Annotated[
         Path,
         typer.Option(
-            help="A release of grid-knn, marginals, mean-covariance or private-detector: its"
-            " .privod or .json file."
+            help="A release of private-detector, grid-knn, marginals, mean-covariance or"
+            " density-sketch: its .privod or .json file."
         ),
     ],
     target: Annotated[
@@ -122,6 +122,7 @@ def score(
 
 def _released(path: Path) -> Any:
     from privod.queries.catalog import release_from_json
+    from privod.queries.density_sketch.release import NoisySketch
     from privod.queries.grid_knn.release import NoisyGrid
     from privod.queries.marginals.release import NoisyMarginals
     from privod.queries.mean_covariance.release import NoisyMoments
@@ -137,6 +138,7 @@ def _released(path: Path) -> Any:
             "marginals": NoisyMarginals,
             "profile": NoisyProfile,
             "moments": NoisyMoments,
+            "sketch": NoisySketch,
         }
         return kinds[kind_of_file(path)].load(path)
     try:
@@ -146,7 +148,7 @@ def _released(path: Path) -> Any:
     except Exception:  # a file from anywhere can be wrong in any way
         raise InvalidData(f"{str(path)!r} is not a release of privod.") from None
     if not isinstance(value, SCORING):
-        way_out = "Ask for grid-knn, marginals, mean-covariance or private-detector."
+        way_out = "Ask for private-detector, grid-knn or marginals, for instance."
         raise InvalidParameter("grid", "must be a release that can score", str(path), way_out)
     return value
 

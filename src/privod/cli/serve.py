@@ -54,6 +54,28 @@ def serve(
     ] = None,
     max_upload: Annotated[int, typer.Option(help="The largest file to register, in MB.")] = 512,
     workers: Annotated[int, typer.Option(help="Answers computed at once.")] = 2,
+    answer_seconds: Annotated[
+        float, typer.Option(help="How long one answer may take before it is ended.")
+    ] = 600,
+    worker_memory: Annotated[
+        int, typer.Option(help="How much memory each worker process may have, in MB.")
+    ] = 4096,
+    estimated_records: Annotated[
+        int, typer.Option(help="For how many records times are estimated; not from the data.")
+    ] = 100_000,
+    oidc_issuer: Annotated[
+        str | None, typer.Option(help="The address of an OpenID Connect provider to sign in with.")
+    ] = None,
+    oidc_client: Annotated[str, typer.Option(help="How the provider knows this server.")] = "",
+    oidc_secret_file: Annotated[
+        Path | None, typer.Option(help="A file with the client's secret at the provider.")
+    ] = None,
+    oidc_role_claim: Annotated[
+        str, typer.Option(help="The claim with roles: analyst, or analyst:patients.")
+    ] = "privod_roles",
+    json_logs: Annotated[
+        bool, typer.Option("--json-logs", help="Log one JSON object a line.")
+    ] = False,
     sample: Annotated[
         bool, typer.Option("--sample", help="Serve sample data from a temporary directory.")
     ] = False,
@@ -70,16 +92,29 @@ def serve(
         ) from None
 
     listening = Listening(host, port, tuple(name or ()), certificate, key, proxy)
-    limits = Limits(upload_bytes=max_upload * 1024 * 1024, workers=workers)
+    limits = Limits(
+        upload_bytes=max_upload * 1024**2,
+        workers=workers,
+        answer_seconds=answer_seconds,
+        answer_bytes=worker_memory * 1024**2,
+        estimated_records=estimated_records,
+    )
+    provider = None
+    if oidc_issuer is not None:
+        from privod.server.provider import Provider
+
+        secret = "" if oidc_secret_file is None else oidc_secret_file.read_text("utf-8").strip()
+        provider = Provider(oidc_issuer, oidc_client, secret, oidc_role_claim)
     if not sample:
-        run(_curator(at, database), listening, limits)
+        curator = _curator(at, database)
+        run(curator, listening, limits, provider=provider, json_logs=json_logs)
         return
     with tempfile.TemporaryDirectory(prefix="privod-sample-") as directory:
         made = sampled(Path(directory))
         typer.echo(f"Open http://{host}:{port} and sign in with one of these:")
         for role in ("owner", "analyst", "auditor"):
             typer.echo(f"  {role:8} {getattr(made, role)}")
-        run(made.curator, listening, limits)
+        run(made.curator, listening, limits, provider=provider, json_logs=json_logs)
 
 
 @token.command(name="add")

@@ -2,7 +2,7 @@
 
 from privod.curator.curator import Answer, Curator, Registered
 from privod.curator.life_cycle import Request
-from privod.curator.migration import backup, migrate
+from privod.curator.migration import backup, migrate, restore
 from privod.curator.protection import Protection, who_is_protected
 from privod.curator.questions import adapted
 from privod.curator.tokens import ROLES, Role, Token, TokenStore
@@ -41,5 +41,6 @@ __all__ = [
     "backup",
     "fitting",
     "migrate",
+    "restore",
     "who_is_protected",
 ]

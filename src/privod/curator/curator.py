@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 import time
@@ -11,10 +12,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from privod.curator import life_cycle
 from privod.curator.duplicates import same_rows
+from privod.curator.job_records import JobRecords
 from privod.curator.life_cycle import Request
 from privod.curator.owners import (
     charge_ahead,
@@ -26,7 +28,7 @@ from privod.curator.owners import (
 )
 from privod.curator.protection import SAMPLE, Protection, who_is_protected
 from privod.curator.questions import Question, adapted
-from privod.curator.rows import RowStore
+from privod.curator.rows import KeptRows, RowStore
 from privod.curator.tokens import TokenStore
 from privod.data import Domain, Table
 from privod.data.csv_file import CsvDialect
@@ -48,6 +50,7 @@ from privod.ledger.budget_state import Accounting, BudgetState
 from privod.ledger.chain import Charge, Entry
 from privod.ledger.database import Connection, Database
 from privod.ledger.engines import open_database, witnesses_of
+from privod.ledger.kept_counts import enter_kept, read_kept
 from privod.ledger.prices import Price, check_meaning, price_of
 from privod.ledger.private_files import private_directory
 from privod.ledger.schema import bring_up_to_date, check_version
@@ -57,15 +60,26 @@ from privod.ledger.verification import Verification, verify
 from privod.ledger.witness import Head, Witness, Witnesses
 from privod.mechanisms import secure
 from privod.privacy import Adjacency, AdmittedContexts, Guarantee, Loss, SameContexts
+from privod.queries.catalog import release_from_json
 from privod.queries.html import release_html
+from privod.queries.interactive_grid.kept import KeptQuery, looked
 from privod.queries.query import Query, Release, canonical_json
 
-__all__ = ["Answer", "Curator", "Registered"]
+__all__ = ["NO_ANSWER", "Answer", "Curator", "Look", "Registered"]
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
 
 NO_ANSWER = (
     "The question was charged and no answer came. The charge stands, whatever the reason;"
     " asking again, under a new request id, is a new charge."
 )
+Look = Callable[[Query[Any], KeptRows], "Release[Any] | Ints"]
+"""Looks at rows and answers; a server does it in a process of its own."""
+
 YOUNGEST_LEFT_BEHIND = 3600.0  # seconds; an upload that takes longer renews its folder
 WITNESS_NAME = re.compile("[a-z0-9-]{1,64}")
 TABLES_KEPT = 2  # tables held in memory between questions
@@ -139,6 +153,7 @@ class Curator:
         self, directory: Path, database: Database, witnesses: Witnesses, *, restoring: bool = False
     ) -> None:
         self.store = TokenStore(database)
+        self.job_records = JobRecords(database)
         self.witnesses = witnesses
         self.directory = directory
         self.database = database
@@ -386,7 +401,7 @@ class Curator:
             check_meaning(one, dataset.domain)
         if not self._rows.has(folder):
             raise Unavailable(f"The rows of {of!r} are not in {str(self.directory)!r}.")
-        table = self._table(dataset, folder, seal)
+        table = self._table(KeptRows(self._rows.directory, folder, seal, dataset.domain))
         groups = [[one] for one in narrow] + ([narrow] if len(narrow) > 1 else [])
         return tuple(who_is_protected(table, group, sample=sample) for group in groups)
 
@@ -536,7 +551,7 @@ class Curator:
         with self._writing() as connection:
             folder = life_cycle.retire(connection, of, reason, confirmed)
         with self._tables_mutex:
-            self._tables.pop(of, None)
+            self._tables.pop(folder, None)
         self._rows.forget(folder)
 
     def clean_up(self) -> int:
@@ -636,6 +651,19 @@ class Curator:
                 ledger.check_left(of, dues)
                 ledger.check_token(connection, dues, token)
 
+    def size_class(self, of: str) -> SizeClass:
+        """The most records that a data set may have, as its owner declared: public."""
+        with self.database.reading() as connection:
+            store.find_dataset(connection, of)
+            folder, seal = store.where_rows_are(connection, of)
+        return self._size(of, folder, seal) or SizeClass()
+
+    def was_charged(self, query: Query[Any], of: str, request_id: str) -> bool:
+        """Whether a request was charged, whatever became of it."""
+        question = Question.checked(self.adapted(query, of), self.dataset(of))
+        with self.database.glancing() as connection:
+            return question.paid_before(connection, request_id)
+
     def ask(
         self,
         query: Query[Any],
@@ -645,6 +673,7 @@ class Curator:
         asked_by: str = "owner",
         token: str | None = None,
         wait_for_release_time: Callable[[], None] | None = None,
+        look: Look | None = None,
     ) -> Answer:
         """Answer a question, at the price that `price` says.
 
@@ -663,6 +692,8 @@ class Curator:
         wait_for_release_time : callable, optional
             Called when the rows were looked at, before anything of it is stored or shown. A server
             waits here, so that no moment in the ledger tells exactly how long that took.
+        look : callable, optional
+            Looks at the rows and answers, once the charge is on disk; by default in this process.
         """
         short_text(asked_by, "asked_by")
         if request_id is not None:
@@ -703,76 +734,112 @@ class Curator:
                 return self._stored(question, stored)
             # From here on the charge is on disk and stands.
             try:
-                release = self._answer(question, folder, seal)
+                rows = KeptRows(self._rows.directory, folder, seal, question.dataset.domain)
+                found = self._found(question, rows, look or self._look)
             finally:
                 if wait_for_release_time is not None:
                     wait_for_release_time()
-            return self._publish(question, release, charges, asked_by)
+            return self._publish(question, found, charges, asked_by)
 
     def _check_size(self, question: Question, folder: str, seal: str) -> None:
         """Refuse what cannot be held at once, by what was declared and never by the rows."""
+        size = self._size(question.dataset.name, folder, seal)
+        if size is not None:
+            size.refuse_larger(question.query.held_per_record(question.dataset.domain))
+
+    def _size(self, of: str, folder: str, seal: str) -> SizeClass | None:
         size = self._sizes.get(folder)
         if size is None and not self._rows.has(folder):
-            return  # the rows are elsewhere, or deleted
+            return None  # the rows are elsewhere, or deleted
         if size is None:
             with suppress(OSError, InvalidData):
                 size = self._sizes[folder] = self._rows.size(folder, seal)
         if size is None:
             raise Unavailable(
-                f"What was declared about the size of {question.dataset.name!r} cannot be read."
+                f"What was declared about the size of {of!r} cannot be read."
                 " Nothing was charged. Restore its rows from a backup."
             )
-        size.refuse_larger(question.query.held_per_record(question.dataset.domain))
+        return size
 
-    def _answer(self, question: Question, folder: str, seal: str) -> Release[Any]:
-        """Look at the rows; whatever goes wrong there is told in one and the same sentence."""
-        release = None
+    def _found(self, question: Question, rows: KeptRows, look: Look) -> Release[Any] | Ints:
+        """Look at the rows; whatever goes wrong there is told in one and the same sentence.
+
+        Of a question that shares its noise with others, these are exact counts: which of them have
+        their noise already is known when the answer is entered.
+        """
+        found: Release[Any] | Ints | None = None
         with suppress(Exception):  # what failed may quote a row, so nothing of it is kept
-            release = question.query.answer(self._table(question.dataset, folder, seal), secure())
-        if release is None:
+            found = look(question.query, rows)
+        if found is None or isinstance(found, Release) == isinstance(question.query, KeptQuery):
             raise AnswerFailed(NO_ANSWER)
-        if release.query != question.query or release.guarantee != question.guarantee:
-            raise AnswerFailed(NO_ANSWER)
-        return release
+        return found
 
-    def _table(self, dataset: DataSet, folder: str, seal: str) -> Table:
+    def _draw(
+        self, connection: Connection, question: Question, exact: Ints, ask: int
+    ) -> Release[Any]:
+        """Give noise to the counts that have none yet, keep it for good, and answer."""
+        query, dataset, drawn = question.query, question.dataset, None
+        assert isinstance(query, KeptQuery)  # noqa: S101 - whose rows were counted
+        kept = read_kept(connection, dataset.name, query)
+        with suppress(Exception):  # as above
+            drawn = query.answer_kept(dataset.domain, exact, kept, secure())
+        if drawn is None or len(kept) + len(drawn[1]) > query.most_kept:
+            raise AnswerFailed(NO_ANSWER)
+        enter_kept(connection, dataset.name, query, drawn[1], ask)
+        return drawn[0]
+
+    def _look(self, query: Query[Any], rows: KeptRows) -> Release[Any] | Ints:
+        return looked(query, self._table(rows), secure())
+
+    def _table(self, rows: KeptRows) -> Table:
         with self._tables_mutex:
-            table = self._tables.get(dataset.name)
+            table = self._tables.get(rows.folder)
             if table is None:
-                table = self._rows.load(folder, seal, dataset.domain)
-                self._tables[dataset.name] = table
+                table = self._tables[rows.folder] = rows.load()
                 if len(self._tables) > TABLES_KEPT:
                     self._tables.popitem(last=False)
-            self._tables.move_to_end(dataset.name)
+            self._tables.move_to_end(rows.folder)
         return table
 
     def _publish(
         self,
         question: Question,
-        release: Release[Any],
+        found: Release[Any] | Ints,
         charges: tuple[Charge, ...],
         asked_by: str,
     ) -> Answer:
         """Store the release; only what is stored is ever shown."""
-        refuse_seeded(release)
-        text = None
-        with suppress(Exception):
-            text = canonical_json(release.to_json())
-        if text is None:
-            raise AnswerFailed(NO_ANSWER)
+        of, ask = question.dataset.name, charges[0].entry
         try:
             with self.database.writing() as connection:
-                stored = store.find_release(connection, question.key)
-                if stored is None:
-                    ask = charges[0].entry
-                    of = question.dataset.name
+                release = store.find_release(connection, question.key)
+                # Two were charged after a lock was lost: the first release counts.
+                if release is None:
+                    if isinstance(found, Release):
+                        release = found
+                    else:
+                        release = self._draw(connection, question, found, ask)
+                    text = self._text_of(question, release)
                     store.enter_release(connection, of, question.text, text, ask, asked_by)
                 head = Head(*ledger.read_head(connection))
             self.witnesses.note(head)
         except (Unavailable, LedgerDamaged) as problem:
             raise AnswerFailed(NO_ANSWER) from problem
-        # Two were charged after a lock was lost: the first release counts.
-        return Answer(release if stored is None else stored, charges, stored=False, head=str(head))
+        return Answer(release, charges, stored=False, head=str(head))
+
+    def _text_of(self, question: Question, release: Release[Any]) -> str:
+        """The release as it is stored, if it is one to this question."""
+        refuse_seeded(release)
+        if release.query != question.query or release.guarantee != question.guarantee:
+            raise AnswerFailed(NO_ANSWER)
+        text = None
+        with suppress(Exception):
+            written = canonical_json(release.to_json())
+            release_from_json(json.loads(written))  # what cannot be read back is not entered
+            text = written
+        if text is None:
+            raise AnswerFailed(NO_ANSWER)
+        return text
 
     # ---- reading the ledger ----------------------------------------------------------------------
 
@@ -825,6 +892,11 @@ class Curator:
         """The same in its two parts."""
         with self.database.reading() as connection:
             return Head(*ledger.read_head(connection))
+
+    def check_ledger(self) -> None:
+        """Raise unless the ledger can be read and contains what its witnesses saw: in a moment."""
+        with self.database.reading() as connection:
+            self.witnesses.check(connection)
 
     def verify(self, expected_head: str | None = None) -> Verification:
         """Recompute the whole ledger; raise `LedgerDamaged` naming the first entry that is wrong.

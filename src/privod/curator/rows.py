@@ -10,6 +10,7 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,26 @@ from privod.engines.writing import write_rows
 from privod.errors import InvalidData, Unavailable
 from privod.ledger.private_files import close_to_others, private_directory, sync_file
 
-__all__ = ["RowStore"]
+__all__ = ["KeptRows", "RowStore"]
 
 REPORT = "report.json"
 WRITING = "writing"  # locked while a folder is being written, and gone when it is whole
 FIRST_FORM = "rows.parquet"  # all rows in one file, as version 0.1 wrote them
 SALT_BYTES = 32  # as many as the seal has: whoever lacks the salt cannot test a guess of the rows
+
+
+@dataclass(frozen=True)
+class KeptRows:
+    """Where the rows of a data set lie, for whoever looks at them: this process or a worker."""
+
+    directory: Path
+    folder: str
+    seal: str
+    domain: Domain
+
+    def load(self) -> Table:
+        """The rows as a table, if they are those that were registered."""
+        return RowStore(self.directory).load(self.folder, self.seal, self.domain)
 
 
 class RowStore:

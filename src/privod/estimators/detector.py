@@ -28,7 +28,7 @@ from privod.estimators.spending import charge, enter, warn_of_callers
 from privod.mechanisms import Randomness, secure, seeded
 from privod.mechanisms.merged import MergedNoise
 from privod.outliers.grid.grid import Grid
-from privod.privacy import Guarantee, Loss, Number, exact, positive
+from privod.privacy import Guarantee, Loss, Number, Replace, exact, positive
 from privod.queries.bounds import PrivateBounds
 from privod.queries.checks import dp_adjacency
 from privod.queries.count_query import told_of_epsilon
@@ -115,7 +115,7 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         bounds: ArrayLike | None,
         bounds_share: Number,
         bounds_zooms: int,
-        expected_records: int,
+        expected_records: int | None,
         adjacency: str,
         target_fraction: float,
         random_state: Any,
@@ -148,10 +148,11 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:  # noqa: ARG002, N803 - scikit-learn's names
         """Ask the question of the rows, keep its release, forget the rows."""
-        warn_of_callers(self)
+        in_folds = warn_of_callers(self)
         fitted = copy(self)
         fitted._fit_anew(X)
-        enter(fitted.guarantee_)
+        # A record more or less would move others from fold to fold: no promise but Replace's.
+        enter(fitted.guarantee_.under(Replace()) if in_folds else fitted.guarantee_)
         return self._become(fitted)
 
     def promised(self) -> Guarantee:
@@ -181,7 +182,7 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         """Minus the outlier score of each row: the higher, the more ordinary.
 
         A row outside the ranges is scored at their border, plus how far outside it lies, in whole
-        cells: a score tells in which cells a row lies and sees neighbors, and not where in a cell.
+        cells: a score tells in which cell a row lies, and nothing of where in it.
         """
         check_is_fitted(self)
         rows, cells = self._rows(X), self._geometry.cells_per_axis

@@ -28,6 +28,7 @@ __all__ = ["PrivacyWarning", "Spending", "charge", "charged_to", "enter", "searc
 __all__ += ["spending", "spent"]
 
 SEARCHES = "sklearn.model_selection"
+ENSEMBLES = ("sklearn.ensemble", "sklearn.feature_selection", "pyod.models", "combo.models")
 
 
 class PrivacyWarning(UserWarning):
@@ -155,19 +156,19 @@ def _promised(estimator: Any) -> Loss:
     return guarantee.under(Replace()).loss
 
 
-def warn_of_callers(detector: object) -> None:
-    """Warn if a pipeline or a search is fitting this detector: its promise is not theirs."""
+def warn_of_callers(detector: object) -> bool:
+    """Warn if others fit this detector, whose promise is not theirs; whether folds are fitted."""
     frame: FrameType | None = sys._getframe(2)
-    searched, fitted = False, [detector]  # and what it is a part of, a PyOD face for instance
+    modules, fitted = [], [detector]  # and what it is a part of, a PyOD face for instance
     while frame is not None:
         caller = frame.f_locals.get("self")
         if isinstance(caller, Pipeline) and any(caller._final_estimator is one for one in fitted):
             _warn_of(caller)
         fitted.append(caller)
-        module = frame.f_globals.get("__name__", "")
-        searched = searched or module.startswith(SEARCHES)
+        modules.append(str(frame.f_globals.get("__name__", "")))
         frame = frame.f_back
-    if searched:
+    in_folds = any(module.startswith(SEARCHES) for module in modules)
+    if in_folds:
         warnings.warn(
             "Cross-validation fits a detector to the same rows several times, and every fit loses"
             " its epsilon again: search_loss(search) or spent().guarantee say how much in all. The"
@@ -175,6 +176,20 @@ def warn_of_callers(detector: object) -> None:
             PrivacyWarning,
             stacklevel=3,
         )
+    if any(_is_ensemble(module) for module in modules):
+        warnings.warn(
+            "An ensemble fits a detector to samples of the same rows, and keeps or compares what it"
+            " reads off the rows themselves. Every fit loses its epsilon again, a row that a sample"
+            " holds twice loses twice, and what the ensemble says is not private.",
+            PrivacyWarning,
+            stacklevel=3,
+        )
+    return in_folds
+
+
+def _is_ensemble(module: str) -> bool:
+    """Whether a module fits others' detectors; what PyOD's own base class does is none of that."""
+    return module.startswith(ENSEMBLES) and module != "pyod.models.base"
 
 
 def _warn_of(pipeline: Any) -> None:

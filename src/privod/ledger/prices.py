@@ -18,6 +18,7 @@ from privod.data import Domain, Numeric
 from privod.errors import InvalidParameter, NoPromise, NotFound
 from privod.ledger.budget_state import BudgetState
 from privod.ledger.chain import Due, Entry
+from privod.ledger.kept_counts import state_of
 from privod.privacy import (
     AddRemove,
     Adjacency,
@@ -50,6 +51,7 @@ __all__ = [
     "gives_up",
     "is_narrow",
     "price_of",
+    "shares_charge",
     "statements_of",
 ]
 
@@ -173,6 +175,18 @@ def statements_of(query: dict[str, Any], domain: Domain) -> tuple[Statement, ...
     return query_from_json(query).statements(domain)
 
 
+def shares_charge(entry: Entry, paid: set[tuple[str, str]]) -> bool:
+    """Whether a question looks at noise that an earlier one paid for; notes what this one pays."""
+    if entry.query is None or entry.query.get("name") == ELSEWHERE:
+        return False
+    state = state_of(entry.query)
+    if state is None:
+        return False
+    known = (entry.dataset, state) in paid
+    paid.add((entry.dataset, state))
+    return known
+
+
 def cost_towards(state: Adjacency, statement: Statement, max_rows_per_person: int) -> Cost | None:
     """What a question costs a budget; None if it says nothing under the budget's adjacency."""
     cost = statement.towards(state, max_rows_per_person)
@@ -279,8 +293,11 @@ def costs_before(
 ) -> list[Cost] | None:
     """What the questions asked so far cost under a main adjacency; None if one has no bound."""
     costs = []
+    paid: set[tuple[str, str]] = set()
     for entry in entries:
         if entry.kind == "charge" and entry.ask == entry.number and entry.query is not None:
+            if shares_charge(entry, paid):
+                continue
             domain = domains[entry.dataset]
             statements = statements_of(entry.query, domain)
             cost = least_cost(adjacency, statements, domain.max_rows_per_person, by_rho)

@@ -8,6 +8,7 @@ with its witness.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -16,10 +17,11 @@ from typing import Any, Protocol
 from privod.errors import InvalidParameter, LedgerDamaged, PrivodError
 from privod.ledger import chain as ledger
 from privod.ledger import store
-from privod.ledger.admissions import ExactCounts
+from privod.ledger.admissions import ExactCounts, is_admitted
 from privod.ledger.budget_state import BudgetState
 from privod.ledger.chain import FIELDS, Entry
 from privod.ledger.database import Connection, Database
+from privod.ledger.kept_counts import state_key, state_of
 from privod.ledger.prices import (
     ELSEWHERE,
     begun_with,
@@ -27,6 +29,7 @@ from privod.ledger.prices import (
     cost_towards,
     costs_before,
     costs_before_allowances,
+    shares_charge,
     statements_of,
 )
 from privod.ledger.store import DataSet, digest, question_key
@@ -40,6 +43,7 @@ from privod.privacy import (
     Replace,
     SameContexts,
     Statement,
+    Zcdp,
 )
 from privod.progress import track
 from privod.queries.catalog import QUERIES
@@ -110,6 +114,7 @@ def verify(
         _check_prices(replay)
         _check_sums(connection, replay)
         _check_releases(connection, replay)
+        _check_kept(connection, replay)
         _check_tokens(connection, entries, replay.rules)
         _check_limits(connection, entries)
         if witnesses is not None:
@@ -312,6 +317,7 @@ NOTES = (
     "decline",
     "token",
     "revoke",
+    "keep",
 )
 """Kinds of entries that change no budget."""
 
@@ -389,6 +395,7 @@ def _as_of(state: BudgetState, ask: int) -> BudgetState | None:
 
 def _check_prices(replay: _Replay) -> None:
     """Every question was charged what it costs, to every budget that was open and concerned."""
+    paid_for: set[tuple[str, str]] = set()
     for ask, entries in track(replay.asks.items(), "checking charges"):
         first = entries[0]
         if first.number != ask or first.query is None:
@@ -403,6 +410,8 @@ def _check_prices(replay: _Replay) -> None:
             raise _never_entered(ask) from None
         budgets = [state for state in replay.budgets.values() if state.dataset == dataset.root]
         due = _due(statements, budgets, cap, ask, replay.rules)
+        if shares_charge(first, paid_for):
+            due = dict.fromkeys(due, Cost(Loss(0), Zcdp(Fraction(0))))
         if not _same(due, {entry.budget: _cost(entry) for entry in entries}, replay):
             raise LedgerDamaged(f"Entry {ask} does not charge what its question costs.")
         _check_admitted(replay, dataset.root, ask, statements[0].adjacency, due)
@@ -455,7 +464,7 @@ def _check_admitted(
 ) -> None:
     by_list = any(isinstance(replay.budgets[number].adjacency, AdmittedContexts) for number in due)
     then = [person for number, person in replay.admitted.get(root, []) if number < ask]
-    if by_list and isinstance(asked, SameContexts) and asked not in then:
+    if by_list and isinstance(asked, SameContexts) and not is_admitted(asked, then):
         raise LedgerDamaged(f"Entry {ask} asks about a person who had not been admitted.")
 
 
@@ -537,6 +546,30 @@ def _check_releases(connection: Connection, replay: _Replay) -> None:
     stored = connection.execute("SELECT COUNT(*) FROM releases")[0][0]
     if stored != len(replay.releases):
         raise LedgerDamaged("A release is stored that no entry of the ledger knows.")
+
+
+def _check_kept(connection: Connection, replay: _Replay) -> None:
+    """Every count that questions share against the ledger; each was drawn once, and paid for."""
+    stored = {
+        row[0]: row[1:]
+        for row in connection.execute("SELECT entry, state, counts FROM kept_counts")
+    }
+    drawn: dict[str, set[str]] = {}
+    for entry in (one for one in replay.seen if one.kind == "keep"):
+        paid = replay.asks.get(entry.ask or 0)
+        if not paid or paid[0].query is None or paid[0].dataset != entry.dataset:
+            raise LedgerDamaged(f"The counts of entry {entry.number} were not charged.")
+        state, text = stored.pop(entry.number, ("", ""))
+        if digest(text) != entry.digest:
+            raise LedgerDamaged(f"The counts kept by entry {entry.number} are not those entered.")
+        if _priced(paid[0]) and state != state_key(entry.dataset, str(state_of(paid[0].query))):
+            raise LedgerDamaged(f"The counts of entry {entry.number} belong to another question.")
+        names = set(json.loads(text))
+        if names & drawn.setdefault(state, set()):
+            raise LedgerDamaged(f"Entry {entry.number} draws the noise of a count again.")
+        drawn[state] |= names
+    if stored:
+        raise LedgerDamaged(f"Counts are kept for entry {min(stored)}, which entered none.")
 
 
 def _check_tokens(connection: Connection, entries: list[Entry], rules: int) -> None:

@@ -13,8 +13,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import islice, pairwise, takewhile
+from statistics import NormalDist
 
 from privod.errors import InvalidParameter
 from privod.mechanisms.coins import bernoulli, bernoulli_exp, logistic
@@ -140,9 +141,14 @@ class SmoothNoise(ABC):
         """The rungs that the bound is rounded up to."""
         return Staircase(self.growth)
 
-    @abstractmethod
     def loss(self) -> Loss:
         """What one noisy count loses, whatever it counts, if the bound is smooth."""
+        return self._certified
+
+    @cached_property
+    @abstractmethod
+    def _certified(self) -> Loss:
+        """The loss, checked once."""
 
     @abstractmethod
     def draw(self, bound: Fraction, randomness: Randomness) -> int:
@@ -153,8 +159,8 @@ class SmoothNoise(ABC):
         """The standard deviation at a bound, for humans."""
 
     @abstractmethod
-    def margin(self, bound: float) -> float:
-        """What the noise at a bound stays within with 95 % probability, for humans."""
+    def margin(self, bound: float, doubt: float) -> float:
+        """What the noise at a bound passes with probability `doubt` at most, for humans."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +183,8 @@ class SmoothLaplace(SmoothNoise):
         half, chance = positive(epsilon, "epsilon") / 2, _chance(delta)
         return _laplace_for_loss(half, chance)
 
-    def loss(self) -> Loss:
+    @cached_property
+    def _certified(self) -> Loss:
         reach = self.reach or max(self._least_reach(), Fraction(1))
         if reach < max(self._least_reach(), Fraction(1)):
             way_out = "Build it by for_loss."
@@ -203,8 +210,8 @@ class SmoothLaplace(SmoothNoise):
     def deviation(self, bound: float) -> float:
         return math.sqrt(2) * float(self.spread) * bound
 
-    def margin(self, bound: float) -> float:
-        return math.log(20) * float(self.spread) * bound
+    def margin(self, bound: float, doubt: float) -> float:
+        return -math.log(doubt) * float(self.spread) * bound
 
 
 @lru_cache(maxsize=256)
@@ -245,7 +252,8 @@ class SmoothHeavy(SmoothNoise):
         """Count and bound in equal parts of what is lost in all."""
         return _heavy_for_loss(positive(epsilon, "epsilon"))
 
-    def loss(self) -> Loss:
+    @cached_property
+    def _certified(self) -> Loss:
         both = HEAVY_SLIDE / self.spread + HEAVY_POWER * (self.growth - 1)
         if self.share != 1 and not self._keeps(both * self.share):
             way_out = "Build it by for_loss."
@@ -295,8 +303,8 @@ class SmoothHeavy(SmoothNoise):
     def deviation(self, bound: float) -> float:
         return float(self.spread) * bound  # of 1 / (1 + x^4), whose variance is exactly 1
 
-    def margin(self, bound: float) -> float:
-        return 1.94 * float(self.spread) * bound
+    def margin(self, bound: float, doubt: float) -> float:
+        return heavy_quantile(doubt) * float(self.spread) * bound
 
 
 HEAVY_DECAY = Fraction(444, 100)  # below sqrt(2) pi
@@ -318,6 +326,28 @@ def _heavy_for_loss(epsilon: Fraction) -> SmoothHeavy:
         middle = (low + high) // 2
         low, high = (low, middle) if built(middle)._keeps(epsilon) else (middle, high)
     return built(high)
+
+
+@lru_cache(maxsize=64)
+def heavy_quantile(doubt: float) -> float:
+    """What the law sqrt(2) / pi / (1 + x^4) passes on either side with this probability.
+
+    The sum over integers beyond m is at most the integral from m on, as the law falls.
+    """
+    root = math.sqrt(2)
+
+    def beyond(x: float) -> float:
+        bend = math.log((x * x + root * x + 1) / (x * x - root * x + 1)) / 2
+        turn = math.atan(root * x + 1) + math.atan(root * x - 1)
+        return 1 - (bend + turn) / math.pi
+
+    low, high = 0.0, 1.0
+    while beyond(high) > doubt:
+        high *= 2
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if beyond(middle) > doubt else (low, middle)
+    return high
 
 
 def has_real_zero(polynomial: list[Fraction]) -> bool:
@@ -363,7 +393,8 @@ class SmoothGaussian(SmoothNoise):
 
     Guarantee
     ---------
-    Loses (epsilon, delta) as `for_loss` was asked for; its two conditions are checked by `loss`.
+    Loses (epsilon, delta), half of epsilon by the change of place and half by that of scale; that
+    both excesses together stay below delta is certified by `loss`.
     """
 
     epsilon: Fraction
@@ -371,28 +402,39 @@ class SmoothGaussian(SmoothNoise):
 
     @classmethod
     def for_loss(cls, epsilon: Number, delta: Number) -> SmoothGaussian:
-        """Okada's Theorem 2: scale S / alpha, alpha = epsilon / (5 sqrt(2 ln(2 / delta)))."""
+        """The least spread and the most growth, in steps, that take half of delta each."""
         whole, chance = positive(epsilon, "epsilon"), _chance(delta)
-        squared = 50 * log_of_inverse(chance / 2) / whole**2
-        spread = Fraction(math.isqrt(math.ceil(squared * 2**40)) + 1, 2**20)
-        growth = 1 + whole / (4 * (1 + log_of_inverse(chance / 2))) * Fraction(7, 8)
-        return cls(spread, growth, whole, chance)
+        if whole > GAUSSIAN_EPSILON:
+            rule = f"must be at most {GAUSSIAN_EPSILON} for gaussian noise"
+            raise InvalidParameter("epsilon", rule, epsilon, "Ask for heavy noise.")
+        return _gaussian_for_loss(whole, chance)
 
-    def loss(self) -> Loss:
-        half = self.epsilon / 2
-        reach = half * self.spread - 1 / (
-            2 * self.spread
-        )  # in deviations; farther, odds pass e^half
-        far = (self.growth**2 - 1) / self.epsilon  # beyond k^2 > sigma^2 / far, odds pass e^half
-        sliding = exp_minus(reach**2 / 2, 128).high * Fraction(2)
-        swelling = exp_minus(1 / (2 * far), 128).high * Fraction(2)
-        shrinking = exp_minus(half, 128).low  # of e^-half; 0 where epsilon is far too large
-        small = reach > 0 and self.growth <= 1 + half
-        failing = sliding * Fraction(2**128, shrinking) + swelling if small and shrinking else None
-        if failing is None or failing / 2**128 > self.delta:
-            way_out = "Build it by for_loss, with epsilon at most 1."
+    @cached_property
+    def _certified(self) -> Loss:
+        weight = exp_above(self.epsilon / 2)  # of what a move exceeds after a change of scale
+        if self._moving() * weight + self._swelling() > self.delta:
+            way_out = "Build it by for_loss."
             raise InvalidParameter("spread", "must be larger", float(self.spread), way_out)
         return Loss(self.epsilon, self.delta)
+
+    def _moving(self) -> Fraction:
+        """At most what a move by the bound exceeds e^(epsilon / 2) by [smooth.md, Theorem 3]."""
+        c = self.spread
+        z = c * self.epsilon / 2 - 1 / (2 * c)
+        if z <= 0:
+            return Fraction(1)
+        return _bell_above(z) * (1 / (c * z**2) + 1 / (EULER_BELOW * c**2 * z))
+
+    def _swelling(self) -> Fraction:
+        """At most what the largest change of scale exceeds e^(epsilon / 2) by."""
+        half = self.epsilon / 2
+        if self.growth > exp_below(half):
+            return Fraction(1)
+        squared = self.epsilon / (self.growth**2 - 1)
+        z = _root_below(squared)
+        inside = 1 / z**3 + 1 / z**5
+        at_most = (1 / EULER_BELOW + 2 / (EULER_BELOW**2 * squared)) / (z**2 * self.spread)
+        return 4 * half * _bell_above(z) * (inside + at_most)
 
     def draw(self, bound: Fraction, randomness: Randomness) -> int:
         return discrete_gaussian((self.spread * bound) ** 2, randomness)
@@ -400,8 +442,60 @@ class SmoothGaussian(SmoothNoise):
     def deviation(self, bound: float) -> float:
         return float(self.spread) * bound
 
-    def margin(self, bound: float) -> float:
-        return 1.96 * float(self.spread) * bound
+    def margin(self, bound: float, doubt: float) -> float:
+        return NormalDist().inv_cdf(1 - doubt / 2) * float(self.spread) * bound
+
+
+GAUSSIAN_EPSILON = 20  # nobody asks for more, and e^20 still is short as a fraction
+GAUSSIAN_STEPS = 256  # to a unit of the spread, and of the root of what the growth follows from
+EULER_BELOW = Fraction(271828, 100000)
+BELL_ABOVE = Fraction(39895, 100000)  # at least 1 / sqrt(2 pi)
+
+
+@lru_cache(maxsize=256)
+def _gaussian_for_loss(epsilon: Fraction, delta: Fraction) -> SmoothGaussian:
+    """Both conditions ease with their parameter, so that halving finds the least step."""
+    room = delta / 2 / exp_above(epsilon / 2)
+
+    def spread_of(step: int) -> Fraction:
+        return Fraction(step, GAUSSIAN_STEPS)
+
+    def growth_of(step: int) -> Fraction:
+        """With z = step / 256 deviations, z^2 = epsilon / (growth^2 - 1), rounded down."""
+        return _root_below(1 + epsilon / Fraction(step, GAUSSIAN_STEPS) ** 2)
+
+    def moves_little(step: int) -> bool:
+        return SmoothGaussian(spread_of(step), Fraction(2), epsilon, delta)._moving() <= room
+
+    spread = spread_of(_least_step(moves_little, GAUSSIAN_STEPS))
+
+    def swells_little(step: int) -> bool:
+        growth = growth_of(step)
+        return SmoothGaussian(spread, growth, epsilon, delta)._swelling() <= delta / 2
+
+    growth = growth_of(_least_step(swells_little, GAUSSIAN_STEPS))
+    return SmoothGaussian(spread, growth, epsilon, delta)
+
+
+def _least_step(does: Callable[[int], bool], low: int) -> int:
+    """The least number of at least `low` that does, where every larger one does too."""
+    high = low
+    while not does(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if does(middle) else (middle, high)
+    return high
+
+
+def _bell_above(z: Fraction) -> Fraction:
+    """At least e^(-z^2 / 2) / sqrt(2 pi)."""
+    return BELL_ABOVE * _power_above(z**2 / 2)
+
+
+def _root_below(number: Fraction) -> Fraction:
+    """At most the square root, in 40 binary places."""
+    return Fraction(math.isqrt(math.floor(number * 2**80)), 2**40)
 
 
 def discrete_laplace(scale: Fraction, randomness: Randomness) -> int:

@@ -20,7 +20,7 @@ def draw(release: Release[GradedOutliers]) -> Figure:
     assert isinstance(query, GradedCount)  # noqa: S101 - what a release of such a count answers
     figure, axes = blank("Outlying records, those near the line counted in part")
     axes.barh([0], [value.count], color=ACCENT, height=0.3)
-    margin = query.margin(value.n_columns)
+    margin = query.margin(value.n_columns, value.n_groups)
     axes.errorbar([value.count], [0], xerr=[margin], color=INK, capsize=4, fmt="o")
     axes.set_yticks([])
     axes.set_ylim(-0.5, 0.5)

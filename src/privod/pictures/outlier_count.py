@@ -20,10 +20,12 @@ def draw(release: Release[CountedOutliers]) -> Figure:
     assert isinstance(query, OutlierCount)  # noqa: S101 - what a release of such a count answers
     figure, axes = blank("Outlying records, and the noise of each way to count them")
     axes.barh(["the answer"], [value.count], color=ACCENT, height=0.5)
-    deviations = query.least_deviations(value.n_columns, value.n_records)
-    chosen = query.chosen_noise(value.n_columns, value.n_records)
-    bar = [deviations[chosen]]
-    axes.errorbar([value.count], ["the answer"], xerr=bar, color=INK, capsize=4, fmt="o")
+    known = (value.n_columns, value.n_records, value.n_groups)
+    deviations = query.least_deviations(*known)
+    chosen = value.noise or query.chosen_noise(*known)
+    margin = query.margin(value)
+    if margin is not None:
+        axes.errorbar([value.count], ["the answer"], xerr=[margin], color=INK, capsize=4, fmt="o")
     axes.barh(
         [f"noise: {name}" + (" (taken)" if name == chosen else "") for name in deviations],
         list(deviations.values()),
@@ -32,7 +34,7 @@ def draw(release: Release[CountedOutliers]) -> Figure:
     )
     axes.set_xscale("symlog", linthresh=1)
     plain_ticks(axes)
-    axes.set_xlabel("records (noise: its standard deviation, at least)")
+    axes.set_xlabel("records (answer: 95 % of the noise; noise: its standard deviation, at least)")
     axes.invert_yaxis()
     axes.grid(False, axis="y")
     return figure

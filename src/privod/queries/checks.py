@@ -27,6 +27,7 @@ __all__ = [
     "column_names",
     "dp_adjacency",
     "numeric_columns",
+    "pairs_work",
     "told_exactly",
     "typical_radius",
     "whole_number",
@@ -39,6 +40,11 @@ SMALLEST_RADIUS = FINEST  # so is the square of this one; nearer records are equ
 MOST_RECORDS = 100_000
 LEAST_EXACT_EPSILON = Fraction(1, 10)  # ten exact answers from an allowance of 1, not 10^9
 MOST_NUMBERS = 300_000  # of all records asked about, so that pricing them takes seconds at most
+
+
+def pairs_work(records: int, n_columns: int) -> int:
+    """About how many nanoseconds it takes to compare every record with every other, at worst."""
+    return records * records * (n_columns + 2) // 8
 
 
 class ExactNumber:

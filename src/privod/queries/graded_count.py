@@ -29,11 +29,17 @@ from privod.queries.checks import (
     checked_radius,
     column_names,
     dp_adjacency,
-    numeric_columns,
-    typical_radius,
+    pairs_work,
     whole_number,
 )
-from privod.queries.preview import Preview
+from privod.queries.distances import (
+    Distances,
+    Scale,
+    checked_scale,
+    checked_weights,
+    distance_in_words,
+)
+from privod.queries.preview import CERTAINTY, Preview
 from privod.queries.query import Query, Release
 
 __all__ = ["GradedCount", "GradedOutliers", "graded_credits", "graded_sensitivity"]
@@ -45,11 +51,16 @@ USUAL_GRADES = 2  # times max_crowd, where nothing else is said
 
 @dataclass(frozen=True)
 class GradedOutliers:
-    """The noisy sum of all credits, in parts of a record, and the number of columns."""
+    """The noisy sum of all credits, in parts of a record, and what its noise depends on.
+
+    That is the number of numeric columns, and the combinations of categories that can lie within
+    the radius of one record.
+    """
 
     parts: int
     grades: int
     n_columns: int
+    n_groups: int = 1
 
     @property
     def count(self) -> float:
@@ -69,7 +80,8 @@ class GradedCount(Query[GradedOutliers]):
     Parameters
     ----------
     radius : float
-        How near records must be to count as neighbors: Euclidean, over the columns asked about.
+        How near records must be to count as neighbors: the Euclidean distance over the columns,
+        after scaling.
     max_crowd : int
         A record counts in full with at most this many records, itself included, in the radius.
     epsilon : number
@@ -78,13 +90,20 @@ class GradedCount(Query[GradedOutliers]):
         Over so many further records near it a record's credit falls to nothing, in equal parts, at
         least 1. None: twice `max_crowd`. One is the hard count of outlier-count.
     columns : tuple of str
-        The numeric columns that distances are taken over; none named means all of them.
+        The columns that distances are taken over, at least one of them numeric; none named means
+        all numeric ones.
     adjacency : AddRemove or Replace
         Which two data sets must look alike.
+    scale : str
+        own: numeric columns count in their own units; range: in shares of their declared ranges.
+    weights : tuple of float
+        For each column named, what a difference of one counts, or in a categorical column a
+        mismatch; none given means 1 each.
     """
 
     name: ClassVar[str] = "graded-count-1"
     question: ClassVar[str] = "How many records are outlying, those near the line counted in part?"
+    later: ClassVar[dict[str, Any]] = {"scale": "own", "weights": []}
 
     radius: float
     max_crowd: int
@@ -92,11 +111,15 @@ class GradedCount(Query[GradedOutliers]):
     grades: int | None = None
     columns: tuple[str, ...] = ()
     adjacency: Adjacency = AddRemove()
+    scale: Scale = "own"
+    weights: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "radius", checked_radius(self.radius))
         object.__setattr__(self, "columns", column_names(self.columns) if self.columns else ())
         object.__setattr__(self, "adjacency", dp_adjacency(self.adjacency))
+        object.__setattr__(self, "scale", checked_scale(self.scale))
+        object.__setattr__(self, "weights", checked_weights(self.weights, self.columns))
         whole_number(self.max_crowd, "max_crowd", at_least=1, at_most=MOST_CROWD)
         if self.grades is not None:
             whole_number(self.grades, "grades", at_least=1, at_most=MOST_GRADES)
@@ -109,70 +132,86 @@ class GradedCount(Query[GradedOutliers]):
             return self.grades
         return min(USUAL_GRADES * self.max_crowd, MOST_GRADES)
 
-    def sensitivity(self, dimensions: int) -> int:
+    def sensitivity(self, dimensions: int, n_groups: int = 1) -> int:
         """By how many parts one change can move the sum."""
-        return graded_sensitivity(self.max_crowd, self.n_grades, dimensions, self.adjacency)
+        return graded_sensitivity(
+            self.max_crowd, self.n_grades, dimensions, self.adjacency, n_groups
+        )
 
-    def noise(self, dimensions: int) -> DiscreteLaplace:
+    def noise(self, dimensions: int, n_groups: int = 1) -> DiscreteLaplace:
         """The noise of the sum, in parts of a record."""
-        return DiscreteLaplace.for_loss(self.epsilon, self.sensitivity(dimensions))
+        return DiscreteLaplace.for_loss(self.epsilon, self.sensitivity(dimensions, n_groups))
 
-    def margin(self, dimensions: int) -> float:
+    def margin(self, dimensions: int, n_groups: int = 1) -> float:
         """What the sum is right to within with 95 % certainty, in records."""
-        return self.noise(dimensions).quantile(0.95) / self.n_grades
+        return self.noise(dimensions, n_groups).quantile(CERTAINTY) / self.n_grades
 
     def guarantee(self) -> Guarantee:
         # The scale is the sensitivity over epsilon in any number of columns.
-        sensitivity = self.sensitivity(len(self.columns) or 1)
+        sensitivity = self.sensitivity(1)
         loss = DiscreteLaplace.for_loss(self.epsilon, sensitivity).loss(sensitivity)
         return Guarantee(loss, self.adjacency)
 
     def preview(self, domain: Domain) -> Preview:
-        n_columns = len(numeric_columns(domain, self.columns))
-        return Preview("the graded count", math.ceil(self.margin(n_columns)))
+        over = self._distances(domain)
+        margin = self.margin(over.dimensions, over.n_groups(self.radius))
+        return Preview("the graded count", math.ceil(margin))
 
     def check(self, domain: Domain) -> None:
-        columns = numeric_columns(domain, self.columns)
-        if self.sensitivity(len(columns)) / self.epsilon > LARGEST_SCALE:
+        over = self._distances(domain)
+        widest = self.sensitivity(over.dimensions, over.n_groups(self.radius))
+        if widest / self.epsilon > LARGEST_SCALE:
             rule = "must be fewer, or the noise would pass 2^40"
-            raise InvalidParameter("columns", rule, len(columns), "Name fewer columns.")
+            raise InvalidParameter("columns", rule, over.dimensions, "Name fewer columns.")
+
+    def work(self, domain: Domain, records: int) -> int:
+        over = self._distances(domain)
+        return pairs_work(records, over.n_axes)
 
     def answer(self, table: Table, randomness: Randomness) -> Release[GradedOutliers]:
-        columns = numeric_columns(table.domain, self.columns)
-        points = table.numbers(columns)
-        each = graded_credits(points, self.radius, self.max_crowd, self.n_grades)
+        over = self._distances(table.domain)
+        known = (over.dimensions, over.n_groups(self.radius))
+        each = graded_credits(over.points(table), self.radius, self.max_crowd, self.n_grades)
         total = np.array([each.sum()], dtype=np.int64)
-        noisy = int(self.noise(len(columns)).add_to(total, randomness)[0])
-        return self.release(GradedOutliers(noisy, self.n_grades, len(columns)), randomness)
+        noisy = int(self.noise(*known).add_to(total, randomness)[0])
+        return self.release(GradedOutliers(noisy, self.n_grades, *known), randomness)
 
     def sentence(self, value: GradedOutliers) -> str:
         where = f"in {', '.join(self.columns)}" if self.columns else "in all numeric columns"
-        margin = self.margin(value.n_columns)
+        margin = self.margin(value.n_columns, value.n_groups)
         return (
             f"The outlying records add up to about {value.count:.4g} {where}, right to within"
             f" {margin:.3g} with 95 % certainty. A record counts in full with at most"
-            f" {self.max_crowd} records, itself included, within {self.radius:g} of it, and by"
-            f" 1/{self.n_grades} less for each further one."
+            f" {self.max_crowd} records, itself included, within {self.radius:g}"
+            f"{distance_in_words(self.scale, self.weights)} of it, and by 1/{self.n_grades} less"
+            " for each further one."
         )
 
     def value_to_json(self, value: GradedOutliers) -> Any:
         return asdict(value)
 
     def value_from_json(self, data: Any) -> GradedOutliers:
-        return GradedOutliers(int(data["parts"]), int(data["grades"]), int(data["n_columns"]))
+        groups = int(data.get("n_groups", 1))
+        return GradedOutliers(
+            int(data["parts"]), int(data["grades"]), int(data["n_columns"]), groups
+        )
 
     @classmethod
     def examples(cls, domain: Domain) -> tuple[Self, ...]:
         columns = domain.numeric_names[:2]
         if not columns:
             return ()
-        radius = typical_radius(domain, columns)
-        return (cls(radius=radius, max_crowd=5, epsilon=1, columns=columns),)
+        return (cls(radius=0.05, max_crowd=5, epsilon=1, columns=columns, scale="range"),)
+
+    def _distances(self, domain: Domain) -> Distances:
+        return Distances.over(domain, self.columns, self.scale, self.weights)
 
 
-def graded_sensitivity(max_crowd: int, grades: int, dimensions: int, adjacency: Adjacency) -> int:
+def graded_sensitivity(
+    max_crowd: int, grades: int, dimensions: int, adjacency: Adjacency, n_groups: int = 1
+) -> int:
     """K (k + L - 1) under AddRemove and L more under Replace [docs/proofs/graded_count.md]."""
-    moved = packing_number(dimensions) * (max_crowd + grades - 1)
+    moved = packing_number(dimensions) * n_groups * (max_crowd + grades - 1)
     return moved + grades if adjacency == Replace() else moved
 
 

@@ -29,6 +29,8 @@ __all__ = [
 
 Value = TypeVar("Value")
 
+NANOSECONDS_A_VALUE = 20  # to read a value once, place it and count it
+
 
 class Query(ABC, Generic[Value]):
     """A question; every subclass is a frozen dataclass of public parameters.
@@ -42,6 +44,10 @@ class Query(ABC, Generic[Value]):
 
     question: ClassVar[str]
     """What is asked, in one sentence a doctor understands."""
+
+    later: ClassVar[dict[str, Any]] = {}
+    """Parameters that came later, as plain values: written only where they say something else, so
+    that a question asked before reads as it always did."""
 
     @abstractmethod
     def guarantee(self) -> Guarantee:
@@ -80,6 +86,13 @@ class Query(ABC, Generic[Value]):
     def preview(self, domain: Domain) -> Preview:  # noqa: ARG002 - for those that know
         """How far off the answer may be, before anything is paid; needs no data."""
         return Preview("the answer")
+
+    def work(self, domain: Domain, records: int) -> int:
+        """About how many nanoseconds of one core an answer takes on so many records, at worst.
+
+        From public things alone: `records` is what a server assumes, not how many there are.
+        """
+        return NANOSECONDS_A_VALUE * records * len(domain.columns)
 
     @abstractmethod
     def check(self, domain: Domain) -> None:
@@ -126,7 +139,12 @@ class Query(ABC, Generic[Value]):
     def parameters(self) -> dict[str, Any]:
         """The parameters as plain JSON values."""
         assert is_dataclass(self)  # noqa: S101 - what every subclass is, told to the type checker
-        return {field.name: plain_value(getattr(self, field.name)) for field in fields(self)}
+        written = {field.name: plain_value(getattr(self, field.name)) for field in fields(self)}
+        return {
+            name: value
+            for name, value in written.items()
+            if name not in self.later or self.later[name] != value
+        }
 
     def to_json(self) -> dict[str, Any]:
         """Name and parameters."""

@@ -33,10 +33,18 @@ from privod.queries.checks import (
     column_names,
     dp_adjacency,
     numeric_columns,
-    typical_radius,
+    pairs_work,
     whole_number,
 )
-from privod.queries.outlier_count import OutlierCount, count_outliers, count_sensitivity
+from privod.queries.crowd_bounds import count_outliers, count_sensitivity
+from privod.queries.distances import (
+    Distances,
+    Scale,
+    checked_scale,
+    checked_weights,
+    distance_in_words,
+)
+from privod.queries.outlier_count import EXAMPLE_RADIUS, OutlierCount
 from privod.queries.preview import Preview
 from privod.queries.query import Query, Release
 from privod.threads import thread_pool
@@ -55,12 +63,14 @@ ALONE_BELOW = 20_000  # records times sets below which threads cost more than th
 class FoundSubspaces:
     """The chosen column sets, the likeliest fullest first, and their noisy counts if bought.
 
-    Of how many sets they were chosen is public; it says how sure the choice is.
+    Of how many sets they were chosen is public; it says how sure the choice is. Each count is right
+    to within its margin with 95 % certainty.
     """
 
     subspaces: tuple[tuple[str, ...], ...]
     n_candidates: int
     counts: tuple[int, ...] = ()
+    margins: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,13 +81,15 @@ class OutlierSubspaces(Query[FoundSubspaces]):
     ---------
     Every record is protected (AddRemove), or what every record says (Replace). The sets are chosen
     one after the other by an exact random choice; counts in them, if asked for, are noisy as in
-    the outlier count. Both together cost epsilon, however many sets compete.
+    the outlier count. Both together cost epsilon, however many sets compete; with a delta, noises
+    that fail with this probability may be taken for the counts, if they are smaller.
 
     Parameters
     ----------
     radius_per_column : float
         How near records must be in a set of one column; in a set of d columns the radius is this
-        times the square root of d, so that sets of different size can be compared.
+        times the square root of d, so that sets of different size can be compared. Distances are
+        Euclidean, after scaling.
     max_crowd : int
         A record is outlying with at most this many records, itself included, within the radius.
     epsilon : number
@@ -98,10 +110,18 @@ class OutlierSubspaces(Query[FoundSubspaces]):
         permute-and-flip, or exponential, which is never better at equal cost.
     adjacency : AddRemove or Replace
         Which two data sets must look alike.
+    scale : str
+        own: columns count in their own units; range: in shares of their declared ranges.
+    weights : tuple of float
+        For each of the columns named, what a difference of one counts; none given means 1 each.
+    delta : number
+        The probability that the guarantee of the counts may fail, all of them together; 0 where
+        none are bought.
     """
 
     name: ClassVar[str] = "outlier-subspaces-1"
     question: ClassVar[str] = "In which columns do the most outliers show?"
+    later: ClassVar[dict[str, Any]] = {"scale": "own", "weights": []}
 
     radius_per_column: float
     max_crowd: int
@@ -114,6 +134,9 @@ class OutlierSubspaces(Query[FoundSubspaces]):
     count_share: ExactNumber = ExactNumber(as_exact, Fraction(0))
     choice: Literal["permute-and-flip", "exponential"] = "permute-and-flip"
     adjacency: Adjacency = AddRemove()
+    scale: Scale = "own"
+    weights: tuple[float, ...] = ()
+    delta: ExactNumber = ExactNumber(as_exact, Fraction(0))
 
     def __post_init__(self) -> None:
         radius = checked_radius(self.radius_per_column, "radius_per_column")
@@ -122,6 +145,8 @@ class OutlierSubspaces(Query[FoundSubspaces]):
         sets = tuple(tuple(sorted(column_names(some))) for some in self.candidates)
         object.__setattr__(self, "candidates", sets)
         object.__setattr__(self, "adjacency", dp_adjacency(self.adjacency))
+        object.__setattr__(self, "scale", checked_scale(self.scale))
+        object.__setattr__(self, "weights", checked_weights(self.weights, self.columns))
         whole_number(self.max_crowd, "max_crowd", at_least=1, at_most=LARGEST_COUNT)
         whole_number(self.n_subspaces, "n_subspaces", at_least=1)
         whole_number(self.size, "size", at_least=1, at_most=MOST_AXES)
@@ -138,6 +163,11 @@ class OutlierSubspaces(Query[FoundSubspaces]):
         if not 0 <= self.count_share < 1:
             rule = "must be from 0 to below 1"
             raise InvalidParameter("count_share", rule, self.count_share, "Try 0.5.")
+        if not 0 <= self.delta <= Fraction(1, 2):
+            raise InvalidParameter("delta", "must lie between 0 and 1/2", self.delta, "Try 1e-6.")
+        if self.delta and not self.count_share:
+            rule = "must be 0 where no counts are bought: the choice never fails"
+            raise InvalidParameter("delta", rule, self.delta, "Leave it out, or buy counts.")
         if not LEAST_LOSS <= self._loss_of_a_choice <= LARGEST_LOSS:
             rule = "must leave a loss between 1/2^19 and 10^9 to each choice"
             raise InvalidParameter("epsilon", rule, str(self.epsilon), "Try 1.")
@@ -168,8 +198,11 @@ class OutlierSubspaces(Query[FoundSubspaces]):
             radius=self.radius_in(len(columns)),
             max_crowd=self.max_crowd,
             epsilon=each,
+            delta=self.delta / self.n_subspaces,
             columns=columns,
             adjacency=self.adjacency,
+            scale=self.scale,
+            weights=self._weights_of(columns),
         )
 
     def guarantee(self) -> Guarantee:
@@ -235,19 +268,32 @@ class OutlierSubspaces(Query[FoundSubspaces]):
             rule = f"must be at most the number of competing sets, {number}"
             raise InvalidParameter("n_subspaces", rule, self.n_subspaces, "Choose fewer.")
         sets = list(self._sets(domain))
+        if self.weights and not {name for some in sets for name in some} <= set(self.columns):
+            rule = "must be one for each column that a candidate holds"
+            raise InvalidParameter("weights", rule, self.weights, "Name all of them in columns.")
+        for size in self._sizes():
+            self._distances(domain, next(some for some in sets if len(some) == size))
         if self.count_share:
             widest = max(sets, key=len)
             self.counting(widest).check(domain)
+
+    def work(self, domain: Domain, records: int) -> int:
+        n_columns = len(numeric_columns(domain, self.columns))
+        widest = min(max(self._sizes()), len(domain.columns))
+        return self._number_of_candidates(n_columns) * pairs_work(records, widest)
 
     def answer(self, table: Table, randomness: Randomness) -> Release[FoundSubspaces]:
         sets = list(self._sets(table.domain))
         utilities = self.utilities(sets, self.true_counts(table, sets))
         chosen = tuple(sets[place] for place in self.selection.choose(utilities, randomness))
-        counts: tuple[int, ...] = ()
-        if self.count_share:
-            counted = [self.counting(some).answer(table, randomness).value for some in chosen]
-            counts = tuple(found.count for found in counted)
-        return self.release(FoundSubspaces(chosen, len(sets), counts), randomness)
+        counts, margins = [], []
+        for some in chosen if self.count_share else ():
+            counting = self.counting(some)
+            found = counting.answer(table, randomness).value
+            counts.append(found.count)
+            margins.append(counting.margin(found) or 0)
+        value = FoundSubspaces(chosen, len(sets), tuple(counts), tuple(margins))
+        return self.release(value, randomness)
 
     def utilities(self, sets: list[tuple[str, ...]], counts: list[int]) -> NDArray[np.int64]:
         """What each set is worth, in steps; not private."""
@@ -274,7 +320,8 @@ class OutlierSubspaces(Query[FoundSubspaces]):
         """The outliers of every set, counted on all processors; not private."""
 
         def count(some: tuple[str, ...]) -> int:
-            points, radius = table.numbers(some), self.radius_in(len(some))
+            points = self._distances(table.domain, some).points(table)
+            radius = self.radius_in(len(some))
             return count_outliers(points, radius, self.max_crowd, threads=1)
 
         # How many rows there are may be private: the same steps are reported on both ways.
@@ -300,10 +347,15 @@ class OutlierSubspaces(Query[FoundSubspaces]):
     def sentence(self, value: FoundSubspaces) -> str:
         named = [" with ".join(some) for some in value.subspaces]
         if value.counts:
-            pairs = zip(named, value.counts, strict=True)
-            named = [f"{name} (about {count})" for name, count in pairs]
+            counted = zip(named, value.counts, value.margins or [None] * len(named), strict=True)
+            named = [
+                f"{name} (about {count}" + (")" if within is None else f", within {within})")
+                for name, count, within in counted
+            ]
         many = "The column set" if len(named) == 1 else f"The {len(named)} column sets"
-        text = f"{many} said to hold the most records that stand apart: {'; '.join(named)}."
+        measured = distance_in_words(self.scale, self.weights)
+        text = f"{many} said to hold the most records that stand apart{measured}:"
+        text += f" {'; '.join(named)}."
         if value.n_candidates == len(named):
             return f"{text} No other set competed."
         text += " The choice was random: with 95 % certainty"
@@ -322,32 +374,30 @@ class OutlierSubspaces(Query[FoundSubspaces]):
             "subspaces": [list(some) for some in value.subspaces],
             "n_candidates": value.n_candidates,
             "counts": list(value.counts),
+            "margins": list(value.margins),
         }
 
     def value_from_json(self, data: Any) -> FoundSubspaces:
         sets = tuple(tuple(some) for some in data["subspaces"])
         counts = tuple(int(count) for count in data["counts"])
-        return FoundSubspaces(sets, int(data["n_candidates"]), counts)
+        margins = tuple(int(margin) for margin in data.get("margins", ()))
+        return FoundSubspaces(sets, int(data["n_candidates"]), counts, margins)
 
     @classmethod
     def examples(cls, domain: Domain) -> tuple[Self, ...]:
         columns = domain.numeric_names[:5]
         if len(columns) < 2:
             return ()
-        radius = typical_radius(domain, columns)
-        return (
-            cls(radius_per_column=radius, max_crowd=3, epsilon=2, columns=columns),
-            cls(
-                radius_per_column=radius,
-                max_crowd=3,
-                epsilon=4,
-                n_subspaces=2,
-                size=2,
-                smaller_too=True,
-                columns=columns,
-                count_share="0.5",
-            ),
+        asked: dict[str, Any] = {
+            "radius_per_column": EXAMPLE_RADIUS,
+            "scale": "range",
+            "max_crowd": 3,
+            "columns": columns,
+        }
+        with_counts = cls(
+            epsilon=4, n_subspaces=2, size=2, smaller_too=True, count_share="0.5", **asked
         )
+        return (cls(epsilon=2, **asked), with_counts)
 
     @property
     def _loss_of_a_choice(self) -> Fraction:
@@ -355,6 +405,15 @@ class OutlierSubspaces(Query[FoundSubspaces]):
 
     def _sensitivity(self, size: int) -> int:
         return count_sensitivity(self.max_crowd, size, self.adjacency)
+
+    def _weights_of(self, some: tuple[str, ...]) -> tuple[float, ...]:
+        if not self.weights:
+            return ()
+        counted = dict(zip(self.columns, self.weights, strict=True))
+        return tuple(counted[name] for name in some)
+
+    def _distances(self, domain: Domain, some: tuple[str, ...]) -> Distances:
+        return Distances.over(domain, some, self.scale, self._weights_of(some))
 
     def _sizes(self) -> set[int]:
         """How many columns a competing set can have."""

@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Scope
 
 from privod.errors import InvalidParameter, LimitReached, NotFound, PrivodError
+from privod.server.asking import resume
 from privod.server.failures import UnknownToken, status_of
 from privod.server.http.authorization import (
     ANALYST,
@@ -30,10 +31,11 @@ from privod.server.http.authorization import (
     console_route,
 )
 from privod.server.http.middleware import API_PREFIX, Middleware
+from privod.server.jobs.workers import load_library
 from privod.server.site import Site
 from privod.server.views import analyst, answers, api, console, life_cycle, owner
 from privod.server.views.pages import error_page
-from privod.wire import Failure, problem_of
+from privod.wire import Failure, kind_of, problem_of
 
 __all__ = ["API", "CONSOLE", "make_app"]
 
@@ -44,6 +46,7 @@ API = (
     Route("GET", f"{V1}/health", api.health, OPEN),
     Route("GET", f"{V1}/ready", api.ready, OPEN),
     Route("GET", f"{V1}/openapi.json", api.openapi, OPEN),
+    Route("GET", f"{V1}/metrics", api.metrics, AUDITORS),
     Route("GET", f"{V1}/me", api.me, ANYONE),
     Route("GET", f"{V1}/questions", api.questions, ANYONE),
     Route("GET", f"{V1}/datasets", api.datasets, ANYONE),
@@ -70,7 +73,9 @@ API = (
     Route("GET", f"{V1}/datasets/{{dataset}}/answers/{{key}}", api.answer, READERS),
     Route("GET", f"{V1}/datasets/{{dataset}}/answers/{{key}}/csv", api.answer_csv, READERS),
     Route("GET", f"{V1}/datasets/{{dataset}}/answers/{{key}}/svg", api.answer_svg, READERS),
+    Route("GET", f"{V1}/jobs", api.jobs, ANALYST),
     Route("GET", f"{V1}/jobs/{{job}}", api.job, ANALYST),
+    Route("DELETE", f"{V1}/jobs/{{job}}", api.stop_job, READERS),
     Route("POST", f"{V1}/verify", api.verify, AUDITORS),
     Route("GET", f"{V1}/witnesses/{{witness}}", life_cycle.witness, WITNESSES),
     Route("POST", f"{V1}/witnesses/{{witness}}", life_cycle.note_head, WITNESSES),
@@ -84,6 +89,8 @@ CONSOLE = (
     Route("GET", "/robots.txt", console.robots, OPEN),
     Route("GET", "/sign-in", console.sign_in_form, OPEN),
     Route("POST", "/sign-in", console.sign_in, OPEN),
+    Route("GET", "/sign-in/provider", console.provider_sign_in, OPEN),
+    Route("GET", "/sign-in/return", console.provider_return, OPEN),
     Route("POST", "/sign-out", console.sign_out, OPEN),
     Route("GET", "/", console.data_sets, ANYONE),
     Route("GET", "/data/new", owner.register_form, SERVER_OWNER),
@@ -120,6 +127,7 @@ CONSOLE = (
     Route("POST", "/data/{dataset}/answers/{key}", answers.score, READERS),
     Route("GET", "/jobs/{job}", analyst.job, ANALYST),
     Route("GET", "/jobs/{job}/progress", analyst.job_progress, ANALYST),
+    Route("POST", "/jobs/{job}/stop", analyst.stop_job, ANALYST),
     Route("GET", "/tokens", owner.tokens, OWNER),
     Route("POST", "/tokens", owner.make_token, OWNER),
     Route("POST", "/tokens/{token}/revoke", owner.revoke_token, OWNER),
@@ -138,8 +146,13 @@ def make_app(site: Site) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        await asyncio.to_thread(resume, site)
+        loading = asyncio.create_task(asyncio.to_thread(load_library))
         yield
+        await loading
         await asyncio.to_thread(site.jobs.close)  # requests are answered meanwhile
+        await asyncio.to_thread(site.answers.close)
+        await asyncio.to_thread(site.presence.close)
 
     app = FastAPI(
         title="privod",
@@ -180,6 +193,7 @@ def _failure(app: FastAPI) -> Any:
 
 def _told(request: Request, problem: PrivodError, status: int | None = None) -> Response:
     """The error as JSON in the interface, as a page in the console."""
+    request.app.state.site.metrics.count("refusals_total", kind=kind_of(problem))
     status = status or status_of(problem)
     if request.url.path.startswith(API_PREFIX):
         response: Response = JSONResponse(problem_of(problem), status)

@@ -32,6 +32,7 @@ __all__ = [
     "Entry",
     "Guarantee",
     "Job",
+    "JobListed",
     "JobState",
     "Loss",
     "NewToken",
@@ -243,6 +244,8 @@ class Price:
     not_protected: str
     guarantee: Guarantee
     preview: Preview
+    about_seconds: float | None = None
+    """How long a server estimates the answer to take, from public sizes; null where none does."""
 
     @classmethod
     def of(cls, price: values.Price, query: Query[Any], domain: Domain) -> Price:
@@ -317,6 +320,17 @@ class Job:
     state: JobState
     tenths: int
     answer: Answer | None = None
+
+
+@dataclass(frozen=True)
+class JobListed:
+    """A question that was asked through a server, and where it stands."""
+
+    job: str
+    dataset: str
+    query: Plain
+    time: str
+    state: JobState
 
 
 @dataclass(frozen=True)

@@ -389,7 +389,7 @@ class ContextSpace:
 def _position(column: Categorical | Ordered, value: Category | float) -> int:
     if isinstance(column, Ordered):
         return column.position(value)
-    return column.values.index(value)  # type: ignore[arg-type]  # a float is in no list of texts
+    return column.values.index(value)
 
 
 def _belongs(value: Any, values: Collection[AttributeValue]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Sequence
 from typing import Any
@@ -16,17 +17,19 @@ from privod.privacy import Guarantee
 from privod.queries.catalog import QUERIES, kind_of
 from privod.queries.parameters import parameters_of, promise_of
 from privod.queries.query import Query, canonical_json
-from privod.server.asking import begin
+from privod.server.asking import begin, find_job, may_stop
 from privod.server.http.authorization import form_of
+from privod.server.jobs.estimates import assumed_records, check_work, estimated_seconds
 from privod.server.jobs.jobs import Job
 from privod.server.site import site_of, visitor_of
 from privod.server.views.answers import answer_path, written
 from privod.server.views.console import text_of
 from privod.server.views.forms import boxes_of, query_from_form
-from privod.server.views.pages import fragment, page, redirect
+from privod.server.views.pages import fragment, page, redirect, segment
 from privod.wire import answer_key
 
 __all__ = ["ask", "ask_form", "job", "job_progress", "price", "price_page", "questions"]
+__all__ += ["stop_job"]
 
 QUICK_SECONDS = 0.6  # an answer that is there by then needs no page about waiting
 
@@ -186,8 +189,12 @@ def _named(examples: Sequence[Query[Any]]) -> list[str]:
 
 def _priced(request: Request, query: Query[Any]) -> dict[str, Any]:
     """What the price panel shows."""
-    curator, of = site_of(request).curator, request.path_params["dataset"]
+    site, of = site_of(request), request.path_params["dataset"]
+    curator = site.curator
     price = curator.price(query, of, token=visitor_of(request).id[:16] or None)
+    domain = curator.dataset(of).domain
+    if not price.already_answered:
+        check_work(curator, query, of, site.limits)
     budgets = {state.adjacency: state for state in curator.budget(of)}
     lines = [
         {
@@ -204,7 +211,9 @@ def _priced(request: Request, query: Query[Any]) -> dict[str, Any]:
         "stored": price.already_answered,
         "loss": guarantee.loss,
         "lines": lines,
-        "worth": query.preview(curator.dataset(of).domain).sentence(),
+        "worth": query.preview(domain).sentence(),
+        "seconds": math.ceil(estimated_seconds(curator, query, of, site.limits)),
+        "records": assumed_records(curator, of, site.limits),
         "sentence": guarantee.sentence(),
         "not_protected": price.not_protected,
     }
@@ -228,7 +237,7 @@ def _unpriced(
 
 def job(request: Request) -> Response:
     """A job's page, or on to its answer once that is there."""
-    found = site_of(request).jobs.find(request.path_params["job"], visitor_of(request).id)
+    found = find_job(site_of(request), visitor_of(request), request.path_params["job"])
     if found.state() in ("done", "failed"):
         return redirect(answer_path(found.of, found.result().release.query))
     return page(request, "job.html", job=found, words=_words(found), tenths=found.tenths())
@@ -236,9 +245,17 @@ def job(request: Request) -> Response:
 
 def job_progress(request: Request) -> Response:
     """How far a job has come, for the page's script."""
-    found = site_of(request).jobs.find(request.path_params["job"], visitor_of(request).id)
+    found = find_job(site_of(request), visitor_of(request), request.path_params["job"])
     ended = found.state() in ("done", "failed")
     return JSONResponse({"tenths": found.tenths(), "words": _words(found), "ended": ended})
+
+
+def stop_job(request: Request) -> Response:
+    """Stop one's own job, and go back to its data set."""
+    visitor, jobs = visitor_of(request), site_of(request).jobs
+    found = jobs.find(request.path_params["job"], visitor.id)
+    jobs.stop(found.id, lambda job: may_stop(visitor, job))
+    return redirect(f"/data/{segment(found.of)}")
 
 
 def _words(job: Job[Answer]) -> str:

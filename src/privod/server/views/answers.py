@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -16,7 +16,6 @@ from privod.queries import as_code, scoring
 from privod.queries.parameters import parameters_of
 from privod.queries.query import Query, Release, canonical_json
 from privod.server.http.authorization import form_of
-from privod.server.jobs.answers import as_csv
 from privod.server.site import site_of
 from privod.server.views.api import CSV, JSON, PICTURE_HEADERS, SVG
 from privod.server.views.pages import page, segment
@@ -178,9 +177,9 @@ def answer_json(request: Request) -> Response:
     return Response(canonical_json(release.to_json()), media_type=JSON, headers=_saved("json"))
 
 
-def answer_csv(request: Request) -> Response:
+async def answer_csv(request: Request) -> Response:
     """The answer as a table."""
-    return Response(as_csv(_release(request)), media_type=CSV, headers=_saved("csv"))
+    return Response(await _form(request, "csv"), media_type=CSV, headers=_saved("csv"))
 
 
 def answer_notebook(request: Request) -> Response:
@@ -190,11 +189,15 @@ def answer_notebook(request: Request) -> Response:
     return Response(text, media_type=NOTEBOOK, headers=_saved("ipynb"))
 
 
-def answer_svg(request: Request) -> Response:
+async def answer_svg(request: Request) -> Response:
     """The answer as a picture."""
-    of, key = request.path_params["dataset"], request.path_params["key"]
     headers = PICTURE_HEADERS | (_saved("svg") if "download" in request.query_params else {})
-    return Response(site_of(request).answers.svg(of, key), media_type=SVG, headers=headers)
+    return Response(await _form(request, "svg"), media_type=SVG, headers=headers)
+
+
+async def _form(request: Request, form: Literal["svg", "csv"]) -> bytes:
+    of, key = request.path_params["dataset"], request.path_params["key"]
+    return await site_of(request).answers.written(of, key, form)
 
 
 def _address(request: Request) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import File, Form, Path, Request, Response, UploadFile
@@ -15,20 +16,23 @@ from privod.data import Domain
 from privod.data.csv_file import CsvDialect
 from privod.data.intake import IntakeReport
 from privod.engines.size import IN_MEMORY
-from privod.errors import InvalidParameter, NotFound, PrivodError, Unavailable
+from privod.errors import InvalidParameter, LedgerDamaged, NotFound, PrivodError, Unavailable
 from privod.privacy import Loss, adjacency_from_json
 from privod.queries.catalog import QUERIES, query_from_json
 from privod.server import authentication as auth
-from privod.server.asking import answer_of, begin
+from privod.server.asking import answer_of, begin, find_job, may_stop, state_of
 from privod.server.jobs import uploads
-from privod.server.jobs.answers import as_csv
+from privod.server.jobs.estimates import check_work, estimated_seconds
 from privod.server.jobs.jobs import Job
+from privod.server.metrics import exposition
 from privod.server.site import site_of, visitor_of
+from privod.texts import check_texts
 from privod.wire.questions import describe
 
 JSON = "application/json"
 SVG = "image/svg+xml"
 CSV = "text/csv; charset=utf-8"
+METRICS = "text/plain; version=0.0.4; charset=utf-8"
 # A picture carries its style inside; it may load and run nothing.
 PICTURE_HEADERS = {
     "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox"
@@ -46,10 +50,12 @@ def health() -> dict[str, str]:
 
 
 def ready(request: Request) -> dict[str, str]:
-    """Say whether questions can be answered: the ledger can be read and the disk has room."""
+    """Say whether questions can be answered: ledger, witness and disk are as they should be."""
     site = site_of(request)
     try:
-        site.curator.head()
+        site.curator.check_ledger()
+    except LedgerDamaged:
+        raise Unavailable("The ledger lacks what its witness saw. Verify it.") from None
     except PrivodError:
         raise Unavailable("The ledger cannot be read. Look at its database.") from None
     if shutil.disk_usage(site.curator.directory).free < site.limits.least_free_bytes:
@@ -57,6 +63,16 @@ def ready(request: Request) -> dict[str, str]:
     if site.jobs.closing():
         raise Unavailable("The server is stopping. Ask again when it is back.")
     return {"status": "ready"}
+
+
+def metrics(request: Request) -> Response:
+    """Counts for Prometheus: requests, jobs, workers, charges, budgets; nothing about rows."""
+    site, visitor = site_of(request), visitor_of(request)
+    names = [one.name for one in site.curator.datasets() if visitor.sees(one.name)]
+    budgets = {name: site.curator.budget(name) for name in names}
+    under_way = site.jobs.under_way()
+    written = exposition(site.metrics, under_way, budgets, site.curator.ledger_head().number)
+    return Response(written, media_type=METRICS)
 
 
 def openapi(request: Request) -> Response:
@@ -123,9 +139,11 @@ def register(
 
 def _from_json(what: str, text: str, form: str) -> Any:
     try:
-        return json.loads(text)
+        data = json.loads(text)
     except (ValueError, RecursionError):
         raise InvalidParameter(what, "must be JSON", text[:50], f"Write {form}.") from None
+    check_texts(data, what)
+    return data
 
 
 def report(request: Request, dataset: Dataset) -> dict[str, Any]:
@@ -163,11 +181,16 @@ def history(request: Request, dataset: Dataset) -> list[wire.Entry]:
 
 def price(request: Request, dataset: Dataset, form: wire.AskPrice) -> wire.Price:
     """What a question would cost; nothing is looked at and nothing is charged."""
-    curator = site_of(request).curator
-    query = curator.adapted(query_from_json(form.query), dataset)
+    site = site_of(request)
+    query = site.curator.adapted(query_from_json(form.query), dataset)
     token = visitor_of(request).id[:16] or None
-    found = curator.price(query, dataset, token=token)  # which also finds out if it may be asked
-    return wire.Price.of(found, query, curator.dataset(dataset).domain)
+    found = site.curator.price(query, dataset, token=token)  # also finds out if it may be asked
+    domain = site.curator.dataset(dataset).domain
+    seconds = None
+    if not found.already_answered:
+        check_work(site.curator, query, dataset, site.limits)
+        seconds = estimated_seconds(site.curator, query, dataset, site.limits)
+    return replace(wire.Price.of(found, query, domain), about_seconds=seconds)
 
 
 async def ask(request: Request, response: Response, dataset: Dataset, form: wire.Ask) -> Any:
@@ -187,9 +210,25 @@ async def ask(request: Request, response: Response, dataset: Dataset, form: wire
     return _shown(begun)
 
 
+def jobs(request: Request) -> list[wire.JobListed]:
+    """What one's token asked in the last weeks, newest first, answered or not."""
+    site = site_of(request)
+    return [
+        wire.JobListed(record.id, record.dataset, record.query, record.time, state_of(site, record))
+        for record in site.curator.job_records.asked_by(visitor_of(request).id)
+    ]
+
+
 def job(request: Request, job: Annotated[str, Path(max_length=64)]) -> wire.Job:
     """How far one's own job has come, and its answer once it is done."""
-    return _shown(site_of(request).jobs.find(job, visitor_of(request).id))
+    return _shown(find_job(site_of(request), visitor_of(request), job))
+
+
+def stop_job(request: Request, job: Annotated[str, Path(max_length=64)]) -> dict[str, bool]:
+    """Stop one's own job, or as an owner one about one's data; what was charged stays charged."""
+    visitor = visitor_of(request)
+    site_of(request).jobs.stop(job, lambda found: may_stop(visitor, found))
+    return {"stopped": True}
 
 
 def _shown(job: Job[Answer]) -> wire.Job:
@@ -213,14 +252,15 @@ def answer(request: Request, dataset: Dataset, key: Key) -> Response:
     return Response(site_of(request).answers.json(dataset, key), media_type=JSON)
 
 
-def answer_csv(request: Request, dataset: Dataset, key: Key) -> Response:
+async def answer_csv(request: Request, dataset: Dataset, key: Key) -> Response:
     """A stored answer as a table."""
-    return Response(as_csv(site_of(request).answers.release(dataset, key)), media_type=CSV)
+    written = await site_of(request).answers.written(dataset, key, "csv")
+    return Response(written, media_type=CSV)
 
 
-def answer_svg(request: Request, dataset: Dataset, key: Key) -> Response:
+async def answer_svg(request: Request, dataset: Dataset, key: Key) -> Response:
     """A stored answer as a picture."""
-    drawn = site_of(request).answers.svg(dataset, key)
+    drawn = await site_of(request).answers.written(dataset, key, "svg")
     return Response(drawn, media_type=SVG, headers=PICTURE_HEADERS)
 
 
@@ -261,6 +301,7 @@ RESPONSES: dict[Any, dict[int | str, dict[str, Any]]] = {
         200: {"model": wire.Answer, "description": "The answer."},
         202: {"model": wire.Job, "description": "The answer is on its way."},
     },
+    metrics: {200: {"content": {"text/plain": {}}, "description": "Prometheus text format."}},
     answer: {200: {"model": wire.Answer, "description": "The answer."}},
     answer_csv: {200: {"content": {"text/csv": {}}, "description": "The answer."}},
     answer_svg: {200: {"content": {SVG: {}}, "description": "The answer."}},

@@ -42,7 +42,7 @@ class Menus(NamedTuple):
 def _choice(menus: Menus, level: int, digit: int, skipped_bits: int) -> int:
     """A choice by its number, less so many of the lowest free values."""
     if menus.is_ordered[level]:
-        return menus.runs[level, digit]
+        return int(menus.runs[level, digit])
     return (digit << (skipped_bits + 1)) | 1
 
 
