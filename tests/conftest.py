@@ -56,6 +56,7 @@ SLOW = {
     "test_joint_refusals",
     "test_leakage",
     "test_ledger_tampering",
+    "test_life_cycle_everywhere",
     "test_merged_noise",
     "test_model_labels",
     "test_narrow_promises",
@@ -98,6 +99,7 @@ SLOW = {
     "test_subspaces",
     "test_vertical_attacks",
     "test_zcdp",
+    "test_zcdp_ledger",
 }
 
 

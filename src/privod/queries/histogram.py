@@ -83,7 +83,8 @@ class Histogram(CountQuery[NoisyCounts]):
     bins : int
         Into how many equal intervals a numeric column's range is cut, at least 1.
     noise : str
-        One of laplace, gaussian, auto; auto takes the smaller one, by the other parameters alone.
+        One of laplace, gaussian, auto; auto takes the smaller one, by the other parameters alone,
+        and in a budget that is counted by zcdp the one that is smaller for the same rho.
     delta : number
         The probability that the guarantee may fail; 0 allows laplace noise only.
     adjacency : AddRemove or Replace

@@ -58,7 +58,8 @@ class DensitySketch(CountQuery[NoisySketch]):
     key : int
         Chooses the directions; public, and the same for sketches that are to be merged.
     noise : str
-        One of laplace, gaussian, auto; auto takes the smaller one, by the other parameters alone.
+        One of laplace, gaussian, auto; auto takes the smaller one, by the other parameters alone,
+        and in a budget that is counted by zcdp the one that is smaller for the same rho.
     delta : number
         The probability that the guarantee may fail; 0 allows laplace noise only.
     adjacency : AddRemove or Replace
