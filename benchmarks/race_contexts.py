@@ -161,7 +161,7 @@ def race(rows: Table, one: Person, n_sample: int) -> None:
         if n_matching:
             query = asked(one, "direct")
             started = time.perf_counter()
-            choose_by_number(utilities, query._choice("direct"), secure())
+            choose_by_number(utilities, query._choosing.mechanism("direct"), secure())
             took = time.perf_counter() - started
             print(f"{one.kind}: one choice among them in {took:.3f} s")
         if isinstance(detector, LocalOutlierFactor):
@@ -227,6 +227,36 @@ def largest_space(rows: Table, bits: int) -> None:
     print(f"{n} contexts with LOF in {seconds:.1f} s ({work:.1f} s of processors)")
 
 
+def with_ranges(rows: Table) -> None:
+    """Groups by title, employer, and two numeric columns cut into eight intervals each.
+
+    The year is real; years in office are drawn at random. The person's interval is one in the
+    middle, which has the most ranges: 20 of each column.
+    """
+    rng = np.random.default_rng(2)
+    attributes = DOMAIN.categorical(("job_title", "employer"))
+    numbers = (Numeric("year", 2004, 2012), Numeric("in_office", 0, 40))
+    domain = Domain((*attributes, *numbers, *DOMAIN.numeric()))
+    in_office = np.minimum(rng.gamma(2.0, 6.0, len(rows)), 40)
+    columns = {**rows.columns(), "in_office": in_office}
+    columns["year"] = np.asarray(columns["year"], dtype=float)
+    table = Table(domain, columns)
+    one = person("with ranges", rows, -500)
+    record = {**one.attributes, "year": 2007.0, "in_office": 17.0}
+    cuts = {"year": tuple(range(2005, 2012)), "in_office": tuple(range(5, 40, 5))}
+    space = ContextSpace.around(domain, record, cuts)
+    for detector in (LocalOutlierFactor(20, 1.5), Grubbs(0.05)):
+        started, worked = time.perf_counter(), time.process_time()
+        view = look_from(table, space, "salary", one.value, detector)
+        utilities = view.scan()
+        seconds, work = time.perf_counter() - started, time.process_time() - worked
+        figure(f"{detector.name}_{len(utilities)}_contexts_two_ranges_s", seconds)
+        print(
+            f"two columns of eight intervals: {detector.name}: {len(utilities)} contexts in"
+            f" {seconds:.2f} s ({work:.2f} s of processors), {int((utilities >= 0).sum())} match"
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one record, no 2**26 contexts")
@@ -249,6 +279,7 @@ def main() -> None:
     for one in people:
         race(rows, one, 30 if options.quick else 100)
         race_search(rows, one)
+    with_ranges(rows)
     if not options.quick:
         largest_space(rows, 26)
     megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -28,10 +28,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tests.postgres_cluster import find_server, running_server
 
-from privod.curator import Curator
+from privod.curator import Accounting, Curator
 from privod.data import Domain, Numeric
 from privod.errors import BudgetExceeded, LedgerDamaged
-from privod.privacy import AddRemove, Loss
+from privod.privacy import NOTHING_SPENT, AddRemove, Cost, Loss, ZcdpBudget
 from privod.queries.histogram import Histogram
 from privod.queries.query import canonical_json
 
@@ -58,12 +58,12 @@ def context() -> ForkServerContext:
     return found
 
 
-def fill(place: Place, budget: Loss) -> None:
+def fill(place: Place, budget: Loss, accounting: Accounting = "sums") -> None:
     """Register a hundred people and open a budget."""
     values = np.linspace(0, 1, 100)
     with place.open() as curator:
         curator.register(DATA, dict.fromkeys(DOMAIN.names, values), DOMAIN)
-        curator.open_budget(DATA, AddRemove(), budget)
+        curator.open_budget(DATA, AddRemove(), budget, accounting=accounting, confirmed=True)
 
 
 def question(number: int, unit: Fraction) -> Histogram:
@@ -87,11 +87,21 @@ def _grab(place: Place, first: int, count: int, unit: Fraction) -> int:
     return granted
 
 
-def hammer(place: Place, processes: int, units: int) -> tuple[int, float]:
+def fitting(units: int, accounting: Accounting) -> int:
+    """How many questions at epsilon 1 / units a budget of (1, 1e-6) pays."""
+    if accounting == "sums":
+        return units
+    cost = Cost.of_loss(Loss(Fraction(1, units)))
+    return ZcdpBudget.of(1, "1e-6").questions_left(NOTHING_SPENT, cost)
+
+
+def hammer(
+    place: Place, processes: int, units: int, accounting: Accounting = "sums"
+) -> tuple[int, float]:
     """Let processes ask for more than there is; how many got something, and in how long."""
     unit = Fraction(1, units)
-    fill(place, Loss(Fraction(1)))
-    each = -(-units * 5 // (4 * processes))  # a quarter more than there is
+    fill(place, Loss(1, "1e-6"), accounting)
+    each = -(-fitting(units, accounting) * 5 // (4 * processes))  # a quarter more than there is
     jobs = [(place, worker * each, each, unit) for worker in range(processes)]
     began = time.perf_counter()
     with context().Pool(processes) as pool:
@@ -101,6 +111,7 @@ def hammer(place: Place, processes: int, units: int) -> tuple[int, float]:
         curator.verify()
         (state,) = curator.budget(DATA)
         assert state.spent == Loss(Fraction(granted, units))
+        assert granted == fitting(units, accounting)
     return granted, seconds
 
 
@@ -119,10 +130,12 @@ def _work_until_killed(place: Place, unit: Fraction, seed: int, shown: str) -> N
             os.write(handle, f"{line}\n".encode())
 
 
-def kill_often(place: Place, times: int, scratch: Path, seed: int = 0) -> int:
+def kill_often(
+    place: Place, times: int, scratch: Path, seed: int = 0, accounting: Accounting = "sums"
+) -> int:
     """Kill two askers at a random moment, again and again; how many answers were shown."""
     chance = random.Random(seed)
-    fill(place, Loss(Fraction(10**6)))
+    fill(place, Loss(10**6, "1e-6"), accounting)
     shown: dict[str, str] = {}
     for trial in range(times):
         notes = scratch / f"shown-{trial}"
@@ -200,6 +213,11 @@ def main() -> None:
             print(f"figure {engine}_units_in_the_ledger {units}")
             print(f"figure {engine}_granted_to_8_processes {granted}")
             print(f"figure {engine}_seconds {seconds:.1f}")
+            empty(url)
+            place = Place(f"{scratch}/{engine}-zcdp", url)
+            granted, _ = hammer(place, 8, units // 10, "zcdp")
+            print(f"figure {engine}_zcdp_questions_due {fitting(units // 10, 'zcdp')}")
+            print(f"figure {engine}_zcdp_granted_to_8_processes {granted}")
             empty(url)
             notes = Path(scratch) / f"{engine}-notes"
             notes.mkdir()

@@ -5,8 +5,12 @@
 A server on loopback, started by this script with the sample data, answers one stored question to
 many clients, each in its own connection, from a second process. Two kinds of load: *paced*, in
 which every client asks ten times a second, and *flat out*, in which every client asks again as soon
-as it has its answer, so that the median says how many requests a second the server can take. Then
-every role visits every route, and some twenty thousand random requests look for a 5xx.
+as it has its answer, so that the median says how many requests a second the server can take. A
+third load is paced again, *beside busy workers*: both at work on the heaviest question that the
+server accepts, which is stopped then. The memory of the server is looked at before and after. Then
+a server, or its workers, is killed again and again while questions are asked: nothing that was
+shown may be lost, and nothing charged twice. At last every role visits every route, and some twenty
+thousand random requests look for a 5xx.
 """
 
 from __future__ import annotations
@@ -16,27 +20,41 @@ import asyncio
 import json
 import os
 import platform
+import random
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
 import numpy as np
 import uvicorn
 
+from privod.curator import Curator
+from privod.data import Domain, Numeric
+from privod.privacy import AddRemove, Loss
 from privod.queries.histogram import Histogram
+from privod.queries.subspaces import OutlierSubspaces
+from privod.server.authentication import create_token
 from privod.server.limits import Limits, Rate
-from privod.server.sample import DATASET, sample
+from privod.server.sample import DATASET, Sample, sample
 from privod.server.serve import Listening, configured
+from privod.wire import answer_key
 
 UNLIMITED = Limits(requests=Rate(1e9, 10**9), strangers=Rate(1e9, 10**9))
 QUESTION = Histogram(columns=("radius",), epsilon="0.5")
 PACE = 0.1  # seconds from one request of a client to its next
 GOAL = 0.010  # seconds, at the median
 FUZZ_EXAMPLES = 300
+MOST_GROWTH = 100.0  # megabytes that the server may grow by under load
+BUSY_RECORDS = 100_000
+BUSY_COLUMNS = 8  # 70 sets of 4: by public sizes the heaviest question that is accepted
 
 
 @dataclass(frozen=True)
@@ -140,16 +158,20 @@ def serve_and_load(clients: int, seconds: float) -> bool:
         figures: dict[str, float] = {}
         try:
             measured(port, ask, clients, 2.0, PACE)  # warm
-            for name, pace in [("paced", PACE), ("flat out", 0.0)]:
-                found = measured(port, ask, clients, seconds, pace)
+            before = resident_megabytes()
+            for name, pace in [("paced", PACE), ("flat out", 0.0), ("beside busy workers", PACE)]:
+                with busy_workers(made, port) if name.startswith("beside") else nullcontext():
+                    found = measured(port, ask, clients, seconds, pace)
                 rate = found.requests / found.seconds
                 print(f"{name}: {clients} clients, {rate:.0f} requests a second, {vars(found)}")
                 case = f"{clients}_clients_{name.replace(' ', '_')}"
                 figures[f"{case}_requests_per_second"] = rate
                 figures[f"{case}_median_ms"] = found.milliseconds["median"]
                 met &= found.failures == 0
-                if name == "paced":
+                if pace:
                     met &= found.milliseconds["median"] < 1000 * GOAL
+            figures["server_grew_megabytes"] = resident_megabytes() - before
+            met &= figures["server_grew_megabytes"] < MOST_GROWTH
         finally:
             server.should_exit = True
             thread.join()
@@ -157,6 +179,125 @@ def serve_and_load(clients: int, seconds: float) -> bool:
     for name, value in figures.items():
         print(f"figure {name} {value:.4g}")
     return met
+
+
+def resident_megabytes() -> float:
+    """The memory of this process, in which the server runs."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+
+
+@contextmanager
+def busy_workers(made: Sample, port: int) -> Iterator[None]:
+    """Both workers at work on the heaviest question, asked by two analysts, and then stopped."""
+    rows = np.random.default_rng(1).random((BUSY_RECORDS, BUSY_COLUMNS))
+    names = [f"c{place}" for place in range(BUSY_COLUMNS)]
+    domain = Domain(tuple(Numeric(name, 0, 1) for name in names))
+    made.curator.register("busy", dict(zip(names, rows.T, strict=True)), domain)
+    made.curator.open_budget("busy", AddRemove(), Loss("1"))
+    address = f"http://127.0.0.1:{port}/api/v1"
+    clients = []
+    try:
+        for place, crowd in enumerate((5, 6)):
+            token = create_token(made.curator, "analyst", "busy", f"busy {place}")
+            client = httpx.Client(headers={"authorization": f"Bearer {token}"}, timeout=60)
+            clients.append((client, address))
+            query = OutlierSubspaces(radius_per_column=0.3, max_crowd=crowd, epsilon="0.1", size=4)
+            sent = client.post(
+                f"{address}/datasets/busy/ask", json={"query": query.to_json(), "wait": 0}
+            )
+            sent.raise_for_status()
+        time.sleep(5)
+        yield
+    finally:
+        for client, where in clients:
+            for job in client.get(f"{where}/jobs").json():
+                print(f"the busy question was {job['state']} after the load")
+                client.delete(f"{where}/jobs/{job['job']}")
+            client.close()
+
+
+SERVER = """
+import sys
+from privod.curator import Curator
+from privod.server.limits import Limits, Rate
+from privod.server.serve import Listening, serve
+
+serve(Curator.open(sys.argv[1]), Listening(port=0), Limits(requests=Rate(1e6, 10**6)))
+"""
+
+
+def killed(rounds: int) -> bool:
+    """Kill the server or its workers while questions are asked; True if nothing went wrong."""
+    shown: dict[str, object] = {}
+    draw = random.Random(1)
+    with tempfile.TemporaryDirectory() as directory:
+        made = sample(Path(directory))
+        made.curator.close()
+        for place in range(rounds):
+            shown |= one_round(directory, made.analyst, place, draw, whole=place % 2 == 0)
+        with Curator.open(directory) as curator:
+            curator.verify()
+            entries = curator.history(DATASET)
+            stored = {answer_key(one.query): one.to_json() for one in curator.releases(DATASET)}
+    asked = [str(entry.query) for entry in entries if entry.kind == "charge"]
+    answered = [str(entry.query) for entry in entries if entry.kind == "release"]
+    kept = all(stored.get(key) == release for key, release in shown.items())
+    once = len(set(answered)) == len(answered) and len(asked) >= len(answered)
+    print(
+        f"killed {rounds} times: {len(asked)} charged, {len(answered)} answered, {len(shown)} shown"
+    )
+    print(f"figure kills {rounds}")
+    print(f"figure answers_shown_and_kept {len(shown) if kept and once else 0}")
+    return kept and once and len(shown) > 0
+
+
+def one_round(
+    directory: str, token: str, place: int, draw: random.Random, *, whole: bool
+) -> dict[str, object]:
+    """Ask until the kill; what was shown by then."""
+    shown: dict[str, object] = {}
+    with subprocess.Popen(
+        [sys.executable, "-c", SERVER, directory], stderr=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stderr is not None
+        line = ""
+        while "http://" not in line:
+            line = server.stderr.readline()
+        address = "http" + line.partition("http")[2].split()[0]
+        threading.Thread(target=server.stderr.read, daemon=True).start()
+        threading.Timer(draw.uniform(3, 8), kill, (server, whole)).start()
+        headers = {"authorization": f"Bearer {token}"}
+        with httpx.Client(base_url=f"{address}/api/v1", headers=headers, timeout=60) as client:
+            for number in range(12):
+                epsilon = f"0.00{place:02}{number:02}1"
+                query = Histogram(columns=("radius",), epsilon=epsilon).to_json()
+                try:
+                    told = client.post(f"/datasets/{DATASET}/ask", json={"query": query}).json()
+                except httpx.TransportError:
+                    break
+                if "release" in told:
+                    shown[told["key"]] = told["release"]
+        server.kill()
+    return shown
+
+
+def kill(server: subprocess.Popen[str], whole: bool) -> None:
+    """Kill a server, or the worker processes below it."""
+    if whole:
+        server.kill()
+        return
+    below = {server.pid}
+    for _ in range(3):
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError, IndexError):
+                parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+                if parent in below:
+                    below.add(int(process.name))
+    for process_id in below - {server.pid}:
+        with suppress(OSError):
+            if "forkserver" in Path(f"/proc/{process_id}/cmdline").read_text():
+                os.kill(process_id, signal.SIGKILL)
 
 
 def knock_and_fuzz() -> bool:
@@ -174,6 +315,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clients", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--load-only", action="store_true")
     parser.add_argument("--quick", action="store_true", help="a few seconds of load only")
     parser.add_argument("--as-clients", action="store_true", help=argparse.SUPPRESS)
@@ -183,6 +325,8 @@ def main() -> None:
         return
     print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
     met = serve_and_load(given.clients, 3.0 if given.quick else given.seconds)
+    if not given.quick:
+        met &= killed(given.kills)
     if not (given.load_only or given.quick):
         met &= knock_and_fuzz()
     print("all met" if met else "missed")

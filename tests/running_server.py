@@ -18,7 +18,9 @@ from privod.curator import Curator
 from privod.data import Categorical, Domain, Numeric
 from privod.privacy import AddRemove, Loss
 from privod.server.authentication import create_token
+from privod.server.jobs.workers import load_library
 from privod.server.limits import Limits, Rate
+from privod.server.provider import Provider
 from privod.server.serve import Listening, configured
 from privod.server.site import Site
 
@@ -87,10 +89,18 @@ class Browser(httpx.Client):
         return self.request("POST", path, data={"code": self.code(), **fields}, files=files)
 
     def ask(self, path: str, **fields: Any) -> httpx.Response:
-        """Send a question's form, and confirm its price."""
-        review = self.post(path, **fields)
-        found = re.search(r'name="confirmed" value="([0-9a-f]+)"', review.text)
-        return review if found is None else self.post(path, **fields, confirmed=found.group(1))
+        """Send a question's form, confirm its price, and wait for the answer."""
+        response = self.post(path, **fields)
+        found = re.search(r'name="confirmed" value="([0-9a-f]+)"', response.text)
+        if found is not None:
+            response = self.post(path, **fields, confirmed=found.group(1))
+        job = response.headers.get("location", "")
+        while job.startswith("/jobs/") and response.status_code in (200, 303):
+            response = self.get(job)
+            if response.status_code == 303:
+                return response
+            time.sleep(0.05)
+        return response
 
 
 @contextmanager
@@ -101,6 +111,7 @@ def running(
     *,
     data: bool = True,
     database: str | None = None,
+    provider: Provider | None = None,
 ) -> Iterator[Running]:
     """Serve a curator; its data set "patients", if wanted, has an open budget of epsilon 1000."""
     with Curator.open(directory, database=database) as curator:
@@ -108,8 +119,9 @@ def running(
             curator.register("patients", ROWS, DOMAIN)
             curator.open_budget("patients", AddRemove(), Loss("1000"))
         create_token(curator, "owner", None, "first owner")
+        load_library()  # once in this process; a first answer may otherwise outlast its wait
         listening = listening or Listening(port=0)
-        config = configured(curator, listening, limits)
+        config = configured(curator, listening, limits, provider)
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run)
         thread.start()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from privod.curator import Curator
+from privod.curator import Accounting, Curator
 from privod.data import Categorical, Domain, Numeric
 from privod.errors import (
     AlreadyExists,
@@ -30,15 +30,22 @@ from privod.privacy import (
     Replace,
     SameContexts,
 )
+from privod.queries.bounds import PrivateBounds
+from privod.queries.grid_knn.query import GridKnn
 from privod.queries.histogram import Histogram
 from privod.queries.lookahead import LookaheadCount
+from privod.queries.marginals.query import MarginalHistograms
 from privod.queries.outlier_context.query import OutlierContext
 from privod.queries.outlier_count import OutlierCount
 from privod.queries.query import Query
+from privod.queries.subspaces import OutlierSubspaces
 
 DOMAIN = Domain((Categorical("job", ("CEO", "Lawyer")), Numeric("age", 0, 120)))
 ROWS = {"job": ["CEO", "Lawyer"] * 20, "age": np.repeat(np.arange(10.0), 4)}
 CROWD = InCrowd(0.0, ("age",), 5)
+WHOLE = Domain(  # drops no row, so their number is public under Replace
+    (Categorical("job", ("CEO", "Lawyer"), fill="CEO"), Numeric("age", 0, 120, fill=0))
+)
 
 
 def wide(bins: int, epsilon: Any = "0.3", adjacency: Adjacency = AddRemove()) -> Histogram:
@@ -60,13 +67,23 @@ def person(value: float, detector: str = "grubbs") -> OutlierContext:
     )
 
 
+def allow_copies(curator: Curator, adjacency: Adjacency = CROWD, counts: int = 100) -> None:
+    """Let counts of copies that are rare be told exactly."""
+    curator.allow_exact_counts("people", adjacency, counts, "copies", confirmed=True)
+
+
 TEN = Loss(10)
 
 
-def people(directory: Path, main: Loss = TEN, domain: Domain = DOMAIN) -> Curator:
+def people(
+    directory: Path,
+    main: Loss = TEN,
+    domain: Domain = DOMAIN,
+    accounting: Accounting = "sums",
+) -> Curator:
     curator = Curator.open(directory)
     curator.register("people", ROWS, domain)
-    curator.open_budget("people", AddRemove(), main)
+    curator.open_budget("people", AddRemove(), main, accounting=accounting, confirmed=True)
     return curator
 
 
@@ -89,6 +106,7 @@ def test_a_narrow_question_is_paid_by_the_allowance_and_by_nothing_else(tmp_path
     with pytest.raises(NoPromise, match="request an allowance"):
         curator.ask(copies(3), "people")
     curator.open_budget("people", CROWD, Loss("0.25"), confirmed=True)
+    allow_copies(curator)
     for value in (3.0, 4.0):
         curator.ask(copies(value), "people")
     with pytest.raises(BudgetExceeded, match="in-crowd budget"):
@@ -104,6 +122,7 @@ def test_one_of_several_allowances_pays(tmp_path: Path) -> None:
     with pytest.raises(NeedsConfirmation, match="whom every allowance protects"):
         curator.open_budget("people", CROWD, Loss(1))
     curator.open_budget("people", CROWD, Loss(1), confirmed=True)
+    allow_copies(curator)
     (charge,) = curator.ask(copies(3), "people").charges
     assert charge.adjacency == CROWD
     curator.verify()
@@ -127,6 +146,7 @@ def test_replace_cannot_be_opened_beside_or_after_narrow_questions(tmp_path: Pat
     curator.open_budget("people", CROWD, Loss(1), confirmed=True)
     with pytest.raises(NoPromise, match="differ in size"):
         curator.open_budget("people", Replace(), Loss(1), confirmed=True)
+    allow_copies(curator)
     curator.ask(copies(3), "people")
     curator.close_budget("people", CROWD, "enough", confirmed=True)
     with pytest.raises(NoPromise, match="no bound under replace"):
@@ -219,7 +239,10 @@ def test_a_budget_without_meaning_is_refused(
 def test_what_has_no_bound_under_add_remove_is_refused_while_that_budget_is_open(
     tmp_path: Path,
 ) -> None:
-    curator = people(tmp_path)
+    whole = Domain(
+        (Categorical("job", ("CEO", "Lawyer"), fill="CEO"), Numeric("age", 0, 120, fill=0))
+    )
+    curator = people(tmp_path, domain=whole)  # which drops no row, so their number is public
     curator.open_budget("people", Replace(), Loss(10), confirmed=True)
     count = OutlierCount(
         columns=("age",), radius=1.0, max_crowd=3, epsilon="0.5", adjacency=Replace()
@@ -229,6 +252,61 @@ def test_what_has_no_bound_under_add_remove_is_refused_while_that_budget_is_open
         with pytest.raises(NoPromise, match="none under add-remove"):
             ask(count, "people")
     assert curator.head() == before
+
+
+UNDER_REPLACE: list[tuple[Query[Any], Loss]] = [
+    (MarginalHistograms(columns=("age",), epsilon="0.4", adjacency=Replace()), Loss("0.2")),
+    (GridKnn(columns=("age",), epsilon="0.4", adjacency=Replace()), Loss("0.2")),
+    (
+        GridKnn(columns=("age",), epsilon="0.5", drop_below=9, adjacency=Replace()),
+        Loss("0.255"),  # half of what counts the cells, and all of what counts the records
+    ),
+    (PrivateBounds(columns=("age",), epsilon="0.4", adjacency=Replace()), Loss("0.2")),
+    (
+        OutlierCount(
+            columns=("age",),
+            radius=1.0,
+            max_crowd=3,
+            epsilon="0.7",
+            noise="global",
+            adjacency=Replace(),
+        ),
+        Loss("0.6"),  # 6 in 7, as one record changes 6 at most and a replaced one 7
+    ),
+    (
+        OutlierCount(columns=("age",), radius=1.0, max_crowd=3, epsilon="0.7", adjacency=Replace()),
+        Loss("0.7"),
+    ),
+    (
+        OutlierSubspaces(radius_per_column=1.0, max_crowd=3, epsilon="0.7", adjacency=Replace()),
+        Loss("0.6"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("query", "lost"), UNDER_REPLACE, ids=lambda one: getattr(one, "name", ""))
+def test_a_question_under_replace_is_charged_its_true_loss_under_add_remove(
+    tmp_path: Path, query: Query[Any], lost: Loss
+) -> None:
+    curator = people(tmp_path)
+    curator.open_budget("people", Replace(), Loss(10), confirmed=True)
+    curator.ask(query, "people")
+    assert spent(curator) == {"add-remove": lost, "replace": query.guarantee().loss}
+    curator.verify()
+
+
+def test_an_add_remove_budget_opened_late_carries_what_was_asked_under_replace(
+    tmp_path: Path,
+) -> None:
+    curator = Curator.open(tmp_path)
+    curator.register("people", ROWS, DOMAIN)
+    curator.open_budget("people", Replace(), Loss(10), confirmed=True)
+    total = Loss(0)
+    for query, lost in UNDER_REPLACE[3:]:
+        curator.ask(query, "people")
+        total += lost
+    assert curator.open_budget("people", AddRemove(), Loss(10)).spent == total
+    curator.verify()
 
 
 def test_a_histogram_under_replace_states_half_its_loss_under_add_remove(tmp_path: Path) -> None:
@@ -245,7 +323,7 @@ def test_an_add_remove_budget_cannot_follow_questions_without_a_bound_there(
     tmp_path: Path,
 ) -> None:
     curator = Curator.open(tmp_path)
-    curator.register("people", ROWS, DOMAIN)
+    curator.register("people", ROWS, WHOLE)
     curator.open_budget("people", Replace(), Loss(10), confirmed=True)
     curator.ask(
         OutlierCount(columns=("age",), radius=1.0, max_crowd=3, epsilon="0.5", adjacency=Replace()),
@@ -261,6 +339,7 @@ def test_an_add_remove_budget_cannot_follow_questions_without_a_bound_there(
 def test_the_price_says_what_those_lose_who_are_not_protected(tmp_path: Path) -> None:
     curator = people(tmp_path)
     curator.open_budget("people", CROWD, Loss(1), confirmed=True)
+    allow_copies(curator)
     told = curator.price(copies(3), "people").not_protected
     assert "fewer than 4 copies" in told
     assert "whatever epsilon is" in told
@@ -285,11 +364,14 @@ steps = st.one_of(
 @settings(
     max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-@given(plan=st.lists(steps, max_size=10))
+@given(plan=st.lists(steps, max_size=10), accounting=st.sampled_from(["sums", "zcdp"]))
 def test_no_sequence_of_steps_leaves_a_data_set_dead_while_budget_is_left(
-    tmp_path_factory: pytest.TempPathFactory, plan: list[tuple[str, Adjacency, str]]
+    tmp_path_factory: pytest.TempPathFactory,
+    plan: list[tuple[str, Adjacency, str]],
+    accounting: Accounting,
 ) -> None:
-    with people(tmp_path_factory.mktemp("ledger"), Loss(1)) as curator:
+    limit = Loss(1, "1e-6")
+    with people(tmp_path_factory.mktemp("ledger"), limit, accounting=accounting) as curator:
         for place, (what, adjacency, amount) in enumerate(plan):
             try:
                 do(curator, what, adjacency, amount, place)
@@ -317,6 +399,8 @@ def do(curator: Curator, what: str, adjacency: Adjacency, amount: str, place: in
     query: Query[Any]
     if what == "open":
         curator.open_budget("people", adjacency, Loss(amount), confirmed=True)
+        if adjacency == CROWD:
+            allow_copies(curator, counts=2)
     elif what == "raise":
         for state in curator.budget("people"):
             if state.adjacency == adjacency:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from threading import Thread
-from time import monotonic
+from time import monotonic, sleep
 
 import pytest
 from hypothesis import given, settings
@@ -12,9 +12,10 @@ from privod.errors import InvalidParameter, ProtocolAborted
 from privod.joint.transport.channel import Channel, Meeting, Patience
 from privod.joint.transport.frames import CHUNK, HEADER, Assembly, split
 from privod.joint.transport.memory import MemoryChannel, meet
+from privod.progress import track
 
 SESSION = b"s" * 16
-SOON = Patience(coming=0.3, step=0.3)
+SOON = Patience(coming=0.3, stalled=0.3)
 
 
 def put_together(frames: list[bytes], step: int = 4, most: int = 10 * CHUNK) -> bytes:
@@ -100,7 +101,7 @@ def test_a_party_that_never_comes_is_named_at_everybody() -> None:
 
 
 def test_a_party_that_stops_sending_is_named() -> None:
-    with pytest.raises(ProtocolAborted, match="b sent nothing for 'echo'"):
+    with pytest.raises(ProtocolAborted, match="b made no progress in 'echo' within"):
         meet({"a": say(b"1", b"2"), "b": hesitating}, echo(2), SOON)
 
 
@@ -110,6 +111,32 @@ def hesitating(channel: Channel) -> list[bytes]:
     while monotonic() - started < 0.8:
         pass
     return [first]
+
+
+def test_a_party_that_makes_progress_may_take_longer_than_the_deadline() -> None:
+    def working(channel: Channel) -> list[bytes]:
+        first = channel.trade("echo", b"1", 100)
+        for done in track(range(40), "work"):  # twice the deadline, and never still for long
+            sleep(0.05 if done else 0.0)
+        return [first, channel.trade("echo", b"2", 100)]
+
+    patience = Patience(coming=5, stalled=1)
+    answers = meet({"a": say(b"1", b"2"), "b": working}, echo(2), patience)
+    assert answers["b"] == [b"11", b"22"]
+
+
+def test_a_sum_keeps_no_message_and_takes_no_other_length() -> None:
+    taken: list[tuple[int, int]] = []
+
+    def adding(meeting: Meeting) -> None:
+        got = meeting.collect("echo", CHUNK + 8, lambda at, piece: taken.append((at, len(piece))))
+        assert list(got.values()) == [b"", b""]
+        meeting.reply_all(b"")
+
+    meet({"a": say(bytes(CHUNK + 8)), "b": say(bytes(CHUNK + 8))}, adding)
+    assert sorted(taken) == [(0, CHUNK)] * 2 + [(CHUNK, 8)] * 2
+    with pytest.raises(ProtocolAborted, match="8 bytes where 1048584 were due"):
+        meet({"a": say(bytes(CHUNK + 8)), "b": say(bytes(8))}, adding)
 
 
 def test_a_party_that_fails_ends_the_run_for_everybody_and_tells_no_detail() -> None:

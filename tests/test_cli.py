@@ -67,6 +67,18 @@ def test_from_a_file_to_an_answer(patients: Path) -> None:
     assert as_json("verify")["questions"] == 1
 
 
+def test_a_grid_is_asked_bit_by_bit_and_charged_once(patients: Path) -> None:
+    grid = ["patients", "interactive-grid", "columns=age", "cells_per_axis=12", "epsilon=0.5"]
+    assert "Charged: epsilon 0.5 to add-remove." in run("ask", *grid, "records=44")
+    price = as_json("price", *grid, "records=52")
+    assert [charge["loss"]["epsilon"] for charge in price["charges"]] == ["0"]
+    assert "was scored" in run("ask", *grid, "records=52")
+    assert as_json("budget", "patients")[0]["left"]["epsilon"] == "1/2"
+    kinds = [entry["kind"] for entry in as_json("history", "patients")]
+    assert kinds == ["register", "open", *(["charge", "keep", "release"] * 2)]
+    assert as_json("verify")["questions"] == 2
+
+
 def test_answers_are_sentences_for_people(patients: Path) -> None:
     shown = run("ask", "patients", "histogram", "columns=sex", "epsilon=0.5")
     assert "The most records" in shown

@@ -18,7 +18,6 @@ from typer.testing import CliRunner
 import privod
 from privod.cli import app
 from privod.client import Client, connect
-from privod.curator import Curator
 from privod.data import Domain, Numeric
 from privod.data.examples import BREAST_CANCER, breast_cancer
 from privod.errors import (
@@ -34,10 +33,15 @@ from privod.errors import (
     Unavailable,
 )
 from privod.privacy import AddRemove, InCrowd, Loss, Replace
-from privod.progress import listening, report
+from privod.progress import listening
+from privod.queries.catalog import query_from_json
 from privod.queries.histogram import Histogram
+from privod.queries.interactive_grid.query import InteractiveGridScores
 from privod.server.limits import Limits, Rate
+from tests.odd import odd
 from tests.running_server import GENEROUS, Running, running
+
+__all__ = ["odd"]  # a fixture
 
 QUESTION = Histogram(columns=("age",), epsilon="0.5")
 
@@ -100,6 +104,22 @@ def test_everything_that_is_read_is_what_the_local_curator_reads(
     assert analyst.history() == there
 
 
+def test_a_grid_that_is_asked_bit_by_bit_is_charged_once_from_afar(
+    server: Running, analyst: Client
+) -> None:
+    first = InteractiveGridScores(
+        columns=("age",), cells_per_axis=12, epsilon="0.1", records=((44.0,),)
+    )
+    assert analyst.ask(first, of="patients").charges[0].loss == Loss("0.1")
+    second = InteractiveGridScores(
+        columns=("age",), cells_per_axis=12, epsilon="0.1", records=((52.0,),)
+    )
+    assert analyst.price(second, "patients").charges[0].loss == Loss(0)
+    answer = analyst.ask(second, of="patients")
+    assert [charge.loss for charge in answer.charges] == [Loss(0)]
+    assert answer.release == server.curator.release("patients", second)
+
+
 @pytest.mark.parametrize("name", ["from afar", "a/b", "50% ü", "%2F"])
 def test_an_owner_registers_and_opens_budgets_from_afar(
     server: Running, owner: Client, analyst: Client, name: str
@@ -153,23 +173,27 @@ def test_too_many_requests_are_told(tmp_path: Path) -> None:
             client.datasets()
 
 
+@pytest.mark.usefixtures("odd")
 def test_a_long_answer_is_waited_for_and_its_progress_is_heard(
-    analyst: Client, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ask = Curator.ask
-
-    def slow(self: Curator, *given: Any, **named: Any) -> Any:
-        report("looking", 5, 10)
-        time.sleep(1)
-        return ask(self, *given, **named)
-
-    monkeypatch.setattr(Curator, "ask", slow)
     monkeypatch.setattr("privod.client.WAIT", 0.0)
     heard: list[tuple[str, int, int | None]] = []
-    with listening(lambda *told: heard.append(told)):
-        answer = analyst.ask(Histogram(columns=("age",), epsilon="0.03"), of="patients")
+
+    def hear(*told: Any) -> None:
+        heard.append(told)
+        if told[1] == 4:
+            (tmp_path / "gate.open").touch()
+
+    query = {"name": "odd-1", "epsilon": "0.03", "deed": "wait", "gate": str(tmp_path / "gate")}
+    with (
+        running(tmp_path / "curator") as server,
+        connect(server.url, server.token("analyst")) as client,
+        listening(hear),
+    ):
+        answer = client.ask(query_from_json(query), of="patients")
     assert not answer.stored
-    assert ("answering", 5, 10) in heard
+    assert ("answering", 4, 10) in heard
     assert heard[-1] == ("answering", 10, 10)
 
 

@@ -104,3 +104,21 @@ def test_the_command_prints_it_with_the_warning(tmp_path: Path) -> None:
     assert as_json["matching"] == found.n_matching
     wrong = CliRunner().invoke(app, [*asked[:-1], "year"])
     assert isinstance(wrong.exception, InvalidParameter)
+
+
+def test_the_command_takes_ranges_of_numeric_attributes(tmp_path: Path) -> None:
+    data, domain = tmp_path / "rows.csv", tmp_path / "domain.json"
+    ages = [20, 30, 40, 50, 60, 70, 44]
+    data.write_text("age,salary\n" + "\n".join(f"{age},100" for age in ages[:6]) + "\n44,400")
+    declared = Domain((Numeric("age", 0, 100), Numeric("salary", 0, 500)))
+    domain.write_text(json.dumps(declared.to_json()))
+    asked = ["contexts", str(data), "--domain", str(domain), "--column", "salary", "--value", "400"]
+    asked += ["--record", "age=44", "--detector", "grubbs"]
+    shown = CliRunner().invoke(app, [*asked, "--cuts", "age=25,45,65", "--json"])
+    told = json.loads(shown.output)
+    assert told["contexts"] == 6  # two first intervals, three last ones
+    assert told["largest"][0]["population"] == 7
+    assert "age" in CliRunner().invoke(app, [*asked, "--cuts", "age=25,45"]).output
+    for wrong in ("age=old", "age", "size=3"):
+        refused = CliRunner().invoke(app, [*asked, "--cuts", wrong])
+        assert isinstance(refused.exception, InvalidParameter)

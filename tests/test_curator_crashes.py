@@ -20,6 +20,16 @@ def test_processes_are_granted_exactly_what_there_is(tmp_path: Path) -> None:
     assert granted == 60
 
 
+def test_processes_are_granted_exactly_what_zcdp_allows(tmp_path: Path) -> None:
+    granted, _ = hammer(Place(str(tmp_path), None), processes=4, units=40, accounting="zcdp")
+    assert granted == 77  # by plain sums 40
+
+
+def test_a_zcdp_budget_survives_kill_9_at_random_moments(tmp_path: Path) -> None:
+    place = Place(str(tmp_path / "curator"), None)
+    assert kill_often(place, times=3, scratch=tmp_path, accounting="zcdp") > 0
+
+
 def test_a_budget_survives_kill_9_at_random_moments(tmp_path: Path) -> None:
     place = Place(str(tmp_path / "curator"), None)
     assert kill_often(place, times=15, scratch=tmp_path) > 0

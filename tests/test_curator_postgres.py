@@ -52,6 +52,11 @@ def question(bins: int, epsilon: str = "0.1") -> Histogram:
     return Histogram(columns=("age",), bins=bins, epsilon=epsilon)
 
 
+def test_zcdp_budgets_are_counted_the_same(tmp_path: Path, url: str) -> None:
+    granted, _ = hammer(Place(str(tmp_path), url), processes=2, units=25, accounting="zcdp")
+    assert granted == 30  # by plain sums 25
+
+
 def change(url: str, statement: str) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("ALTER TABLE entries DISABLE TRIGGER USER")

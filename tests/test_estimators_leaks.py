@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.ensemble import BaggingRegressor
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
 
@@ -18,6 +20,7 @@ from privod.estimators import (
     GridKnnDetector,
     MarginalDetector,
     PrivacyWarning,
+    PrivateDetector,
     Spending,
     search_loss,
     spending,
@@ -32,18 +35,38 @@ def cloud(n: int) -> NDArray[np.float64]:
     return np.random.default_rng(0).normal(size=(n, 2))
 
 
-@both
-@pytest.mark.parametrize("outside", [0.0, 7.0])
-def test_scores_do_not_tell_where_in_its_cell_a_row_lies(kind: Any, outside: float) -> None:
-    """The tie-break told the distance to the middle of the cell, and so the row to 1e-12.
+SCORES = (
+    *(GridKnnDetector(score_by=by) for by in ("graded", "basic", "weighted")),
+    *(MarginalDetector(score_by=by) for by in ("density", "tail")),
+)
+
+
+@pytest.mark.parametrize("detector", SCORES, ids=lambda one: f"{type(one).__name__}-{one.score_by}")
+@pytest.mark.parametrize("columns", [1, 3])
+def test_scores_do_not_tell_where_in_its_cell_a_row_lies(detector: Any, columns: int) -> None:
+    """The tie-break told the row to 1e-12, and the order of the walk told a sixth of its cell.
 
     Whoever knows all but one column of a row, and its score, looked for the value that scores so.
     """
-    detector = kind(epsilon=5, bounds=(-4, 4), random_state=0).fit(cloud(300))
-    value = np.linspace(0, 1, 100_001) + outside
+    rng = np.random.default_rng(columns)
+    fitted = clone(detector).set_params(epsilon=5, bounds=(-4, 4), random_state=0)
+    fitted.fit(rng.normal(size=(300, columns)))
+    width = 8 / fitted._geometry.cells_per_axis
+    for place in range(20):
+        corner = -4 + width * np.floor(rng.uniform(0, 8 - width, columns) / width)
+        corner[0] += 16 * (place % 2)  # also where it lies outside of the range
+        inside = corner + rng.uniform(0.001, 0.999, size=(500, columns)) * width
+        assert len(np.unique(fitted.score_samples(inside))) == 1
+
+
+def test_the_detector_for_any_table_tells_hardly_more_than_cells() -> None:
+    """Of a hundred thousand values, hardly any can be told apart by their score or explanation."""
+    detector = PrivateDetector(epsilon=5, bounds=(-4, 4), random_state=0).fit(cloud(300))
+    value = np.linspace(0, 1, 100_001)
     rows = np.column_stack([value, np.full(len(value), 0.3)])
-    alike = np.diff(detector.score_samples(rows)) == 0
-    assert 1 - alike.mean() < 0.005  # of a hundred thousand values hardly any can be told apart
+    assert (np.diff(detector.score_samples(rows)) != 0).mean() < 0.001
+    told = detector.explain(rows).shares
+    assert (np.diff(told, axis=0) != 0).any(axis=1).mean() < 0.001
 
 
 @both
@@ -114,9 +137,32 @@ def test_a_search_says_what_all_its_fits_lose() -> None:
         search.fit(cloud(90))
     best = search.best_params_["epsilon"]
     lost = Loss("1.8") + Loss(best)  # 3 x 2 x (0.1 + 0.2), and the best once more
-    assert meter.total == Spending(13, Guarantee(lost, AddRemove()))
+    in_all = Guarantee(lost, AddRemove()).under(Replace())  # of folds nothing else is promised
+    assert meter.total == Spending(13, in_all)
     assert spent().fits == before + 13
-    assert search_loss(search) == Guarantee(lost, AddRemove()).under(Replace())
+    assert search_loss(search) == in_all
+
+
+def test_cross_validation_counts_every_fold() -> None:
+    detector = GridKnnDetector(epsilon="0.5", bounds=(-4, 4))
+    with pytest.warns(PrivacyWarning, match="several times"), spending() as meter:
+        cross_val_score(detector, cloud(60), scoring=lambda *_: 0.0, cv=4)
+    assert meter.total == Spending(4, Guarantee(Loss(4), Replace()))
+
+
+def test_an_ensemble_of_detectors_warns() -> None:
+    detector = GridKnnDetector(epsilon="0.5", bounds=(-4, 4))
+    with pytest.warns(PrivacyWarning, match="a row that a sample holds twice loses twice"):
+        BaggingRegressor(detector, n_estimators=2).fit(cloud(60), np.zeros(60))
+
+
+def test_a_detector_by_itself_warns_of_nothing() -> None:
+    from privod.estimators.pyod import PrivateKNN
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrivacyWarning)
+        GridKnnDetector(epsilon="0.5", bounds=(-4, 4)).fit(cloud(60))
+        PrivateKNN(epsilon="0.5", bounds=(-4, 4)).fit(cloud(60))
 
 
 def test_batches_count_each() -> None:

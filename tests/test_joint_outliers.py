@@ -21,6 +21,7 @@ from privod.joint import vertical as plain_vertical
 from privod.joint.published import protocols as joint_paper
 from privod.joint.question import JointOutliers
 from privod.joint.run import rehearse
+from privod.joint.verification import DISTANCE_STEPS, coarse_distances
 from privod.outliers.crowds.distance import crowds
 from privod.outliers.hashing.outliers import HashedOutliers, crowd_limit, intersect_rounds
 from privod.outliers.hashing.plan import HashSettings
@@ -242,6 +243,20 @@ def test_verified_suspects_are_the_outliers(partition: str) -> None:
     assert "are outlying" in answers["p0"].sentence()
     learned = asked.secrecy().sentence()
     assert "suspects, by party" in learned or "at which distance" in learned
+
+
+def test_coarse_distances_never_bring_a_record_near_that_is_not() -> None:
+    """Rounded to the nearest step, an outlier of Mammography got a neighbor at 1.00012 radii."""
+    generator = np.random.default_rng(8)
+    directions = generator.normal(size=(20_000, 6))
+    directions /= np.linalg.norm(directions, axis=1)[:, None]
+    squared = generator.uniform(0.99, 1.01, len(directions))
+    points = np.vstack([np.zeros(6), 3.0 * directions * np.sqrt(squared)[:, None]])
+    parts = [coarse_distances(points[:, at : at + 2], np.int64(0), 3.0) for at in (0, 2, 4)]
+    near = np.sum(parts, axis=0)[1:] <= DISTANCE_STEPS
+    exact = crowds(points[:1], 3.0, at=points[1:]) == 1
+    assert not (near & ~exact).any()
+    assert near[squared < 1 - 3 / DISTANCE_STEPS].all()
 
 
 def test_the_plan_is_made_from_targets_and_says_what_it_expects() -> None:

@@ -16,7 +16,7 @@ from sklearn.decomposition import FastICA
 from privod.data import Domain, Numeric, Table
 from privod.errors import ProtocolAborted
 from privod.joint import horizontal as honest_horizontal
-from privod.joint.counters import heavy_tables
+from privod.joint.counters import Slots, heavy_tables
 from privod.joint.published import protocols as joint_paper
 from privod.joint.published.union import point_of
 from privod.joint.question import JointOutliers
@@ -38,9 +38,7 @@ def test_next_to_its_own_crowd_a_party_reads_even_one_record_of_another(
     seen: list[NDArray[np.int64]] = []
     plain = heavy_tables
 
-    def spied(
-        published: NDArray[np.int32], slots: NDArray[np.int32], max_crowd: int
-    ) -> NDArray[np.int64]:
+    def spied(published: NDArray[np.int32], slots: Slots, max_crowd: int) -> NDArray[np.int64]:
         if slots.shape[1] == 101:  # the curious party, which knows all of this
             mine = np.array([np.bincount(line[60:]).argmax() for line in slots])
             own = np.array([(line == at).sum() for line, at in zip(slots, mine, strict=True)])

@@ -17,8 +17,8 @@ from privod.curator import Curator
 from privod.data import Domain, Numeric
 from privod.errors import BudgetExceeded
 from privod.ledger.accounting import tightest
-from privod.ledger.prices import GRID, loss_towards
-from privod.privacy import AddRemove, Guarantee, Loss, Replace
+from privod.ledger.prices import GRID, cost_towards
+from privod.privacy import AddRemove, Guarantee, Loss, Replace, Statement
 from privod.queries.histogram import Histogram
 
 DOMAIN = Domain((Numeric("age", 0, 120),))
@@ -95,12 +95,12 @@ def test_whatever_is_asked_the_sum_is_right_and_within_the_budget(
         expected = Loss(0)
         for epsilon, delta in asked:
             lost = Guarantee(Loss(epsilon, delta), AddRemove())
-            cost = loss_towards(AddRemove(), lost, 1)
+            cost = cost_towards(AddRemove(), Statement.of(lost), 1)
             assert cost is not None
-            assert lost.loss <= cost
-            if expected + cost <= budget:
+            assert lost.loss <= cost.loss
+            if expected + cost.loss <= budget:
                 curator.charge_elsewhere("people", lost, "tried")
-                expected += cost
+                expected += cost.loss
             (state,) = curator.budget("people")
             assert state.spent == expected
             assert state.spent <= budget
@@ -110,16 +110,20 @@ def test_whatever_is_asked_the_sum_is_right_and_within_the_budget(
 
 @given(st.fractions(min_value=0, max_value=100))
 def test_a_charge_is_never_less_than_the_loss_and_hardly_more(epsilon: Fraction) -> None:
-    cost = loss_towards(AddRemove(), Guarantee(Loss(epsilon), AddRemove()), 1)
+    statement = Statement.of(Guarantee(Loss(epsilon), AddRemove()))
+    cost = cost_towards(AddRemove(), statement, 1)
     assert cost is not None
-    assert 0 <= cost.epsilon - epsilon < Fraction(1, 10**55)
-    assert GRID % cost.epsilon.denominator == 0
+    for charged, lost in ((cost.loss.epsilon, epsilon), (cost.zcdp.rho, statement.cost.zcdp.rho)):
+        assert 0 <= charged - lost < Fraction(1, 10**55)
+        assert GRID % charged.denominator == 0
 
 
 @pytest.mark.parametrize("epsilon", ["0.1", "1/3", "1/7", "1e-40", "5/36", "0.0625"])
 def test_usual_losses_are_charged_exactly(epsilon: str) -> None:
     loss = Loss(Fraction(epsilon))
-    assert loss_towards(AddRemove(), Guarantee(loss, AddRemove()), 1) == loss
+    cost = cost_towards(AddRemove(), Statement.of(Guarantee(loss, AddRemove())), 1)
+    assert cost is not None
+    assert cost.loss == loss
 
 
 def test_awkward_losses_do_not_make_the_sum_grow_without_end(tmp_path: Path) -> None:

@@ -21,10 +21,20 @@ from privod.errors import (
     NoPromise,
     NotFound,
 )
+from privod.ledger.acting import acting
 from privod.ledger.sqlite import LEDGER_FILE
 from privod.privacy import AddRemove, AdmittedContexts, InCrowd, Loss, Replace
 from privod.queries.outlier_count import OutlierCount
-from tests.test_allowances import CROWD, adjacency_of, copies, people, person, spent, wide
+from tests.test_allowances import (
+    CROWD,
+    adjacency_of,
+    allow_copies,
+    copies,
+    people,
+    person,
+    spent,
+    wide,
+)
 
 FIRST_VERSION = Path(__file__).parent / "first_version"
 
@@ -172,24 +182,28 @@ def test_what_stands_beside_the_chain_is_checked_against_it(tmp_path: Path, stat
 
 def test_requests_are_entered_and_decided(tmp_path: Path) -> None:
     curator = people(tmp_path)
-    crowd = curator.request("people", CROWD, Loss(1), "to find copies", asked_by="Ada")
-    more = curator.request("people", AddRemove(), Loss(20), "ten is too little", asked_by="Ada")
-    one = curator.request("people", adjacency_of(person(9)), None, "my patient", asked_by="Ada")
+    with acting("Ada", "a" * 16):
+        crowd = curator.request("people", CROWD, Loss(1), "to find copies")
+        more = curator.request("people", AddRemove(), Loss(20), "ten is too little")
+        one = curator.request("people", adjacency_of(person(9)), None, "my patient")
+    assert {request.asked_by for request in curator.requests("people")} == {"Ada"}
+    assert curator.history()[-1].token == "a" * 16
     assert [request.decision for request in curator.requests("people")] == ["open"] * 3
     with pytest.raises(NeedsConfirmation):
-        curator.decide(crowd.number, approve=True, reason="fine")
-    curator.decide(crowd.number, approve=True, reason="fine", confirmed=True)
-    curator.decide(more.number, approve=False, reason="ten is enough")
+        curator.decide("people", crowd.number, approve=True, reason="fine")
+    curator.decide("people", crowd.number, approve=True, reason="fine", confirmed=True)
+    curator.decide("people", more.number, approve=False, reason="ten is enough")
     with pytest.raises(AlreadyExists, match="was declined"):
-        curator.decide(more.number, approve=True, reason="or not")
+        curator.decide("people", more.number, approve=True, reason="or not")
     curator.open_budget("people", AdmittedContexts(), Loss(1), confirmed=True)
-    curator.decide(one.number, approve=True, reason="fine", confirmed=True)
+    curator.decide("people", one.number, approve=True, reason="fine", confirmed=True)
+    allow_copies(curator)
     curator.ask(copies(3), "people")
     curator.ask(person(9), "people")
     decisions = [request.decision for request in curator.requests("people")]
     assert decisions == ["approved", "declined", "approved"]
     with pytest.raises(NotFound, match="no request"):
-        curator.decide(1, approve=True, reason="fine")
+        curator.decide("people", 1, approve=True, reason="fine")
     with pytest.raises(InvalidParameter, match="loss"):
         curator.request("people", CROWD, None, "why not")
     curator.verify()
@@ -239,17 +253,20 @@ def test_what_the_first_version_promised_stands_until_its_owner_converts_it(
         curator.convert_budget("people", NARROW, "it blocked everything", confirmed=True)
         curator.ask(wide(9, "0.2"), "people")
         curator.raise_budget("people", NARROW, Loss(1), "for more copies")
+        with pytest.raises(NoPromise, match="may tell 1 counts exactly"):
+            curator.ask(copies(4), "people")
+        allow_copies(curator, NARROW)
         curator.ask(copies(4), "people")
         assert spent(curator) == {"add-remove": Loss("0.6"), "in-crowd": Loss("0.6")}
         curator.verify()
 
 
-def test_what_had_no_bound_is_refused_from_now_on(first_version: Path) -> None:
+def test_what_the_first_version_passed_over_is_charged_from_now_on(first_version: Path) -> None:
     count = OutlierCount(
         columns=("age",), radius=2.0, max_crowd=3, epsilon="0.5", adjacency=Replace()
     )
     with Curator.open(first_version) as curator:
-        with pytest.raises(NoPromise, match="none under add-remove"):
-            curator.ask(count, "both")
+        paid = {charge.adjacency: charge.loss for charge in curator.ask(count, "both").charges}
+        assert paid == {AddRemove(): Loss("0.5"), Replace(): Loss("0.5")}
         curator.ask(wide(7, "0.2", Replace()), "both")
         curator.verify()

@@ -90,7 +90,9 @@ def test_memberships_of_people_who_stand_alone_are_not_sold_for_nothing(tmp_path
     curator.register("people", {"x": np.arange(200) / 2}, DOMAIN)
     curator.open_budget("people", AddRemove(), Loss(1))
     asked = [ask(record=(n / 2,), max_crowd=10, epsilon="1e-11") for n in range(200)]
-    curator.open_budget("people", asked[0].guarantee().adjacency, Loss(1), confirmed=True)
+    crowd = asked[0].guarantee().adjacency
+    curator.open_budget("people", crowd, Loss(1), confirmed=True)
+    curator.allow_exact_counts("people", crowd, 200, "whatever it costs", confirmed=True)
     for query in asked:
         with pytest.raises(InvalidParameter, match="where rare counts are told exactly"):
             curator.ask(query, "people")

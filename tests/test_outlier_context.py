@@ -91,7 +91,7 @@ class Small:
     def law(self, query: OutlierContext, scale: float | None = None) -> exact.Distribution:
         """The exact probability of every context."""
         n, sampler = query.max_visits, query.sampler
-        scale = float(query._choice(sampler).scale) if scale is None else scale
+        scale = float(query._choosing.mechanism(sampler).scale) if scale is None else scale
         if sampler == "direct":
             return exact.direct(self.allowed, self.worth, scale)
         if sampler == "uniform":
@@ -168,7 +168,7 @@ def test_the_work_is_the_same_whether_something_is_found_or_not(
     sampler: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A second scan, made only if nothing matched, told by time that the person is ordinary."""
-    monkeypatch.setattr("privod.queries.outlier_context.query.MOST_PROBES", 40)
+    monkeypatch.setattr("privod.queries.outlier_context.choosing.MOST_PROBES", 40)
     work = []
     for rows in (ROWS, [], [*ROWS, *(3 * [("CEO", "Ottawa", 89.0)])]):
         scans: list[Any] = []
@@ -241,7 +241,7 @@ def test_monotone_utilities_pay_once_and_others_twice() -> None:
     plug_in_utility("far-below-test", lambda _, values: int((values < 40).sum()), sensitivity=1)
     own = replace(ASK, utility="far-below-test")
     assert own.guarantee().loss == ASK.guarantee().loss
-    assert own._choice("direct").scale == 2 * ASK._choice("direct").scale
+    assert own._choosing.mechanism("direct").scale == 2 * ASK._choosing.mechanism("direct").scale
     assert not context_utility("far-below-test").monotone
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from fractions import Fraction
 from typing import Any
 
@@ -10,6 +10,7 @@ from privod.audit.game import play
 from privod.audit.outlier_context import games
 from privod.mechanisms import ExponentialMechanism, seeded
 from privod.privacy import Guarantee
+from privod.queries.outlier_context.choosing import GroupChoice
 from privod.queries.outlier_context.query import OutlierContext
 from tests.test_outlier_context import ASK, Small, adjacent_pairs, largest_ratio
 
@@ -25,12 +26,21 @@ def test_a_search_that_pays_once_is_caught() -> None:
     assert worst > float(ASK.guarantee().loss.epsilon)
 
 
+class TooSharp(GroupChoice):
+    """Every choice is three times as sharp as it is paid for."""
+
+    def mechanism(self, sampler: Any) -> ExponentialMechanism:
+        right = super().mechanism(sampler)
+        return ExponentialMechanism(right.scale / 3, right.monotone)
+
+
 class ThirdPaid(OutlierContext):
     """A planted bug: every choice is three times as sharp as it is paid for."""
 
-    def _choice(self, sampler: Any) -> ExponentialMechanism:
-        right = super()._choice(sampler)
-        return ExponentialMechanism(right.scale / 3, right.monotone)
+    @property
+    def _choosing(self) -> GroupChoice:
+        right = super()._choosing
+        return TooSharp(*(getattr(right, field.name) for field in fields(right)))
 
     def guarantee(self) -> Guarantee:
         honest = OutlierContext(**{name: getattr(self, name) for name in self.parameters()})

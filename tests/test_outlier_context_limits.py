@@ -126,7 +126,7 @@ def test_direct_is_refused_where_many_neighbors_or_full_bins_would_take_hours() 
             query.check(large)
     slow = about_tags(large, detector="lof(n_neighbors=1000)")
     slow.check(large)  # by bfs
-    assert slow._sampler_in(ContextSpace.around(large, dict(slow.record))) == "bfs"
+    assert slow._choosing.sampler_in(ContextSpace.around(large, dict(slow.record))) == "bfs"
 
 
 def test_a_search_is_refused_where_it_would_look_at_too_many_contexts() -> None:

@@ -1,4 +1,4 @@
-"""Bugs planted in the noise of the outlier count are caught, and the honest count is not."""
+"""Bugs planted in the noise of the outlier count are caught; tests/contracts.py plays honestly."""
 
 from __future__ import annotations
 
@@ -113,9 +113,3 @@ def test_the_audit_catches_noise_that_forgets_the_categories() -> None:
     mixed = [game for game in games(ForgetsTheCategories) if len(game.left.domain.columns) == 2]
     assert len(mixed) == 1
     assert not play(mixed[0], 2500, seeded(8)).holds
-
-
-@pytest.mark.parametrize("place", range(12))
-def test_the_honest_count_passes_every_game(place: int) -> None:
-    assert len(games()) == 12
-    assert play(games()[place], 1500, seeded(6)).holds

@@ -12,7 +12,7 @@ import pytest
 from scripts.write_root_stub import stub_text
 
 import privod
-from privod.outliers.compiling import COMPILING
+from privod.compiling import COMPILING
 
 ROOT = Path(__file__).parent.parent
 HEAVY = ("numpy", "scipy", "numba", "pyarrow", "matplotlib", "sklearn", "fastapi", "grpc", "rich")

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -15,7 +16,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from privod.data import Domain
+from privod.joint.approvals import Approvals, subject_of
 from privod.joint.pki import write_pki
+from privod.joint.question import JointOutliers
+from privod.joint.results import check_transcript
+from privod.joint.roster import Roster
 
 NAMES = ["ahus", "bern", "cork"]
 PRIVOD = [sys.executable, "-c", "from privod.cli import main; main()"]
@@ -54,6 +60,14 @@ class Site:
         rows = self.folder / f"{name}.csv"
         options = ["--data", str(rows), "--record", str(self.folder / f"{name}-record.json")]
         return self._start("party", name, question, pki, roster, options)
+
+    def waiting(self, name: str, *options: str) -> subprocess.Popen[str]:
+        """A party that waits for approved runs, with results in its folder."""
+        more = ["--daemon", "--approvals", str(self.folder / f"{name}-approvals.json")]
+        more += ["--results", str(self.folder / f"{name}-results"), *options]
+        rows = ["--data", str(self.folder / f"{name}.csv")]
+        rows += ["--record", str(self.folder / f"{name}-record.json")]
+        return self._start("party", name, QUESTION, "pki", "pki", [*rows, *more])
 
     def aggregator(
         self, question: dict[str, Any] = QUESTION, coming: int = 40
@@ -144,6 +158,31 @@ def test_three_sites_find_their_own_outliers(site: Site) -> None:
     for process in site.running:
         with pytest.raises(ProcessLookupError):
             os.kill(process.pid, 0)
+
+
+def test_a_waiting_party_makes_the_approved_runs_and_no_more(site: Site) -> None:
+    roster = Roster.load(site.folder / "pki" / "roster.json")
+    declared = Domain.from_json(json.loads((site.folder / "domain.json").read_text()))
+    subject = subject_of(JointOutliers.from_json(QUESTION), declared, roster)
+    begins = datetime.now(UTC)
+    for name in NAMES:
+        path = site.folder / f"{name}-approvals.json"
+        Approvals(path).approve(subject, 1, begins, begins + timedelta(hours=1))
+    rows = (site.folder / "ahus.csv").read_text().splitlines()
+    named = [f"{rows[0]},number", *(f"{row},n{at}" for at, row in enumerate(rows[1:]))]
+    (site.folder / "ahus.csv").write_text("\n".join(named) + "\n")
+    waiting = [site.waiting("ahus", "--ids", "number"), *(site.waiting(n) for n in NAMES[1:])]
+    code, _, log = outcome(site.aggregator())
+    assert code == 0, log
+    for process in waiting:  # end by themselves, since nothing more is approved
+        code, _, log = outcome(process)
+        assert code == 0, log
+    (result,) = (site.folder / "ahus-results").glob("*.csv")
+    assert result.read_text().split() == ["row,id", "0,n0"]
+    runs = {path.stem for name in NAMES for path in (site.folder / f"{name}-results").iterdir()}
+    assert len(runs) == 1
+    (signed,) = (site.folder / "cork-results").glob("*.json")
+    assert check_transcript(json.loads(signed.read_text()), roster)["party"] == "cork"
 
 
 def test_a_party_killed_in_the_middle_ends_the_run_everywhere(site: Site) -> None:

@@ -96,7 +96,7 @@ def test_a_short_vector_ends_the_run() -> None:
         length = 9 if session.name == "bern" else 10
         return contribute(channel, session, "sum", np.zeros(length, np.uint64), 80)
 
-    with pytest.raises(ProtocolAborted, match="'bern' sent 104 bytes for 'sum' where 112"):
+    with pytest.raises(ProtocolAborted, match="'bern' sent 104 bytes where 112"):
         together(slip, publish_sum)
 
 

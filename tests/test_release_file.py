@@ -170,6 +170,16 @@ def test_a_header_with_a_foreign_field_is_refused_or_still_sane(
         type(ALL[kind]).from_json({**ALL[kind].to_json(), field: value})
 
 
+@pytest.mark.parametrize("poison", ["\ud800", "a\x00b", "\x1b[31m", "\x85"])
+@pytest.mark.parametrize("kind", list(ALL))
+def test_a_column_named_by_what_no_text_may_hold_is_refused(
+    kind: str, poison: str, tmp_path: Path
+) -> None:
+    columns = ALL[kind].to_json()["columns"]
+    named = [{**columns[0], "name": poison}, *columns[1:]]
+    assert read(with_header(kind, columns=named), ALL[kind], tmp_path) is None
+
+
 @FUZZ
 @given(kind=KINDS, header=PLAIN)
 def test_a_foreign_header_is_refused(kind: str, header: Any, tmp_path: Path) -> None:

@@ -53,6 +53,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("grid-knn", "grid.json"),
         ("marginals", "m.json"),
         ("marginals", "m.privod"),
+        ("mean-covariance", "c.json"),
+        ("mean-covariance", "c.privod"),
+        ("density-sketch", "s.privod"),
     ):
         settings = ["columns=age,dose", "epsilon=2"]
         run("ask", "patients", question, *settings, "--out", str(folder / name), *at)
@@ -69,7 +72,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("grid", ["grid.privod", "grid.json", "m.json", "m.privod"])
+ALL = ["grid.privod", "grid.json", "m.json", "m.privod", "c.json", "c.privod", "s.privod"]
+
+
+@pytest.mark.parametrize("grid", ALL)
 def test_new_records_are_scored_from_the_file_alone(place: Path, grid: str) -> None:
     scored = run(
         "score", str(place / "new.csv"), "--grid", str(place / grid), "--out", str(place / "s.csv")

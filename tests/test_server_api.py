@@ -6,8 +6,6 @@ import csv
 import io
 import json
 import logging
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,12 +17,11 @@ from privod.curator import Curator
 from privod.data import Categorical, Domain
 from privod.errors import AnswerFailed
 from privod.privacy import AddRemove, Loss
-from privod.progress import report
 from privod.queries.catalog import QUERIES, release_from_json
 from privod.queries.histogram import Histogram
 from privod.server.authentication import token_hash
 from privod.server.http.middleware import HEADERS
-from privod.server.jobs.answers import as_csv, safe_cell
+from privod.server.jobs.tables import as_csv, safe_cell
 from tests.postgres_cluster import find_server, running_server
 from tests.running_server import CANARY, Running, running
 
@@ -128,49 +125,6 @@ def test_opening_a_narrow_budget_says_what_it_gives_up_and_wants_a_yes(owner: ht
     assert "number of records becomes public" in needed.json()["error"]["message"]
     confirmed = owner.post("/datasets/narrow/budgets", json={**form, "confirmed": True})
     assert confirmed.status_code == 200
-
-
-def test_a_long_answer_is_a_job_with_progress(
-    server: Running, analyst: httpx.Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ask = Curator.ask
-    go_on = threading.Event()
-
-    def slow(self: Curator, *given: Any, **named: Any) -> Any:
-        report("looking", 4, 10)
-        go_on.wait(20)
-        return ask(self, *given, **named)
-
-    monkeypatch.setattr(Curator, "ask", slow)
-    form = {"query": question("0.05"), "wait": 0.3}
-    begun = analyst.post("/datasets/patients/ask", json=form)
-    assert begun.status_code == 202
-    job = begun.json()["job"]
-    assert begun.json()["answer"] is None
-    shown = analyst.get(f"/jobs/{job}").json()
-    assert shown["state"] == "answering"
-    assert shown["tenths"] == 4
-    go_on.set()
-    deadline = time.monotonic() + 20
-    while analyst.get(f"/jobs/{job}").json()["state"] != "done" and time.monotonic() < deadline:
-        time.sleep(0.05)
-    done = analyst.get(f"/jobs/{job}").json()
-    assert done["tenths"] == 10
-    assert done["answer"]["sentence"]
-
-
-def test_a_failed_answer_says_that_the_charge_stands_and_nothing_about_rows(
-    analyst: httpx.Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def broken(*_: Any) -> Any:
-        raise ValueError(f"row 3 holds {CANARY}")
-
-    monkeypatch.setattr(Histogram, "answer", broken)
-    failed = analyst.post("/datasets/patients/ask", json={"query": question("0.06")})
-    assert failed.status_code == 500
-    assert failed.json()["error"]["kind"] == "answer-failed"
-    assert CANARY not in failed.text
-    assert CANARY not in caplog.text
 
 
 def test_an_unexpected_failure_tells_and_logs_no_message(

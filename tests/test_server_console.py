@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,11 +14,13 @@ from starlette.datastructures import FormData
 from privod.curator import Curator
 from privod.data import Categorical, Domain, Numeric
 from privod.errors import InvalidParameter
-from privod.privacy import AddRemove, Guarantee, Loss
+from privod.privacy import AddRemove, Guarantee, Loss, adjacency_from_json
 from privod.queries.catalog import QUERIES
 from privod.queries.grid_knn.query import GridKnn
+from privod.queries.lookahead import LookaheadCount
 from privod.server.authentication import create_token
 from privod.server.views.forms import boxes_of, domain_from_lines, query_from_form
+from privod.wire import answer_key
 from tests.running_server import Browser, Running, running
 
 SCRIPTED = re.compile(r"<script(?![^>]* src=)|\son\w+=|\sstyle=|<style|javascript:", re.IGNORECASE)
@@ -236,6 +239,34 @@ def test_a_wrong_budget_shows_the_form_again(owner: Browser, fields: dict[str, s
     response = owner.post("/data/patients/budgets/new", **{"epsilon": "1", "delta": "0", **fields})
     assert response.status_code == 422
     assert 'role="alert"' in checked(response)
+
+
+def test_narrow_promises_say_whom_they_leave_out_wherever_they_are_met(tmp_path: Path) -> None:
+    """To the owner with figures before opening; to the analyst with the price and the answer."""
+    crowd = {"name": "in-crowd", "radius": 0, "columns": ["age"], "crowd": 3}
+    asked = {"record": "7", "columns": "age", "max_crowd": "3", "epsilon": "0.1"}
+    asked |= {"edit_margin": "1", "radius": "0"}
+    told = "Not protected: Of values with fewer than 2 copies the count is told exactly"
+    path = "/data/few/ask/lookahead-count-1"
+    with running(tmp_path) as server:
+        curator = server.curator
+        curator.register("few", {"age": [7.0, 7.0, 7.0, 9.0]}, Domain((Numeric("age", 0, 99),)))
+        curator.open_budget("few", AddRemove(), Loss(1))
+        budget = {"adjacency": "other", "other": json.dumps(crowd), "epsilon": "1", "delta": "0"}
+        with server.browser(server.token("owner")) as owner:
+            page = checked(owner.post("/data/few/budgets/new", **budget))
+            assert "3 of 4 records are protected (75.0%); 1 are not." in page
+            owner.post("/data/few/budgets/new", confirmed="yes", **budget)
+        with server.browser(server.token("analyst", "few")) as analyst:
+            refused = checked(analyst.post(f"{path}/price", **asked))
+            assert "may tell 1 counts exactly" in refused
+            assert "What the owner must enter" not in refused  # that budget is open
+            relation = adjacency_from_json(crowd)
+            curator.allow_exact_counts("few", relation, 1, "a study", confirmed=True)
+            assert told in checked(analyst.post(f"{path}/price", **asked))
+            query = LookaheadCount(record=(7.0,), columns=("age",), max_crowd=3, epsilon="0.1")
+            curator.ask(query, "few")
+            assert told in checked(analyst.get(f"/data/few/answers/{answer_key(query)}"))
 
 
 def test_an_empty_curator_says_what_to_do(tmp_path: Path) -> None:

@@ -22,7 +22,6 @@ from privod.errors import (
     Unavailable,
 )
 from privod.privacy import AddRemove, Loss
-from privod.progress import track
 from privod.queries.histogram import Histogram
 from privod.server.jobs import jobs as jobs_module
 from privod.server.jobs.jobs import (
@@ -30,13 +29,16 @@ from privod.server.jobs.jobs import (
     RELEASE_RATIO,
     Job,
     Jobs,
-    WaitForRelease,
+    Turn,
     next_release_time,
 )
 from privod.server.jobs.queue import FairQueue
 from privod.server.limits import Limits
 from privod.wire import answer_key
+from tests.odd import eventually, odd
 from tests.running_server import DOMAIN, ROWS, running
+
+__all__ = ["odd"]  # a fixture
 
 
 @contextmanager
@@ -50,7 +52,7 @@ def opened(limits: Limits | None = None, revoked: tuple[str, ...] = ()) -> Itera
 
 
 def started(
-    jobs: Jobs[Any], ask: Callable[[WaitForRelease], Any], asker: str = "ada", key: str = "q"
+    jobs: Jobs[Any], ask: Callable[[Turn], Any], asker: str = "ada", key: str = "q"
 ) -> Job[Any]:
     return jobs.start(ask, asker=asker, key=("d", key), question="q")
 
@@ -73,10 +75,10 @@ def test_release_times_grow_by_a_fixed_factor() -> None:
     assert moment == pytest.approx(FIRST_RELEASE_SECONDS * RELEASE_RATIO**40)
 
 
-def napping(seconds: float) -> Callable[[WaitForRelease], int]:
+def napping(seconds: float) -> Callable[[Turn], int]:
     """Work that takes so long."""
 
-    def ask(_hold: WaitForRelease) -> int:
+    def ask(_turn: Turn) -> int:
         time.sleep(seconds)
         return 1
 
@@ -114,7 +116,7 @@ def test_two_answers_that_take_differently_long_are_seen_at_the_same_release_tim
 def test_a_place_is_given_on_at_a_release_time_only() -> None:
     began: list[float] = []
 
-    def ask(_hold: WaitForRelease) -> None:
+    def ask(_turn: Turn) -> None:
         began.append(time.monotonic())
 
     with opened(Limits(workers=1)) as jobs:
@@ -128,10 +130,10 @@ def test_what_is_done_after_the_hold_is_done_at_the_release_time_and_held_back_o
 ) -> None:
     moments: list[float] = []
 
-    def ask(hold: WaitForRelease) -> None:
+    def ask(turn: Turn) -> None:
         for _ in range(2):
             moments.append(time.monotonic())
-            hold()
+            turn.wait_for_release_time()
         moments.append(time.monotonic())
 
     start = time.monotonic()
@@ -142,9 +144,10 @@ def test_what_is_done_after_the_hold_is_done_at_the_release_time_and_held_back_o
 
 
 def test_progress_is_told_in_tenths_and_only_at_release_times() -> None:
-    def ask(_hold: WaitForRelease) -> str:
-        for _ in track(range(100), "secret label"):
-            time.sleep(0.012)
+    def ask(turn: Turn) -> str:
+        for tenths in range(10):
+            turn._work.hear(tenths)
+            time.sleep(0.12)
         return "answer"
 
     with opened() as jobs:
@@ -166,7 +169,7 @@ def test_progress_is_told_in_tenths_and_only_at_release_times() -> None:
 
 
 def test_what_fails_unexpectedly_says_nothing_of_why() -> None:
-    def ask(_hold: WaitForRelease) -> None:
+    def ask(_turn: Turn) -> None:
         raise ValueError("row 7 says canary")
 
     with opened() as jobs:
@@ -180,7 +183,7 @@ def test_what_fails_unexpectedly_says_nothing_of_why() -> None:
 
 
 def test_an_expected_error_comes_through_at_a_release_time() -> None:
-    def ask(_hold: WaitForRelease) -> None:
+    def ask(_turn: Turn) -> None:
         raise BudgetExceeded("too much")
 
     start = time.monotonic()
@@ -214,7 +217,7 @@ def test_a_job_is_found_by_its_asker_only() -> None:
 def test_one_question_is_one_piece_of_work_however_often_it_is_asked() -> None:
     asked: list[str] = []
 
-    def ask(_hold: WaitForRelease) -> str:
+    def ask(_turn: Turn) -> str:
         asked.append("once")
         time.sleep(0.1)
         return "answer"
@@ -232,7 +235,7 @@ def test_one_question_is_one_piece_of_work_however_often_it_is_asked() -> None:
 def test_one_token_never_holds_every_worker() -> None:
     go_on = threading.Event()
 
-    def long(_hold: WaitForRelease) -> None:
+    def long(_turn: Turn) -> None:
         go_on.wait(20)
 
     with opened(Limits(workers=2)) as jobs:
@@ -263,8 +266,8 @@ def test_a_revoked_token_loses_its_turn_and_whoever_joined_in_takes_it() -> None
             ended(alone).result()
     with opened(Limits(workers=1), revoked=("ada",)) as jobs:
         started(jobs, napping(0.1), "bob", "before")
-        adas = started(jobs, lambda _hold: "in ada's name", key="both")
-        bobs = started(jobs, lambda _hold: "in bob's name", "bob", "both")
+        adas = started(jobs, lambda _turn: "in ada's name", key="both")
+        bobs = started(jobs, lambda _turn: "in bob's name", "bob", "both")
         assert ended(bobs).result() == "in bob's name"
         assert (adas.leads, bobs.leads) == (False, True)
 
@@ -272,7 +275,7 @@ def test_a_revoked_token_loses_its_turn_and_whoever_joined_in_takes_it() -> None
 def test_stopping_drops_what_waits_and_does_not_wait_for_what_takes_too_long() -> None:
     go_on = threading.Event()
 
-    def long(_hold: WaitForRelease) -> None:
+    def long(_turn: Turn) -> None:
         go_on.wait(20)
 
     jobs: Jobs[Any] = Jobs(Limits(workers=1, stop_seconds=0.3), lambda _asker: True)
@@ -290,97 +293,79 @@ def test_stopping_drops_what_waits_and_does_not_wait_for_what_takes_too_long() -
     go_on.set()
 
 
-@contextmanager
-def long_answers(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """Histograms that wait, once they are charged, until they are told to go on."""
-    answer = Histogram.answer
-    go_on = threading.Event()
+def waiting(gate: Path, epsilon: str = "1") -> dict[str, str]:
+    """A question whose answer, once it is charged, waits until the gate is open."""
+    return {"name": "odd-1", "epsilon": epsilon, "deed": "wait", "gate": str(gate)}
 
-    def slow(self: Histogram, *given: Any) -> Any:
-        go_on.wait(30)
-        return answer(self, *given)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(Histogram, "answer", slow)
-        try:
-            yield go_on
-        finally:
-            go_on.set()
+def let_through(gate: Path) -> None:
+    """Open the gate."""
+    gate.with_name(f"{gate.name}.open").touch()
 
 
 def charged(curator: Curator, of: str) -> int:
     return sum(entry.kind == "charge" for entry in curator.history(of))
 
 
-def test_asking_again_what_took_all_of_the_budget_holds_nobody_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    query = {"name": "histogram-1", "columns": ["age"], "epsilon": "1"}
-    with running(tmp_path) as server, long_answers(monkeypatch) as go_on:
+@pytest.mark.usefixtures("odd")
+def test_asking_again_what_took_all_of_the_budget_holds_nobody_up(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    with running(tmp_path / "curator") as server:
         server.curator.register("small", ROWS, DOMAIN)
         server.curator.open_budget("small", AddRemove(), Loss("1"))
-        token = server.token("analyst")
-        with server.api(token) as api:
-            form = {"query": query, "wait": 0}
+        with server.api(server.token("analyst")) as api:
+            form = {"query": waiting(gate), "wait": 0}
             first = api.post("/datasets/small/ask", json=form).json()["job"]
-            deadline = time.monotonic() + 10
-            while not charged(server.curator, "small") and time.monotonic() < deadline:
-                time.sleep(0.02)
+            eventually(gate.exists)
             again = [api.post("/datasets/small/ask", json=form) for _ in range(45)]
             assert {response.status_code for response in again} == {202}
             assert {response.json()["job"] for response in again} == {first}
             assert api.get("/health").status_code == 200
-            refused = api.post(
-                "/datasets/small/ask", json={"query": {**query, "epsilon": "0.5"}, "wait": 0}
-            )
+            refused = api.post("/datasets/small/ask", json={"query": waiting(gate, "0.5")})
             assert refused.json()["error"]["kind"] == "budget-exceeded"
-            go_on.set()
-            done = api.post("/datasets/small/ask", json={"query": query})
+            let_through(gate)
+            done = api.post("/datasets/small/ask", json={"query": waiting(gate)})
             assert done.status_code == 200
             assert charged(server.curator, "small") == 1
 
 
-def test_whoever_joins_in_pays_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    query = {"name": "histogram-1", "columns": ["age"], "epsilon": "1"}
-    with running(tmp_path) as server, long_answers(monkeypatch) as go_on:
+@pytest.mark.usefixtures("odd")
+def test_whoever_joins_in_pays_nothing(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    with running(tmp_path / "curator") as server:
         tokens = [server.token("analyst") for _ in range(2)]
         with server.api(tokens[0]) as ada, server.api(tokens[1]) as bob:
-            form = {"query": query, "wait": 0}
+            form = {"query": waiting(gate), "wait": 0}
             jobs = [api.post("/datasets/patients/ask", json=form).json() for api in (ada, bob)]
-            go_on.set()
-            answers: list[Any] = [None, None]
-            deadline = time.monotonic() + 20
-            while None in answers and time.monotonic() < deadline:
-                answers = [
-                    api.get(f"/jobs/{job['job']}").json()["answer"]
-                    for api, job in zip((ada, bob), jobs, strict=True)
-                ]
-                time.sleep(0.05)
+            let_through(gate)
+            paths = [f"/jobs/{job['job']}" for job in jobs]
+            eventually(lambda: bob.get(paths[1]).json()["state"] == "done")
+            answers = [ada.get(paths[0]).json()["answer"], bob.get(paths[1]).json()["answer"]]
         assert [answer["stored"] for answer in answers] == [False, True]
         assert [len(answer["charges"]) for answer in answers] == [1, 0]
         assert answers[0]["release"] == answers[1]["release"]
         assert charged(server.curator, "patients") == 1
 
 
-def test_a_token_revoked_while_its_question_waits_is_not_charged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.usefixtures("odd")
+def test_a_token_revoked_while_its_questions_wait_is_charged_for_none_of_them(
+    tmp_path: Path,
 ) -> None:
-    with running(tmp_path) as server, long_answers(monkeypatch) as go_on:
+    gate = tmp_path / "gate"
+    with running(tmp_path / "curator") as server:
         owner, analyst = server.token("owner"), server.token("analyst")
         with server.api(owner) as api, server.api(analyst) as asking:
             for epsilon in ("0.1", "0.2", "0.3"):
-                query = {"name": "histogram-1", "columns": ["age"], "epsilon": epsilon}
-                asking.post("/datasets/patients/ask", json={"query": query, "wait": 0})
-            deadline = time.monotonic() + 20
-            while not charged(server.curator, "patients") and time.monotonic() < deadline:
-                time.sleep(0.02)
+                form = {"query": waiting(gate, epsilon), "wait": 0}
+                asking.post("/datasets/patients/ask", json=form)
+            eventually(gate.exists)
             for token in api.get("/tokens").json():
                 if token["label"] == "test analyst":
                     api.delete(f"/tokens/{token['id']}")
-            go_on.set()
-            while server.site.jobs._works and time.monotonic() < deadline:
-                time.sleep(0.05)
+            # The gate stays shut: what is under way ends because nobody may wait for it any more.
+            eventually(lambda: not server.site.jobs._works)
         assert charged(server.curator, "patients") == 1
+        assert [entry.kind for entry in server.curator.history("patients")].count("release") == 0
 
 
 def test_an_answer_stands_in_the_ledger_at_the_release_time_and_not_before(tmp_path: Path) -> None:

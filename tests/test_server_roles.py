@@ -33,7 +33,7 @@ class House:
         path = route.path.replace("{dataset}", dataset)
         for part in ("{key}", "{job}", "{token}", "{file}", "{question}"):
             path = path.replace(part, "histogram-1" if part == "{question}" else "nothing")
-        path = path.replace("{budget:int}", "2")
+        path = path.replace("{budget:int}", "2").replace("{number}", "2")
         if token not in self.visitors:
             self.visitors[token] = (self.server.api(token), self.server.browser(token))
         api, browser = self.visitors[token]

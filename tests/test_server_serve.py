@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
-import ipaddress
 import json
 import os
 import re
@@ -18,10 +16,6 @@ from typing import Any
 
 import httpx
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from typer.testing import CliRunner
 
 from privod.cli import app
@@ -34,35 +28,17 @@ from privod.server.authentication import create_token, token_hash
 from privod.server.limits import Limits
 from privod.server.sample import DATASET, sample
 from privod.server.serve import Listening, configured, is_loopback
+from tests.certificates import self_signed
+from tests.odd import FOLDER, odd
 from tests.running_server import GENEROUS, Browser, running
+
+__all__ = ["odd"]  # a fixture
 
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A certificate for 127.0.0.1 that signs itself, and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "loopback")])
-    now = datetime.datetime.now(datetime.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(minutes=5))
-        .not_valid_after(now + datetime.timedelta(hours=1))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False
-        )
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), True)
-        .sign(key, hashes.SHA256())
-    )
-    folder = tmp_path_factory.mktemp("tls")
-    pem = serialization.Encoding.PEM
-    (folder / "certificate.pem").write_bytes(certificate.public_bytes(pem))
-    secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    (folder / "key.pem").write_bytes(secret)
-    return folder / "certificate.pem", folder / "key.pem"
+    return self_signed(tmp_path_factory.mktemp("tls"))
 
 
 def test_it_does_not_start_without_an_owner(tmp_path: Path) -> None:
@@ -194,25 +170,20 @@ def test_the_sample_server_prints_its_tokens_serves_and_stops_when_interrupted()
 
 ENDLESS = """
 import os, signal, sys, threading, time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 import httpx
-from privod.queries.histogram import Histogram
 from privod.server import serve
 from privod.server.limits import Limits
 from privod.server.sample import sample
 
-made = sample(Path(sys.argv[1]))
-
-def endless(self, table, randomness):
-    ask.set()
-    ThreadPoolExecutor(1).submit(time.sleep, 300).result()
+made = sample(Path(sys.argv[1]) / "curator")
+gate = Path(sys.argv[1]) / "gate"
 
 def visit():
-    query = Histogram(columns=("radius",), epsilon="0.5").to_json()
+    query = {"name": "odd-1", "epsilon": "0.5", "deed": "wait", "gate": str(gate)}
     headers = {"authorization": f"Bearer {made.analyst}"}
     address = f"http://127.0.0.1:{sys.argv[2]}/api/v1/datasets/breast-cancer/ask"
-    while not ask.is_set():
+    while not gate.exists():
         try:
             httpx.post(address, json={"query": query, "wait": 0}, headers=headers)
         except httpx.HTTPError:
@@ -220,13 +191,15 @@ def visit():
         time.sleep(0.1)
     os.kill(os.getpid(), signal.SIGINT)
 
-ask = threading.Event()
-Histogram.answer = endless
 threading.Thread(target=visit, daemon=True).start()
-serve.serve(made.curator, serve.Listening(port=int(sys.argv[2])), Limits(stop_seconds=0.2))
+try:
+    serve.serve(made.curator, serve.Listening(port=int(sys.argv[2])), Limits(stop_seconds=0.2))
+except KeyboardInterrupt:
+    sys.exit(130)
 """
 
 
+@pytest.mark.usefixtures("odd")
 def test_an_answer_that_does_not_end_keeps_no_server_up_and_its_charge_stands(
     tmp_path: Path,
 ) -> None:
@@ -234,10 +207,14 @@ def test_an_answer_that_does_not_end_keeps_no_server_up_and_its_charge_stands(
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [sys.executable, "-c", ENDLESS, str(tmp_path), str(port)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+    path = os.pathsep.join([str(FOLDER), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": path}
+    ended = subprocess.run(
+        command, capture_output=True, text=True, timeout=90, check=False, env=environment
+    )
     assert ended.returncode == 130
     assert "its charge stands" in ended.stderr
-    with Curator.open(tmp_path) as curator:
+    with Curator.open(tmp_path / "curator") as curator:
         assert curator.verify().questions == 1
         assert curator.budget(DATASET)[0].spent == Loss("0.5")
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from privod import wire
 from privod.curator import Curator
 from privod.data import Categorical, Domain, Numeric
-from privod.errors import InvalidParameter
+from privod.errors import AnswerFailed, InvalidParameter
 from privod.ledger import chain
 from privod.privacy import AddRemove, InCrowd, Loss
 from privod.queries.catalog import QUERIES
@@ -194,6 +194,72 @@ def test_no_form_takes_poison(server: Running, typed: str) -> None:
         answered = browser.request("POST", path, content=fields, headers=headers)
         assert answered.status_code == 422
         assert browser.get("/data/patients/history").status_code == 200
+
+
+CELLS = "age,sex\n40,female\n50,male\n"
+UPLOADS: dict[str, tuple[str, bytes]] = {
+    "a column of another name": ("rows.csv", CELLS.replace("sex", "s\x00x").encode()),
+    "surrogates in a cell": ("rows.csv", CELLS.encode().replace(b"male", b"\xed\xa0\x80")),
+    "bytes that are no text": ("rows.csv", CELLS.encode() + b"\xff\xfe,\x80\n"),
+    "control characters in a cell": ("rows.csv", CELLS.encode() + b"4\x000,\x1b[31m\n"),
+    "a cell without an end": ("rows.csv", CELLS.encode() + b'60,"' + b"x" * 100_000),
+    "nothing": ("rows.csv", b""),
+    "only lines": ("rows.csv", b"\n" * 1000),
+    "a name with controls": ("ro\x1b[31mws.csv", CELLS.encode()),
+    "a name that leads elsewhere": ("../../etc/rows.csv", CELLS.encode()),
+    "no Parquet": ("rows.parquet", CELLS.encode()),
+    "a cut Parquet": ("rows.parquet", b"PAR1" + b"\x00" * 100 + b"PAR1"),
+}
+
+
+@pytest.mark.parametrize("case", UPLOADS)
+def test_no_uploaded_file_makes_the_server_fail_or_stays_behind(
+    server: Running, apis: dict[str, httpx.Client], case: str
+) -> None:
+    name, content = UPLOADS[case]
+    form = {"name": f"upload {case}", "domain": json.dumps(DOMAIN.to_json()), "confirmed": "true"}
+    sent = apis["owner"].post("/datasets", data=form, files={"file": (name, content)})
+    check(sent)
+    still_works(apis)
+    assert not list(server.curator.directory.glob("upload-*"))
+    if sent.is_success:
+        report = apis["owner"].get(f"/datasets/upload {case}/report")
+        assert report.status_code == 200
+
+
+def test_no_report_of_an_intake_takes_poison(
+    server: Running, apis: dict[str, httpx.Client]
+) -> None:
+    server.curator.register("reported", ROWS, DOMAIN)
+    right = server.curator.report("reported").to_json()
+    for number, way in enumerate(places(right)):
+        for poison in FEW:
+            name = f"intake {number} {FEW.index(poison)}"
+            form = {
+                "name": name,
+                "domain": json.dumps(DOMAIN.to_json()),
+                "intake": json.dumps(broken(right, way, poison)),
+            }
+            file = {"file": ("rows.csv", CELLS.encode())}
+            check(apis["owner"].post("/datasets", data=form, files=file))
+            shown = apis["owner"].get(f"/datasets/{name}/report")
+            assert shown.status_code in (200, 404)
+    still_works(apis)
+
+
+def test_an_answer_that_cannot_be_read_back_is_not_entered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Histogram, "value_to_json", lambda _self, _value: {"counts": "none"})
+    with Curator.open(tmp_path) as curator:
+        curator.register("patients", ROWS, DOMAIN)
+        curator.open_budget("patients", AddRemove(), Loss(1))
+        with pytest.raises(AnswerFailed):
+            curator.ask(Histogram(columns=("age",), epsilon=1), "patients")
+        monkeypatch.undo()
+        assert [entry.kind for entry in curator.history("patients")][-1] == "charge"
+        assert curator.releases("patients") == ()
+        curator.verify()
 
 
 def test_the_ledger_refuses_an_entry_that_cannot_be_read_back(tmp_path: Path) -> None:

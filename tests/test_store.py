@@ -12,7 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from privod.cli import app
-from privod.curator import Curator, backup, migrate
+from privod.curator import Curator, backup, migrate, restore
+from privod.curator.job_records import JobRecord
 from privod.curator.rows import RowStore
 from privod.data import Categorical, Domain, Numeric
 from privod.data.sources import read_with_report
@@ -52,9 +53,9 @@ def curator(tmp_path: Path) -> Curator:
 
 def test_rows_come_back_as_they_were(tmp_path: Path) -> None:
     rows = RowStore(tmp_path)
-    table, report = read_with_report(ROWS, DOMAIN)
-    folder, seal = rows.keep(table, report)
-    assert rows.report(folder) == report
+    table, expected = read_with_report(ROWS, DOMAIN)
+    folder, seal, report = rows.keep(ROWS, DOMAIN)
+    assert rows.report(folder) == report == expected
     again = rows.load(folder, seal, DOMAIN)
     assert np.array_equal(again.numbers(), table.numbers())
     assert np.array_equal(again.codes(), table.codes())
@@ -62,14 +63,14 @@ def test_rows_come_back_as_they_were(tmp_path: Path) -> None:
 
 def test_equal_rows_have_different_seals(tmp_path: Path) -> None:
     rows = RowStore(tmp_path)
-    seals = {rows.keep(*read_with_report(ROWS, DOMAIN))[1] for _ in range(3)}
+    seals = {rows.keep(ROWS, DOMAIN)[1] for _ in range(3)}
     assert len(seals) == 3
 
 
 def test_changed_rows_are_not_loaded(tmp_path: Path) -> None:
     rows = RowStore(tmp_path)
-    folder, seal = rows.keep(*read_with_report(ROWS, DOMAIN))
-    path = tmp_path / folder / "rows.parquet"
+    folder, seal, _ = rows.keep(ROWS, DOMAIN)
+    path = tmp_path / folder / "rows-0000.parquet"
     path.write_bytes(path.read_bytes() + b"x")
     with pytest.raises(InvalidData, match="not those that were registered"):
         rows.load(folder, seal, DOMAIN)
@@ -274,6 +275,9 @@ def test_the_command_line_copies_and_charges(curator: Curator, tmp_path: Path) -
         return json.loads(done.output)
 
     assert run("backup", str(tmp_path / "copy"))["head"] == curator.head()
+    again = ["restore", str(tmp_path / "copy"), "--at", str(tmp_path / "again"), "--json"]
+    done = CliRunner().invoke(app, [*again, "--head", curator.head()])
+    assert json.loads(done.output)["head"] == curator.head()
     (charged,) = run("charge", "people", "--epsilon", "0.1", "--reason", "a talk in May", "--yes")
     assert charged["loss"] == {"epsilon": "1/5", "delta": "0"}  # two rows a person
     assert curator.budget("people")[0].spent == Loss("0.2")
@@ -292,6 +296,28 @@ def test_an_old_backup_is_recognized_and_what_it_forgot_can_be_charged(
         restored.charge_elsewhere("people", lost, "asked after the backup of Sunday")
         assert restored.budget("people") == curator.budget("people")
         restored.verify()
+
+
+def test_a_backup_is_restored_to_a_new_place_and_verified_there(
+    curator: Curator, tmp_path: Path
+) -> None:
+    answer = curator.ask(QUESTION, "people")
+    moment = curator.job_records.moment()
+    waiting = JobRecord("j", "server", "h", "label", "people", QUESTION.to_json(), "r", moment)
+    curator.job_records.add(waiting)
+    noted = backup(curator, tmp_path / "kept").head
+    found = restore(tmp_path / "kept", tmp_path / "restored", noted)
+    assert found.head == noted
+    assert found.without_rows == ()
+    with Curator.open(tmp_path / "restored") as restored:
+        assert restored.ask(QUESTION, "people").release == answer.release
+        restored.ask(Histogram(columns=("age",), bins=5, epsilon="0.1"), "people")
+        assert restored.job_records.find("j") is None  # whoever waits, waits elsewhere
+    curator.ask(Histogram(columns=("age",), bins=7, epsilon="0.1"), "people")
+    with pytest.raises(LedgerDamaged):
+        restore(tmp_path / "kept", tmp_path / "other", curator.head())
+    with pytest.raises(AlreadyExists, match="not empty"):
+        restore(tmp_path / "kept", tmp_path / "restored")
 
 
 def test_a_budget_that_moved_takes_no_more_entries_where_it_was(

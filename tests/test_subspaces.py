@@ -68,6 +68,19 @@ def test_find_and_count_is_one_question_with_one_budget() -> None:
     assert sharp == FoundSubspaces((("a",), ("b",)), 4, (10, 4), (0, 0))
 
 
+def test_with_a_delta_more_noises_compete_for_the_counts_which_share_it() -> None:
+    query = ask(n_subspaces=2, epsilon=2, count_share="0.5", delta="1e-6", max_crowd=40)
+    assert query.guarantee().loss == Loss(2, "1e-6")
+    assert query.counting(("a",)).guarantee().loss == Loss("0.5", "5e-7")
+    assert query.cost().loss == query.guarantee().loss
+    without = ask(n_subspaces=2, epsilon=2, count_share="0.5", max_crowd=40)
+    competing = [one.counting(("a", "b")).least_deviations(2) for one in (query, without)]
+    assert set(competing[0]) == {"global", "heavy", "laplace", "gaussian"}
+    assert set(competing[1]) == {"global", "heavy"}
+    sharp = ask(n_subspaces=2, count_share="0.5", delta="1e-6").answer(planted(), secure()).value
+    assert (sharp.subspaces, sharp.counts) == ((("a",), ("b",)), (10, 4))
+
+
 def test_sets_of_every_size_compete_by_their_share_of_the_bound() -> None:
     found = ask(size=2, smaller_too=True, n_subspaces=10).answer(planted(), secure()).value
     assert len(set(found.subspaces)) == 10
@@ -233,6 +246,8 @@ def test_no_change_moves_a_utility_by_more_than_the_steps_that_are_paid_for(
         ({"epsilon": "1e10"}, "epsilon must leave a loss between"),
         ({"epsilon": 1, "n_subspaces": 2**20}, "epsilon must leave a loss between"),
         ({"count_share": 1}, "count_share must be from 0 to below 1"),
+        ({"delta": 1, "count_share": "0.5"}, "delta must lie between"),
+        ({"delta": "1e-6"}, "delta must be 0 where no counts are bought"),
         ({"choice": "guess"}, "choice must be permute-and-flip or exponential"),
         ({"candidates": (("a",), ("a",))}, "candidates must be different sets"),
         ({"radius_per_column": -2}, "radius_per_column must be at least 0"),

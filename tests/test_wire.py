@@ -27,6 +27,7 @@ from privod.curator import (
     Price,
     PricedCharge,
     Registered,
+    Request,
     Token,
     Verification,
 )
@@ -70,12 +71,34 @@ datasets = st.builds(DataSet, texts, domains, texts, optional_texts, texts)
 small = st.builds(Loss, st.fractions(0, 1), st.fractions(0, Fraction(1, 10**7)))
 counted = st.lists(st.tuples(small, st.just(1)), max_size=1).map(tuple)
 budgets = st.builds(BudgetState, st.integers(1), texts, adjacencies, losses, losses, counted)
-charges = st.builds(Charge, st.integers(1), adjacencies, losses)
+budgets |= st.builds(
+    BudgetState,
+    st.integers(1),
+    texts,
+    adjacencies,
+    st.just(Loss(1, "1e-6")),
+    small,
+    closed=st.none() | st.integers(1),
+    conversion_delta=st.just(Fraction(1, 10**7)),
+    spent_rho=st.fractions(0, 1),
+    adding=st.booleans(),
+)
+charges = st.builds(Charge, st.integers(1), adjacencies, losses, st.none() | st.fractions(0, 1))
 prices = st.builds(
     Price,
-    st.lists(st.builds(PricedCharge, adjacencies, losses, st.none() | losses)).map(tuple),
+    st.lists(
+        st.builds(
+            PricedCharge,
+            adjacencies,
+            losses,
+            st.none() | losses,
+            st.none() | st.fractions(0, 1),
+            st.none() | st.integers(0),
+        )
+    ).map(tuple),
     st.booleans(),
     st.booleans(),
+    texts,
 )
 AGES = Domain((Numeric("age", 0, 120),))
 queries = st.builds(
@@ -99,6 +122,8 @@ entries = st.builds(
     digest=optional_texts,
     previous=texts,
     hash=texts,
+    details=st.none() | st.dictionaries(texts, texts, max_size=2),
+    token=optional_texts,
 )
 verifications = st.builds(
     Verification, texts, *[st.integers(0)] * 4, st.lists(texts, max_size=3).map(tuple)
@@ -140,7 +165,7 @@ def test_a_data_set_comes_back(dataset: DataSet) -> None:
 def test_a_registration_comes_back_with_its_report(dataset: DataSet, count: int) -> None:
     column = ColumnReport("x", count, 0, 1)
     report = IntakeReport(count + 1, 1, count, 0, 0, 0, 0, 0, (column,))
-    registered = Registered(dataset, report)
+    registered = Registered(dataset, report, ("people",))
     assert reading.read_registered(through_json(wire.Registered.of(registered))) == registered
 
 
@@ -168,6 +193,16 @@ def test_an_entry_comes_back(entry: Entry) -> None:
     assert reading.read_entry(through_json(wire.Entry.of(entry))) == entry
 
 
+filed = st.builds(
+    Request, st.integers(1), texts, adjacencies, st.none() | losses, texts, texts, texts
+)
+
+
+@given(filed)
+def test_a_request_comes_back(request: Request) -> None:
+    assert reading.read_request(through_json(wire.Request.of(request))) == request
+
+
 @given(verifications)
 def test_a_verification_comes_back(found: Verification) -> None:
     assert reading.read_verification(through_json(wire.Verification.of(found))) == found
@@ -186,7 +221,9 @@ def _example_answers() -> list[Answer]:
     table = read(ROWS, DOMAIN)
     asked = [query for kind in QUERIES.values() for query in kind.examples(DOMAIN)[:1]]
     paid = (Charge(3, AddRemove(), Loss("0.5")),)
-    return [Answer(query.answer(table, secure()), paid, stored=False) for query in asked]
+    return [
+        Answer(query.answer(table, secure()), paid, stored=False, head="3:ab") for query in asked
+    ]
 
 
 def test_the_answer_to_every_question_of_the_catalog_comes_back() -> None:
@@ -214,6 +251,7 @@ def test_the_description_of_every_question_comes_back(name: str) -> None:
         wire.NewToken("privod_analyst_x"),
         wire.AnswerListed("key", {"name": "histogram-1"}),
         wire.Job("j", "waiting", 0),
+        wire.JobListed("j", "patients", {"name": "histogram-1"}, "2026", "done"),
         wire.OpenBudget({"name": "add-remove"}, "1"),
         wire.AskPrice({"name": "histogram-1"}),
         wire.Ask({"name": "histogram-1"}, "id", 1.0),
@@ -221,6 +259,14 @@ def test_the_description_of_every_question_comes_back(name: str) -> None:
         wire.Registered("new", {"columns": []}, "2026", None, "new", {"kept": 3}),
         wire.Preview("Right to within 7.", 7, None, 0.5),
         wire.MakeToken("owner", "Ada"),
+        wire.CloseBudget({"name": "add-remove"}, "enough"),
+        wire.RaiseBudget({"name": "add-remove"}, "2", "more"),
+        wire.Admit({"name": "same-contexts"}, "my patient"),
+        wire.LimitToken({"name": "add-remove"}, "ab", "1"),
+        wire.FileRequest({"name": "add-remove"}, "needed", "2"),
+        wire.Decide(True, "fine"),
+        wire.Retire("the study ended"),
+        wire.ChargeAhead({"name": "replace"}, "1", "a fit"),
         wire.Failure(wire.Problem("not-found", "There is none.")),
     ],
 )

@@ -183,7 +183,7 @@ def measure(
         for _ in range(repeats):
             started = time.perf_counter()
             if sampler == "direct" and measured.seconds and space.n_contexts > 2**20:
-                number = choose_by_number(one.sizes, query._choice(sampler), secure())
+                number = choose_by_number(one.sizes, query._choosing.mechanism(sampler), secure())
                 choices = space.numbered(number)  # a scan of millions is timed once
             else:
                 answer = query.answer(table, secure()).value
@@ -214,7 +214,7 @@ def survival(
     columns = table.columns()
     same, shared, worst = [], [], 0.0
     for one in people:
-        scale = float(one.ask("direct")._choice("direct").scale)
+        scale = float(one.ask("direct")._choosing.mechanism("direct").scale)
         own = np.ones(len(table), dtype=bool)
         for name, value in one.record:
             own &= columns[name] == value

@@ -5,6 +5,7 @@ from privod.client import (
     connect as connect,
 )
 from privod.curator import (
+    Accounting as Accounting,
     Answer as Answer,
     BudgetState as BudgetState,
     Charge as Charge,
@@ -13,6 +14,7 @@ from privod.curator import (
     Entry as Entry,
     Price as Price,
     PricedCharge as PricedCharge,
+    Protection as Protection,
     ROLES as ROLES,
     Registered as Registered,
     Request as Request,
@@ -21,8 +23,14 @@ from privod.curator import (
     TokenStore as TokenStore,
     Total as Total,
     Verification as Verification,
+    accounting_named as accounting_named,
+    acting as acting,
+    adapted as adapted,
     backup as backup,
+    fitting as fitting,
     migrate as migrate,
+    restore as restore,
+    who_is_protected as who_is_protected,
 )
 from privod.data import (
     Categorical as Categorical,
@@ -94,6 +102,7 @@ from privod.privacy import (
     SameContexts as SameContexts,
     Secrecy as Secrecy,
     Spent as Spent,
+    Statement as Statement,
     Zcdp as Zcdp,
     ZcdpBudget as ZcdpBudget,
     adjacency_from_json as adjacency_from_json,
@@ -114,6 +123,16 @@ from privod.queries.anomaly_labels import (
 from privod.queries.bounds import (
     PrivateBounds as PrivateBounds,
 )
+from privod.queries.density_sketch.query import (
+    DensitySketch as DensitySketch,
+)
+from privod.queries.density_sketch.release import (
+    NoisySketch as NoisySketch,
+)
+from privod.queries.edit_models import (
+    EditModel as EditModel,
+    plug_in_model as plug_in_model,
+)
 from privod.queries.graded_count import (
     GradedCount as GradedCount,
 )
@@ -127,6 +146,10 @@ from privod.queries.histogram import (
     Histogram as Histogram,
     NoisyCounts as NoisyCounts,
 )
+from privod.queries.interactive_grid.query import (
+    GridScores as GridScores,
+    InteractiveGridScores as InteractiveGridScores,
+)
 from privod.queries.lookahead import (
     LookaheadCount as LookaheadCount,
 )
@@ -135,6 +158,22 @@ from privod.queries.marginals.query import (
 )
 from privod.queries.marginals.release import (
     NoisyMarginals as NoisyMarginals,
+)
+from privod.queries.mean_covariance.query import (
+    MeanCovariance as MeanCovariance,
+)
+from privod.queries.mean_covariance.release import (
+    NoisyMoments as NoisyMoments,
+)
+from privod.queries.model_labels import (
+    ModelLabels as ModelLabels,
+)
+from privod.queries.novelty_labels import (
+    NoveltyLabels as NoveltyLabels,
+)
+from privod.queries.outlier_context.groups import (
+    OutlierGroups as OutlierGroups,
+    PersonGroups as PersonGroups,
 )
 from privod.queries.outlier_context.query import (
     OutlierContext as OutlierContext,

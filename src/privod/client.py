@@ -19,13 +19,26 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import quote, urlsplit
 
 from privod import wire
-from privod.curator import Answer, BudgetState, DataSet, Entry, Price, Registered, Verification
+from privod.curator import (
+    Accounting,
+    Answer,
+    BudgetState,
+    Charge,
+    DataSet,
+    Entry,
+    Price,
+    Registered,
+    Request,
+    Verification,
+    adapted,
+)
 from privod.data import Domain
 from privod.data.csv_file import CsvDialect
 from privod.data.intake import IntakeReport
 from privod.data.sources import read_with_report, write_parquet
+from privod.engines.size import IN_MEMORY
 from privod.errors import InvalidData, InvalidParameter, PrivodError, Unavailable
-from privod.privacy import Adjacency, Loss
+from privod.privacy import Adjacency, Guarantee, Loss, SameContexts, adjacency_from_json
 from privod.progress import report
 from privod.queries.catalog import release_from_json
 from privod.queries.query import Query, Release
@@ -33,10 +46,12 @@ from privod.wire.protocol import CuratorProtocol
 from privod.wire.reading import (
     read_answer,
     read_budget,
+    read_charge,
     read_dataset,
     read_entry,
     read_price,
     read_registered,
+    read_request,
     read_verification,
 )
 
@@ -122,6 +137,7 @@ class Client:
         continues: str | None = None,
         dialect: CsvDialect | None = None,
         confirmed: bool = False,
+        most_records: int = IN_MEMORY,
     ) -> Registered:
         """Send rows to the curator, for good; see `Curator.register`.
 
@@ -133,6 +149,7 @@ class Client:
             "name": name,
             "domain": json.dumps(domain.to_json()),
             "intake": json.dumps(intake.to_json()),
+            "most_records": str(most_records),
         }
         if continues is not None:
             fields["continues"] = continues
@@ -159,14 +176,99 @@ class Client:
         return read_dataset(_noun(wire.DataSet, self._get(_path(name))))
 
     def open_budget(
-        self, of: str, adjacency: Adjacency, budget: Loss, *, confirmed: bool = False
+        self,
+        of: str,
+        adjacency: Adjacency,
+        budget: Loss,
+        *,
+        accounting: Accounting = "sums",
+        confirmed: bool = False,
     ) -> BudgetState:
         """Allow questions up to a budget; see `Curator.open_budget`."""
-        limit = budget.to_json()
-        asked = wire.OpenBudget(adjacency.to_json(), limit["epsilon"], limit["delta"], confirmed)
+        asked = wire.OpenBudget(
+            adjacency.to_json(), **budget.to_json(), confirmed=confirmed, accounting=accounting
+        )
         return read_budget(_noun(wire.Budget, self._post(_path(of, "budgets"), asked)))
 
+    def close_budget(
+        self, of: str, adjacency: Adjacency, reason: str, *, confirmed: bool = False
+    ) -> tuple[BudgetState, ...]:
+        """Let a budget pay for nothing more; see `Curator.close_budget`."""
+        asked = wire.CloseBudget(adjacency.to_json(), reason, confirmed)
+        closed = _nouns(wire.Budget, self._act(_path(of, "budgets", "close"), asked))
+        return tuple(read_budget(budget) for budget in closed)
+
+    def raise_budget(self, of: str, adjacency: Adjacency, budget: Loss, reason: str) -> BudgetState:
+        """Allow more under an adjacency; see `Curator.raise_budget`."""
+        asked = wire.RaiseBudget(adjacency.to_json(), reason=reason, **budget.to_json())
+        return read_budget(_noun(wire.Budget, self._act(_path(of, "budgets", "raise"), asked)))
+
+    def convert_budget(
+        self, of: str, adjacency: Adjacency, reason: str, *, confirmed: bool = False
+    ) -> BudgetState:
+        """Make a narrow budget of an earlier version an allowance."""
+        asked = wire.CloseBudget(adjacency.to_json(), reason, confirmed)
+        return read_budget(_noun(wire.Budget, self._act(_path(of, "budgets", "convert"), asked)))
+
+    def admit_person(
+        self,
+        of: str,
+        person: SameContexts,
+        reason: str,
+        *,
+        confirmed: bool = False,
+        isolating: bool = False,
+    ) -> int:
+        """Allow questions about the contexts of one person; see `Curator.admit_person`."""
+        asked = wire.Admit(person.to_json(), reason, confirmed, isolating)
+        return int(self._act(_path(of, "admitted"), asked)["entry"])
+
+    def admitted(self, of: str) -> tuple[SameContexts, ...]:
+        """The persons about whom contexts may be asked, which is public."""
+        found = [adjacency_from_json(person) for person in self._get(_path(of, "admitted"))]
+        return tuple(person for person in found if isinstance(person, SameContexts))
+
+    def limit_token(self, of: str, adjacency: Adjacency, token: str, limit: Loss) -> None:
+        """Set how much of a budget the questions of one token (by its id) may cost."""
+        asked = wire.LimitToken(adjacency.to_json(), token, **limit.to_json())
+        self._act(_path(of, "limits"), asked)
+
+    def request(self, of: str, adjacency: Adjacency, loss: Loss | None, reason: str) -> Request:
+        """Ask the owner for a budget or allowance up to a loss, or (without one) for a person."""
+        amounts = {} if loss is None else loss.to_json()
+        asked = wire.FileRequest(adjacency.to_json(), reason, **amounts)
+        return read_request(_noun(wire.Request, self._act(_path(of, "requests"), asked)))
+
+    def requests(self, of: str) -> tuple[Request, ...]:
+        """What analysts asked for about a data set, and what became of it."""
+        found = _nouns(wire.Request, self._get(_path(of, "requests")))
+        return tuple(read_request(request) for request in found)
+
+    def decide(
+        self, of: str, number: int, *, approve: bool, reason: str, confirmed: bool = False
+    ) -> Request:
+        """Approve a request, which does what it asks for, or decline it."""
+        asked = wire.Decide(approve, reason, confirmed)
+        path = _path(of, "requests", str(number))
+        return read_request(_noun(wire.Request, self._act(path, asked)))
+
+    def charge_ahead(self, of: str, guarantee: Guarantee, reason: str) -> tuple[Charge, ...]:
+        """Charge what is about to be revealed without the curator; see `Curator.charge_ahead`."""
+        asked = wire.ChargeAhead(
+            guarantee.adjacency.to_json(), reason=reason, **guarantee.loss.to_json()
+        )
+        charged = _nouns(wire.Charge, self._act(_path(of, "charges"), asked))
+        return tuple(read_charge(charge) for charge in charged)
+
+    def retire(self, of: str, reason: str, *, confirmed: bool = False) -> None:
+        """Delete the rows of a data set for good; its ledger and its releases are kept."""
+        self._act(_path(of, "retire"), wire.Retire(reason, confirmed))
+
     # ---- asking --------------------------------------------------------------------------------
+
+    def adapted(self, query: Query[Any], of: str) -> Query[Any]:
+        """The question as it is asked of a data set: noise "auto" becomes what it takes there."""
+        return query if query.within("zcdp") is query else adapted(query, self.budget(of))
 
     def price(self, query: Query[Any], of: str) -> Price:
         """Say what a question would cost, without looking and without charging."""
@@ -217,11 +319,15 @@ class Client:
 
     def release(self, of: str, query: Query[Any]) -> Release[Any]:
         """The stored answer to a question."""
-        return self._release(of, wire.answer_key(query))
+        return self._release(of, wire.answer_key(self.adapted(query, of)))
 
     def _release(self, of: str, key: str) -> Release[Any]:
         found = _noun(wire.Answer, self._get(_path(of, "answers", key)))
         return release_from_json(found.release)
+
+    def visitor(self) -> wire.Visitor:
+        """Whose token this is: its role, the data set it is for, its label."""
+        return _noun(wire.Visitor, self._get("/me"))
 
     def head(self) -> str:
         """How long the ledger is and what it ends in, once all of it is verified."""
@@ -239,6 +345,10 @@ class Client:
 
     def _post(self, path: str, asked: Any) -> Any:
         return self._sent("POST", path, wire.encode(asked))
+
+    def _act(self, path: str, asked: Any) -> Any:
+        """Send what must not be done twice: if the connection breaks, look before trying again."""
+        return self._once(self._http.build_request("POST", path, json=wire.encode(asked)))
 
     def _sent(self, method: str, path: str, body: Any = None) -> Any:
         """Send, and again if the connection broke; every request here may be sent twice."""

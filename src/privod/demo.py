@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from privod.curator import Curator
-from privod.data import Table
+from privod.data import Domain, Table
 from privod.data.examples import HOSPITAL, hospital
-from privod.ledger.prices import loss_towards
+from privod.ledger.prices import cost_towards
 from privod.pictures import draw, draw_budget, svg
 from privod.privacy import AddRemove, Adjacency, AdmittedContexts, Loss, SameContexts
 from privod.progress import track
@@ -84,25 +84,29 @@ def ask_all(directory: Path, table: Table, queries: list[Query[Any]]) -> Demo:
     """Ask these questions of a new curator whose budgets are wide enough for all of them."""
     curator = Curator.open(directory)
     curator.register(DATASET, table, table.domain)
-    cap = table.domain.max_rows_per_person
-    for adjacency, budget in _budgets(queries, cap):
+    for adjacency, budget in _budgets(queries, table.domain):
         curator.open_budget(DATASET, adjacency, budget, confirmed=True)
+        paid = [query for query in queries if _paid_under(query) == adjacency]
+        exact = sum(query.exact_counts(table.domain) for query in paid)
+        if exact:
+            reason = "the sample questions"
+            curator.allow_exact_counts(DATASET, adjacency, exact, reason, confirmed=True)
     for person in {query.guarantee().adjacency: None for query in queries}:
         if isinstance(person, SameContexts):
             reason = "the person of a sample question"
             curator.admit_person(DATASET, person, reason, confirmed=True, isolating=True)
     steps = tuple(_ask(curator, query) for query in track(queries, "asking"))
-    return Demo(steps, tuple(_spent(curator, queries, cap)))
+    return Demo(steps, tuple(_spent(curator, queries, table.domain)))
 
 
-def _budgets(queries: list[Query[Any]], cap: int) -> Iterator[tuple[Adjacency, Loss]]:
+def _budgets(queries: list[Query[Any]], domain: Domain) -> Iterator[tuple[Adjacency, Loss]]:
     """A main budget, and an allowance for every narrow adjacency, wide enough for all questions."""
     adjacencies: list[Adjacency] = [AddRemove()]
     for query in queries:
         if _paid_under(query) not in adjacencies:
             adjacencies.append(_paid_under(query))
     for adjacency in adjacencies:
-        yield adjacency, sum((loss for _, loss in _charged(queries, adjacency, cap)), Loss(0))
+        yield adjacency, sum((loss for _, loss in _charged(queries, adjacency, domain)), Loss(0))
 
 
 def _paid_under(query: Query[Any]) -> Adjacency:
@@ -114,12 +118,13 @@ def _paid_under(query: Query[Any]) -> Adjacency:
 
 
 def _charged(
-    queries: list[Query[Any]], adjacency: Adjacency, cap: int
+    queries: list[Query[Any]], adjacency: Adjacency, domain: Domain
 ) -> Iterator[tuple[str, Loss]]:
     for query in queries:
-        loss = loss_towards(adjacency, query.guarantee(), cap)
-        if _paid_under(query) == adjacency and loss is not None:
-            yield query.name, loss
+        statement, cap = query.statements(domain)[0], domain.max_rows_per_person
+        cost = cost_towards(adjacency, statement, cap)
+        if _paid_under(query) == adjacency and cost is not None:
+            yield query.name, cost.loss
 
 
 def _ask(curator: Curator, query: Query[Any]) -> Step:
@@ -148,10 +153,10 @@ def _short(value: Any) -> str:
     return str(value)
 
 
-def _spent(curator: Curator, queries: list[Query[Any]], cap: int) -> Iterator[BudgetStep]:
+def _spent(curator: Curator, queries: list[Query[Any]], domain: Domain) -> Iterator[BudgetStep]:
     for state in curator.budget(DATASET):
         title = f"Spent under {state.adjacency.name}"
-        charges = list(_charged(queries, state.adjacency, cap))
+        charges = list(_charged(queries, state.adjacency, domain))
         picture = svg(draw_budget(title, state.budget, charges))
         words = f"{state.adjacency.name}: spent {state.spent} of {state.budget}, left {state.left}"
         yield BudgetStep(state.adjacency.name, words, state.adjacency.gives_up, picture)

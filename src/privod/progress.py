@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeVar
 
-__all__ = ["Listener", "listening", "report", "track"]
+__all__ = ["Listener", "listening", "overhearing", "report", "track"]
 
 Item = TypeVar("Item")
 
@@ -29,6 +29,20 @@ def listening(listener: Listener | None) -> Iterator[None]:
         yield
     finally:
         _listener.reset(token)
+
+
+@contextmanager
+def overhearing(listener: Listener) -> Iterator[None]:
+    """Send the progress of everything inside to `listener` too, besides whoever listens already."""
+    before = _listener.get()
+
+    def both(label: str, done: int, total: int | None) -> None:
+        listener(label, done, total)
+        if before is not None:
+            before(label, done, total)
+
+    with listening(both):
+        yield
 
 
 def report(label: str, done: int, total: int | None = None) -> None:

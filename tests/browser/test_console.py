@@ -16,12 +16,13 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
-from privod.curator import Curator
 from privod.data import Categorical, Domain, Numeric
 from privod.data.examples import BREAST_CANCER, breast_cancer
 from privod.privacy import AddRemove, Loss
-from privod.progress import report
 from privod.queries.catalog import QUERIES
+from privod.queries.private_detector.query import DetectorProfile
+from privod.server.jobs.jobs import Turn
+from privod.server.views.answers import answer_path
 from tests.browser.visiting import TWO_LOOKS, Visit
 from tests.running_server import Running, running
 
@@ -44,6 +45,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
+    expect.set_options(timeout=60_000)  # milliseconds; the first worker loads the library
     with sync_playwright() as playwright:
         # The sandbox needs rights that containers rarely have; only our own server is visited.
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
@@ -139,6 +141,9 @@ def test_from_an_owners_registration_to_an_analysts_answer(
         with page.expect_download() as download:
             page.click(f"a:has-text('{kind}')")
         assert Path(download.value.path()).read_text().startswith(start)
+    analyst.go("/data/clinic/answers?find=histogram")
+    expect(page.locator(".items li")).to_have_count(1)
+    analyst.photograph("answers")
     analyst.go("/data/clinic")
     analyst.photograph("data-set")
     page.click("main >> text=History")
@@ -147,6 +152,23 @@ def test_from_an_owners_registration_to_an_analysts_answer(
     page.click("text=Sign out")
     expect(page.locator("h1")).to_have_text("Sign in")
     analyst.end()
+
+
+def test_records_are_scored_on_the_page_of_an_answer(server: Running, chromium: Browser) -> None:
+    query = DetectorProfile(columns=BREAST_CANCER.numeric_names, epsilon=1)
+    server.curator.ask(query, "breast-cancer")
+    visit = Visit.begin(chromium, server.url, server.token("analyst"))
+    visit.go(answer_path("breast-cancer", query))
+    header = ",".join(BREAST_CANCER.numeric_names)
+    visit.page.get_by_role("textbox", name="Records").fill(
+        f"{header}\n14,19,9,10,8,18\n39,49,24,49,49,49\n"
+    )
+    visit.page.click("main button:has-text('Score')")
+    expect(visit.page.locator("#score tbody tr").first).to_contain_text("stands out")
+    visit.page.click("text=As code")
+    expect(visit.page.get_by_label("For the shell")).to_contain_text("privod ask breast-cancer")
+    visit.photograph("scored")
+    visit.end()
 
 
 @pytest.mark.parametrize("name", QUERIES)
@@ -237,16 +259,15 @@ def test_the_console_works_without_script(server: Running, chromium: Browser) ->
 def test_a_long_answer_shows_its_progress_and_then_itself(
     server: Running, chromium: Browser, monkeypatch: pytest.MonkeyPatch, script: bool
 ) -> None:
-    ask = Curator.ask
-
+    look = Turn.look
     go_on = threading.Event()
 
-    def slow(self: Curator, *given: Any, **named: Any) -> Any:
-        report("working", 6, 10)
-        go_on.wait(30)
-        return ask(self, *given, **named)
+    def slow(self: Turn, *given: Any) -> Any:
+        self._work.hear(6)
+        go_on.wait(60)
+        return look(self, *given)
 
-    monkeypatch.setattr(Curator, "ask", slow)
+    monkeypatch.setattr(Turn, "look", slow)
     token = server.token("analyst", "breast-cancer")
     visit = Visit.begin(chromium, server.url, token, java_script_enabled=script)
     visit.go("/data/breast-cancer/ask/histogram-1")
@@ -258,7 +279,7 @@ def test_a_long_answer_shows_its_progress_and_then_itself(
         expect(visit.page.locator("progress")).to_have_js_property("value", 6)
         visit.photograph("job")
     go_on.set()
-    expect(visit.page.locator(".answer")).to_be_visible(timeout=20_000)
+    expect(visit.page.locator(".answer")).to_be_visible()
     assert re.search(r"/answers/[0-9a-f]+$", visit.page.url)
     visit.end()
 
@@ -332,6 +353,6 @@ def test_the_pictures_list_is_complete() -> None:
     templates = Path("src/privod/server/templates").glob("*.html")
     pages = {template.stem for template in templates} - {"base", "parts", "price"}
     assert pages == {
-        "answer", "confirm", "data_set", "data_sets", "error", "history", "job", "open_budget",
-        "question", "questions", "register", "report", "sign_in", "tokens", "verify",
+        "answer", "answers", "confirm", "data_set", "data_sets", "error", "history", "job",
+        "open_budget", "question", "questions", "register", "report", "sign_in", "tokens", "verify",
     }  # fmt: skip

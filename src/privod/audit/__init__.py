@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from privod.audit.callables import Finding, Mechanism, Pairs, Power, search
-from privod.audit.game import Game, Reading, Verdict, fineness, play
+from privod.audit.callables import Finding, Mechanism, Pairs, search
+from privod.audit.game import Game, Power, Reading, Verdict, fineness, play
+from privod.audit.pairs import numbers_in, search_question, table_pairs
+from privod.audit.work import work_of
 from privod.questions import load, question
 
 __all__ = [
@@ -16,8 +18,12 @@ __all__ = [
     "Verdict",
     "fineness",
     "games_of",
+    "numbers_in",
     "play",
     "search",
+    "search_question",
+    "table_pairs",
+    "work_of",
 ]
 
 

@@ -9,7 +9,6 @@ with its verdict: `Power`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -17,13 +16,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from privod.audit.game import DOUBT, Floats, Reading, caught_between, lower_bound
+from privod.audit.game import Floats, Power, Reading, caught_between
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness, secure
 from privod.privacy import Loss, decimal_text
 from privod.progress import track
 
-__all__ = ["Finding", "Mechanism", "Pairs", "Power", "search"]
+__all__ = ["Finding", "Mechanism", "Pairs", "search"]
+
+FEWEST_RUNS = 200
 
 
 class Mechanism(Protocol):
@@ -38,50 +39,6 @@ class Pairs(Protocol):
 
     def __call__(self) -> Iterator[tuple[Any, Any]]:
         """Begin again with the first pair."""
-
-
-@dataclass(frozen=True)
-class Power:
-    """What a game of so many runs would have caught, were it so.
-
-    An event that has probability `chance` on one side and exp(-epsilon) of that on the other is
-    caught, with even odds, if epsilon is at least what `least_epsilon` says.
-    """
-
-    runs: int
-    delta: float
-
-    def least_epsilon(self, chance: float = 0.5) -> float:
-        """The smallest epsilon that is told from 0 by an event of this chance."""
-        return self._least(chance, 0.0)
-
-    def least_breach(self, claimed: float, chance: float = 0.5) -> float:
-        """The smallest true epsilon at which a promise of `claimed` would be called broken."""
-        return self._least(chance, claimed)
-
-    def _least(self, chance: float, claimed: float) -> float:
-        """By bisection: the bound grows as the event gets rarer on the other side."""
-        proof = self.runs - self.runs // 2
-        likelier = round(chance * proof)
-        low, high = 0.0, math.log(max(2, 2 * proof))
-        if _bound(likelier, 0, proof, self.delta) <= claimed:
-            return math.inf
-        while high - low > 1e-3:
-            middle = (low + high) / 2
-            rarer = round(chance * math.exp(-middle) * proof)
-            caught = _bound(likelier, rarer, proof, self.delta) > claimed
-            low, high = (low, middle) if caught else (middle, high)
-        return high
-
-    def sentence(self, claimed: float) -> str:
-        """The power in words."""
-        breach = self.least_breach(claimed)
-        if math.isinf(breach):
-            return f"{self.runs} runs cannot catch a breach of epsilon {claimed:g}: play more."
-        return (
-            f"An event seen in half of {self.runs} runs on one side would have given away an"
-            f" epsilon of {breach:.2f} or more."
-        )
 
 
 @dataclass(frozen=True)
@@ -133,15 +90,15 @@ def search(
     statistics : tuple of Reading
         Numbers to read off what the mechanism returns.
     runs : int
-        How often it is asked of each data set of the worst pair; half to choose the event, half
-        to prove it.
+        How often it is asked of each data set of the worst pair; a quarter to choose the event,
+        the rest to prove it.
     most_pairs : int
-        How many pairs are tried, each with a tenth of the runs.
+        How many pairs are tried, each with a tenth of the runs (but at least 100).
     randomness : Randomness, optional
         Seeded for tests.
     """
-    if runs < 1000:
-        raise InvalidParameter("runs", "must be at least 1000", runs, "Try 20000.")
+    if runs < FEWEST_RUNS:
+        raise InvalidParameter("runs", f"must be at least {FEWEST_RUNS}", runs, "Try 20000.")
     if not statistics:
         way_out = "Give at least one number to read off an answer."
         raise InvalidParameter("statistics", "must not be empty", statistics, way_out)
@@ -150,10 +107,10 @@ def search(
     tried = list(islice(pairs(), most_pairs))
     if not tried:
         raise InvalidParameter("pairs", "must give a pair", 0, "Give two adjacent data sets.")
-    told = []
+    told, short = [], max(FEWEST_RUNS // 2, runs // 10)
     for pair in track(tried, "pairs"):
-        short = [_sampled(mechanism, data, statistics, runs // 10, source) for data in pair]
-        told.append(caught_between(short, statistics, delta)[0])
+        samples = [_sampled(mechanism, data, statistics, short, source) for data in pair]
+        told.append(caught_between(samples, statistics, delta)[0])
     worst = tried[int(np.argmax(told))]
     samples = [_sampled(mechanism, data, statistics, runs, source) for data in worst]
     caught, event = caught_between(samples, statistics, delta)
@@ -173,7 +130,3 @@ def _sampled(
         for place, statistic in enumerate(statistics):
             sample[place, run] = statistic.read(value)
     return sample
-
-
-def _bound(likelier: int, rarer: int, runs: int, delta: float) -> float:
-    return float(lower_bound(likelier, rarer, runs, DOUBT, delta))

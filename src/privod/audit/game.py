@@ -1,9 +1,10 @@
 """The distinguishing game: try to catch a question breaking its promise, from outside.
 
-Ask the question many times of two adjacent tables. On one half of the runs look for the event whose
-odds differ most; on the other half bound those odds with certainty. If even the lower bound passes
+Ask the question many times of two adjacent tables. On a quarter of the runs look for the event
+whose odds differ most; on the rest bound those odds with certainty. If even the lower bound passes
 exp(epsilon), the promise is broken. The game sees what sampling can see: events of 1e-21 it cannot,
-so coins that rare have tests of their exact probabilities instead (docs/proofs/coins.md).
+so coins that rare have tests of their exact probabilities instead (docs/proofs/coins.md). What so
+many runs could have caught is said with every verdict: `Power`.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from privod.queries.query import Query
 __all__ = [
     "DOUBT",
     "Game",
+    "Power",
     "Reading",
     "Verdict",
     "caught_between",
@@ -38,7 +40,8 @@ __all__ = [
 DOUBT = 1e-6
 """How likely an honest question may be called a liar, per game."""
 
-MOST_EVENTS = 400  # thresholds tried per reading; the two halves keep the choice honest
+MOST_EVENTS = 400  # thresholds tried per reading; runs of their own keep the choice honest
+CHOOSING = 4  # a quarter of the runs chooses the event: a rough choice does, a proof needs many
 
 Floats = NDArray[np.float64]
 
@@ -59,6 +62,50 @@ class Game:
     left: Table
     right: Table
     readings: tuple[Reading, ...]
+
+
+@dataclass(frozen=True)
+class Power:
+    """What a game of so many runs would have caught, were it so.
+
+    An event that has probability `chance` on one side and exp(-epsilon) of that on the other is
+    caught, with even odds, if epsilon is at least what `least_epsilon` says.
+    """
+
+    runs: int
+    delta: float
+
+    def least_epsilon(self, chance: float = 0.5) -> float:
+        """The smallest epsilon that is told from 0 by an event of this chance."""
+        return self._least(chance, 0.0)
+
+    def least_breach(self, claimed: float, chance: float = 0.5) -> float:
+        """The smallest true epsilon at which a promise of `claimed` would be called broken."""
+        return self._least(chance, claimed)
+
+    def _least(self, chance: float, claimed: float) -> float:
+        """By bisection: the bound grows as the event gets rarer on the other side."""
+        proof = self.runs - self.runs // CHOOSING
+        likelier = round(chance * proof)
+        low, high = 0.0, math.log(max(2, 2 * proof))
+        if lower_bound(likelier, 0, proof, DOUBT, self.delta) <= claimed:
+            return math.inf
+        while high - low > 1e-3:
+            middle = (low + high) / 2
+            rarer = round(chance * math.exp(-middle) * proof)
+            caught = lower_bound(likelier, rarer, proof, DOUBT, self.delta) > claimed
+            low, high = (low, middle) if caught else (middle, high)
+        return high
+
+    def sentence(self, claimed: float) -> str:
+        """The power in words."""
+        breach = self.least_breach(claimed)
+        if math.isinf(breach):
+            return f"{self.runs} runs cannot catch a breach of epsilon {claimed:g}: play more."
+        return (
+            f"An event seen in half of {self.runs} runs on one side would have given away an"
+            f" epsilon of {breach:.2f} or more."
+        )
 
 
 @dataclass(frozen=True)
@@ -94,6 +141,16 @@ class Verdict:
         """Whether the promise survived."""
         return self.caught <= float(self.claimed.epsilon)
 
+    @property
+    def power(self) -> Power:
+        """What so many runs would have caught."""
+        return Power(self.runs, float(self.claimed.delta))
+
+    @property
+    def least_breach(self) -> float:
+        """The smallest true epsilon that an even event would have given away; inf if none."""
+        return self.power.least_breach(float(self.claimed.epsilon))
+
     def sentence(self) -> str:
         """The verdict in words."""
         outcome = "holds" if self.holds else "IS BROKEN"
@@ -101,6 +158,7 @@ class Verdict:
             f"{self.question} under {self.adjacency}: claimed epsilon"
             f" {decimal_text(self.claimed.epsilon)}, caught {self.caught:.3f} by"
             f" '{self.event}' in {self.runs} runs each: the promise {outcome}."
+            f" {self.power.sentence(float(self.claimed.epsilon))}"
         )
 
 
@@ -132,11 +190,11 @@ def caught_between(
 ) -> tuple[float, str]:
     """What two samples surely differ by, and by which event; a row of a sample is a reading.
 
-    The event is chosen on the first half of the runs and proved on the second.
+    The event is chosen on the first quarter of the runs and proved on the rest.
     """
-    half = samples[0].shape[1] // 2
-    event = _most_telling([sample[:, :half] for sample in samples], delta)
-    proof = [sample[:, half:] for sample in samples]
+    first = samples[0].shape[1] // CHOOSING
+    event = _most_telling([sample[:, :first] for sample in samples], delta)
+    proof = [sample[:, first:] for sample in samples]
     hits = [event.hits(sample) for sample in proof]
     likelier, rarer = hits[event.likelier], hits[1 - event.likelier]
     caught = lower_bound(likelier, rarer, proof[0].shape[1], DOUBT, delta)
@@ -170,14 +228,14 @@ class _Event:
         return int((values == self.threshold).sum())
 
 
-def _most_telling(halves: list[Floats], delta: float) -> _Event:
+def _most_telling(samples: list[Floats], delta: float) -> _Event:
     """The event whose odds ratio has the highest lower bound on these runs."""
     best, best_epsilon = _Event(0, ">=", -math.inf, 0), -math.inf
-    runs = halves[0].shape[1]
-    for reading in range(len(halves[0])):
+    runs = samples[0].shape[1]
+    for reading in range(len(samples[0])):
         for relation in (">=", "<=", "="):
-            thresholds = _thresholds(np.concatenate([half[reading] for half in halves]))
-            hits = [_hits(half[reading], relation, thresholds) for half in halves]
+            thresholds = _thresholds(np.concatenate([sample[reading] for sample in samples]))
+            hits = [_hits(sample[reading], relation, thresholds) for sample in samples]
             for likelier in (0, 1):
                 epsilons = lower_bound(hits[likelier], hits[1 - likelier], runs, DOUBT, delta)
                 place = int(np.argmax(epsilons))

@@ -2,11 +2,14 @@
 
 from privod.cli import (
     advice,
+    agent,
     analyst,
     backup,
     contexts,
     demo,
     joint,
+    life_cycle,
+    narrow,
     owner,
     owner_picture,
     rehearsal,
@@ -17,13 +20,16 @@ from privod.cli.app import app, main
 
 __all__ = [
     "advice",
+    "agent",
     "analyst",
     "app",
     "backup",
     "contexts",
     "demo",
     "joint",
+    "life_cycle",
     "main",
+    "narrow",
     "owner",
     "owner_picture",
     "rehearsal",

@@ -76,13 +76,14 @@ def _query(name: str, settings: list[str] | None) -> Any:
 @app.command()
 def guarantee(question: Question, settings: Settings = None, as_json: AsJson = False) -> None:
     """Say what a question guarantees and to whom, and which budget its owner must open for it."""
-    given = _query(question, settings).guarantee()
+    query = _query(question, settings)
+    given = query.guarantee()
     adjacency = json.dumps(given.adjacency.to_json())
     emit(
         wire.Guarantee.of(given),
         as_json,
         words(given.sentence()),
-        words(given.adjacency.gives_up),
+        words(_not_protected(query)),
         words(f"A budget for it: privod open DATA --epsilon LIMIT --adjacency '{adjacency}'"),
     )
 
@@ -108,18 +109,22 @@ def price(
 
     if within is not None and not _names_epsilon(settings):
         settings = [*(settings or []), "epsilon=1"]
-    query = _query(question, settings)
+    asked = _query(question, settings)
     with curator_at(at) as curator:
         domain = curator.dataset(dataset).domain
         if within is not None:
-            query = replace(query, epsilon=epsilon_within(query, domain, within))
+            asked = replace(asked, epsilon=epsilon_within(asked, domain, within))
+        query: Any = curator.adapted(asked, dataset)
         found = curator.price(query, dataset)
     preview = query.preview(domain)
     worth = preview.sentence()
     if preview.is_noise(records):
         enough = decimal_text(enough_epsilon(query, domain, records or 0))
         worth += f" The answer would be mostly noise: epsilon {enough} would do."
-    rows = [[charge.adjacency.name, str(charge.loss), str(charge.left)] for charge in found.charges]
+    rows = [
+        [charge.adjacency.name, str(charge.loss), str(charge.left), _many(charge.questions_left)]
+        for charge in found.charges
+    ]
     remark = "It was answered before: asking again is free." if found.already_answered else ""
     if not found.affordable:
         remark = "It is over budget."
@@ -129,9 +134,14 @@ def price(
         words(worth, "bold"),
         words(f"Epsilon: {decimal_text(query.epsilon)}." if within is not None else ""),
         words(query.guarantee().sentence()),
-        table("Price", ["budget", "cost", "would be left"], rows),
+        words(_not_protected(query)),
+        table("Price", ["budget", "cost", "would be left", "such questions left"], rows),
         words(remark),
     )
+
+
+def _many(questions: int | None) -> str:
+    return "without end" if questions is None else str(questions)
 
 
 def _names_epsilon(settings: list[str] | None) -> bool:
@@ -176,10 +186,16 @@ def ask(
         as_json,
         words(release.sentence(), "bold"),
         words(release.guarantee.sentence()),
+        words(_not_protected(query)),
         words(paid),
     )
 
 
+def _not_protected(query: Any) -> str:
+    told = query.not_protected()
+    return f"Not protected: {told}" if told else ""
+
+
 def _paid(answer: Any) -> str:
     charged = "; ".join(f"{charge.loss} to {charge.adjacency.name}" for charge in answer.charges)
-    return f"Charged: {charged}."
+    return f"Charged: {charged}. Head of the ledger: {answer.head}"

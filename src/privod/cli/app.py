@@ -19,6 +19,7 @@ __all__ = ["AsJson", "At", "app", "curator_at", "main"]
 
 LOCATION_VARIABLE = "PRIVOD_AT"
 DATABASE_VARIABLE = "PRIVOD_DATABASE"
+WITNESS_VARIABLE = "PRIVOD_WITNESS"
 TOKEN_VARIABLE = "PRIVOD_TOKEN"  # noqa: S105 - the name of a variable, not a secret
 DEFAULT_LOCATION = "privod-curator"
 
@@ -59,7 +60,7 @@ def options(
     """Read what stands before the command."""
 
 
-def curator_at(location: str) -> CuratorProtocol:
+def curator_at(location: str, *, read_only: bool = False) -> CuratorProtocol:
     """The curator in a directory, or a client of the one behind an address."""
     if location.startswith(("http://", "https://")):
         from privod.client import connect
@@ -67,7 +68,12 @@ def curator_at(location: str) -> CuratorProtocol:
         return connect(location, os.environ.get(TOKEN_VARIABLE, ""))
     from privod.curator import Curator
 
-    return Curator.open(location, database=os.environ.get(DATABASE_VARIABLE) or None)
+    return Curator.open(
+        location,
+        database=os.environ.get(DATABASE_VARIABLE) or None,
+        witness=os.environ.get(WITNESS_VARIABLE) or None,
+        read_only=read_only,
+    )
 
 
 def main() -> None:

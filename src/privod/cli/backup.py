@@ -17,7 +17,7 @@ from privod.errors import NeedsConfirmation
 if TYPE_CHECKING:
     from privod.curator import Price
 
-__all__ = ["backup", "charge", "migrate"]
+__all__ = ["backup", "charge", "migrate", "restore"]
 
 
 @app.command()
@@ -33,6 +33,26 @@ def backup(
     with progress_bars(as_json):
         found = copy(Curator.open(at), destination)
     text = f"Copied {found.entries} entries. Note the head of the copy elsewhere: {found.head}"
+    emit(wire.Verification.of(found), as_json, words(text, "green"))
+
+
+@app.command()
+def restore(
+    kept: Annotated[Path, typer.Argument(help="The directory of the backup.")],
+    at: Annotated[str, typer.Option("--at", help="A new directory for the curator.")],
+    head: Annotated[str | None, typer.Option(help="The head noted with the backup.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Put a backup in a new place and verify it there; then charge what it lacks."""
+    from privod.curator import restore as put
+
+    with progress_bars(as_json):
+        found = put(kept, at, head)
+    text = (
+        f"Restored {found.entries} entries. What was asked after the backup is not among them:"
+        " charge it with `privod charge` before anybody asks again, and revoke again the tokens"
+        f" revoked since. Head: {found.head}"
+    )
     emit(wire.Verification.of(found), as_json, words(text, "green"))
 
 
@@ -74,7 +94,8 @@ def charge(
     from privod.privacy import Guarantee, Loss
 
     lost = Guarantee(Loss(epsilon, delta), read_adjacency(adjacency))
-    curator = Curator.open(at, database=database)
+    # A ledger behind its witness takes charges too: they come before it is accepted as restored.
+    curator = Curator.open(at, database=database, restoring=True)
     if not yes:
         warning = _for_good(name, curator.price_elsewhere(name, lost))
         if as_json or not typer.confirm(f"{warning}\nCharge it?"):

@@ -27,6 +27,10 @@ def contexts(
     detector: Annotated[
         str, typer.Option(help="lof, grubbs or histogram, with parameters in brackets.")
     ] = "lof",
+    cuts: Annotated[
+        list[str] | None,
+        typer.Option(help="Where intervals of a numeric attribute meet, as age=18,40,65; repeat."),
+    ] = None,
     largest: Annotated[int, typer.Option(help="How many of the largest contexts to list.")] = 5,
     as_json: AsJson = False,
 ) -> None:
@@ -37,12 +41,16 @@ def contexts(
     from privod.outliers.contexts.for_owner import matching_contexts
 
     declared = Domain.from_json(_read_json(domain))
-    attributes: dict[str, str | int] = {}
+    intervals = dict(_cuts(pair) for pair in cuts or [])
+    attributes: dict[str, str | int | float] = {}
     for pair in record:
         name, equals, text = pair.partition("=")
         if not equals:
             raise InvalidParameter("record", "must be pairs", pair, "Write --record job=Lawyer.")
         attribute = declared[name]
+        if name in intervals:
+            attributes[name] = _number(text, "record")
+            continue
         spelled = (
             {str(one): one for one in attribute.values}
             if isinstance(attribute, Categorical)
@@ -51,7 +59,13 @@ def contexts(
         attributes[name] = spelled.get(text, text)
     with progress_bars(as_json):
         found = matching_contexts(
-            read(file, declared), attributes, column, value, detector_of(detector), largest
+            read(file, declared),
+            attributes,
+            column,
+            value,
+            detector_of(detector),
+            largest,
+            intervals,
         )
     sizes = [[f"{low} to {high - 1}", str(n)] for low, high, n in found.by_size]
     rows = [[str(size), context.in_words(), context.as_sql()] for context, size in found.largest]
@@ -62,3 +76,17 @@ def contexts(
         table("The largest", ["records", "context", "SQL"], rows),
         table("All, by size", ["records", "contexts"], sizes),
     )
+
+
+def _cuts(pair: str) -> tuple[str, tuple[float, ...]]:
+    """A numeric attribute and where its intervals meet, as age=18,40,65."""
+    name, _, numbers = pair.partition("=")
+    return name, tuple(_number(text, "cuts") for text in numbers.split(","))
+
+
+def _number(text: str, name: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        way_out = "Write --cuts age=18,40,65 and --record age=44."
+        raise InvalidParameter(name, "must be numbers", text, way_out) from None

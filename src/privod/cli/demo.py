@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from pathlib import Path
 from typing import Annotated
@@ -42,6 +43,10 @@ def demo(
 def audit(
     question: Annotated[str | None, typer.Argument(help="One question; all if none.")] = None,
     runs: Annotated[int, typer.Option(help="How often each table is asked.")] = 20_000,
+    domain: Annotated[
+        Path | None,
+        typer.Option(help="Look for bad pairs of tables in this declared domain instead (JSON)."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Play the distinguishing game: claimed and caught epsilon of every question."""
@@ -49,6 +54,9 @@ def audit(
     from privod.queries.catalog import QUERIES, kind_of
 
     names = list(QUERIES) if question is None else [kind_of(question).name]
+    if domain is not None:
+        _search(names, domain, runs, as_json)
+        return
     with progress_bars(as_json):
         verdicts = [play(game, runs) for name in names for game in games_of(name)]
     data = [
@@ -60,6 +68,7 @@ def audit(
             "event": verdict.event,
             "runs": verdict.runs,
             "holds": verdict.holds,
+            "least_breach": _or_none(verdict.least_breach),
         }
         for verdict in verdicts
     ]
@@ -69,3 +78,46 @@ def audit(
     emit(data, as_json, *shown)
     if not all(verdict.holds for verdict in verdicts):
         raise typer.Exit(BROKEN)
+
+
+def _search(names: list[str], file: Path, runs: int, as_json: bool) -> None:
+    """Look for pairs on which the sample questions for a domain break their promise."""
+    from privod.audit import search_question
+    from privod.cli.owner import _read_json
+    from privod.data import Domain
+    from privod.privacy import AddRemove, InCrowd, Replace
+    from privod.queries.catalog import QUERIES
+
+    declared = Domain.from_json(_read_json(file))
+    samples = [query for name in names for query in QUERIES[name].examples(declared)]
+    asked = [
+        query
+        for query in samples
+        if isinstance(query.guarantee().adjacency, AddRemove | Replace | InCrowd)
+    ]
+    with progress_bars(as_json):
+        found = [search_question(query, declared, runs=runs) for query in asked]
+    data = [
+        {
+            "query": query.to_json(),
+            "claimed": one.claimed.to_json(),
+            "caught": one.caught,
+            "event": one.event,
+            "pairs": one.pairs,
+            "runs": one.power.runs,
+            "holds": one.holds,
+            "least_breach": _or_none(one.power.least_breach(float(one.claimed.epsilon))),
+        }
+        for query, one in zip(asked, found, strict=True)
+    ]
+    shown = [
+        words(f"{query.name}: {one.sentence()}", "green" if one.holds else "bold red")
+        for query, one in zip(asked, found, strict=True)
+    ]
+    emit(data, as_json, *shown)
+    if not all(one.holds for one in found):
+        raise typer.Exit(BROKEN)
+
+
+def _or_none(number: float) -> float | None:
+    return None if math.isinf(number) else number

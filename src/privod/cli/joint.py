@@ -5,24 +5,36 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from time import sleep
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privod.cli.app import AsJson, app
+from privod.cli.app import DEFAULT_LOCATION, AsJson, At, app, curator_at
 from privod.cli.output import emit, progress_bars, words
-from privod.errors import InvalidParameter
+from privod.errors import InvalidParameter, ProtocolAborted
 from privod.progress import listening
 
-__all__ = ["aggregate", "party", "pki", "plan"]
+if TYPE_CHECKING:
+    from privod.joint.question import JointOutliers
+
+__all__ = ["aggregate", "approve", "flare_job", "party", "pki", "plan", "transcript"]
+
+WAIT_SECONDS = 1.0  # until a daemon looks again
 
 RosterFile = Annotated[Path, typer.Option("--roster", help="Who takes part: roster.json.")]
 CertificateFile = Annotated[Path, typer.Option("--certificate", help="Your own, in PEM.")]
 KeyFile = Annotated[Path, typer.Option("--key", help="Its private key, in PEM.")]
 QuestionFile = Annotated[Path, typer.Option("--question", help="The question, in JSON.")]
+DomainFile = Annotated[
+    Path, typer.Option("--domain", help="A JSON file that declares the public domain.")
+]
+ApprovalsFile = Annotated[Path, typer.Option("--approvals", help="Where approvals are kept.")]
 Coming = Annotated[float, typer.Option(help="Seconds to wait until everybody is there.")]
 
 
@@ -70,59 +82,191 @@ def plan(
 
 
 @app.command()
+def approve(
+    roster: RosterFile,
+    question: QuestionFile,
+    domain: DomainFile,
+    approvals: ApprovalsFile,
+    runs: Annotated[int, typer.Option(help="How many runs.")] = 1,
+    days: Annotated[float, typer.Option(help="For how many days from its beginning.")] = 1.0,
+    begins: Annotated[
+        datetime | None, typer.Option(help="From when, in local time; now if not given.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let `privod party --daemon` take part in runs of exactly this question and roster."""
+    from privod.data import Domain
+    from privod.joint.approvals import Approvals, subject_of
+    from privod.joint.question import JointOutliers
+    from privod.joint.roster import Roster
+
+    asked = JointOutliers.from_json(_read_json(question, "question"))
+    declared = Domain.from_json(_read_json(domain, "domain"))
+    everyone = Roster.load(roster)
+    asked.check_parties(len(everyone.names))
+    asked.check(declared)
+    start = datetime.now(UTC) if begins is None else begins.astimezone(UTC)
+    subject = subject_of(asked, declared, everyone)
+    Approvals(approvals).approve(subject, runs, start, start + timedelta(days=days))
+    end = (start + timedelta(days=days)).isoformat(timespec="seconds")
+    text = (
+        f"Approved {runs} runs with {', '.join(everyone.names)} from"
+        f" {start.isoformat(timespec='seconds')} to {end}.\n{asked.secrecy().sentence()}"
+    )
+    emit({"subject": subject, "runs": runs, "until": end}, as_json, words(text))
+
+
+@app.command()
+def flare_job(
+    folder: Annotated[Path, typer.Argument(help="A new folder.")],
+    roster: RosterFile,
+    question: QuestionFile,
+    domain: DomainFile,
+    as_json: AsJson = False,
+) -> None:
+    """Write a job of NVIDIA FLARE for one joint run."""
+    from privod.data import Domain
+    from privod.joint.flare import write_job
+    from privod.joint.question import JointOutliers
+    from privod.joint.roster import Roster
+
+    asked = JointOutliers.from_json(_read_json(question, "question"))
+    everyone = Roster.load(roster)
+    asked.check_parties(len(everyone.names))
+    write_job(folder, asked, everyone, Domain.from_json(_read_json(domain, "domain")))
+    text = f"Wrote the job {str(folder)!r}.\n{asked.secrecy().sentence()}"
+    emit({"written": str(folder)}, as_json, words(text))
+
+
+@app.command()
+def transcript(
+    file: Annotated[Path, typer.Argument(help="A transcript that a party signed.")],
+    roster: RosterFile,
+    as_json: AsJson = False,
+) -> None:
+    """Check who signed a transcript of a joint run, and print what it states."""
+    from privod.joint.results import check_transcript
+    from privod.joint.roster import Roster
+
+    said = check_transcript(_read_json(file, "transcript"), Roster.load(roster))
+    lines = [f"{said['party']} signed this:", *(f"{key}: {value}" for key, value in said.items())]
+    emit(said, as_json, words("\n".join(lines)))
+
+
+@app.command()
 def party(
     roster: RosterFile,
     certificate: CertificateFile,
     key: KeyFile,
     question: QuestionFile,
     data: Annotated[Path, typer.Option(help="Your rows: a .csv or .parquet file.")],
-    domain: Annotated[Path, typer.Option(help="A JSON file that declares the public domain.")],
+    domain: DomainFile,
     record: Annotated[
         Path, typer.Option(help="Your ledger of runs: which rows went to whom.")
     ] = Path("privod-contributions.json"),
+    ids: Annotated[
+        str | None, typer.Option(help="A column of the file that names your rows; it stays here.")
+    ] = None,
+    results: Annotated[
+        Path | None, typer.Option(help="A folder for the suspects and the signed transcript.")
+    ] = None,
     picture: Annotated[
         Path | None, typer.Option(help="Where to draw, as SVG, what was sent and learned.")
     ] = None,
+    daemon: Annotated[
+        bool, typer.Option("--daemon", help="Wait for approved runs until none is left.")
+    ] = False,
+    approvals: Annotated[
+        Path | None, typer.Option(help="What `privod approve` wrote; needed by --daemon.")
+    ] = None,
+    charge: Annotated[
+        str | None,
+        typer.Option(help="A data set of your curator, whose budgets pay for the published table."),
+    ] = None,
+    at: At = DEFAULT_LOCATION,
     coming: Coming = 60.0,
     as_json: AsJson = False,
 ) -> None:
     """Take part in a joint run with your own rows; they stay here."""
     from privod.data import Domain
-    from privod.data.sources import read
+    from privod.joint.approvals import Approvals, subject_of
     from privod.joint.contributions import Contributions
     from privod.joint.question import JointOutliers
     from privod.joint.roster import Identity, Roster
-    from privod.joint.run import take_part
-    from privod.joint.transport.channel import Patience, attend
+    from privod.joint.site import Site
+    from privod.joint.transport.channel import Patience
     from privod.joint.transport.grpc import GrpcChannel
 
     asked = JointOutliers.from_json(_read_json(question, "question"))
     everyone = Roster.load(roster)
-    identity = Identity.load(certificate, key, _passphrase())
-    table = read(data, Domain.from_json(_read_json(domain, "domain")))
-    contributions = Contributions(record)
-    asked.check_parties(len(everyone.names))
-    asked.check(table.domain)
-    with _progress(as_json):
-        answer = attend(
-            GrpcChannel(everyone, identity, Patience(coming=coming)),
-            lambda channel: take_part(asked, table, channel, identity, everyone, contributions),
-        )
+    site = Site(
+        identity=Identity.load(certificate, key, _passphrase()),
+        data=data,
+        domain=Domain.from_json(_read_json(domain, "domain")),
+        contributions=Contributions(record),
+        ids=ids,
+        results=results,
+        approvals=None if approvals is None else Approvals(approvals),
+    )
+
+    def run_once() -> None:
+        pay = None if charge is None else partial(_charge, asked, charge, everyone.names, at)
+        with _progress(as_json):
+            answer = site.run(
+                asked,
+                everyone,
+                lambda: GrpcChannel(everyone, site.identity, Patience(coming=coming)),
+                pay,
+            )
+        _show(answer, picture, as_json)
+
+    if not daemon:
+        run_once()
+        return
+    if site.approvals is None:
+        way_out = "Name the file that `privod approve` wrote with --approvals."
+        raise InvalidParameter("daemon", "needs approvals", daemon, way_out)
+    subject = subject_of(asked, site.domain, everyone)
+    while site.approvals.left(subject):
+        if not site.approvals.good_now(subject):
+            sleep(WAIT_SECONDS)
+            continue
+        try:
+            run_once()
+        except ProtocolAborted as problem:  # the next run may be better
+            sys.stderr.write(f"privod: {problem}\n")
+            sys.stderr.flush()
+            sleep(WAIT_SECONDS)
+
+
+def _show(answer: Any, picture: Path | None, as_json: bool) -> None:
+    """Print a party's answer, and draw it if asked."""
     if picture is not None:
         from privod.pictures import svg
         from privod.pictures.joint_outliers import draw_run
 
         picture.write_bytes(svg(draw_run({answer.party: answer})))
-    promise = asked.table_guarantee()
+    promise = answer.question.table_guarantee()
     lines = [
         answer.sentence(),
         answer.expectation(),
         f"Rows, counted from 0 among those kept: {answer.rows.tolist()}",
-        asked.secrecy().sentence(),
+        answer.question.secrecy().sentence(),
         *([] if promise is None else [f"The published table: {promise.sentence()}"]),
         *answer.traffic.lines(),
     ]
     emit(answer.to_json(), as_json, words("\n".join(lines)))
+
+
+def _charge(asked: JointOutliers, data_set: str, parties: Sequence[str], at: str) -> None:
+    """Pay for what a run publishes about the rows, before it begins; a run that fails has paid."""
+    promise = asked.table_guarantee()
+    if promise is None:
+        way_out = "Ask with epsilon and delta, or leave --charge out."
+        rule = "needs a run with noise: no budget counts what an exact one tells"
+        raise InvalidParameter("charge", rule, data_set, way_out)
+    with curator_at(at) as curator:
+        curator.charge_ahead(data_set, promise, f"a joint run with {len(parties)} parties")
 
 
 @app.command()
@@ -138,7 +282,9 @@ def aggregate(
         str | None, typer.Option(help="Host and port; the roster's address if not given.")
     ] = None,
     coming: Coming = 60.0,
-    step: Annotated[float, typer.Option(help="Seconds that one step may take.")] = 3600.0,
+    stalled: Annotated[
+        float, typer.Option(help="Seconds that a party may make no progress.")
+    ] = 600.0,
     as_json: AsJson = False,
 ) -> None:
     """Add up what parties send, for one run; you need no data, and see only hidden numbers."""
@@ -154,7 +300,7 @@ def aggregate(
     identity = Identity.load(certificate, key, _passphrase())
     declared = None if domain is None else Domain.from_json(_read_json(domain, "domain"))
     asked.check_parties(len(everyone.names))
-    patience = Patience(coming, step)
+    patience = Patience(coming, stalled)
     with _progress(as_json), GrpcAggregator(everyone, identity, listen, patience) as hub:
         if not as_json:
             sys.stderr.write(f"privod: listening on port {hub.port}\n")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -16,9 +17,20 @@ from privod.errors import InvalidParameter, NeedsConfirmation
 if TYPE_CHECKING:
     from privod.curator import Registered
     from privod.privacy import Adjacency
+    from privod.wire.protocol import CuratorProtocol
 
-__all__ = ["budget", "datasets", "history", "open_budget", "read_adjacency", "register"]
+__all__ = [
+    "budget",
+    "confirming",
+    "datasets",
+    "history",
+    "open_budget",
+    "read_adjacency",
+    "register",
+]
 __all__ += ["report", "verify"]
+
+Done = TypeVar("Done")
 
 FOR_OWNER = "For the owner alone, exact and not private:"
 
@@ -38,6 +50,9 @@ def register(
     thousands: Annotated[
         str | None, typer.Option(help="Between groups of three digits, if at all.")
     ] = None,
+    most_records: Annotated[
+        int, typer.Option(help="The most records, public; beyond ten million they stay on disk.")
+    ] = 10_000_000,
     yes: Annotated[
         bool, typer.Option("--yes", help="Register even if most records are lost.")
     ] = False,
@@ -56,7 +71,13 @@ def register(
     def take(confirmed: bool) -> Registered:
         with progress_bars(as_json), curator_at(at) as curator:
             return curator.register(
-                name, file, declared, continues=continues, dialect=dialect, confirmed=confirmed
+                name,
+                file,
+                declared,
+                continues=continues,
+                dialect=dialect,
+                confirmed=confirmed,
+                most_records=most_records,
             )
 
     try:
@@ -69,7 +90,7 @@ def register(
     text = (
         f"Registered {name!r} with {len(declared.columns)} columns. Open a budget to allow answers."
     )
-    shown = (text, FOR_OWNER, *registered.report.sentences())
+    shown = (text, FOR_OWNER, *registered.report.sentences(), registered.warning())
     emit(wire.Registered.of(registered), as_json, *map(words, shown))
 
 
@@ -114,26 +135,55 @@ def open_budget(
     adjacency: Annotated[
         str, typer.Option(help="add-remove, replace, or JSON with a name and parameters.")
     ] = "add-remove",
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Confirm what a narrow budget gives up.")
-    ] = False,
+    accounting: Annotated[
+        str, typer.Option(help="sums; or zcdp, for many small questions, with a delta.")
+    ] = "sums",
+    yes: Annotated[bool, typer.Option("--yes", help="Confirm what this budget gives up.")] = False,
     at: At = DEFAULT_LOCATION,
     as_json: AsJson = False,
 ) -> None:
     """Open a budget: allow answers about a data set up to a loss."""
+    from privod.curator import accounting_named
     from privod.privacy import Loss
 
     relation = read_adjacency(adjacency)
-    limit = Loss(epsilon, delta)
+    limit, counted = Loss(epsilon, delta), accounting_named(accounting)
     with curator_at(at) as curator:
-        try:
-            state = curator.open_budget(name, relation, limit, confirmed=yes)
-        except NeedsConfirmation as needed:
-            if as_json or not typer.confirm(f"{needed}\nOpen this budget?"):
-                raise
-            state = curator.open_budget(name, relation, limit, confirmed=True)
-    text = f"Opened a budget of {limit} on {name!r} under {relation.name}."
+        state = confirming(
+            lambda confirmed: curator.open_budget(
+                name, relation, limit, accounting=counted, confirmed=confirmed
+            ),
+            lambda: f"{_who(curator, name, relation)}Open this budget?",
+            yes,
+            as_json,
+        )
+    text = f"Opened a budget of {limit} on {name!r} under {relation.name}{state.counted}."
     emit(wire.Budget.of(state), as_json, words(text))
+
+
+def confirming(
+    act: Callable[[bool], Done], question: Callable[[], str], yes: bool, as_json: bool
+) -> Done:
+    """Do something; if it gives something up, say what, and do it only when that is confirmed."""
+    try:
+        return act(yes)
+    except NeedsConfirmation as needed:
+        if as_json or not typer.confirm(f"{needed}\n{question()}"):
+            raise
+        return act(True)
+
+
+def _who(curator: CuratorProtocol, name: str, relation: Adjacency) -> str:
+    """How many records a narrow promise protects, for an owner beside the rows."""
+    from privod.curator import Curator
+    from privod.curator.protection import FOR_OWNER
+    from privod.privacy import InCrowd
+
+    if not isinstance(curator, Curator) or not isinstance(relation, InCrowd):
+        return ""
+    found = curator.who_is_protected(name, relation)
+    told = [sentence for one in found for sentence in one.sentences()]
+    return "\n".join((FOR_OWNER, *told, ""))
 
 
 def read_adjacency(text: str) -> Adjacency:
@@ -160,10 +210,17 @@ def budget(
     with curator_at(at) as curator:
         budgets = curator.budget(name)
     rows = [
-        [state.adjacency.name, str(state.budget), str(state.spent), str(state.left)]
+        [
+            state.adjacency.name,
+            state.role if state.closed is None else f"{state.role}, closed",
+            state.accounting,
+            str(state.budget),
+            str(state.spent),
+            str(state.left),
+        ]
         for state in budgets
     ]
-    headings = ["adjacency", "budget", "spent", "left"]
+    headings = ["adjacency", "role", "counted by", "budget", "spent", "left"]
     data = [wire.Budget.of(state) for state in budgets]
     emit(data, as_json, table(f"Budgets of {name}", headings, rows))
 
@@ -198,11 +255,14 @@ def verify(
     head: Annotated[
         str | None, typer.Option(help="A head noted earlier and elsewhere, to compare with.")
     ] = None,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Change nothing: of a copy, or as an auditor.")
+    ] = False,
     at: At = DEFAULT_LOCATION,
     as_json: AsJson = False,
 ) -> None:
     """Recompute the whole ledger and name the first entry that was tampered with."""
-    with progress_bars(as_json), curator_at(at) as curator:
+    with progress_bars(as_json), curator_at(at, read_only=read_only) as curator:
         found = curator.verify(head)
     text = (
         f"The ledger holds: {found.entries} entries, {found.questions} questions,"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from privod import wire
-from privod.cli.app import DEFAULT_LOCATION, AsJson, app
+from privod.cli.app import DEFAULT_LOCATION, WITNESS_VARIABLE, AsJson, app
 from privod.cli.output import emit, table, words
 from privod.errors import Unavailable
 
@@ -34,7 +35,7 @@ DatabaseUrl = Annotated[
 def _curator(at: str, database: str | None) -> Any:
     from privod.curator import Curator
 
-    return Curator.open(at, database=database)
+    return Curator.open(at, database=database, witness=os.environ.get(WITNESS_VARIABLE) or None)
 
 
 @app.command()
@@ -53,6 +54,28 @@ def serve(
     ] = None,
     max_upload: Annotated[int, typer.Option(help="The largest file to register, in MB.")] = 512,
     workers: Annotated[int, typer.Option(help="Answers computed at once.")] = 2,
+    answer_seconds: Annotated[
+        float, typer.Option(help="How long one answer may take before it is ended.")
+    ] = 600,
+    worker_memory: Annotated[
+        int, typer.Option(help="How much memory each worker process may have, in MB.")
+    ] = 4096,
+    estimated_records: Annotated[
+        int, typer.Option(help="For how many records times are estimated; not from the data.")
+    ] = 100_000,
+    oidc_issuer: Annotated[
+        str | None, typer.Option(help="The address of an OpenID Connect provider to sign in with.")
+    ] = None,
+    oidc_client: Annotated[str, typer.Option(help="How the provider knows this server.")] = "",
+    oidc_secret_file: Annotated[
+        Path | None, typer.Option(help="A file with the client's secret at the provider.")
+    ] = None,
+    oidc_role_claim: Annotated[
+        str, typer.Option(help="The claim with roles: analyst, or analyst:patients.")
+    ] = "privod_roles",
+    json_logs: Annotated[
+        bool, typer.Option("--json-logs", help="Log one JSON object a line.")
+    ] = False,
     sample: Annotated[
         bool, typer.Option("--sample", help="Serve sample data from a temporary directory.")
     ] = False,
@@ -69,16 +92,29 @@ def serve(
         ) from None
 
     listening = Listening(host, port, tuple(name or ()), certificate, key, proxy)
-    limits = Limits(upload_bytes=max_upload * 1024 * 1024, workers=workers)
+    limits = Limits(
+        upload_bytes=max_upload * 1024**2,
+        workers=workers,
+        answer_seconds=answer_seconds,
+        answer_bytes=worker_memory * 1024**2,
+        estimated_records=estimated_records,
+    )
+    provider = None
+    if oidc_issuer is not None:
+        from privod.server.provider import Provider
+
+        secret = "" if oidc_secret_file is None else oidc_secret_file.read_text("utf-8").strip()
+        provider = Provider(oidc_issuer, oidc_client, secret, oidc_role_claim)
     if not sample:
-        run(_curator(at, database), listening, limits)
+        curator = _curator(at, database)
+        run(curator, listening, limits, provider=provider, json_logs=json_logs)
         return
     with tempfile.TemporaryDirectory(prefix="privod-sample-") as directory:
         made = sampled(Path(directory))
         typer.echo(f"Open http://{host}:{port} and sign in with one of these:")
         for role in ("owner", "analyst", "auditor"):
             typer.echo(f"  {role:8} {getattr(made, role)}")
-        run(made.curator, listening, limits)
+        run(made.curator, listening, limits, provider=provider, json_logs=json_logs)
 
 
 @token.command(name="add")
@@ -88,6 +124,9 @@ def add_token(
         str, typer.Option(help="For whom; stands in the ledger beside what they ask.")
     ],
     of: Annotated[str | None, typer.Option(help="One data set; all of them if none.")] = None,
+    expires: Annotated[
+        str | None, typer.Option(help="From when on it opens nothing, such as 2027-01-31.")
+    ] = None,
     at: Directory = DEFAULT_LOCATION,
     database: DatabaseUrl = None,
     as_json: AsJson = False,
@@ -95,7 +134,7 @@ def add_token(
     """Make a token; it is printed this once, and only its hash is kept."""
     from privod.server.authentication import create_token
 
-    made = create_token(_curator(at, database), role, of, label)
+    made = create_token(_curator(at, database), role, of, label, expires)
     emit(wire.NewToken(made), as_json, words(made))
 
 
@@ -106,7 +145,7 @@ def list_tokens(
     """List the tokens handed out, revoked ones too."""
     data = [wire.Token.of(each) for each in _curator(at, database).store.tokens()]
     rows = [[str(value or "") for value in vars(each).values()] for each in data]
-    headings = ["id", "role", "data set", "for", "created", "revoked"]
+    headings = ["id", "role", "data set", "for", "created", "revoked", "expires"]
     emit(data, as_json, table("Tokens", headings, rows))
 
 

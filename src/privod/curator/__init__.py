@@ -2,16 +2,21 @@
 
 from privod.curator.curator import Answer, Curator, Registered
 from privod.curator.life_cycle import Request
-from privod.curator.migration import backup, migrate
+from privod.curator.migration import backup, migrate, restore
+from privod.curator.protection import Protection, who_is_protected
+from privod.curator.questions import adapted
 from privod.curator.tokens import ROLES, Role, Token, TokenStore
 from privod.ledger.accounting import Total
-from privod.ledger.chain import BudgetState, Charge, Entry
-from privod.ledger.prices import Price, PricedCharge
+from privod.ledger.acting import acting
+from privod.ledger.budget_state import Accounting, BudgetState, accounting_named
+from privod.ledger.chain import Charge, Entry
+from privod.ledger.prices import Price, PricedCharge, fitting
 from privod.ledger.store import DataSet
 from privod.ledger.verification import Verification
 
 __all__ = [
     "ROLES",
+    "Accounting",
     "Answer",
     "BudgetState",
     "Charge",
@@ -20,6 +25,7 @@ __all__ = [
     "Entry",
     "Price",
     "PricedCharge",
+    "Protection",
     "Registered",
     "Request",
     "Role",
@@ -27,6 +33,12 @@ __all__ = [
     "TokenStore",
     "Total",
     "Verification",
+    "accounting_named",
+    "acting",
+    "adapted",
     "backup",
+    "fitting",
     "migrate",
+    "restore",
+    "who_is_protected",
 ]

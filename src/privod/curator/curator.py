@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections import OrderedDict
@@ -10,27 +11,32 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from privod.curator import life_cycle
+from privod.curator.duplicates import same_rows
+from privod.curator.job_records import JobRecords
 from privod.curator.life_cycle import Request
 from privod.curator.owners import (
+    charge_ahead,
     charge_elsewhere,
     check_registration,
-    costs_elsewhere,
+    dues_elsewhere,
     open_budget,
     versions_of,
 )
-from privod.curator.questions import Question
-from privod.curator.rows import RowStore
+from privod.curator.protection import SAMPLE, Protection, who_is_protected
+from privod.curator.questions import Question, adapted
+from privod.curator.rows import KeptRows, RowStore
 from privod.curator.tokens import TokenStore
 from privod.data import Domain, Table
 from privod.data.csv_file import CsvDialect
 from privod.data.intake import IntakeReport
-from privod.data.sources import read_with_report
+from privod.engines.size import IN_MEMORY, SizeClass
 from privod.errors import (
     AlreadyExists,
     AnswerFailed,
+    InvalidData,
     InvalidParameter,
     LedgerDamaged,
     NotFound,
@@ -39,10 +45,12 @@ from privod.errors import (
 from privod.ledger import chain as ledger
 from privod.ledger import store
 from privod.ledger.admissions import admitted
-from privod.ledger.chain import BudgetState, Charge, Entry
+from privod.ledger.budget_state import Accounting, BudgetState
+from privod.ledger.chain import Charge, Entry
 from privod.ledger.database import Connection, Database
 from privod.ledger.engines import open_database, witnesses_of
-from privod.ledger.prices import Price, price_of
+from privod.ledger.kept_counts import enter_kept, read_kept
+from privod.ledger.prices import Price, check_meaning, price_of
 from privod.ledger.private_files import private_directory
 from privod.ledger.schema import bring_up_to_date, check_version
 from privod.ledger.sqlite import SQLite
@@ -50,16 +58,27 @@ from privod.ledger.store import DataSet, refuse_seeded, short_text
 from privod.ledger.verification import Verification, verify
 from privod.ledger.witness import Head, Witnesses
 from privod.mechanisms import secure
-from privod.privacy import Adjacency, Guarantee, Loss, SameContexts
+from privod.privacy import Adjacency, AdmittedContexts, Guarantee, Loss, SameContexts
+from privod.queries.catalog import release_from_json
 from privod.queries.html import release_html
+from privod.queries.interactive_grid.kept import KeptQuery, looked
 from privod.queries.query import Query, Release, canonical_json
 
-__all__ = ["Answer", "Curator", "Registered"]
+__all__ = ["NO_ANSWER", "Answer", "Curator", "Look", "Registered"]
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
 
 NO_ANSWER = (
     "The question was charged and no answer came. The charge stands, whatever the reason;"
     " asking again, under a new request id, is a new charge."
 )
+Look = Callable[[Query[Any], KeptRows], "Release[Any] | Ints"]
+"""Looks at rows and answers; a server does it in a process of its own."""
+
 YOUNGEST_LEFT_BEHIND = 3600.0  # seconds; an upload that takes longer renews its folder
 TABLES_KEPT = 2  # tables held in memory between questions
 
@@ -108,10 +127,26 @@ class Answer:
 
 @dataclass(frozen=True)
 class Registered:
-    """A data set, and what became of its records, which is for the owner alone."""
+    """A data set, and what became of its records, which is for the owner alone.
+
+    `same_rows_as` names other data sets, with budgets of their own, that hold the very same rows:
+    about these people is lost what all of these budgets allow together.
+    """
 
     dataset: DataSet
     report: IntakeReport
+    same_rows_as: tuple[str, ...] = ()
+
+    def warning(self) -> str:
+        """What rows that were registered twice mean; "" if they were not."""
+        if not self.same_rows_as:
+            return ""
+        names = ", ".join(repr(name) for name in self.same_rows_as)
+        return (
+            f"These very rows are registered as {names} too, with budgets of their own: together"
+            " the answers lose what all these budgets allow. If that is not meant, close the"
+            " budgets of one; a new version should say which data set it continues."
+        )
 
 
 class Curator:
@@ -128,17 +163,21 @@ class Curator:
         self, directory: Path, database: Database, witnesses: Witnesses, *, restoring: bool = False
     ) -> None:
         self.store = TokenStore(database)
+        self.job_records = JobRecords(database)
         self.witnesses = witnesses
         self.directory = directory
         self.database = database
         self._rows = RowStore(directory / "rows")
         self._datasets: dict[str, DataSet] = {}
+        self._sizes: dict[str, SizeClass] = {}
         self._tables: OrderedDict[str, Table] = OrderedDict()
         self._tables_mutex = threading.Lock()
         if database.read_only:
             check_version(database)
         else:
             bring_up_to_date(database)
+        if not database.read_only:
+            self._rows.remove_unfinished()
         if not restoring:
             self._check_witnesses()
 
@@ -242,10 +281,13 @@ class Curator:
         return str(head)
 
     def _note(self, head: Head) -> None:
-        """Let the witnesses see what an owner did, unless they saw more than the ledger holds."""
+        """Let the witnesses see what an owner did, unless they saw more than the ledger holds.
+
+        No answer waits for it, so the disk is not waited for a second time.
+        """
         with self.database.glancing() as connection, suppress(LedgerDamaged):
             self.witnesses.check(connection)
-            self.witnesses.note(head)
+            self.witnesses.note(head, durably=False)
 
     def _stored(self, question: Question, release: Release[Any]) -> Answer:
         """A stored answer; if a crash came before the witnesses saw it, they see it now."""
@@ -269,6 +311,7 @@ class Curator:
         dialect: CsvDialect | None = None,
         confirmed: bool = False,
         intake: IntakeReport | None = None,
+        most_records: int = IN_MEMORY,
     ) -> Registered:
         """Take in rows for good, and tell the owner what became of them.
 
@@ -289,14 +332,19 @@ class Curator:
         intake : IntakeReport, optional
             What became of the records before they came here, where the owner's own machine put
             them inside their domain; kept in place of what there is to tell here.
+        most_records : int
+            The most records that are kept, which is public and fixed; a source with more is
+            refused. Up to ten million, rows are held in memory while questions are asked. Beyond,
+            they are read from disk for each question, and questions that need all of them at once
+            may not be asked.
         """
+        size = SizeClass(most_records)
         short_text(name, "name")
         with self.database.reading() as connection:
             check_registration(connection, name, domain, continues)
-        table, report = read_with_report(source, domain, dialect)
-        report.refuse_loss(confirmed)
-        report = intake or report
-        folder, seal = self._rows.keep(table, report)
+        folder, seal, report = self._rows.keep(
+            source, domain, dialect, size, confirmed=confirmed, intake=intake
+        )
         try:
             with self.database.writing() as connection:
                 root = check_registration(connection, name, domain, continues)
@@ -305,7 +353,17 @@ class Curator:
         except (AlreadyExists, NotFound, InvalidParameter):
             self._rows.forget(folder)  # only then is it sure that nothing was entered
             raise
-        return Registered(dataset, report)
+        return Registered(dataset, report, self.same_rows_as(name))
+
+    def same_rows_as(self, of: str) -> tuple[str, ...]:
+        """Which data sets with other budgets hold the very same rows, for the owner alone."""
+        root = self.dataset(of).root
+        with self.database.reading() as connection:
+            folder, _seal = store.where_rows_are(connection, of)
+            rows = connection.execute(
+                "SELECT name, folder FROM datasets WHERE root <> ? AND retired IS NULL", root
+            )
+        return same_rows(self._rows.directory, folder, {str(name): str(at) for name, at in rows})
 
     def report(self, of: str) -> IntakeReport:
         """What became of the records of a data set, for the owner alone: it tells about rows."""
@@ -320,6 +378,43 @@ class Curator:
             )
         return report
 
+    def who_is_protected(
+        self, of: str, adjacency: Adjacency | None = None, *, sample: int = SAMPLE
+    ) -> tuple[Protection, ...]:
+        """Whom narrow promises protect among the rows, for the owner alone: exact, not private.
+
+        Parameters
+        ----------
+        of : str
+            The data set.
+        adjacency : Adjacency, optional
+            A promise that the owner thinks of, beside those of the allowances that are open.
+        sample : int
+            How many records to take out one by one, where contexts are compared.
+
+        Returns
+        -------
+        tuple of Protection
+            Of each promise by itself and, if there are several, of all of them together.
+        """
+        with self.database.reading() as connection:
+            dataset = store.find_dataset(connection, of)
+            budgets = ledger.budgets_of(connection, dataset.root)
+            persons = admitted(connection, dataset.root)
+            folder, seal = store.where_rows_are(connection, of)
+        opened = [one.adjacency for one in budgets if one.role != "main" and one.closed is None]
+        asked = dict.fromkeys([*opened, *([] if adjacency is None else [adjacency])])
+        narrow: list[Adjacency] = []
+        for one in asked:
+            narrow += persons if isinstance(one, AdmittedContexts) else [one]
+        for one in narrow:
+            check_meaning(one, dataset.domain)
+        if not self._rows.has(folder):
+            raise Unavailable(f"The rows of {of!r} are not in {str(self.directory)!r}.")
+        table = self._table(KeptRows(self._rows.directory, folder, seal, dataset.domain))
+        groups = [[one] for one in narrow] + ([narrow] if len(narrow) > 1 else [])
+        return tuple(who_is_protected(table, group, sample=sample) for group in groups)
+
     def datasets(self) -> tuple[DataSet, ...]:
         """Every data set, in the order of registration."""
         with self.database.reading() as connection:
@@ -333,15 +428,35 @@ class Curator:
         return self._datasets[name]
 
     def open_budget(
-        self, of: str, adjacency: Adjacency, budget: Loss, *, confirmed: bool = False
+        self,
+        of: str,
+        adjacency: Adjacency,
+        budget: Loss,
+        *,
+        accounting: Accounting = "sums",
+        confirmed: bool = False,
     ) -> BudgetState:
         """Allow questions about a data set, and all versions of it, up to a budget, for good.
 
         What was asked before counts from the start, where it says something under this adjacency.
-        If opening the ledger gives up a part of the promise, the owner must confirm it.
+        If opening the budget gives up a part of the promise, the owner must confirm it.
+
+        Parameters
+        ----------
+        of : str
+            The data set.
+        adjacency : Adjacency
+            Under which the budget counts.
+        budget : Loss
+            How much all answers together may lose.
+        accounting : str
+            "sums" adds up epsilons and deltas. "zcdp" also adds up squares, so that many small
+            questions fit (482 at epsilon 0.01 in a budget of (1, 1e-6), not 100); it needs a delta.
+        confirmed : bool
+            Whether the owner confirmed what that gives up.
         """
         with self._writing() as connection:
-            return open_budget(connection, of, adjacency, budget, confirmed)
+            return open_budget(connection, of, adjacency, budget, confirmed, accounting)
 
     def close_budget(
         self, of: str, adjacency: Adjacency, reason: str, *, confirmed: bool = False
@@ -389,6 +504,32 @@ class Curator:
         with self._writing() as connection:
             return life_cycle.admit_person(connection, of, person, reason, confirmed, isolating)
 
+    def allow_exact_counts(
+        self, of: str, adjacency: Adjacency, counts: int, reason: str, *, confirmed: bool = False
+    ) -> int:
+        """Allow so many counts of unprotected records, in all, to be told exactly.
+
+        Questions such as `lookahead-count` tell rare counts as they are, whatever epsilon is; an
+        allowance pays for them only up to this number. Returns how many more may be told.
+
+        Parameters
+        ----------
+        of : str
+            The data set.
+        adjacency : Adjacency
+            That of the allowance.
+        counts : int
+            How many in all, those told so far included; 0 allows no more.
+        reason : str
+            Why; stands in the ledger.
+        confirmed : bool
+            Whether the owner confirmed what that gives up.
+        """
+        with self._writing() as connection:
+            return life_cycle.allow_exact_counts(
+                connection, of, adjacency, counts, reason, confirmed
+            )
+
     def admitted(self, of: str) -> tuple[SameContexts, ...]:
         """The persons about whom contexts may be asked, which is public."""
         with self.database.reading() as connection:
@@ -399,37 +540,28 @@ class Curator:
         with self._writing() as connection:
             life_cycle.limit_token(connection, of, adjacency, token, limit)
 
-    def request(
-        self,
-        of: str,
-        adjacency: Adjacency,
-        loss: Loss | None,
-        reason: str,
-        *,
-        asked_by: str = "owner",
-        token: str | None = None,
-    ) -> Request:
+    def request(self, of: str, adjacency: Adjacency, loss: Loss | None, reason: str) -> Request:
         """Ask the owner for a budget or allowance up to a loss, or (without one) for a person."""
         with self._writing() as connection:
-            return life_cycle.file_request(connection, of, adjacency, loss, reason, asked_by, token)
+            return life_cycle.file_request(connection, of, adjacency, loss, reason)
 
-    def requests(self, of: str | None = None) -> tuple[Request, ...]:
-        """What analysts asked for, and what became of it."""
+    def requests(self, of: str) -> tuple[Request, ...]:
+        """What analysts asked for about a data set and its versions, and what became of it."""
         return life_cycle.read_requests(self.history(of))
 
     def decide(
-        self, number: int, *, approve: bool, reason: str, confirmed: bool = False
+        self, of: str, number: int, *, approve: bool, reason: str, confirmed: bool = False
     ) -> Request:
-        """Approve a request, which does what it asks for, or decline it."""
+        """Approve a request about a data set, which does what it asks for, or decline it."""
         with self._writing() as connection:
-            return life_cycle.decide(connection, number, approve, reason, confirmed)
+            return life_cycle.decide(connection, of, number, approve, reason, confirmed)
 
     def retire(self, of: str, reason: str, *, confirmed: bool = False) -> None:
         """Delete the rows of a data set for good; its ledger and its releases are kept."""
         with self._writing() as connection:
             folder = life_cycle.retire(connection, of, reason, confirmed)
         with self._tables_mutex:
-            self._tables.pop(of, None)
+            self._tables.pop(folder, None)
         self._rows.forget(folder)
 
     def clean_up(self) -> int:
@@ -463,7 +595,7 @@ class Curator:
     def price_elsewhere(self, of: str, guarantee: Guarantee) -> Price:
         """Say what `charge_elsewhere` would charge and leave, without charging."""
         with self.database.reading() as connection:
-            return price_of(costs_elsewhere(connection, of, guarantee))
+            return price_of(dues_elsewhere(connection, of, guarantee))
 
     def charge_elsewhere(self, of: str, guarantee: Guarantee, reason: str) -> tuple[Charge, ...]:
         """Charge what was revealed about a data set without this ledger, for the reason given.
@@ -475,22 +607,72 @@ class Curator:
         with self._writing() as connection:
             return charge_elsewhere(connection, of, guarantee, reason)
 
+    def charge_ahead(self, of: str, guarantee: Guarantee, reason: str) -> tuple[Charge, ...]:
+        """Charge what is about to be revealed without this curator: a fit, a joint run.
+
+        Like a question: refused if a budget lacks it, or if nothing bounds it under one that is
+        open, and never given back. Charge first, then look at the rows.
+        """
+        with self.database.writing() as connection:
+            self.witnesses.check(connection)
+            charges = charge_ahead(connection, of, guarantee, reason)
+            head = Head(*ledger.read_head(connection))
+        self.witnesses.note(head)  # durably: what was paid for may leave at once
+        return charges
+
     # ---- asking --------------------------------------------------------------------------------
 
-    def price(self, query: Query[Any], of: str) -> Price:
-        """Say what a question would cost, without looking and without charging."""
-        question = Question.checked(query, self.dataset(of))
+    def adapted(self, query: Query[Any], of: str) -> Query[Any]:
+        """The question as it is asked of a data set: noise "auto" becomes what it takes there."""
+        if not isinstance(query, Query) or query.within("zcdp") is query:
+            return query
+        with self.database.reading() as connection:
+            root = store.find_dataset(connection, of).root
+            return adapted(query, ledger.budgets_of(connection, root))
+
+    def price(self, query: Query[Any], of: str, *, token: str | None = None) -> Price:
+        """Say what a question would cost, without looking and without charging.
+
+        With the id of a token, what that token may spend counts too.
+        """
+        question = Question.checked(self.adapted(query, of), self.dataset(of))
         with self.database.reading() as connection:
             if store.find_release(connection, question.key) is not None:
                 return Price((), affordable=True, already_answered=True)
-            return price_of(question.costs(connection), query.not_protected())
+            self._check_size(question, *store.where_rows_are(connection, of))
+            dues = question.dues(connection)
+            limits = ledger.limits_of(connection, dues, token)
+            return price_of(dues, question.query.not_protected(), limits)
 
-    def check_budget(self, query: Query[Any], of: str, *, request_id: str | None = None) -> None:
+    def check_budget(
+        self,
+        query: Query[Any],
+        of: str,
+        *,
+        request_id: str | None = None,
+        token: str | None = None,
+    ) -> None:
         """Raise at once if asking would cost more than is left, unless this request was paid."""
-        question = Question.checked(query, self.dataset(of))
+        question = Question.checked(self.adapted(query, of), self.dataset(of))
         with self.database.reading() as connection:
             if not question.paid_before(connection, request_id):
-                ledger.check_left(of, question.costs(connection))
+                self._check_size(question, *store.where_rows_are(connection, of))
+                dues = question.dues(connection)
+                ledger.check_left(of, dues)
+                ledger.check_token(connection, dues, token)
+
+    def size_class(self, of: str) -> SizeClass:
+        """The most records that a data set may have, as its owner declared: public."""
+        with self.database.reading() as connection:
+            store.find_dataset(connection, of)
+            folder, seal = store.where_rows_are(connection, of)
+        return self._size(of, folder, seal) or SizeClass()
+
+    def was_charged(self, query: Query[Any], of: str, request_id: str) -> bool:
+        """Whether a request was charged, whatever became of it."""
+        question = Question.checked(self.adapted(query, of), self.dataset(of))
+        with self.database.glancing() as connection:
+            return question.paid_before(connection, request_id)
 
     def ask(
         self,
@@ -501,6 +683,7 @@ class Curator:
         asked_by: str = "owner",
         token: str | None = None,
         wait_for_release_time: Callable[[], None] | None = None,
+        look: Look | None = None,
     ) -> Answer:
         """Answer a question, at the price that `price` says.
 
@@ -519,18 +702,20 @@ class Curator:
         wait_for_release_time : callable, optional
             Called when the rows were looked at, before anything of it is stored or shown. A server
             waits here, so that no moment in the ledger tells exactly how long that took.
+        look : callable, optional
+            Looks at the rows and answers, once the charge is on disk; by default in this process.
         """
         short_text(asked_by, "asked_by")
         if request_id is not None:
             short_text(request_id, "request_id")
-        question = Question.checked(query, self.dataset(of))
+        question = Question.checked(self.adapted(query, of), self.dataset(of))
         with self.database.glancing() as connection:
             paid = question.paid_before(connection, request_id)
             stored = store.find_release(connection, question.key)
         if stored is not None:
             return self._stored(question, stored)
         with self.database.reading() as connection:
-            question.costs(connection)
+            question.dues(connection)
             folder, seal = store.where_rows_are(connection, of)
             retired = store.is_retired(connection, of)
         if retired:
@@ -540,6 +725,8 @@ class Curator:
                 f"The rows of {of!r} are not in {str(self.directory)!r}. Nothing was charged."
                 " Restore them from a backup, or open the directory that holds them."
             )
+        if not paid:
+            self._check_size(question, folder, seal)
         # Whoever asks the same at the same time waits here, and then finds the release stored.
         with self.database.alone(question.key):
             charges: tuple[Charge, ...] = ()
@@ -549,69 +736,120 @@ class Curator:
                     if question.paid_before(connection, request_id):
                         raise AnswerFailed(NO_ANSWER)
                     self.witnesses.check(connection)
-                    costs = question.costs(connection)
+                    dues = question.dues(connection)
                     charges = ledger.charge(
-                        connection, of, costs, question.text, asked_by, request_id, token
+                        connection, of, dues, question.text, asked_by, request_id, token
                     )
             if stored is not None:
                 return self._stored(question, stored)
             # From here on the charge is on disk and stands.
             try:
-                release = self._answer(question, folder, seal)
+                rows = KeptRows(self._rows.directory, folder, seal, question.dataset.domain)
+                found = self._found(question, rows, look or self._look)
             finally:
                 if wait_for_release_time is not None:
                     wait_for_release_time()
-            return self._publish(question, release, charges, asked_by)
+            return self._publish(question, found, charges, asked_by)
 
-    def _answer(self, question: Question, folder: str, seal: str) -> Release[Any]:
-        """Look at the rows; whatever goes wrong there is told in one and the same sentence."""
-        release = None
+    def _check_size(self, question: Question, folder: str, seal: str) -> None:
+        """Refuse what cannot be held at once, by what was declared and never by the rows."""
+        size = self._size(question.dataset.name, folder, seal)
+        if size is not None:
+            size.refuse_larger(question.query.held_per_record(question.dataset.domain))
+
+    def _size(self, of: str, folder: str, seal: str) -> SizeClass | None:
+        size = self._sizes.get(folder)
+        if size is None and not self._rows.has(folder):
+            return None  # the rows are elsewhere, or deleted
+        if size is None:
+            with suppress(OSError, InvalidData):
+                size = self._sizes[folder] = self._rows.size(folder, seal)
+        if size is None:
+            raise Unavailable(
+                f"What was declared about the size of {of!r} cannot be read."
+                " Nothing was charged. Restore its rows from a backup."
+            )
+        return size
+
+    def _found(self, question: Question, rows: KeptRows, look: Look) -> Release[Any] | Ints:
+        """Look at the rows; whatever goes wrong there is told in one and the same sentence.
+
+        Of a question that shares its noise with others, these are exact counts: which of them have
+        their noise already is known when the answer is entered.
+        """
+        found: Release[Any] | Ints | None = None
         with suppress(Exception):  # what failed may quote a row, so nothing of it is kept
-            release = question.query.answer(self._table(question.dataset, folder, seal), secure())
-        if release is None:
+            found = look(question.query, rows)
+        if found is None or isinstance(found, Release) == isinstance(question.query, KeptQuery):
             raise AnswerFailed(NO_ANSWER)
-        if release.query != question.query or release.guarantee != question.guarantee:
-            raise AnswerFailed(NO_ANSWER)
-        return release
+        return found
 
-    def _table(self, dataset: DataSet, folder: str, seal: str) -> Table:
+    def _draw(
+        self, connection: Connection, question: Question, exact: Ints, ask: int
+    ) -> Release[Any]:
+        """Give noise to the counts that have none yet, keep it for good, and answer."""
+        query, dataset, drawn = question.query, question.dataset, None
+        assert isinstance(query, KeptQuery)  # noqa: S101 - whose rows were counted
+        kept = read_kept(connection, dataset.name, query)
+        with suppress(Exception):  # as above
+            drawn = query.answer_kept(dataset.domain, exact, kept, secure())
+        if drawn is None or len(kept) + len(drawn[1]) > query.most_kept:
+            raise AnswerFailed(NO_ANSWER)
+        enter_kept(connection, dataset.name, query, drawn[1], ask)
+        return drawn[0]
+
+    def _look(self, query: Query[Any], rows: KeptRows) -> Release[Any] | Ints:
+        return looked(query, self._table(rows), secure())
+
+    def _table(self, rows: KeptRows) -> Table:
         with self._tables_mutex:
-            table = self._tables.get(dataset.name)
+            table = self._tables.get(rows.folder)
             if table is None:
-                table = self._rows.load(folder, seal, dataset.domain)
-                self._tables[dataset.name] = table
+                table = self._tables[rows.folder] = rows.load()
                 if len(self._tables) > TABLES_KEPT:
                     self._tables.popitem(last=False)
-            self._tables.move_to_end(dataset.name)
+            self._tables.move_to_end(rows.folder)
         return table
 
     def _publish(
         self,
         question: Question,
-        release: Release[Any],
+        found: Release[Any] | Ints,
         charges: tuple[Charge, ...],
         asked_by: str,
     ) -> Answer:
         """Store the release; only what is stored is ever shown."""
-        refuse_seeded(release)
-        text = None
-        with suppress(Exception):
-            text = canonical_json(release.to_json())
-        if text is None:
-            raise AnswerFailed(NO_ANSWER)
+        of, ask = question.dataset.name, charges[0].entry
         try:
             with self.database.writing() as connection:
-                stored = store.find_release(connection, question.key)
-                if stored is None:
-                    ask = charges[0].entry
-                    of = question.dataset.name
+                release = store.find_release(connection, question.key)
+                # Two were charged after a lock was lost: the first release counts.
+                if release is None:
+                    if isinstance(found, Release):
+                        release = found
+                    else:
+                        release = self._draw(connection, question, found, ask)
+                    text = self._text_of(question, release)
                     store.enter_release(connection, of, question.text, text, ask, asked_by)
                 head = Head(*ledger.read_head(connection))
             self.witnesses.note(head)
         except (Unavailable, LedgerDamaged) as problem:
             raise AnswerFailed(NO_ANSWER) from problem
-        # Two were charged after a lock was lost: the first release counts.
-        return Answer(release if stored is None else stored, charges, stored=False, head=str(head))
+        return Answer(release, charges, stored=False, head=str(head))
+
+    def _text_of(self, question: Question, release: Release[Any]) -> str:
+        """The release as it is stored, if it is one to this question."""
+        refuse_seeded(release)
+        if release.query != question.query or release.guarantee != question.guarantee:
+            raise AnswerFailed(NO_ANSWER)
+        text = None
+        with suppress(Exception):
+            written = canonical_json(release.to_json())
+            release_from_json(json.loads(written))  # what cannot be read back is not entered
+            text = written
+        if text is None:
+            raise AnswerFailed(NO_ANSWER)
+        return text
 
     # ---- reading the ledger ----------------------------------------------------------------------
 
@@ -634,7 +872,7 @@ class Curator:
 
     def release(self, of: str, query: Query[Any]) -> Release[Any]:
         """The stored answer to a question."""
-        key = store.question_key(of, canonical_json(query.to_json()))
+        key = store.question_key(of, canonical_json(self.adapted(query, of).to_json()))
         with self.database.reading() as connection:
             store.find_dataset(connection, of)
             release = store.find_release(connection, key)
@@ -656,6 +894,11 @@ class Curator:
         """The same in its two parts."""
         with self.database.reading() as connection:
             return Head(*ledger.read_head(connection))
+
+    def check_ledger(self) -> None:
+        """Raise unless the ledger can be read and contains what its witnesses saw: in a moment."""
+        with self.database.reading() as connection:
+            self.witnesses.check(connection)
 
     def verify(self, expected_head: str | None = None) -> Verification:
         """Recompute the whole ledger; raise `LedgerDamaged` naming the first entry that is wrong.

@@ -19,17 +19,21 @@ from privod.errors import (
 )
 from privod.ledger import chain as ledger
 from privod.ledger import store
-from privod.ledger.admissions import admitted
-from privod.ledger.chain import BudgetState, Entry
+from privod.ledger.acting import who_acts
+from privod.ledger.admissions import admitted, exact_counts_of
+from privod.ledger.budget_state import BudgetState
+from privod.ledger.chain import Entry
 from privod.ledger.database import Connection
 from privod.ledger.store import short_text
 from privod.outliers.contexts.detectors import LocalOutlierFactor, PluggedIn, detector
 from privod.privacy import AddRemove, Adjacency, AdmittedContexts, Loss, SameContexts
+from privod.queries.checks import LARGEST_COUNT, whole_number
 from privod.queries.query import canonical_json
 
 __all__ = [
     "Request",
     "admit_person",
+    "allow_exact_counts",
     "close_budget",
     "convert_budget",
     "decide",
@@ -121,6 +125,10 @@ def raise_budget(
     if not state.budget <= budget or budget == state.budget or budget.delta >= 1:
         rule = f"must allow more than {state.budget}, with a delta below 1"
         raise InvalidParameter("budget", rule, str(budget), "Allow more, or close the budget.")
+    raised = replace(state, budget=budget)
+    if state.conversion_delta is not None:  # the new limit is split as the old one, and converted
+        share = state.conversion_delta / state.budget.delta
+        raised = replace(raised, conversion_delta=budget.delta * share)
     ledger.append(
         connection,
         kind="raise",
@@ -129,12 +137,17 @@ def raise_budget(
         adjacency=canonical_json(adjacency.to_json()),
         epsilon=str(budget.epsilon),
         delta=str(budget.delta),
-        details=canonical_json({"reason": text, "replaces": state.budget.to_json()}),
+        details=canonical_json(
+            {"reason": text, "replaces": state.budget.to_json()} | ledger.accounting_details(raised)
+        ),
     )
+    conversion = None if raised.conversion_delta is None else str(raised.conversion_delta)
     connection.execute(
-        "UPDATE books SET budget_epsilon = ?, budget_delta = ? WHERE number = ?",
+        "UPDATE books SET budget_epsilon = ?, budget_delta = ?, conversion_delta = ?"
+        " WHERE number = ?",
         str(budget.epsilon),
         str(budget.delta),
+        conversion,
         state.number,
     )
     return _open_budget_of(connection, of, adjacency)
@@ -214,6 +227,37 @@ def admit_person(
     )
 
 
+def allow_exact_counts(
+    connection: Connection, of: str, adjacency: Adjacency, counts: int, reason: str, confirmed: bool
+) -> int:
+    """Allow so many counts in all to be told exactly within an allowance; returns how many more.
+
+    A later permission replaces an earlier one; what was told before still counts.
+    """
+    text = short_text(reason, "reason")
+    whole_number(counts, "counts", at_least=0, at_most=LARGEST_COUNT)
+    state = _open_budget_of(connection, of, adjacency)
+    if state.role == "main":
+        rule = "must be that of an allowance"
+        way_out = "What a main budget pays for has noise in every count."
+        raise InvalidParameter("adjacency", rule, adjacency.name, way_out)
+    if counts and not confirmed:
+        raise NeedsConfirmation(
+            f"Up to {counts} counts of records that are not protected may be told exactly then,"
+            " whatever epsilon is: each tells whether a person with such values is in the data."
+            " Confirm it to allow them."
+        )
+    ledger.append(
+        connection,
+        kind="exact",
+        dataset=of,
+        book=state.number,
+        adjacency=canonical_json(adjacency.to_json()),
+        details=canonical_json({"reason": text, "counts": counts}),
+    )
+    return max(0, exact_counts_of(connection, state.dataset).left(state.number))
+
+
 FEWEST_NEIGHBORS = 10  # with fewer, one record near a person decides whether that person stands out
 
 
@@ -257,8 +301,6 @@ def file_request(
     adjacency: Adjacency,
     loss: Loss | None,
     reason: str,
-    asked_by: str,
-    token: str | None,
 ) -> Request:
     """Enter what an analyst needs: a budget or allowance up to a loss, or a person admitted."""
     text = short_text(reason, "reason")
@@ -272,12 +314,10 @@ def file_request(
         kind="request",
         dataset=of,
         adjacency=canonical_json(adjacency.to_json()),
-        asked_by=short_text(asked_by, "asked_by"),
-        token=token,
         details=canonical_json({"reason": text}),
         **amounts,
     )
-    return Request(number, of, adjacency, loss, text, asked_by, "open")
+    return Request(number, of, adjacency, loss, text, who_acts()[0], "open")
 
 
 def read_requests(entries: Sequence[Entry]) -> tuple[Request, ...]:
@@ -303,14 +343,15 @@ def read_requests(entries: Sequence[Entry]) -> tuple[Request, ...]:
 
 
 def decide(
-    connection: Connection, number: int, approve: bool, reason: str, confirmed: bool
+    connection: Connection, of: str, number: int, approve: bool, reason: str, confirmed: bool
 ) -> Request:
-    """Approve a request, which does what it asks for, or decline it."""
+    """Approve a request about a data set, which does what it asks for, or decline it."""
     text = short_text(reason, "reason")
-    entries = ledger.read_entries(connection)
+    store.find_dataset(connection, of)
+    entries = ledger.read_entries(connection, [of])
     found = [request for request in read_requests(entries) if request.number == number]
     if not found:
-        raise NotFound(f"There is no request {number}. See the list of requests.")
+        raise NotFound(f"There is no request {number} about {of!r}. See the list of requests.")
     (request,) = found
     if request.decision != "open":
         raise AlreadyExists(f"Request {number} was {request.decision} already.")

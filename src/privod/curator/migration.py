@@ -16,7 +16,7 @@ from privod.ledger.schema import TABLES
 from privod.ledger.sqlite import LEDGER_FILE, SQLite
 from privod.ledger.verification import Verification
 
-__all__ = ["backup", "migrate"]
+__all__ = ["backup", "migrate", "restore"]
 
 
 def backup(curator: Curator, destination: str | Path) -> Verification:
@@ -39,6 +39,7 @@ def backup(curator: Curator, destination: str | Path) -> Verification:
         curator.database.copy_to(target / LEDGER_FILE)
         with Curator.open(target, restoring=True) as copy:
             copy.witnesses.start_anew(copy.ledger_head())
+            copy.job_records.drop_waiting()  # the original's server answers them
             # Rows never change and are there before their entry, so the later copy is complete.
             _copy_rows(_folders(copy), curator, copy)
             return copy.verify()
@@ -46,6 +47,28 @@ def backup(curator: Curator, destination: str | Path) -> Verification:
         raise Unavailable(
             f"The backup to {str(target)!r} failed ({problem.strerror}). Check its disk."
         ) from None
+
+
+def restore(
+    kept: str | Path, destination: str | Path, expected_head: str | None = None
+) -> Verification:
+    """Put a backup in a new place and verify it there; the backup stays as it is.
+
+    A backup lacks what was charged after it was made. Charge that (`charge_elsewhere`) before
+    anybody asks the restored curator.
+
+    Parameters
+    ----------
+    kept : path
+        The directory of the backup.
+    destination : path
+        A new directory.
+    expected_head : str, optional
+        The head that was noted with the backup, or later; it must be in the backup.
+    """
+    with Curator.open(kept, read_only=True) as copy:
+        copy.verify(expected_head)
+        return backup(copy, destination)
 
 
 def migrate(source: Curator, target: Curator) -> Verification:

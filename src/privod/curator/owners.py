@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 
 from privod.data import Domain
 from privod.errors import (
@@ -14,26 +15,38 @@ from privod.errors import (
 )
 from privod.ledger import chain as ledger
 from privod.ledger import store
-from privod.ledger.chain import BudgetState, Charge
+from privod.ledger.acting import who_acts
+from privod.ledger.budget_state import Accounting, BudgetState, accounting_named
+from privod.ledger.chain import Charge, Due
 from privod.ledger.database import Connection
 from privod.ledger.prices import (
     ELSEWHERE,
-    Cost,
+    begun_with,
     check_meaning,
     check_unit,
-    costs_of,
+    costs_before,
+    dues_of,
     gives_up,
-    spent_before,
 )
 from privod.ledger.store import short_text
-from privod.privacy import AddRemove, Adjacency, Guarantee, Loss, Replace, SameContexts
+from privod.privacy import (
+    AddRemove,
+    Adjacency,
+    Guarantee,
+    Loss,
+    Replace,
+    SameContexts,
+    Statement,
+    ZcdpBudget,
+)
 from privod.queries.query import canonical_json
 
 __all__ = [
+    "charge_ahead",
     "charge_elsewhere",
     "check_beside",
     "check_registration",
-    "costs_elsewhere",
+    "dues_elsewhere",
     "open_budget",
     "versions_of",
 ]
@@ -82,7 +95,12 @@ def _check_same_unit(domain: Domain, first: Domain, root: str) -> None:
 
 
 def open_budget(
-    connection: Connection, of: str, adjacency: Adjacency, budget: Loss, confirmed: bool
+    connection: Connection,
+    of: str,
+    adjacency: Adjacency,
+    budget: Loss,
+    confirmed: bool,
+    accounting: Accounting = "sums",
 ) -> BudgetState:
     """Open a main budget, or an allowance beside an add-remove main."""
     if budget.epsilon <= 0 or budget.delta >= 1:
@@ -100,22 +118,43 @@ def open_budget(
         )
     role = "main" if adjacency in (AddRemove(), Replace()) else "allowance"
     check_beside(of, adjacency, budgets)
+    conversion = _conversion_delta(role, budget, accounting)
     sentences = gives_up(adjacency, budgets)
+    if conversion is not None:
+        sentences = f"{GIVES_UP_PURE} {sentences}".strip()
     if sentences and not confirmed:
         raise NeedsConfirmation(f"{sentences} Confirm it to open the budget.")
-    carry: Loss | None = Loss(0)  # the total is that of main and allowances: none carries another
-    if role == "main":
-        carry = spent_before(ledger.read_entries(connection, versions), versions, adjacency)
-    if carry is None:
+    state = BudgetState(0, root, adjacency, budget, Loss(0), role=role, conversion_delta=conversion)
+    if role == "allowance":  # the total is that of main and allowances: none carries another
+        return ledger.enter_budget(connection, of, state)
+    entries = ledger.read_entries(connection, versions)
+    costs = costs_before(entries, versions, adjacency, conversion is not None)
+    if costs is None:
         raise NoPromise(
             f"Questions were asked about {of!r} that have no bound under {adjacency.name}, so no"
             f" budget under it can be opened any more."
         )
-    if not carry <= budget:
-        rule = f"must cover the {carry} that earlier questions cost under {adjacency.name}"
+    state, could = begun_with(state, costs)
+    if not could:
+        rule = f"must cover the {state.spent} that earlier questions cost under {adjacency.name}"
         raise InvalidParameter("budget", rule, str(budget), "Allow more.")
-    number = ledger.enter_budget(connection, of, root, adjacency, budget, carry, role)
-    return BudgetState(number, root, adjacency, budget, carry, role=role)
+    return ledger.enter_budget(connection, of, state)
+
+
+GIVES_UP_PURE = (
+    "Counted by zcdp, the budget holds but for a probability of its delta, even if every single"
+    " answer holds without one."
+)
+
+
+def _conversion_delta(role: str, budget: Loss, accounting: Accounting) -> Fraction | None:
+    """The part of delta that rho is converted with; None for plain sums."""
+    if accounting_named(accounting) == "sums":
+        return None
+    if role != "main":
+        way_out = "Leave the accounting out: an allowance counts by sums."
+        raise InvalidParameter("accounting", "must be sums for an allowance", accounting, way_out)
+    return ZcdpBudget.of(budget.epsilon, budget.delta).conversion_delta
 
 
 def check_beside(of: str, adjacency: Adjacency, budgets: Sequence[BudgetState]) -> None:
@@ -149,11 +188,27 @@ def check_beside(of: str, adjacency: Adjacency, budgets: Sequence[BudgetState]) 
         )
 
 
-def costs_elsewhere(connection: Connection, of: str, guarantee: Guarantee) -> list[Cost]:
+def dues_elsewhere(connection: Connection, of: str, guarantee: Guarantee) -> list[Due]:
     """Which budgets pay for a loss that no question of this ledger made, and how much each."""
     dataset = store.find_dataset(connection, of)
     budgets = ledger.budgets_of(connection, dataset.root)
-    return costs_of((guarantee,), budgets, dataset.domain, ELSEWHERE, of)
+    return dues_of((Statement.of(guarantee),), budgets, dataset.domain, ELSEWHERE, of)
+
+
+def charge_ahead(
+    connection: Connection, of: str, guarantee: Guarantee, reason: str
+) -> tuple[Charge, ...]:
+    """Charge a loss that is about to be made outside this ledger, if all of it can be paid."""
+    dataset = store.find_dataset(connection, of)
+    budgets = ledger.budgets_of(connection, dataset.root)
+    told = short_text(reason, "reason")
+    dues = dues_of((Statement.of(guarantee),), budgets, dataset.domain, told, of)
+    label, token = who_acts()
+    return ledger.charge(connection, of, dues, _elsewhere(guarantee, told), label, None, token)
+
+
+def _elsewhere(guarantee: Guarantee, reason: str) -> str:
+    return canonical_json({"name": ELSEWHERE, "guarantee": guarantee.to_json(), "reason": reason})
 
 
 def charge_elsewhere(
@@ -163,12 +218,7 @@ def charge_elsewhere(
 
     What was revealed was revealed: to refuse the entry would leave what is left to be spent on top.
     """
-    text = canonical_json(
-        {
-            "name": ELSEWHERE,
-            "guarantee": guarantee.to_json(),
-            "reason": short_text(reason, "reason"),
-        }
-    )
-    costs = costs_elsewhere(connection, of, guarantee)
-    return ledger.enter_charges(connection, of, costs, text, "owner", None)
+    text = _elsewhere(guarantee, short_text(reason, "reason"))
+    dues = dues_elsewhere(connection, of, guarantee)
+    label, token = who_acts()
+    return ledger.enter_charges(connection, of, dues, text, label, None, token)

@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from privod.errors import InvalidParameter, NoPromise
 from privod.ledger import chain as ledger
 from privod.ledger import store
-from privod.ledger.admissions import check_admitted
+from privod.ledger.admissions import check_admitted, check_exact_counts
+from privod.ledger.budget_state import BudgetState
+from privod.ledger.chain import Due
 from privod.ledger.database import Connection
-from privod.ledger.prices import Cost, costs_of
+from privod.ledger.kept_counts import check_room, check_whole, first_charge
+from privod.ledger.prices import dues_of
 from privod.ledger.store import DataSet
-from privod.privacy import Guarantee, Secrecy
+from privod.privacy import Cost, Guarantee, Loss, Secrecy, Zcdp
 from privod.queries.catalog import QUERIES
+from privod.queries.interactive_grid.kept import KeptQuery
 from privod.queries.query import Query, canonical_json
 from privod.texts import check_texts
 
-__all__ = ["Question"]
+__all__ = ["Question", "adapted"]
+
+FREE = Cost(Loss(0), Zcdp(Fraction(0)))  # what was paid for already
+
+
+def adapted(query: Query[Any], budgets: Sequence[BudgetState]) -> Query[Any]:
+    """The question as it is asked of a data set with these budgets.
+
+    Noise "auto" takes what is best for how its main budgets count, closed ones too: so that closing
+    one does not change what was asked.
+    """
+    kinds = {state.accounting for state in budgets if state.role == "main"}
+    return query.within("zcdp" if kinds == {"zcdp"} else "sums")
 
 
 @dataclass(frozen=True)
@@ -62,14 +80,26 @@ class Question:
         text = canonical_json(asked)
         return cls(query, dataset, guarantee, text, store.question_key(dataset.name, text))
 
-    def costs(self, connection: Connection) -> list[Cost]:
+    def dues(self, connection: Connection) -> list[Due]:
         """Which budgets pay for it, and how much each."""
         budgets = ledger.budgets_of(connection, self.dataset.root)
         name, dataset = self.query.name, self.dataset
-        guarantees = (self.guarantee, *self.query.also())
-        costs = costs_of(guarantees, budgets, dataset.domain, name, dataset.name)
-        check_admitted(connection, dataset.root, guarantees[0].adjacency, costs)
-        return costs
+        statements = self.query.statements(dataset.domain)
+        dues = dues_of(statements, budgets, dataset.domain, name, dataset.name)
+        check_admitted(connection, dataset.root, statements[0].adjacency, dues)
+        check_exact_counts(connection, dataset, self.query, dues)
+        return dues if self._paid_by(connection) is None else [(state, FREE) for state, _ in dues]
+
+    def _paid_by(self, connection: Connection) -> int | None:
+        """The entry that paid already for the noise that this looks at, shared with others."""
+        if not isinstance(self.query, KeptQuery):
+            return None
+        needed = self.query.needed(self.dataset.domain)
+        check_room(connection, self.dataset.name, self.query, needed)
+        first = first_charge(connection, self.dataset.name, self.query)
+        if first is not None:
+            check_whole(connection, first)
+        return first
 
     def paid_before(self, connection: Connection, request_id: str | None) -> bool:
         """Whether this request was charged already; it may not have been for another question."""

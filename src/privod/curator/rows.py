@@ -1,59 +1,146 @@
-"""Private rows on disk: Parquet files that only the curator reads, sealed against change."""
+"""Private rows on disk: sealed partitions that only the curator reads."""
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import secrets
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from privod.data import Domain, Table
-from privod.data.intake import IntakeReport
-from privod.data.sources import read, write_parquet
+from privod.data.csv_file import CsvDialect, LineTally
+from privod.data.intake import Intake, IntakeReport
+from privod.data.sources import portions_of, read
+from privod.engines.size import SizeClass
+from privod.engines.stored import MANIFEST, SALT, Engine, Manifest, StoredRows, partition_path
+from privod.engines.writing import write_rows
 from privod.errors import InvalidData, Unavailable
-from privod.ledger.private_files import close_to_others, private_directory
+from privod.ledger.private_files import close_to_others, private_directory, sync_file
 
-__all__ = ["RowStore"]
+__all__ = ["KeptRows", "RowStore"]
 
 REPORT = "report.json"
+WRITING = "writing"  # locked while a folder is being written, and gone when it is whole
+FIRST_FORM = "rows.parquet"  # all rows in one file, as version 0.1 wrote them
 SALT_BYTES = 32  # as many as the seal has: whoever lacks the salt cannot test a guess of the rows
 
 
-class RowStore:
-    """Private rows as Parquet files; each lies in a folder of its own with a random salt.
+@dataclass(frozen=True)
+class KeptRows:
+    """Where the rows of a data set lie, for whoever looks at them: this process or a worker."""
 
-    The ledger holds a seal, SHA-256 over the salt and the file. It tells nothing about the rows to
-    whoever lacks the salt, which never leaves the folder, and yet a changed file breaks it.
+    directory: Path
+    folder: str
+    seal: str
+    domain: Domain
+
+    def load(self) -> Table:
+        """The rows as a table, if they are those that were registered."""
+        return RowStore(self.directory).load(self.folder, self.seal, self.domain)
+
+
+class RowStore:
+    """Private rows in partitions; those of a data set lie in a folder of their own with a salt.
+
+    The ledger holds a seal, SHA-256 over the salt and the manifest, which holds the seals of all
+    partitions. It tells nothing about the rows to whoever lacks the salt, which never leaves the
+    folder, and yet a changed file breaks it.
+
+    Parameters
+    ----------
+    directory : Path
+        Where the folders lie.
+    engine : Engine, optional
+        Who adds up over rows that are not held in memory.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, engine: Engine | None = None) -> None:
         self.directory = directory
+        self.engine = engine
 
-    def keep(self, table: Table, report: IntakeReport) -> tuple[str, str]:
-        """Write rows and what became of them durably; return their folder's name and their seal."""
-        name = secrets.token_hex(16)
-        folder = self.directory / name
+    def keep(
+        self,
+        source: Any,
+        domain: Domain,
+        dialect: CsvDialect | None = None,
+        size: SizeClass | None = None,
+        *,
+        confirmed: bool = False,
+        intake: IntakeReport | None = None,
+    ) -> tuple[str, str, IntakeReport]:
+        """Write the records of a source durably, portion by portion, and what became of them.
+
+        Returns their folder's name, their seal and the report; `intake` is kept in its place.
+        """
+        taken, lines = Intake(domain, dialect), LineTally()
+        portions = map(taken.take, portions_of(source, domain, dialect, lines))
+        with self._new_folder() as folder:
+            salt = secrets.token_bytes(SALT_BYTES)
+            (folder / SALT).write_bytes(salt)
+            manifest = write_rows(folder, salt, domain, portions, size or SizeClass())
+            report = taken.report(sum(manifest.rows), lines)
+            report.refuse_loss(confirmed)
+            report = intake or report
+            (folder / MANIFEST).write_text(manifest.text(), encoding="utf-8")
+            (folder / REPORT).write_text(json.dumps(report.to_json()), encoding="utf-8")
+        return folder.name, manifest.seal(salt), report
+
+    @contextmanager
+    def _new_folder(self) -> Iterator[Path]:
+        """A folder that is whole and durable afterwards, or not there."""
+        self.remove_unfinished()
+        folder = self.directory / secrets.token_hex(16)
+        hidden = folder.with_name(f".{folder.name}")
+        lock = None
         try:
             private_directory(self.directory)
-            folder.mkdir(mode=0o700)
-            (folder / "salt").write_bytes(secrets.token_bytes(SALT_BYTES))
-            write_parquet(table, folder / "rows.parquet")
-            seal = self.seal(name)
-            (folder / REPORT).write_text(json.dumps(report.to_json()), encoding="utf-8")
-            files = (folder / "salt", folder / "rows.parquet", folder / REPORT)
-            for path in files:
+            hidden.mkdir(mode=0o700)
+            lock = os.open(hidden / WRITING, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            hidden.rename(folder)  # only now may others ask whether it is being written
+            yield folder
+            for path in folder.iterdir():
                 close_to_others(path)
-            for path in (*files, folder, self.directory):
-                _sync(path)
-        except OSError as problem:
+                sync_file(path)
+            (folder / WRITING).unlink()
+            sync_file(folder)
+            sync_file(self.directory)
+        except BaseException as problem:
             shutil.rmtree(folder, ignore_errors=True)
-            raise Unavailable(
-                f"The rows could not be written to {str(self.directory)!r} ({problem.strerror})."
-                " Nothing was registered. Check its permissions and the space on its disk."
-            ) from None
-        return name, seal
+            shutil.rmtree(hidden, ignore_errors=True)
+            if isinstance(problem, OSError):
+                raise Unavailable(
+                    f"The rows could not be written to {str(self.directory)!r}"
+                    f" ({problem.strerror}). Nothing was registered. Check its permissions and the"
+                    " space on its disk."
+                ) from None
+            if isinstance(problem, MemoryError):
+                raise Unavailable(
+                    "There is not enough memory to take in the rows. Nothing was registered. Free"
+                    " some, or use a larger machine."
+                ) from None
+            raise
+        finally:
+            if lock is not None:
+                os.close(lock)
+
+    def remove_unfinished(self) -> None:
+        """Remove folders whose writer was killed: nobody holds their lock any more."""
+        for path in self.directory.glob(f"*/{WRITING}"):
+            with suppress(OSError):
+                lock = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(path.parent, ignore_errors=True)
+                finally:
+                    os.close(lock)
 
     def forget(self, name: str) -> None:
         """Remove rows whose registration did not come about."""
@@ -61,7 +148,15 @@ class RowStore:
 
     def has(self, name: str) -> bool:
         """Whether the rows are here at all."""
-        return (self.directory / name / "rows.parquet").is_file()
+        folder = self.directory / name
+        if _is_first_form(folder):
+            return True
+        try:
+            content = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+            numbers = range(len(content["seals"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
+        return all(partition_path(folder, number).is_file() for number in numbers)
 
     def report(self, name: str) -> IntakeReport | None:
         """What became of the records when they were taken in, if it was noted then."""
@@ -72,24 +167,40 @@ class RowStore:
         return IntakeReport.from_json(json.loads(written))
 
     def seal(self, name: str) -> str:
-        """Recompute the seal of the rows on disk."""
+        """Recompute the seal of the rows on disk; "" if it is none that was ever given."""
         folder = self.directory / name
-        seal = hashlib.sha256((folder / "salt").read_bytes())
-        with (folder / "rows.parquet").open("rb") as rows:
+        salt = (folder / SALT).read_bytes()
+        if not _is_first_form(folder):
+            text = (folder / MANIFEST).read_bytes()
+            seal = hashlib.sha256(salt + b"manifest" + text).hexdigest()
+            with suppress(ValueError, LookupError, TypeError):  # what we never wrote
+                return seal if StoredRows(folder, seal).sealed_again() else ""
+            return ""
+        whole = hashlib.sha256(salt)
+        with (folder / FIRST_FORM).open("rb") as rows:
             while block := rows.read(1 << 20):
-                seal.update(block)
-        return seal.hexdigest()
+                whole.update(block)
+        return whole.hexdigest()
+
+    def size(self, name: str, seal: str) -> SizeClass:
+        """The size class that the owner declared, which is public."""
+        folder = self.directory / name
+        if _is_first_form(folder):
+            return SizeClass()
+        return Manifest.read(folder, (folder / SALT).read_bytes(), seal).size
 
     def load(self, name: str, seal: str, domain: Domain) -> Table:
         """The rows as a table, if they are those that were registered."""
-        if self.seal(name) != seal:
-            raise InvalidData("The rows on disk are not those that were registered.")
-        return read(self.directory / name / "rows.parquet", domain)
+        folder = self.directory / name
+        if _is_first_form(folder):
+            if self.seal(name) != seal:
+                raise InvalidData("The rows on disk are not those that were registered.")
+            return read(folder / FIRST_FORM, domain)
+        stored = StoredRows(folder, seal, self.engine)
+        if not stored.size.in_memory:
+            return Table.over(domain, stored)
+        return Table.over(domain, stored.in_memory(domain))
 
 
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def _is_first_form(folder: Path) -> bool:
+    return (folder / FIRST_FORM).is_file()

@@ -34,6 +34,11 @@ class Token:
     expires: str | None = None
 
     @property
+    def expired(self) -> bool:
+        """Whether it opens nothing any more because its time is over."""
+        return self.expires is not None and self.expires <= now()
+
+    @property
     def id(self) -> str:
         """The name of the token in lists and in the ledger; it opens nothing."""
         return self.hash[:ID_LENGTH]

@@ -21,7 +21,7 @@ from privod.data.domain import Categorical, Numeric
 from privod.data.kernels.cells import write_names, write_numbers
 from privod.errors import InvalidData
 
-__all__ = ["as_arrow", "codes_of", "names_of", "numbers_of"]
+__all__ = ["as_arrow", "bytes_of", "codes_of", "names_of", "numbers_of"]
 
 POINT = ord(".")
 NONE = -1
@@ -159,7 +159,7 @@ def numbers_from_texts(column: pa.Array, decimal: int, thousands: int) -> NDArra
     The rule is ours, since no two readers agree: a sign, digits with a decimal mark, an exponent of
     ten; or inf, infinity. Arrow then reads what is left, correctly rounded.
     """
-    data, offsets = _bytes_of(column)
+    data, offsets = bytes_of(column)
     written = np.empty(max(len(data), 1), np.uint8)
     ends, is_one = np.empty(len(offsets), np.int64), np.empty(len(column), np.uint8)
     write_numbers(data, offsets, decimal, thousands, written, ends, is_one)
@@ -231,7 +231,7 @@ def _names(column: pa.Array, decimal: int) -> pa.Array:
         column = column.cast(pa.int8())
     if not _is_text(column.type):
         column = column.cast(pa.string())
-    data, offsets = _bytes_of(column)
+    data, offsets = bytes_of(column)
     written = np.empty(len(data) + len(column), np.uint8)  # .5 becomes 0.5
     ends = np.empty(len(offsets), np.int64)
     write_names(data, offsets, decimal, written, ends)
@@ -240,7 +240,7 @@ def _names(column: pa.Array, decimal: int) -> pa.Array:
     return pa.Array.from_buffers(pa.large_binary(), len(column), buffers)
 
 
-def _bytes_of(column: pa.Array) -> tuple[NDArray[np.uint8], Ints]:
+def bytes_of(column: pa.Array) -> tuple[NDArray[np.uint8], Ints]:
     """The bytes of all cells, and where each begins and ends; a missing cell has none."""
     column = column.cast(pa.large_binary())
     if column.null_count:

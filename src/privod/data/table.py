@@ -1,22 +1,89 @@
-"""Private rows inside a public domain: clipped, complete, capped per person, and never shown."""
+"""Private rows inside a public domain: clipped, complete, capped per person, and never shown.
+
+A `Table` is what questions see. Where its rows are, is `Rows`: in memory here, or stored in
+partitions (`privod.engines`). What adds up over rows is asked as a fold; only what cannot be
+added up exactly gathers columns side by side.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from privod.data.binning import Binning
 from privod.data.cells import as_arrow
 from privod.data.domain import Domain
+from privod.data.folding import Block, CellCounts, Copies, Fold, folded_in_threads, side_by_side
 from privod.data.intake import Intake, Portion, absent_columns
 from privod.data.persons import first_rows, numbered
 
-__all__ = ["Table"]
+__all__ = ["Rows", "RowsInMemory", "Table"]
 
-BLOCK = 2048  # rows laid side by side at a time
+Ints = NDArray[np.int64]
+State = TypeVar("State")
+
+BLOCK = 1 << 16  # rows in a block of a fold
+
+
+class Rows(Protocol):
+    """Where the rows of a table are, and how they are added up there."""
+
+    def __len__(self) -> int:
+        """How many there are, which is private."""
+
+    def fold(self, fold: Fold[State]) -> State:
+        """Add up over all rows."""
+
+    def gathered(self, numbers: Sequence[str], codes: Sequence[str]) -> Block:
+        """All rows of some columns at once, in a fixed order."""
+
+
+class RowsInMemory:
+    """Rows as one array for each column.
+
+    Parameters
+    ----------
+    length : int
+        How many rows.
+    numbers : mapping of str to array
+        The numeric columns.
+    codes : mapping of str to array
+        The categorical columns, as positions in their lists of values.
+    """
+
+    __slots__ = ("_codes", "_length", "_numbers")
+
+    def __init__(
+        self, length: int, numbers: Mapping[str, NDArray[np.float64]], codes: Mapping[str, Ints]
+    ) -> None:
+        self._length, self._numbers, self._codes = length, numbers, codes
+
+    def __len__(self) -> int:
+        return self._length
+
+    def fold(self, fold: Fold[State]) -> State:
+        """Add up in threads, where there are enough rows for several."""
+        return folded_in_threads(fold, self._length, partial(self._blocks, fold))
+
+    def gathered(self, numbers: Sequence[str], codes: Sequence[str]) -> Block:
+        """All rows of some columns, in the order in which they came."""
+        return Block(
+            side_by_side([self._numbers[name] for name in numbers], self._length, np.float64),
+            side_by_side([self._codes[name] for name in codes], self._length, np.int64),
+        )
+
+    def _blocks(self, fold: Fold[Any], start: int, end: int) -> Iterator[Block]:
+        for first in range(start, end, BLOCK):
+            some = slice(first, min(first + BLOCK, end))
+            n = some.stop - some.start
+            numbers = [self._numbers[name][some] for name in fold.numbers]
+            codes = [self._codes[name][some] for name in fold.codes]
+            yield Block(side_by_side(numbers, n, np.float64), side_by_side(codes, n, np.int64))
 
 
 class Table:
@@ -38,7 +105,9 @@ class Table:
         as they are exact: a person column of larger ones is refused, whoever's they are.
     """
 
-    __slots__ = ("__weakref__", "_codes", "_length", "_numbers", "_persons", "domain")
+    __slots__ = ("__weakref__", "_persons", "_rows", "domain")
+
+    _rows: Rows
 
     def __init__(self, domain: Domain, columns: Mapping[str, Any]) -> None:
         absent_columns(columns, domain)
@@ -55,6 +124,13 @@ class Table:
         """A table of complete records, the first of each person."""
         table = cls.__new__(cls)
         table._hold(domain, portions)
+        return table
+
+    @classmethod
+    def over(cls, domain: Domain, rows: Rows) -> Self:
+        """A table of rows that are inside the domain already, wherever they are."""
+        table = cls.__new__(cls)
+        table.domain, table._rows, table._persons = domain, rows, {}
         return table
 
     def _hold(self, domain: Domain, portions: Sequence[Portion]) -> None:
@@ -75,43 +151,52 @@ class Table:
             keep = first_rows(persons, domain.max_rows_per_person)
             rows = slice(None) if keep.all() else keep
             self._persons = {domain.person: persons[rows]}
-        self._numbers = {name: array[rows] for name, array in numbers.items()}
-        self._codes = {name: array[rows] for name, array in codes.items()}
-        self._length = len(next(iter((*self._numbers.values(), *self._codes.values()))))
+        numbers = {name: array[rows] for name, array in numbers.items()}
+        codes = {name: array[rows] for name, array in codes.items()}
+        length = len(next(iter((*numbers.values(), *codes.values()))))
+        self._rows = RowsInMemory(length, numbers, codes)
 
     def __len__(self) -> int:
-        return self._length
+        return len(self._rows)
 
     def __repr__(self) -> str:
         return f"Table(of {len(self.domain.columns)} columns, rows private)"
 
+    def fold(self, fold: Fold[State]) -> State:
+        """Add up over all rows; not private."""
+        return self._rows.fold(fold)
+
+    def counts(self, axes: Sequence[tuple[str, Binning]]) -> Ints:
+        """How many rows lie in each cell that bins of some columns span; not private."""
+        return self.fold(CellCounts(tuple(axes)))
+
+    def copies(self, columns: Sequence[str], record: Sequence[float]) -> int:
+        """How many rows equal a record in some numeric columns; not private."""
+        names = tuple(column.name for column in self.domain.numeric(columns))
+        return self.fold(Copies(names, tuple(record)))
+
     def numbers(self, columns: Sequence[str] = ()) -> NDArray[np.float64]:
         """The numeric columns side by side, shape (n, d), each value within its range."""
         names = [column.name for column in self.domain.numeric(columns)]
-        side_by_side = np.empty((self._length, len(names)))
-        for start in range(0, self._length, BLOCK):  # so that a block's rows stay in the cache
-            for place, name in enumerate(names):
-                column = self._numbers[name][start : start + BLOCK]
-                side_by_side[start : start + BLOCK, place] = column
-        return side_by_side
+        return self._rows.gathered(names, ()).numbers
 
-    def codes(self, columns: Sequence[str] = ()) -> NDArray[np.int64]:
+    def codes(self, columns: Sequence[str] = ()) -> Ints:
         """The categorical columns side by side, as positions in their lists of values."""
         names = [column.name for column in self.domain.categorical(columns)]
-        side_by_side = np.empty((self._length, len(names)), dtype=np.int64)
-        for place, name in enumerate(names):
-            side_by_side[:, place] = self._codes[name]
-        return side_by_side
+        return self._rows.gathered((), names).codes
 
     def columns(self) -> dict[str, Any]:
         """The rows as columns that make an equal table again; persons are mere numbers."""
+        numbers, codes = self.domain.numeric(), self.domain.categorical()
+        names = [column.name for column in numbers]
+        rows = self._rows.gathered(names, [column.name for column in codes])
         values = {
             column.name: pa.DictionaryArray.from_arrays(
-                pa.array(self._codes[column.name]), pa.array(column.values)
+                pa.array(rows.codes[:, place]), pa.array(column.values)
             )
-            for column in self.domain.categorical()
+            for place, column in enumerate(codes)
         }
-        return {**self._numbers, **values, **self._persons}
+        return {**dict(zip(names, rows.numbers.T, strict=True)), **values, **self._persons}
 
 
 def _joined(parts: list[Any], kind: Any) -> Any:

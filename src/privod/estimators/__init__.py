@@ -13,7 +13,14 @@ try:
     from privod.estimators.hashed import HashedDetector
     from privod.estimators.marginals import MarginalDetector
     from privod.estimators.private import PrivateDetector
-    from privod.estimators.spending import PrivacyWarning, Spending, search_loss, spending, spent
+    from privod.estimators.spending import (
+        PrivacyWarning,
+        Spending,
+        charged_to,
+        search_loss,
+        spending,
+        spent,
+    )
 except ImportError as problem:
     if problem.name is None or not problem.name.startswith("sklearn"):
         raise
@@ -28,6 +35,7 @@ __all__ = [
     "PrivacyWarning",
     "PrivateDetector",
     "Spending",
+    "charged_to",
     "search_loss",
     "spending",
     "spent",

@@ -24,11 +24,11 @@ from sklearn.utils.validation import _get_feature_names, check_is_fitted, valida
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.estimators.bounds import declared_columns
-from privod.estimators.spending import enter, warn_of_callers
+from privod.estimators.spending import charge, enter, warn_of_callers
 from privod.mechanisms import Randomness, secure, seeded
 from privod.mechanisms.merged import MergedNoise
 from privod.outliers.grid.grid import Grid
-from privod.privacy import Guarantee, Loss, Number, exact, positive
+from privod.privacy import Guarantee, Loss, Number, Replace, exact, positive
 from privod.queries.bounds import PrivateBounds
 from privod.queries.checks import dp_adjacency
 from privod.queries.count_query import told_of_epsilon
@@ -115,7 +115,7 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         bounds: ArrayLike | None,
         bounds_share: Number,
         bounds_zooms: int,
-        expected_records: int,
+        expected_records: int | None,
         adjacency: str,
         target_fraction: float,
         random_state: Any,
@@ -148,10 +148,11 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:  # noqa: ARG002, N803 - scikit-learn's names
         """Ask the question of the rows, keep its release, forget the rows."""
-        warn_of_callers(self)
+        in_folds = warn_of_callers(self)
         fitted = copy(self)
         fitted._fit_anew(X)
-        enter(fitted.guarantee_)
+        # A record more or less would move others from fold to fold: no promise but Replace's.
+        enter(fitted.guarantee_.under(Replace()) if in_folds else fitted.guarantee_)
         return self._become(fitted)
 
     def promised(self) -> Guarantee:
@@ -181,7 +182,7 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         """Minus the outlier score of each row: the higher, the more ordinary.
 
         A row outside the ranges is scored at their border, plus how far outside it lies, in whole
-        cells: a score tells in which cells a row lies and sees neighbors, and not where in a cell.
+        cells: a score tells in which cell a row lies, and nothing of where in it.
         """
         check_is_fitted(self)
         rows, cells = self._rows(X), self._geometry.cells_per_axis
@@ -262,6 +263,8 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
             query = self._query(names, epsilon if buying is None else epsilon * (1 - share))
         domain = Domain(_widest(names) if buying else _declared(self.bounds, names))
         query.check(domain)
+        asked = query.guarantee()
+        charge(asked if buying is None else asked + buying.guarantee())
         randomness = self._randomness(batch=0)  # from here on rows are looked at
         self.bounds_release_ = bought = (
             buying.answer(_table(domain, rows), randomness) if buying else None
@@ -282,6 +285,7 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
             query = self._query_like(self.release_, epsilon)
         domain = Domain(self._geometry.columns)
         query.check(domain)
+        charge(query.guarantee())
         batch = query.answer(_table(domain, rows), self._randomness(known.noise.n_draws))
         merged = known.merge(batch.value)
         asked = self._query_like(self.release_, merged.guarantee.loss.epsilon)

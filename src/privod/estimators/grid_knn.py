@@ -131,7 +131,7 @@ class GridKnnDetector(ReleaseDetector[NoisyGrid]):
             columns=columns,
             epsilon=epsilon,
             cells_per_axis=None if self.cells_per_axis is None else int(self.cells_per_axis),
-            expected_records=int(self.expected_records),
+            expected_records=int(self.expected_records or 0),  # which is refused
             drop_below=int(limit) if isinstance(limit, Integral) else limit,
             adjacency=self.adjacency,  # type: ignore[arg-type]  # read by name
         )
@@ -147,7 +147,10 @@ class GridKnnDetector(ReleaseDetector[NoisyGrid]):
         return self.release_.value.grid
 
     def _scores(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        scores = self.release_.value.scores(rows, int(self.n_neighbors), self.max_depth)
+        # From the middle of its cell: the order of a walk from the row itself tells where in the
+        # cell it lies, and these may be the very rows that were fitted.
+        middles = self._geometry.centers_of(self._geometry.cells_of(rows))
+        scores = self.release_.value.scores(middles, int(self.n_neighbors), self.max_depth)
         chosen: NDArray[np.float64] = getattr(scores, self.score_by)
         return chosen
 

@@ -19,6 +19,7 @@ from privod.estimators.detector import (
     column_names_of,
     numbered_names,
 )
+from privod.estimators.spending import charge
 from privod.privacy import Guarantee, Loss, Number, positive
 from privod.queries.private_detector.query import DetectorProfile
 from privod.queries.private_detector.release import Explanation, NoisyProfile
@@ -157,6 +158,7 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         domain = Domain(columns)
         query.check(domain)
         self.bounds_release_ = None
+        charge(query.guarantee())
         self.release_ = query.answer_rows(domain, rows, self._randomness(batch=0))
         self.guarantee_ = self.release_.guarantee
         self._set_offset()
@@ -168,6 +170,7 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         query = self._like(self.release_, positive(self.epsilon, "epsilon"))
         domain = Domain(self._declared)
         query.check(domain)
+        charge(query.guarantee())
         batch = query.answer_rows(domain, rows, self._randomness(known.noise.n_draws))
         merged = known.merge(batch.value)
         asked = self._like(self.release_, merged.guarantee.loss.epsilon)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
@@ -24,9 +24,11 @@ from sklearn.utils import get_tags
 from privod.errors import InvalidParameter
 from privod.privacy import Guarantee, Loss, Replace
 
-__all__ = ["PrivacyWarning", "Spending", "enter", "search_loss", "spending", "spent"]
+__all__ = ["PrivacyWarning", "Spending", "charge", "charged_to", "enter", "search_loss"]
+__all__ += ["spending", "spent"]
 
 SEARCHES = "sklearn.model_selection"
+ENSEMBLES = ("sklearn.ensemble", "sklearn.feature_selection", "pyod.models", "combo.models")
 
 
 class PrivacyWarning(UserWarning):
@@ -79,6 +81,45 @@ def spending() -> Iterator[_Meter]:
             _meters.remove(meter)
 
 
+class Charged(Protocol):
+    """A curator that can be charged for what is about to be revealed elsewhere."""
+
+    def charge_ahead(self, of: str, guarantee: Guarantee, reason: str) -> Any:
+        """Charge durably, or refuse."""
+
+
+_charged: list[tuple[Charged, str, str]] = []
+
+
+@contextmanager
+def charged_to(curator: Charged, data_set: str, reason: str = "a fit") -> Iterator[None]:
+    """Charge every fit inside to the budgets of a data set, before it looks at the rows.
+
+    So fits and questions about the same people have one count. A fit that the budgets cannot pay
+    is refused and changes nothing; what was charged is never given back. Holds for fits in all
+    threads of this process meanwhile, not for those that a search starts in other processes.
+
+    >>> with charged_to(curator, "patients"):  # doctest: +SKIP
+    ...     GridKnnDetector(epsilon=0.5, bounds=(0, 1)).fit(rows)
+    """
+    sink = (curator, data_set, reason)
+    with _mutex:
+        _charged.append(sink)
+    try:
+        yield
+    finally:
+        with _mutex:
+            _charged.remove(sink)
+
+
+def charge(guarantee: Guarantee) -> None:
+    """Charge a fit that is about to look at rows, wherever fits are charged to."""
+    with _mutex:
+        sinks = tuple(_charged)
+    for curator, data_set, reason in sinks:
+        curator.charge_ahead(data_set, guarantee, reason)
+
+
 def enter(guarantee: Guarantee) -> None:
     """Add a fit to the spending of this process, and of whoever adds up."""
     with _mutex:
@@ -115,19 +156,19 @@ def _promised(estimator: Any) -> Loss:
     return guarantee.under(Replace()).loss
 
 
-def warn_of_callers(detector: object) -> None:
-    """Warn if a pipeline or a search is fitting this detector: its promise is not theirs."""
+def warn_of_callers(detector: object) -> bool:
+    """Warn if others fit this detector, whose promise is not theirs; whether folds are fitted."""
     frame: FrameType | None = sys._getframe(2)
-    searched, fitted = False, [detector]  # and what it is a part of, a PyOD face for instance
+    modules, fitted = [], [detector]  # and what it is a part of, a PyOD face for instance
     while frame is not None:
         caller = frame.f_locals.get("self")
         if isinstance(caller, Pipeline) and any(caller._final_estimator is one for one in fitted):
             _warn_of(caller)
         fitted.append(caller)
-        module = frame.f_globals.get("__name__", "")
-        searched = searched or module.startswith(SEARCHES)
+        modules.append(str(frame.f_globals.get("__name__", "")))
         frame = frame.f_back
-    if searched:
+    in_folds = any(module.startswith(SEARCHES) for module in modules)
+    if in_folds:
         warnings.warn(
             "Cross-validation fits a detector to the same rows several times, and every fit loses"
             " its epsilon again: search_loss(search) or spent().guarantee say how much in all. The"
@@ -135,6 +176,20 @@ def warn_of_callers(detector: object) -> None:
             PrivacyWarning,
             stacklevel=3,
         )
+    if any(_is_ensemble(module) for module in modules):
+        warnings.warn(
+            "An ensemble fits a detector to samples of the same rows, and keeps or compares what it"
+            " reads off the rows themselves. Every fit loses its epsilon again, a row that a sample"
+            " holds twice loses twice, and what the ensemble says is not private.",
+            PrivacyWarning,
+            stacklevel=3,
+        )
+    return in_folds
+
+
+def _is_ensemble(module: str) -> bool:
+    """Whether a module fits others' detectors; what PyOD's own base class does is none of that."""
+    return module.startswith(ENSEMBLES) and module != "pyod.models.base"
 
 
 def _warn_of(pipeline: Any) -> None:

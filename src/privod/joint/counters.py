@@ -13,17 +13,20 @@ from privod.errors import InvalidParameter
 from privod.joint.question import suppression_floor
 from privod.joint.sharing import keyed_tags
 
-__all__ = ["check_crowd", "count_slots", "heavy_tables", "publishable", "slots_of"]
+__all__ = ["Slots", "check_crowd", "count_slots", "heavy_tables", "publishable", "slots_of"]
+
+Slots = NDArray[np.unsignedinteger]
+"""The slot of every record in every table: (n_tables, n)."""
 
 SMALLEST_CROWD = suppression_floor(0)
 
 
-def slots_of(mixed: NDArray[np.uint32], key: bytes, bits: int) -> NDArray[np.int32]:
+def slots_of(mixed: NDArray[np.uint32], key: bytes, bits: int) -> Slots:
     """Return the slot of every record in every table: (n_tables, n)."""
-    return (keyed_tags(mixed, key)[:, :, 0] >> np.uint64(64 - bits)).astype(np.int32)
+    return keyed_tags(mixed, key)[:, :, 0] >> np.uint64(64 - bits)
 
 
-def count_slots(slots: NDArray[np.int32], bits: int) -> NDArray[np.uint32]:
+def count_slots(slots: Slots, bits: int) -> NDArray[np.uint32]:
     """Count the records per slot: (n_tables, 2**bits)."""
     counts = np.empty((len(slots), 1 << bits), np.uint32)
     for table, line in enumerate(slots):
@@ -37,9 +40,7 @@ def publishable(counts: NDArray[np.int64], max_crowd: int) -> NDArray[np.int32]:
     return np.minimum(shown, 2 * max_crowd).astype(np.int32)
 
 
-def heavy_tables(
-    published: NDArray[np.int32], slots: NDArray[np.int32], max_crowd: int
-) -> NDArray[np.int64]:
+def heavy_tables(published: NDArray[np.int32], slots: Slots, max_crowd: int) -> NDArray[np.int64]:
     """Return in how many tables each record's slot holds more than a crowd."""
     heavy = np.zeros(slots.shape[1], np.int64)
     for line, own in zip(published, slots, strict=True):

@@ -11,7 +11,14 @@ from numpy.typing import NDArray
 
 from privod.data import Domain
 from privod.errors import ProtocolAborted
-from privod.joint.counters import check_crowd, count_slots, heavy_tables, publishable, slots_of
+from privod.joint.counters import (
+    Slots,
+    check_crowd,
+    count_slots,
+    heavy_tables,
+    publishable,
+    slots_of,
+)
 from privod.joint.planning import CountPlan, host_plan, receive_plan
 from privod.joint.question import JointOutliers
 from privod.joint.secure_sum import add_up, contribute
@@ -27,7 +34,8 @@ __all__ = ["aggregate", "host_size", "joint_size", "take_part"]
 
 COUNTER = np.uint32
 LARGEST_SIZE = 2**31  # counts and totals fit their words with a sign
-BATCH = 5  # tables hashed at a time: their codes take 160 bytes per record
+BATCH = 2  # tables hashed at a time: their codes and tags take 100 bytes per record
+SHORT_BITS = 16  # slots that fit a short word are kept in one: it halves what a run keeps
 
 
 def take_part(
@@ -68,10 +76,11 @@ def own_slots(
     points: NDArray[np.float64],
     domain: Domain,
     session: Session,
-) -> NDArray[np.int32]:
+) -> Slots:
     """Hash one's own records, a few tables at a time."""
     lows, highs = question.ranges(domain)
-    slots = np.empty((plan.n_tables, len(points)), np.int32)
+    kind = np.uint16 if plan.slot_bits <= SHORT_BITS else np.uint32
+    slots: Slots = np.empty((plan.n_tables, len(points)), kind)
     for start in track(range(0, plan.n_tables, BATCH), "hashing"):
         size = min(BATCH, plan.n_tables - start)
         seed = session.key(f"hashes from table {start}")

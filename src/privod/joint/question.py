@@ -99,6 +99,9 @@ class JointOutliers(HashSettings):
     narrow_parties : bool
         Vertical: agree that parties with fewer than three columns take part, though the aggregator
         sees nearly their columns, in no order.
+    scale : bool
+        Measure every column in parts of its declared range, so that the radius is one too and no
+        column's unit decides.
     n_rounds : int
         Rounds with fresh hashes; what is flagged every time is kept.
     epsilon : number, optional
@@ -128,6 +131,7 @@ class JointOutliers(HashSettings):
     false_alarms: float | None = None
     verify: bool = False
     narrow_parties: bool = False
+    scale: bool = False
     n_rounds: int = 1
     epsilon: Number | None = DEFAULT_EPSILON
     delta: Number | None = DEFAULT_DELTA
@@ -245,9 +249,17 @@ class JointOutliers(HashSettings):
         return tuple(column for column in self.columns if column in domain.numeric_names)
 
     def ranges(self, domain: Domain) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the declared lows and highs of a party's own columns."""
-        columns = domain.numeric(self.own_columns(domain))
-        return np.array([one.low for one in columns]), np.array([one.high for one in columns])
+        """Return the declared lows and highs of a party's own columns, as they are hashed."""
+        lows, highs = _declared(domain, self.own_columns(domain))
+        return self.scaled(lows[None], domain)[0], self.scaled(highs[None], domain)[0]
+
+    def scaled(self, points: NDArray[np.float64], domain: Domain) -> NDArray[np.float64]:
+        """Return records of a party's own columns in the unit that the radius has."""
+        if not self.scale:
+            return points
+        lows, highs = _declared(domain, self.own_columns(domain))
+        parts: NDArray[np.float64] = (points - lows) / (highs - lows)
+        return parts
 
     def noise(self, n_tables: int, table_size: int, n_parties: int) -> SkellamShares | None:
         """Return the noise of a run, whose shares its parties draw; None if there is none."""
@@ -304,6 +316,13 @@ class JointOutliers(HashSettings):
         shared = domain.numeric(self.columns) if domain and self.partition == "horizontal" else ()
         ranges = [[column.name, column.low, column.high] for column in shared]
         return canonical_json({"question": self.to_json(), "ranges": ranges}).encode()
+
+
+def _declared(
+    domain: Domain, names: tuple[str, ...]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    columns = domain.numeric(names)
+    return np.array([one.low for one in columns]), np.array([one.high for one in columns])
 
 
 def _one_of(parameter: str, value: object, known: tuple[str, ...]) -> None:

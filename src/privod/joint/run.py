@@ -47,6 +47,10 @@ class JointAnswer:
         How many records all parties have.
     plan : CountPlan or None
         What a sealed run was planned with, and what it was expected to find.
+    run : bytes
+        Names the run, the same at every party.
+    own_records : int
+        How many rows this party has.
     traffic : Traffic
         Bytes and seconds, step by step.
     """
@@ -56,6 +60,8 @@ class JointAnswer:
     rows: NDArray[np.int64]
     n_records: int
     plan: CountPlan | None
+    run: bytes
+    own_records: int
     traffic: Traffic = field(repr=False)
 
     @property
@@ -89,6 +95,7 @@ class JointAnswer:
         return {
             "question": self.question.to_json(),
             "party": self.party,
+            "run": self.run.hex(),
             "rows": self.rows.tolist(),
             "n_records": self.n_records,
             "plan": None if self.plan is None else asdict(self.plan),
@@ -119,7 +126,7 @@ def take_part(
     domain = table.domain
     question.check_parties(len(roster.names))
     question.check(domain)
-    points = table.numbers(question.own_columns(domain))
+    points = question.scaled(table.numbers(question.own_columns(domain)), domain)
     session = agree(channel, identity, roster, question.terms(domain))
     epsilon = None if question.epsilon is None else Fraction(question.epsilon)
     digest = _digest(table, question.own_columns(domain), ordered=question.partition == "vertical")
@@ -136,7 +143,9 @@ def take_part(
     else:
         rows, n = published().take_part_vertical(question, points, domain, channel, session)
     contributions.finish(run, f"{len(rows)} of {n} records")
-    return JointAnswer(question, identity.name, rows, n, plan, channel.traffic)
+    return JointAnswer(
+        question, identity.name, rows, n, plan, session.id, len(table), channel.traffic
+    )
 
 
 def aggregate(

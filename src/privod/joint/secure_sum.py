@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.errors import ProtocolAborted
 from privod.joint.session import Session
 from privod.joint.sharing import masked, n_ones, with_ones, without_ones
 from privod.joint.transport.channel import Channel, Meeting
@@ -22,20 +22,25 @@ def contribute(
 ) -> bytes:
     """Send one's words, hidden, and return what the aggregator publishes about the sum."""
     hidden = masked(with_ones(words), session.name, session.pair_keys, session.next_mask())
-    return channel.trade(label, hidden.astype(hidden.dtype.newbyteorder("<")).tobytes(), most)
+    sent = hidden.astype(hidden.dtype.newbyteorder("<"), copy=False)
+    return channel.trade(label, sent.data.cast("B"), most)
 
 
 def add_up(meeting: Meeting, label: str, length: int, kind: type[Word]) -> NDArray[Word]:
-    """Collect everybody's hidden words and open their sum; the caller replies."""
-    itemsize = np.dtype(kind).itemsize
-    length += n_ones(itemsize)
-    size = itemsize * length
-    total = np.zeros(length, kind)
-    for name, message in meeting.collect(label, size).items():
-        if len(message) != size:
-            raise ProtocolAborted(
-                f"{name!r} sent {len(message)} bytes for {label!r} where {size} were due."
-                " What was published before stays known."
-            )
-        total += np.frombuffer(message, np.dtype(kind).newbyteorder("<"))
+    """Add everybody's hidden words up as they come and open the sum; the caller replies.
+
+    Nothing but the sum is kept, however many parties there are. Until everybody's words are in it
+    the sum is hidden by the masks that are still missing.
+    """
+    word = np.dtype(kind).newbyteorder("<")
+    total = np.zeros(length + n_ones(word.itemsize), kind)
+    one_at_a_time = Lock()
+
+    def add(start: int, piece: memoryview) -> None:
+        at = start // word.itemsize  # pieces are whole words, whatever their size
+        words = np.frombuffer(piece, word)
+        with one_at_a_time:
+            total[at : at + len(words)] += words
+
+    meeting.collect(label, total.nbytes, add)
     return without_ones(total, len(meeting.names))

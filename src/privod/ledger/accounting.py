@@ -14,6 +14,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from privod.privacy import Loss
+from privod.privacy.zcdp import epsilon_of_rho
 
 __all__ = ["Total", "tightest"]
 
@@ -27,25 +28,42 @@ DIGITS = 6  # decimals shown, rounded up
 class Total:
     """A total that holds for all charges together, and how it was found.
 
-    `method` is "addition", or "worst-case composition" (valid for losses fixed beforehand).
+    `method` is "addition"; "zero-concentrated composition", of a budget that is counted so; or
+    "worst-case composition" (valid for losses fixed beforehand).
     """
 
     loss: Loss
     method: str
 
 
-def tightest(losses: tuple[tuple[Loss, int], ...], spent: Loss, budget_delta: Fraction) -> Total:
-    """The smaller of plain addition and worst-case composition, at the budget's delta."""
-    plain = Total(spent, "addition")
-    delta = budget_delta or USUAL_DELTA
+def tightest(
+    losses: tuple[tuple[Loss, int], ...],
+    spent: Loss,
+    budget_delta: Fraction,
+    rho: tuple[Fraction, Fraction] | None = None,
+) -> Total:
+    """The least epsilon of those that are known to hold, at the budget's delta.
+
+    `rho` is what was spent of a budget that is counted by zcdp, with the delta that converts it.
+    """
+    found = [Total(spent, "addition")]
+    if rho is not None and rho[0] > 0:
+        spent_rho, conversion = rho
+        whole = Loss(epsilon_of_rho(spent_rho, conversion), conversion + spent.delta)
+        found.append(Total(whole, "zero-concentrated composition"))
+    composed = _worst_case(losses, spent, budget_delta or USUAL_DELTA)
+    if composed is not None:
+        found.append(composed)
+    return min(found, key=lambda total: total.loss.epsilon)
+
+
+def _worst_case(losses: tuple[tuple[Loss, int], ...], spent: Loss, delta: Fraction) -> Total | None:
     if sum(times for _, times in losses) < 2 or spent.delta >= delta:
-        return plain
+        return None
     if len(losses) > MOST_DISTINCT or spent.epsilon > MOST_EPSILON:
-        return plain
+        return None
     epsilon = _composed(losses, delta)
-    if epsilon is None or epsilon >= spent.epsilon:
-        return plain
-    return Total(Loss(epsilon, delta), "worst-case composition")
+    return None if epsilon is None else Total(Loss(epsilon, delta), "worst-case composition")
 
 
 @lru_cache(maxsize=256)

@@ -9,41 +9,43 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
-from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
 from privod.errors import BudgetExceeded, InvalidParameter, Unavailable
-from privod.ledger.accounting import Total, tightest
+from privod.ledger.acting import who_acts
+from privod.ledger.budget_state import BudgetState
 from privod.ledger.database import Connection
-from privod.privacy import Adjacency, Loss, adjacency_from_json
-from privod.queries.html import paragraphs
+from privod.privacy import Adjacency, Cost, Loss, Zcdp, adjacency_from_json, decimal_text
 from privod.queries.query import canonical_json
 from privod.texts import check_texts
 
 __all__ = [
     "FIELDS",
     "LATER_FIELDS",
-    "BudgetState",
     "Charge",
+    "Due",
     "Entry",
+    "accounting_details",
+    "allowed_to",
     "append",
     "budgets_of",
+    "carried",
     "charge",
     "check_left",
     "check_token",
     "enter_budget",
     "enter_charges",
     "entry_hash",
+    "limits_of",
     "losses_of",
     "now",
     "read_entries",
     "read_head",
     "read_rows",
-    "spent_by",
 ]
 
 FIELDS = (
@@ -70,6 +72,9 @@ LATER_FIELDS = ("details", "token")
 COLUMNS = ", ".join((*FIELDS, "hash", *LATER_FIELDS))
 PAGE = 10_000  # entries read at once
 
+Due = tuple[BudgetState, Cost]
+"""A budget that pays for a question, and what it is charged."""
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -77,13 +82,15 @@ class Entry:
 
     `kind` is "register" (a data set), "open" (a budget; `loss` is its limit), "carry" (what earlier
     questions already cost under a budget opened later), "charge" (a question, once per budget it is
-    charged to), "release" (its answer, by digest, under the time of its charge), "moved" (the
-    ledger moved to another database), "restored" (it lost entries, and its owner accepted that) or
+    charged to), "release" (its answer, by digest, under the time of its charge), "keep" (noisy
+    counts that were drawn for it and that others share, by digest), "moved" (the ledger moved to
+    another database), "restored" (it lost entries, and its owner accepted that) or
     "rules" (entries before it were priced by an earlier version). Of a budget: "close", "raise"
     (`loss` is the new limit), "convert" (a narrow one becomes an allowance), "admit" (a person may
-    be asked about), "limit" (of one token within it). Of a data set: "retire". "request", "approve"
-    and "decline" are an analyst's wish and what became of it; "token" and "revoke" say who may come
-    in. `details` holds what these say beyond the columns, `token` the id of the token that acted.
+    be asked about), "exact" (how many counts may be told exactly), "limit" (of one token within
+    it). Of a data set: "retire". "request", "approve" and "decline" are an analyst's wish and what
+    became of it; "token" and "revoke" say who may come in. `details` holds what these say beyond
+    the columns, `token` the id of the token that acted.
     """
 
     number: int
@@ -120,6 +127,15 @@ class Entry:
             details=None if details is None else json.loads(details),
         )
 
+    @property
+    def cost(self) -> Cost | None:
+        """What a charge counts, in both currencies where its budget needs both."""
+        if self.loss is None:
+            return None
+        written = (self.details or {}).get("zcdp")
+        zcdp = Zcdp.of_loss(self.loss) if written is None else Zcdp.from_json(written)
+        return Cost(self.loss, zcdp)
+
     def to_json(self) -> dict[str, Any]:
         """Everything, as plain values."""
         adjacency = None if self.adjacency is None else self.adjacency.to_json()
@@ -129,84 +145,21 @@ class Entry:
 
 @dataclass(frozen=True)
 class Charge:
-    """What a question cost one budget, and under which number that is entered."""
+    """What a question cost one budget, and under which number that is entered.
+
+    `rho` is what it cost a budget that is counted by zcdp, None for others.
+    """
 
     entry: int
     adjacency: Adjacency
     loss: Loss
+    rho: Fraction | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as plain values."""
         adjacency, loss = self.adjacency.to_json(), self.loss.to_json()
-        return {"entry": self.entry, "adjacency": adjacency, "loss": loss}
-
-
-@dataclass(frozen=True)
-class BudgetState:
-    """A budget: its adjacency, its limit and what of it is spent.
-
-    Parameters
-    ----------
-    number : int
-        The entry that opened it.
-    dataset : str
-        The data set it was opened for; versions that continue this one share it.
-    adjacency : Adjacency
-        Under which it counts.
-    budget, spent : Loss
-        The limit, and the sum of all charges. Questions never bring it past the limit; what was
-        revealed elsewhere may, and then nothing more can be asked.
-    losses : tuple of (Loss, int)
-        The charges, equal ones counted.
-    role : str
-        "main"; "allowance" (pays only for questions that no main budget can count, beside an
-        add-remove main); or "narrow" (of the first version: pays for wide questions too).
-    closed, converted : int or None
-        The entry that closed it, or made a narrow one an allowance.
-    """
-
-    number: int
-    dataset: str
-    adjacency: Adjacency
-    budget: Loss
-    spent: Loss
-    losses: tuple[tuple[Loss, int], ...] = ()
-    role: str = "main"
-    closed: int | None = None
-    converted: int | None = None
-
-    def _repr_html_(self) -> str:
-        return paragraphs(
-            f"Budget of {self.dataset} under {self.adjacency.name}: {self.left} left",
-            f"Spent: {self.spent} of {self.budget}.",
-            f"{self.adjacency.protected}.",
-        )
-
-    @property
-    def left(self) -> Loss:
-        """What may still be charged, exactly; nothing if closed or overspent in either part."""
-        if self.closed is not None or not self.spent <= self.budget:
-            return Loss(0)
-        epsilon = self.budget.epsilon - self.spent.epsilon
-        return Loss(epsilon, self.budget.delta - self.spent.delta)
-
-    @cached_property
-    def tightest(self) -> Total:
-        """The smallest total that is known to hold, for show; `spent` is what is enforced."""
-        return tightest(self.losses, self.spent, self.budget.delta)
-
-    def to_json(self) -> dict[str, Any]:
-        """Everything but the tightest total, as plain values."""
-        return {
-            "number": self.number,
-            "dataset": self.dataset,
-            "adjacency": self.adjacency.to_json(),
-            "budget": self.budget.to_json(),
-            "spent": self.spent.to_json(),
-            "left": self.left.to_json(),
-            "role": self.role,
-            "closed": self.closed is not None,
-        }
+        rho = None if self.rho is None else str(self.rho)
+        return {"entry": self.entry, "adjacency": adjacency, "loss": loss, "rho": rho}
 
 
 def now() -> str:
@@ -236,7 +189,9 @@ def append(connection: Connection, **fields: Any) -> int:
             f"This ledger moved to {moved_to} and takes no more entries here. Open it there."
         )
     number = int(length) + 1
-    values = {"number": number, "time": now(), "previous": previous, "asked_by": "owner"} | fields
+    label, token = who_acts()
+    values = {"number": number, "time": now(), "previous": previous, "asked_by": label}
+    values |= {"token": token} | fields
     for itself in ("ask", "book"):
         if values.get(itself) == 0:
             values[itself] = number
@@ -284,7 +239,8 @@ def budgets_of(connection: Connection, root: str) -> tuple[BudgetState, ...]:
     """The budgets of a data set and its versions, closed ones too, in the order of opening."""
     budgets = connection.execute(
         "SELECT number, adjacency, role, closed, converted, budget_epsilon, budget_delta,"
-        " spent_epsilon, spent_delta FROM books WHERE root = ? ORDER BY number",
+        " spent_epsilon, spent_delta, conversion_delta, spent_rho, adding"
+        " FROM books WHERE root = ? ORDER BY number",
         root,
     )
     return tuple(
@@ -297,6 +253,9 @@ def budgets_of(connection: Connection, root: str) -> tuple[BudgetState, ...]:
             role=role,
             closed=closed,
             converted=converted,
+            conversion_delta=None if sums[4] is None else Fraction(sums[4]),
+            spent_rho=Fraction(sums[5]),
+            adding=bool(sums[6]),
         )
         for number, adjacency, role, closed, converted, *sums in budgets
     )
@@ -310,58 +269,69 @@ def losses_of(connection: Connection, budget: int) -> tuple[tuple[Loss, int], ..
         " GROUP BY epsilon, delta ORDER BY epsilon, delta",
         budget,
     )
-    return tuple((Loss(Fraction(e), Fraction(d)), int(times)) for e, d, times in tallies)
+    losses = [(Loss(Fraction(e), Fraction(d)), int(times)) for e, d, times in tallies]
+    return tuple(pair for pair in losses if pair[0] != Loss(0))  # some share another's charge
 
 
-def enter_budget(
-    connection: Connection,
-    dataset: str,
-    root: str,
-    adjacency: Adjacency,
-    budget: Loss,
-    carry: Loss,
-    role: str,
-) -> int:
+def enter_budget(connection: Connection, dataset: str, state: BudgetState) -> BudgetState:
     """Open a budget that starts with what earlier questions already cost under its adjacency."""
-    text = canonical_json(adjacency.to_json())
+    text = canonical_json(state.adjacency.to_json())
     fields = {"dataset": dataset, "book": 0, "adjacency": text}
-    details = canonical_json({"role": role})
-    number = append(connection, kind="open", **fields, **_columns(budget), details=details)
+    details = canonical_json({"role": state.role} | accounting_details(state))
+    number = append(connection, kind="open", **fields, **_columns(state.budget), details=details)
+    conversion = None if state.conversion_delta is None else str(state.conversion_delta)
     connection.execute(
         "INSERT INTO books (number, root, adjacency, budget_epsilon, budget_delta,"
-        " spent_epsilon, spent_delta, role) VALUES (?, ?, ?, ?, ?, '0', '0', ?)",
+        " spent_epsilon, spent_delta, role, conversion_delta)"
+        " VALUES (?, ?, ?, ?, ?, '0', '0', ?, ?)",
         number,
-        root,
+        state.dataset,
         text,
-        *_columns(budget).values(),
-        role,
+        *_columns(state.budget).values(),
+        state.role,
+        conversion,
     )
-    if carry != Loss(Fraction(0)):
+    state = replace(state, number=number)
+    if state.spent != Loss(0):
         fields["book"] = number
-        append(connection, kind="carry", **fields, **_columns(carry))
-        _spend(connection, number, carry)
-    return number
+        append(connection, kind="carry", **fields, **_columns(state.spent), details=carried(state))
+        _spend(connection, state)
+    return state
+
+
+def accounting_details(state: BudgetState) -> dict[str, str]:
+    """What the entry that opens or raises a budget says of how it counts."""
+    if state.conversion_delta is None:
+        return {}
+    return {"accounting": state.accounting, "conversion_delta": str(state.conversion_delta)}
+
+
+def carried(state: BudgetState) -> str | None:
+    """What a budget that opens late begins with, beyond its losses."""
+    if state.conversion_delta is None:
+        return None
+    return canonical_json({"rho": str(state.spent_rho), "adding": state.adding})
 
 
 def charge(
     connection: Connection,
     dataset: str,
-    costs: Sequence[tuple[BudgetState, Loss]],
+    dues: Sequence[Due],
     query: str,
     asked_by: str,
     request: str | None,
     token: str | None = None,
 ) -> tuple[Charge, ...]:
     """Charge a question to all of these budgets, or, if one would be overspent, to none."""
-    check_left(dataset, costs)
-    check_token(connection, costs, token)
-    return enter_charges(connection, dataset, costs, query, asked_by, request, token)
+    check_left(dataset, dues)
+    check_token(connection, dues, token)
+    return enter_charges(connection, dataset, dues, query, asked_by, request, token)
 
 
 def enter_charges(
     connection: Connection,
     dataset: str,
-    costs: Sequence[tuple[BudgetState, Loss]],
+    dues: Sequence[Due],
     query: str,
     asked_by: str,
     request: str | None,
@@ -369,7 +339,9 @@ def enter_charges(
 ) -> tuple[Charge, ...]:
     """Charge all of these budgets, whatever is left there."""
     charges: list[Charge] = []
-    for state, loss in costs:
+    for state, cost in dues:
+        concentrated = state.conversion_delta is not None
+        details = canonical_json({"zcdp": cost.zcdp.to_json()}) if concentrated else None
         number = append(
             connection,
             kind="charge",
@@ -381,62 +353,102 @@ def enter_charges(
             ask=charges[0].entry if charges else 0,
             request=None if charges else request,
             token=token,
-            **_columns(loss),
+            details=details,
+            **_columns(cost.loss),
         )
-        _spend(connection, state.number, state.spent + loss)
-        charges.append(Charge(number, state.adjacency, loss))
+        _spend(connection, state.after(cost) or state.overrun(cost))
+        rho = cost.zcdp.rho if concentrated else None
+        charges.append(Charge(number, state.adjacency, cost.loss, rho))
     return tuple(charges)
 
 
-def check_left(dataset: str, costs: Sequence[tuple[BudgetState, Loss]]) -> None:
+def check_left(dataset: str, dues: Sequence[Due]) -> None:
     """Refuse a question that would overspend one of these budgets."""
-    for state, loss in costs:
-        if not state.spent + loss <= state.budget:
+    for state, cost in dues:
+        if state.after(cost) is None:
+            brought = f"{state.spent + cost.loss}"
+            if state.zcdp is not None:
+                brought += f" and rho {float(state.spent_rho + cost.zcdp.rho):.6g}"
             raise BudgetExceeded(
-                f"The {state.adjacency.name} budget of {dataset!r} allows {state.budget}; this"
-                f" question would bring it to {state.spent + loss}. Left is {state.left}."
-                " Ask for less."
+                f"The {state.adjacency.name} budget of {dataset!r} allows {state.budget}"
+                f"{_allowed_rho(state)}; this question would bring it to {brought}."
+                f" Left is {state.left}. Ask for less."
             )
 
 
-def check_token(
-    connection: Connection, costs: Sequence[tuple[BudgetState, Loss]], token: str | None
-) -> None:
+def _allowed_rho(state: BudgetState) -> str:
+    if state.zcdp is None:
+        return ""
+    part = decimal_text(state.zcdp.approximate_delta)
+    return f", or rho {float(state.zcdp.rho):.6g}, with delta {part} for its questions"
+
+
+def check_token(connection: Connection, dues: Sequence[Due], token: str | None) -> None:
     """Refuse a question that would bring a token past what its owner allows it of a budget."""
-    if token is None:
-        return
-    for state, loss in costs:
-        limits = connection.execute(
-            "SELECT epsilon, delta FROM token_limits WHERE book = ? AND token = ?",
-            state.number,
-            token,
-        )
-        if not limits:
-            continue
-        limit = Loss(Fraction(limits[0][0]), Fraction(limits[0][1]))
-        after = spent_by(connection, state.number, token) + loss
-        if not after <= limit:
+    limits = limits_of(connection, dues, token)
+    for state, cost in dues:
+        allowed = limits.get(state.number)
+        if allowed is not None and allowed.after(cost) is None:
             raise BudgetExceeded(
-                f"This token may spend {limit} of the {state.adjacency.name} budget; this question"
-                f" would bring it to {after}. Ask for less, or ask the owner for more."
+                f"This token may spend {allowed.budget} of the {state.adjacency.name} budget; this"
+                f" question would bring it to {allowed.spent + cost.loss}. Ask for less, or ask the"
+                " owner for more."
             )
 
 
-def spent_by(connection: Connection, budget: int, token: str) -> Loss:
-    """What the questions of one token cost a budget."""
-    rows = connection.execute(
-        "SELECT epsilon, delta FROM entries WHERE token = ? AND book = ? AND kind = 'charge'",
-        token,
-        budget,
+def limits_of(
+    connection: Connection, dues: Sequence[Due], token: str | None
+) -> dict[int, BudgetState]:
+    """What a token may spend of these budgets, by their numbers, where it has a limit."""
+    if token is None:
+        return {}
+    found = {state.number: allowed_to(connection, state, token) for state, _ in dues}
+    return {number: allowed for number, allowed in found.items() if allowed is not None}
+
+
+def allowed_to(connection: Connection, state: BudgetState, token: str) -> BudgetState | None:
+    """What a token may spend of a budget and has spent, counted alike; None if it has no limit."""
+    limits = connection.execute(
+        "SELECT epsilon, delta FROM token_limits WHERE book = ? AND token = ?", state.number, token
     )
-    return sum((Loss(Fraction(e), Fraction(d)) for e, d in rows), Loss(Fraction(0)))
-
-
-def _spend(connection: Connection, state: int, spent: Loss) -> None:
-    connection.execute(
-        "UPDATE books SET spent_epsilon = ?, spent_delta = ? WHERE number = ?",
-        *_columns(spent).values(),
+    if not limits:
+        return None
+    limit = Loss(Fraction(limits[0][0]), Fraction(limits[0][1]))
+    conversion = None  # a limit without a delta is counted by sums
+    if state.zcdp is not None and limit.delta:
+        conversion = limit.delta * state.zcdp.conversion_delta / state.budget.delta
+    allowed = replace(
         state,
+        budget=limit,
+        spent=Loss(0),
+        losses=(),
+        conversion_delta=conversion,
+        spent_rho=Fraction(0),
+        adding=True,
+    )
+    rows = connection.execute(
+        "SELECT epsilon, delta, details FROM entries"
+        " WHERE token = ? AND book = ? AND kind = 'charge' ORDER BY number",
+        token,
+        state.number,
+    )
+    for epsilon, delta, details in rows:
+        loss = Loss(Fraction(epsilon), Fraction(delta))
+        cost = Cost.of_loss(loss)
+        if details is not None:
+            cost = Cost(loss, Zcdp.from_json(json.loads(details)["zcdp"]))
+        allowed = allowed.after(cost) or allowed.overrun(cost)
+    return allowed
+
+
+def _spend(connection: Connection, state: BudgetState) -> None:
+    connection.execute(
+        "UPDATE books SET spent_epsilon = ?, spent_delta = ?, spent_rho = ?, adding = ?"
+        " WHERE number = ?",
+        *_columns(state.spent).values(),
+        str(state.spent_rho),
+        int(state.adding),
+        state.number,
     )
 
 

@@ -10,42 +10,49 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from privod.data import Domain, Numeric
 from privod.errors import InvalidParameter, NoPromise, NotFound
-from privod.ledger.chain import BudgetState, Entry
+from privod.ledger.budget_state import BudgetState
+from privod.ledger.chain import Due, Entry
+from privod.ledger.kept_counts import state_of
 from privod.privacy import (
     AddRemove,
     Adjacency,
     AdmittedContexts,
+    Cost,
     Guarantee,
     InCrowd,
     Loss,
     Replace,
     SameContexts,
+    Statement,
+    Zcdp,
 )
 from privod.queries.catalog import query_from_json
 from privod.queries.html import paragraphs
 
 __all__ = [
     "ELSEWHERE",
-    "Cost",
     "Price",
     "PricedCharge",
+    "begun_with",
     "charges_due",
     "check_meaning",
     "check_unit",
-    "costs_of",
+    "cost_towards",
+    "costs_before",
+    "costs_before_allowances",
+    "dues_of",
+    "fitting",
     "gives_up",
-    "guarantees_of",
     "is_narrow",
-    "loss_towards",
     "price_of",
-    "spent_before",
-    "spent_before_allowances",
+    "shares_charge",
+    "statements_of",
 ]
 
 ELSEWHERE = "elsewhere"
@@ -58,21 +65,30 @@ Anything else is rounded up by less than 10**-55. Without a common denominator, 
 awkward epsilons would make the sum's digits grow without end.
 """
 
-Cost = tuple[BudgetState, Loss]
-
 
 @dataclass(frozen=True)
 class PricedCharge:
-    """What a question would cost one budget, and what would be left there; None if too much."""
+    """What a question would cost one budget, and what would be left there; None if too much.
+
+    `rho` is what it would cost a budget that is counted by zcdp. `questions_left` says how many
+    questions of this kind can still be paid, this one included; None if there is no end to them.
+    """
 
     adjacency: Adjacency
     loss: Loss
     left: Loss | None
+    rho: Fraction | None = None
+    questions_left: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as plain values."""
-        left = None if self.left is None else self.left.to_json()
-        return {"adjacency": self.adjacency.to_json(), "loss": self.loss.to_json(), "left": left}
+        return {
+            "adjacency": self.adjacency.to_json(),
+            "loss": self.loss.to_json(),
+            "left": None if self.left is None else self.left.to_json(),
+            "rho": None if self.rho is None else str(self.rho),
+            "questions_left": self.questions_left,
+        }
 
 
 @dataclass(frozen=True)
@@ -94,8 +110,11 @@ class Price:
         lines = [
             f"{charge.adjacency.name}: {charge.loss}, "
             + ("more than is left." if charge.left is None else f"which would leave {charge.left}.")
+            + fitting(charge.questions_left)
             for charge in self.charges
         ]
+        if self.not_protected:
+            lines.append(f"Not protected: {self.not_protected}")
         return paragraphs("Price" if self.affordable else "Over budget", *lines)
 
     def to_json(self) -> dict[str, Any]:
@@ -108,105 +127,150 @@ class Price:
         }
 
 
-def price_of(costs: Sequence[Cost], not_protected: str = "") -> Price:
-    """The price of a question that is not answered yet."""
+def fitting(questions: int | None) -> str:
+    """How many questions of a kind fit, as a sentence; "" if none does or there is no end."""
+    if not questions:
+        return ""
+    return f" {questions} such question{'s' if questions > 1 else ''} can be paid in all."
+
+
+def price_of(
+    dues: Sequence[Due], not_protected: str = "", limits: Mapping[int, BudgetState] | None = None
+) -> Price:
+    """The price of a question that is not answered yet.
+
+    `limits` says what the asker may spend of a budget, by its number, where there is such a limit.
+    """
     charges = []
-    for state, loss in costs:
-        after = state.spent + loss
-        left = replace(state, spent=after).left if after <= state.budget else None
-        charges.append(PricedCharge(state.adjacency, loss, left))
+    for state, cost in dues:
+        allowed = [state, *([limits[state.number]] if limits and state.number in limits else [])]
+        after = [one.after(cost) for one in allowed]
+        left = [None if one is None else one.left for one in after]
+        least = None if None in left else min((one for one in left if one is not None), key=_size)
+        more = [one.questions_left(cost) for one in allowed]
+        charges.append(
+            PricedCharge(
+                state.adjacency,
+                cost.loss,
+                least,
+                None if state.zcdp is None else cost.zcdp.rho,
+                None if None in more else min(count for count in more if count is not None),
+            )
+        )
     affordable = all(charge.left is not None for charge in charges)
     return Price(tuple(charges), affordable, already_answered=False, not_protected=not_protected)
 
 
-def guarantees_of(query: dict[str, Any]) -> tuple[Guarantee, ...]:
-    """All guarantees of a question as the ledger writes it, or of what was revealed elsewhere."""
+def _size(loss: Loss) -> tuple[Fraction, Fraction]:
+    return loss.epsilon, loss.delta
+
+
+def statements_of(query: dict[str, Any], domain: Domain) -> tuple[Statement, ...]:
+    """All that is proved of a question as the ledger writes it, or of what was revealed elsewhere.
+
+    What the question itself promises comes first.
+    """
     if query.get("name") == ELSEWHERE:
-        return (Guarantee.from_json(query["guarantee"]),)
-    question = query_from_json(query)
-    return (question.guarantee(), *question.also())
+        return (Statement.of(Guarantee.from_json(query["guarantee"])),)
+    return query_from_json(query).statements(domain)
 
 
-def loss_towards(state: Adjacency, guarantee: Guarantee, max_rows_per_person: int) -> Loss | None:
-    """What a promise costs a budget; None if it says nothing under the budget's adjacency."""
-    if state.steps_of(guarantee.adjacency) is None:
+def shares_charge(entry: Entry, paid: set[tuple[str, str]]) -> bool:
+    """Whether a question looks at noise that an earlier one paid for; notes what this one pays."""
+    if entry.query is None or entry.query.get("name") == ELSEWHERE:
+        return False
+    state = state_of(entry.query)
+    if state is None:
+        return False
+    known = (entry.dataset, state) in paid
+    paid.add((entry.dataset, state))
+    return known
+
+
+def cost_towards(state: Adjacency, statement: Statement, max_rows_per_person: int) -> Cost | None:
+    """What a question costs a budget; None if it says nothing under the budget's adjacency."""
+    cost = statement.towards(state, max_rows_per_person)
+    if cost is None:
         return None
-    loss = guarantee.under(state).for_groups(max_rows_per_person).loss
-    return Loss(_rounded_up(loss.epsilon), _rounded_up(loss.delta))
+    loss = Loss(_rounded_up(cost.loss.epsilon), _rounded_up(cost.loss.delta))
+    return Cost(loss, Zcdp(_rounded_up(cost.zcdp.rho), _rounded_up(cost.zcdp.delta)))
 
 
 def _rounded_up(number: Fraction) -> Fraction:
     return Fraction(math.ceil(number * GRID), GRID)
 
 
-def least_loss(adjacency: Adjacency, guarantees: Sequence[Guarantee], cap: int) -> Loss | None:
-    """The least loss that is proved under an adjacency; None if none is."""
-    found = [loss_towards(adjacency, guarantee, cap) for guarantee in guarantees]
-    return min(
-        (loss for loss in found if loss is not None),
-        key=lambda loss: (loss.epsilon, loss.delta),
-        default=None,
-    )
+def least_cost(
+    adjacency: Adjacency, statements: Sequence[Statement], cap: int, by_rho: bool = False
+) -> Cost | None:
+    """The least cost that is proved under an adjacency; None if none is."""
+    found = [cost_towards(adjacency, statement, cap) for statement in statements]
+
+    def order(cost: Cost) -> tuple[Fraction, ...]:
+        plain = (cost.loss.epsilon, cost.loss.delta)
+        return (cost.zcdp.rho, *plain) if by_rho else plain
+
+    return min((cost for cost in found if cost is not None), key=order, default=None)
 
 
-def is_narrow(guarantees: Sequence[Guarantee]) -> bool:
-    """Whether no guarantee says anything under add-remove or replace."""
+def is_narrow(statements: Sequence[Statement]) -> bool:
+    """Whether nothing is proved under add-remove or replace."""
     return all(
-        main.steps_of(guarantee.adjacency) is None
+        main.steps_of(statement.adjacency) is None
         for main in (AddRemove(), Replace())
-        for guarantee in guarantees
+        for statement in statements
     )
 
 
 def charges_due(
-    guarantees: Sequence[Guarantee], budgets: Sequence[BudgetState], cap: int
-) -> tuple[list[Cost], list[BudgetState]]:
+    statements: Sequence[Statement], budgets: Sequence[BudgetState], cap: int
+) -> tuple[list[Due], list[BudgetState]]:
     """Which of the open budgets pay and how much, and under which main ones there is no bound."""
-    narrow = is_narrow(guarantees)
-    due: list[Cost] = []
+    narrow = is_narrow(statements)
+    due: list[Due] = []
     unbounded: list[BudgetState] = []
     for state in budgets:
         if state.role == "allowance":
             continue
-        loss = least_loss(state.adjacency, guarantees, cap)
-        if loss is not None:
-            due.append((state, loss))
+        cost = least_cost(state.adjacency, statements, cap, by_rho=state.accounting == "zcdp")
+        if cost is not None:
+            due.append((state, cost))
         elif state.role == "main" and not narrow:
             unbounded.append(state)
     if narrow:
-        due += _from_allowances(guarantees, budgets, cap)
-    return sorted(due, key=lambda cost: cost[0].number), unbounded
+        due += _from_allowances(statements, budgets, cap)
+    return sorted(due, key=lambda one: one[0].number), unbounded
 
 
 def _from_allowances(
-    guarantees: Sequence[Guarantee], budgets: Sequence[BudgetState], cap: int
-) -> list[Cost]:
+    statements: Sequence[Statement], budgets: Sequence[BudgetState], cap: int
+) -> list[Due]:
     """The one allowance that pays: of the question's own adjacency, else the first within it."""
     found = [
-        (state, loss)
+        (state, cost)
         for state in budgets
         if state.role == "allowance"
-        for loss in [least_loss(state.adjacency, guarantees, cap)]
-        if loss is not None
+        for cost in [least_cost(state.adjacency, statements, cap)]
+        if cost is not None
     ]
-    asked = guarantees[0].adjacency
-    return sorted(found, key=lambda cost: (cost[0].adjacency != asked, cost[0].number))[:1]
+    asked = statements[0].adjacency
+    return sorted(found, key=lambda one: (one[0].adjacency != asked, one[0].number))[:1]
 
 
-def costs_of(
-    guarantees: Sequence[Guarantee],
+def dues_of(
+    statements: Sequence[Statement],
     budgets: Sequence[BudgetState],
     domain: Domain,
     name: str,
     of: str,
-) -> list[Cost]:
+) -> list[Due]:
     """Which of a data set's budgets pay for a question of this name, and how much each."""
     opened = [state for state in budgets if state.closed is None]
     if not opened:
         closed = " (its budgets are closed)" if budgets else ". Open a budget first"
         raise NotFound(f"No budget is open for {of!r}, so it answers nothing{closed}.")
-    due, unbounded = charges_due(guarantees, opened, domain.max_rows_per_person)
-    asked = guarantees[0].adjacency.name
+    due, unbounded = charges_due(statements, opened, domain.max_rows_per_person)
+    asked = statements[0].adjacency.name
     if unbounded and name != ELSEWHERE:
         names = ", ".join(sorted({state.adjacency.name for state in unbounded}))
         raise NoPromise(
@@ -224,34 +288,53 @@ def costs_of(
     return due
 
 
-def spent_before(
-    entries: Iterable[Entry], domains: Mapping[str, Domain], state: Adjacency
-) -> Loss | None:
+def costs_before(
+    entries: Iterable[Entry], domains: Mapping[str, Domain], adjacency: Adjacency, by_rho: bool
+) -> list[Cost] | None:
     """What the questions asked so far cost under a main adjacency; None if one has no bound."""
-    spent = Loss(Fraction(0))
+    costs = []
+    paid: set[tuple[str, str]] = set()
     for entry in entries:
         if entry.kind == "charge" and entry.ask == entry.number and entry.query is not None:
-            guarantees = guarantees_of(entry.query)
-            cap = domains[entry.dataset].max_rows_per_person
-            loss = least_loss(state, guarantees, cap)
-            if loss is not None:
-                spent = spent + loss
-            elif state != AddRemove() or not is_narrow(guarantees):
+            if shares_charge(entry, paid):
+                continue
+            domain = domains[entry.dataset]
+            statements = statements_of(entry.query, domain)
+            cost = least_cost(adjacency, statements, domain.max_rows_per_person, by_rho)
+            if cost is not None:
+                costs.append(cost)
+            elif adjacency != AddRemove() or not is_narrow(statements):
                 return None  # allowances count beside add-remove, and beside nothing else
-    return spent
+    return costs
 
 
-def spent_before_allowances(
-    entries: Iterable[Entry], domains: Mapping[str, Domain], state: Adjacency
-) -> Loss:
+def costs_before_allowances(
+    entries: Iterable[Entry], domains: Mapping[str, Domain], adjacency: Adjacency
+) -> list[Cost]:
     """The same by the rules of the first version, which passed over what has no bound."""
-    spent = Loss(Fraction(0))
-    for entry in entries:
-        if entry.kind == "charge" and entry.ask == entry.number and entry.query is not None:
-            cap = domains[entry.dataset].max_rows_per_person
-            loss = loss_towards(state, guarantees_of(entry.query)[0], cap)
-            spent = spent if loss is None else spent + loss
-    return spent
+    found = [
+        cost_towards(
+            adjacency,
+            statements_of(entry.query, domains[entry.dataset])[0],
+            domains[entry.dataset].max_rows_per_person,
+        )
+        for entry in entries
+        if entry.kind == "charge" and entry.ask == entry.number and entry.query is not None
+    ]
+    return [cost for cost in found if cost is not None]
+
+
+def begun_with(state: BudgetState, costs: Iterable[Cost]) -> tuple[BudgetState, bool]:
+    """A new budget after these questions, asked in this order, and whether it could pay them all.
+
+    As if it had been there from the start: so its promise holds for them too.
+    """
+    could = True
+    for cost in costs:
+        paid = state.after(cost)
+        could = could and paid is not None
+        state = paid or state.overrun(cost)
+    return state, could
 
 
 def check_unit(adjacency: Adjacency, domain: Domain) -> None:

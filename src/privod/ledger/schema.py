@@ -11,7 +11,10 @@ from privod.ledger.database import Database
 
 __all__ = ["STEPS", "TABLES", "bring_up_to_date", "check_version"]
 
-TABLES = ("head", "datasets", "entries", "books", "releases", "tokens", "token_limits")
+TABLES = (
+    *("head", "datasets", "entries", "books", "releases", "tokens", "token_limits", "jobs"),
+    "kept_counts",
+)
 """Every table that has content of its own, in an order in which they can be filled."""
 
 Step = tuple[tuple[str, ...], dict[str, tuple[str, ...]]]
@@ -97,7 +100,7 @@ FIRST: Step = (
 # Whether a witness was ever made beside this ledger, so that one that is gone is missed.
 WITNESSED: Step = (("ALTER TABLE head ADD COLUMN witnessed INTEGER NOT NULL DEFAULT 0",), {})
 
-# Budgets that are allowances, closed, raised, counted in rho; entries with details and token ids.
+# Budgets that are allowances, closed, raised; entries with details and token ids.
 LIFE_CYCLE: Step = (
     (
         "ALTER TABLE entries ADD COLUMN details TEXT",
@@ -121,7 +124,57 @@ LIFE_CYCLE: Step = (
     {},
 )
 
-STEPS: tuple[Step, ...] = (FIRST, WITNESSED, LIFE_CYCLE)
+# Budgets that are counted by zcdp; the others leave the first column empty.
+CONCENTRATED: Step = (
+    (
+        "ALTER TABLE books ADD COLUMN conversion_delta TEXT",
+        "ALTER TABLE books ADD COLUMN spent_rho TEXT NOT NULL DEFAULT '0'",
+        "ALTER TABLE books ADD COLUMN adding INTEGER NOT NULL DEFAULT 1",
+    ),
+    {},
+)
+
+# The questions that a server works on, so that a restart forgets none.
+JOBS: Step = (
+    (
+        """CREATE TABLE jobs (
+            id TEXT PRIMARY KEY,
+            server TEXT NOT NULL,
+            asker TEXT NOT NULL,
+            label TEXT NOT NULL,
+            dataset TEXT NOT NULL,
+            query TEXT NOT NULL,
+            request TEXT NOT NULL,
+            time TEXT NOT NULL,
+            outcome TEXT)""",
+        "CREATE INDEX jobs_by_asker ON jobs (asker)",
+    ),
+    {},
+)
+
+# Noisy counts that were drawn for one question and that others look at, too: a batch a row.
+KEPT_COUNTS: Step = (
+    (
+        """CREATE TABLE kept_counts (
+            entry INTEGER PRIMARY KEY,
+            state TEXT NOT NULL,
+            counts TEXT NOT NULL)""",
+        "CREATE INDEX kept_counts_by_state ON kept_counts (state)",
+    ),
+    {
+        "sqlite": tuple(
+            f"CREATE TRIGGER kept_counts_never_{what.lower()} BEFORE {what} ON kept_counts"
+            " BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END"
+            for what in ("UPDATE", "DELETE")
+        ),
+        "postgresql": (
+            "CREATE TRIGGER kept_counts_append_only BEFORE UPDATE OR DELETE OR TRUNCATE"
+            " ON kept_counts EXECUTE FUNCTION append_only()",
+        ),
+    },
+)
+
+STEPS: tuple[Step, ...] = (FIRST, WITNESSED, LIFE_CYCLE, CONCENTRATED, JOBS, KEPT_COUNTS)
 ALLOWANCES = 3  # the version from which on narrow questions are charged to allowances
 
 

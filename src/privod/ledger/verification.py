@@ -8,6 +8,7 @@ with its witness.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -16,15 +17,20 @@ from typing import Any, Protocol
 from privod.errors import InvalidParameter, LedgerDamaged, PrivodError
 from privod.ledger import chain as ledger
 from privod.ledger import store
-from privod.ledger.chain import FIELDS, BudgetState, Entry
+from privod.ledger.admissions import ExactCounts, is_admitted
+from privod.ledger.budget_state import BudgetState
+from privod.ledger.chain import FIELDS, Entry
 from privod.ledger.database import Connection, Database
+from privod.ledger.kept_counts import state_key, state_of
 from privod.ledger.prices import (
     ELSEWHERE,
+    begun_with,
     charges_due,
-    guarantees_of,
-    loss_towards,
-    spent_before,
-    spent_before_allowances,
+    cost_towards,
+    costs_before,
+    costs_before_allowances,
+    shares_charge,
+    statements_of,
 )
 from privod.ledger.store import DataSet, digest, question_key
 from privod.ledger.witness import Witnesses
@@ -32,10 +38,12 @@ from privod.privacy import (
     AddRemove,
     Adjacency,
     AdmittedContexts,
-    Guarantee,
+    Cost,
     Loss,
     Replace,
     SameContexts,
+    Statement,
+    Zcdp,
 )
 from privod.progress import track
 from privod.queries.catalog import QUERIES
@@ -106,6 +114,7 @@ def verify(
         _check_prices(replay)
         _check_sums(connection, replay)
         _check_releases(connection, replay)
+        _check_kept(connection, replay)
         _check_tokens(connection, entries, replay.rules)
         _check_limits(connection, entries)
         if witnesses is not None:
@@ -248,10 +257,14 @@ def _do_again(replay: _Replay, entry: Entry) -> None:
     """Do what an entry did, and refuse what would have been refused."""
     dataset = replay.datasets.get(entry.dataset)
     if entry.kind == "open" and dataset and entry.adjacency and entry.loss:
-        nothing = Loss(Fraction(0))
-        role = _role(entry)
         replay.budgets[entry.number] = BudgetState(
-            entry.number, dataset.root, entry.adjacency, entry.loss, nothing, role=role
+            entry.number,
+            dataset.root,
+            entry.adjacency,
+            entry.loss,
+            Loss(0),
+            role=_role(entry),
+            conversion_delta=_conversion_delta(entry),
         )
     elif entry.kind in ("close", "raise", "convert") and dataset and entry.budget:
         state = replay.budgets.get(entry.budget)
@@ -260,22 +273,27 @@ def _do_again(replay: _Replay, entry: Entry) -> None:
         replay.budgets[entry.budget] = _changed(state, entry)
     elif entry.kind == "admit" and dataset and isinstance(entry.adjacency, SameContexts):
         replay.admitted.setdefault(dataset.root, []).append((entry.number, entry.adjacency))
+    elif entry.kind == "exact" and dataset and entry.budget:
+        state = replay.budgets.get(entry.budget)
+        counts = (entry.details or {}).get("counts")
+        if state is None or state.dataset != dataset.root or type(counts) is not int:
+            raise _never_entered(entry.number)
     elif entry.kind in ("charge", "carry") and dataset and entry.loss and entry.budget:
         state = replay.budgets.get(entry.budget)
         if state is None or (state.dataset, state.adjacency) != (dataset.root, entry.adjacency):
             raise _never_entered(entry.number)
         if state.closed is not None:
             raise LedgerDamaged(f"Entry {entry.number} charges a budget that was closed.")
-        state = replace(state, spent=state.spent + entry.loss)
         elsewhere = entry.query is not None and entry.query.get("name") == ELSEWHERE
-        if not state.spent <= state.budget and not elsewhere:
+        paid = _begun(state, entry) if entry.kind == "carry" else _paid(state, entry)
+        if paid is None and not elsewhere:
             raise LedgerDamaged(f"Entry {entry.number} overspends its ledger.")
-        replay.budgets[entry.budget] = state
+        replay.budgets[entry.budget] = paid or state.overrun(_cost(entry))
         if entry.kind == "charge" and entry.ask:
             replay.asks.setdefault(entry.ask, []).append(entry)
     elif entry.kind == "release" and entry.query is not None:
-        paid = replay.asks.get(entry.ask or 0)
-        if not paid or (paid[0].dataset, paid[0].query) != (entry.dataset, entry.query):
+        asked = replay.asks.get(entry.ask or 0)
+        if not asked or (asked[0].dataset, asked[0].query) != (entry.dataset, entry.query):
             raise LedgerDamaged(f"The release of entry {entry.number} was not charged.")
         key = question_key(entry.dataset, canonical_json(entry.query))
         if key in replay.releases:
@@ -299,6 +317,7 @@ NOTES = (
     "decline",
     "token",
     "revoke",
+    "keep",
 )
 """Kinds of entries that change no budget."""
 
@@ -309,6 +328,48 @@ def _role(entry: Entry) -> str:
     return "main" if entry.adjacency in (AddRemove(), Replace()) else "narrow"
 
 
+def _conversion_delta(entry: Entry) -> Fraction | None:
+    """How a budget counts, as the entry that opened or raised it says."""
+    written = (entry.details or {}).get("conversion_delta")
+    found = None if written is None else _fraction(written, entry.number)
+    if found is not None and entry.loss is not None and not 0 < found <= entry.loss.delta < 1:
+        raise _never_entered(entry.number)
+    return found
+
+
+def _fraction(written: object, number: int) -> Fraction:
+    try:
+        return Fraction(str(written))
+    except (ValueError, ZeroDivisionError):
+        raise _never_entered(number) from None
+
+
+def _cost(entry: Entry) -> Cost:
+    try:
+        cost = entry.cost
+    except (PrivodError, KeyError, TypeError, AttributeError):
+        cost = None
+    if cost is None:
+        raise _never_entered(entry.number)
+    return cost
+
+
+def _paid(state: BudgetState, entry: Entry) -> BudgetState | None:
+    return state.after(_cost(entry))
+
+
+def _begun(state: BudgetState, entry: Entry) -> BudgetState | None:
+    """A budget that opened late, as the entry says that it began."""
+    assert entry.loss is not None  # noqa: S101 - looked at by the caller
+    if state.spent != Loss(0):
+        raise _never_entered(entry.number)
+    if state.zcdp is None:
+        return state.after(Cost.of_loss(entry.loss))
+    details = entry.details or {}
+    rho = _fraction(details.get("rho"), entry.number)
+    return replace(state, spent=entry.loss, spent_rho=rho, adding=bool(details.get("adding")))
+
+
 def _changed(state: BudgetState, entry: Entry) -> BudgetState:
     """A budget after it was closed, raised or made an allowance."""
     if entry.kind == "close":
@@ -316,7 +377,10 @@ def _changed(state: BudgetState, entry: Entry) -> BudgetState:
     if entry.kind == "convert" and state.role == "narrow":
         return replace(state, role="allowance", converted=entry.number)
     if entry.kind == "raise" and entry.loss is not None and state.budget <= entry.loss:
-        return replace(state, budget=entry.loss)
+        conversion = _conversion_delta(entry)
+        if (conversion is None) != (state.conversion_delta is None):
+            raise _never_entered(entry.number)
+        return replace(state, budget=entry.loss, conversion_delta=conversion)
     raise _never_entered(entry.number)
 
 
@@ -331,6 +395,7 @@ def _as_of(state: BudgetState, ask: int) -> BudgetState | None:
 
 def _check_prices(replay: _Replay) -> None:
     """Every question was charged what it costs, to every budget that was open and concerned."""
+    paid_for: set[tuple[str, str]] = set()
     for ask, entries in track(replay.asks.items(), "checking charges"):
         first = entries[0]
         if first.number != ask or first.query is None:
@@ -340,49 +405,72 @@ def _check_prices(replay: _Replay) -> None:
         dataset = replay.datasets[first.dataset]
         cap = dataset.domain.max_rows_per_person
         try:
-            guarantees = guarantees_of(first.query)
+            statements = statements_of(first.query, dataset.domain)
         except (PrivodError, KeyError, TypeError):
             raise _never_entered(ask) from None
         budgets = [state for state in replay.budgets.values() if state.dataset == dataset.root]
-        due = _due(guarantees, budgets, cap, ask, replay.rules)
-        paid = {entry.budget: entry.loss for entry in entries}
-        if due != paid:
+        due = _due(statements, budgets, cap, ask, replay.rules)
+        if shares_charge(first, paid_for):
+            due = dict.fromkeys(due, Cost(Loss(0), Zcdp(Fraction(0))))
+        if not _same(due, {entry.budget: _cost(entry) for entry in entries}, replay):
             raise LedgerDamaged(f"Entry {ask} does not charge what its question costs.")
-        _check_admitted(replay, dataset.root, ask, guarantees[0].adjacency, due)
+        _check_admitted(replay, dataset.root, ask, statements[0].adjacency, due)
     _check_carried(replay)
+    _check_exact_counts(replay)
+
+
+def _check_exact_counts(replay: _Replay) -> None:
+    """No question told more counts exactly than were allowed when it was asked."""
+    domains = {name: dataset.domain for name, dataset in replay.datasets.items()}
+    found = ExactCounts()
+    for entry in replay.seen:
+        if not found.follow(entry, domains) and entry.number > replay.rules:
+            raise LedgerDamaged(f"Entry {entry.number} tells counts exactly without permission.")
+
+
+def _same(due: dict[int, Cost], paid: dict[int | None, Cost], replay: _Replay) -> bool:
+    """Whether each budget was charged what is due, in the currency that it counts."""
+    if due.keys() != paid.keys():
+        return False
+    plain = {number for number in due if replay.budgets[number].zcdp is None}
+    return all(
+        due[number].loss == paid[number].loss
+        and (number in plain or due[number].zcdp == paid[number].zcdp)
+        for number in due
+    )
 
 
 def _due(
-    guarantees: tuple[Guarantee, ...],
+    statements: tuple[Statement, ...],
     budgets: list[BudgetState],
     cap: int,
     ask: int,
     rules: int,
-) -> dict[int, Loss]:
+) -> dict[int, Cost]:
     """What a question costs each budget that was open when it was asked, by the rules of then."""
     opened = [state for state in (_as_of(state, ask) for state in budgets) if state is not None]
     if ask > rules:
-        return {state.number: loss for state, loss in charges_due(guarantees, opened, cap)[0]}
-    losses = {
-        state.number: loss_towards(state.adjacency, guarantees[0], cap)
+        return {state.number: cost for state, cost in charges_due(statements, opened, cap)[0]}
+    costs = {
+        state.number: cost_towards(state.adjacency, statements[0], cap)
         for state in opened
         if state.number < ask
     }
-    return {number: loss for number, loss in losses.items() if loss is not None}
+    return {number: cost for number, cost in costs.items() if cost is not None}
 
 
 def _check_admitted(
-    replay: _Replay, root: str, ask: int, asked: Adjacency, due: dict[int, Loss]
+    replay: _Replay, root: str, ask: int, asked: Adjacency, due: dict[int, Cost]
 ) -> None:
     by_list = any(isinstance(replay.budgets[number].adjacency, AdmittedContexts) for number in due)
     then = [person for number, person in replay.admitted.get(root, []) if number < ask]
-    if by_list and isinstance(asked, SameContexts) and asked not in then:
+    if by_list and isinstance(asked, SameContexts) and not is_admitted(asked, then):
         raise LedgerDamaged(f"Entry {ask} asks about a person who had not been admitted.")
 
 
 def _check_carried(replay: _Replay) -> None:
     """A budget opened late began with what earlier questions cost under it."""
-    carried = {entry.budget: entry.loss for entry in replay.seen if entry.kind == "carry"}
+    carried = {entry.budget: entry for entry in replay.seen if entry.kind == "carry"}
     for number, state in replay.budgets.items():
         if state.role == "allowance" and state.converted is None:
             continue  # counted beside the main budget, from its own first question on
@@ -398,16 +486,27 @@ def _check_carried(replay: _Replay) -> None:
         ]
         priced = [entry for entry in earlier if _priced(entry)]
         if number < replay.rules:
-            due = spent_before_allowances(priced, domains, state.adjacency)
+            costs = costs_before_allowances(priced, domains, state.adjacency)
         else:
-            found = spent_before(priced, domains, state.adjacency)
+            found = costs_before(priced, domains, state.adjacency, state.zcdp is not None)
             if found is None:
                 raise _never_entered(number)
-            due = found
-        begun = carried.get(number) or Loss(Fraction(0))
+            costs = found
+        empty = replace(_opened(replay, number), spent=Loss(0), spent_rho=Fraction(0), adding=True)
+        due, _ = begun_with(empty, costs)
+        entry = carried.get(number)
+        begun = empty if entry is None else _begun(empty, entry) or empty
         # Another version of privod may have carried more, for questions that only it can price.
-        if begun != due and not (len(priced) < len(earlier) and due <= begun):
+        other = len(priced) < len(earlier) and due.spent <= begun.spent
+        if begun.concentrated != due.concentrated and not other:
             raise LedgerDamaged(f"The ledger of entry {number} does not begin with what was spent.")
+
+
+def _opened(replay: _Replay, number: int) -> BudgetState:
+    """A budget as it was opened, before it was raised."""
+    state, entry = replay.budgets[number], replay.seen[number - 1]
+    assert entry.loss is not None  # noqa: S101 - a budget was opened by it
+    return replace(state, budget=entry.loss, conversion_delta=_conversion_delta(entry))
 
 
 def _check_sums(connection: Connection, replay: _Replay) -> None:
@@ -415,15 +514,17 @@ def _check_sums(connection: Connection, replay: _Replay) -> None:
     kept = {
         row[0]: row[1:]
         for row in connection.execute(
-            "SELECT number, root, adjacency, role, closed, converted, budget_epsilon,"
-            " budget_delta, spent_epsilon, spent_delta FROM books"
+            "SELECT number, root, adjacency, role, closed, converted, adding, conversion_delta,"
+            " budget_epsilon, budget_delta, spent_epsilon, spent_delta, spent_rho FROM books"
         )
     }
     for number, state in replay.budgets.items():
-        sums = (state.budget.epsilon, state.budget.delta, state.spent.epsilon, state.spent.delta)
+        limit, spent, conversion = state.budget, state.spent, state.conversion_delta
+        sums = (limit.epsilon, limit.delta, spent.epsilon, spent.delta, state.spent_rho)
         adjacency = canonical_json(state.adjacency.to_json())
         due = (state.dataset, adjacency, state.role, state.closed, state.converted)
-        if kept.pop(number, None) != (*due, *(str(part) for part in sums)):
+        counted = (int(state.adding), None if conversion is None else str(conversion))
+        if kept.pop(number, None) != (*due, *counted, *(str(part) for part in sums)):
             raise LedgerDamaged(
                 f"The running sum of the budget of entry {number} is not its charges'."
             )
@@ -445,6 +546,30 @@ def _check_releases(connection: Connection, replay: _Replay) -> None:
     stored = connection.execute("SELECT COUNT(*) FROM releases")[0][0]
     if stored != len(replay.releases):
         raise LedgerDamaged("A release is stored that no entry of the ledger knows.")
+
+
+def _check_kept(connection: Connection, replay: _Replay) -> None:
+    """Every count that questions share against the ledger; each was drawn once, and paid for."""
+    stored = {
+        row[0]: row[1:]
+        for row in connection.execute("SELECT entry, state, counts FROM kept_counts")
+    }
+    drawn: dict[str, set[str]] = {}
+    for entry in (one for one in replay.seen if one.kind == "keep"):
+        paid = replay.asks.get(entry.ask or 0)
+        if not paid or paid[0].query is None or paid[0].dataset != entry.dataset:
+            raise LedgerDamaged(f"The counts of entry {entry.number} were not charged.")
+        state, text = stored.pop(entry.number, ("", ""))
+        if digest(text) != entry.digest:
+            raise LedgerDamaged(f"The counts kept by entry {entry.number} are not those entered.")
+        if _priced(paid[0]) and state != state_key(entry.dataset, str(state_of(paid[0].query))):
+            raise LedgerDamaged(f"The counts of entry {entry.number} belong to another question.")
+        names = set(json.loads(text))
+        if names & drawn.setdefault(state, set()):
+            raise LedgerDamaged(f"Entry {entry.number} draws the noise of a count again.")
+        drawn[state] |= names
+    if stored:
+        raise LedgerDamaged(f"Counts are kept for entry {min(stored)}, which entered none.")
 
 
 def _check_tokens(connection: Connection, entries: list[Entry], rules: int) -> None:

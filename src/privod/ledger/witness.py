@@ -63,8 +63,12 @@ class Witness:
             raise self._unavailable(problem) from None
         return self._latest(content)
 
-    def note(self, head: Head) -> None:
-        """Remember a head durably, unless a later one is remembered already."""
+    def note(self, head: Head, *, durably: bool = True) -> None:
+        """Remember a head, durably unless told otherwise; never in place of a later one.
+
+        What is noted otherwise survives the end of every process, and becomes durable with the next
+        head: enough for what no answer waits for.
+        """
         with self._open() as handle:
             fcntl.flock(handle, fcntl.LOCK_EX)
             slots = _slots(os.pread(handle, SLOT * SLOTS, 0))
@@ -72,7 +76,8 @@ class Witness:
                 ages = [-1 if found is None else found.number for found in slots]
                 os.pwrite(handle, _slot(head), ages.index(min(ages)) * SLOT)
             fcntl.flock(handle, fcntl.LOCK_UN)
-            os.fdatasync(handle)  # also for what another process wrote and has not synced yet
+            if durably:
+                os.fdatasync(handle)  # also for what another process wrote and has not synced yet
 
     def start_anew(self, head: Head) -> None:
         """Forget what was noted, and remember this head; for a ledger restored on purpose."""
@@ -154,10 +159,10 @@ class Witnesses:
         noted = [file.read() for file in self.files]
         return all(head is not None and head.number >= number for head in noted)
 
-    def note(self, head: Head) -> None:
-        """Let every witness remember a head durably."""
+    def note(self, head: Head, *, durably: bool = True) -> None:
+        """Let every witness remember a head, durably unless told otherwise."""
         for file in self.files:
-            file.note(head)
+            file.note(head, durably=durably)
 
     def start_anew(self, head: Head) -> None:
         """Let every witness forget what it saw, and remember this head."""

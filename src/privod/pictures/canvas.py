@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import io
 import threading
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from privod.errors import Unavailable
 
@@ -18,12 +22,14 @@ except ImportError:
         "Pictures are drawn by matplotlib, which is not installed. Install privod[pictures]."
     ) from None
 
-__all__ = ["ACCENT", "INK", "MOST_ROWS", "MUTED", "WARM", "blank", "plain_ticks", "png", "svg"]
+__all__ = ["ACCENT", "INK", "MOST_ROWS", "MUTED", "WARM", "blank", "few_ticks"]
+__all__ += ["plain_ticks", "png", "summed", "svg"]
 
 ACCENT = "#2563a8"  # what was released
 WARM = "#c2571a"  # what stands out
 MUTED = "#9aa4b1"  # what is there for comparison
 INK = "#1d2733"
+MOST_TICKS = 40
 MOST_ROWS = 30  # columns of a release that a picture shows, one below the other
 
 LOOK: Any = {
@@ -57,6 +63,19 @@ def blank(title: str, width: float = 7.0, height: float = 4.0) -> tuple[Figure, 
         axes = figure.add_subplot()
         axes.set_title(title)
     return figure, axes
+
+
+def summed(counts: NDArray[np.int64], bars: int) -> NDArray[np.int64]:
+    """Counts of neighboring bins added up, so that so many bars remain."""
+    added: NDArray[np.int64] = np.add.reduceat(counts, np.arange(bars) * len(counts) // bars)
+    return added
+
+
+def few_ticks(labels: Sequence[str]) -> tuple[NDArray[np.int64], list[str]]:
+    """Where a row of cells is labeled: everywhere, or at evenly spaced cells of many."""
+    few = min(len(labels), MOST_TICKS)
+    places = np.unique(np.linspace(0, len(labels) - 1, few).astype(np.int64))
+    return places, [labels[place] for place in places]
 
 
 def plain_ticks(axes: Axes) -> None:

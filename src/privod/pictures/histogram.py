@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privod.pictures.canvas import ACCENT, INK, blank
+from privod.pictures.canvas import ACCENT, INK, blank, few_ticks
 from privod.queries.histogram import Histogram, NoisyCounts
 from privod.queries.query import Release
 
@@ -52,10 +52,8 @@ def _name(value: NoisyCounts, cell: int) -> str:
 def _map(axes: Axes, value: NoisyCounts) -> None:
     rows, columns = value.axes
     image = axes.imshow(value.counts, cmap="Blues", aspect="auto")
-    axes.set_yticks(np.arange(len(rows.labels)), list(rows.labels), fontsize=8)
-    axes.set_xticks(
-        np.arange(len(columns.labels)), list(columns.labels), rotation=45, ha="right", fontsize=8
-    )
+    axes.set_yticks(*few_ticks(rows.labels), fontsize=8)
+    axes.set_xticks(*few_ticks(columns.labels), rotation=45, ha="right", fontsize=8)
     axes.set_ylabel(rows.column)
     axes.set_xlabel(columns.column)
     if value.counts.size <= MOST_BARS:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privod.pictures.canvas import ACCENT, MOST_ROWS, blank
+from privod.pictures.canvas import ACCENT, MOST_ROWS, blank, summed
 from privod.queries.marginals.query import NoisyMarginals
 from privod.queries.query import Release
 
@@ -15,16 +15,18 @@ if TYPE_CHECKING:
 
 __all__ = ["draw"]
 
+MOST_BARS = 60  # of one column; neighboring bins are drawn as one where there are more
+
 
 def draw(release: Release[NoisyMarginals]) -> Figure:
-    """One row of bars a column; a bar's height is its share of the column's fullest bin."""
+    """One row of bars a column; a bar's height is its share of the column's fullest one."""
     value = release.value
     columns = value.columns[:MOST_ROWS]
     title = f"Noisy histograms of {len(value.columns)} columns"
     figure, axes = blank(title, height=1.2 + 0.4 * len(columns))
-    bins = value.counts.shape[1]
+    bins = min(value.counts.shape[1], MOST_BARS)
     for place, column in enumerate(columns):
-        counts = np.maximum(value.counts[place], 0)
+        counts = np.maximum(summed(value.counts[place], bins), 0)
         heights = 0.9 * counts / max(1, int(counts.max()))
         base = len(columns) - 1 - place
         axes.bar(np.arange(bins) + 0.5, heights, width=0.95, bottom=base, color=ACCENT)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privod.data import Categorical
-from privod.pictures.canvas import ACCENT, blank
+from privod.pictures.canvas import ACCENT, blank, summed
 from privod.queries.private_detector.release import NoisyProfile
 from privod.queries.query import Release
 
@@ -18,6 +18,7 @@ __all__ = ["draw", "draw_explained"]
 
 MOST_COLUMNS = 30
 MOST_RECORDS = 12
+MOST_BARS = 60  # of one column; neighboring cells are drawn as one where there are more
 
 
 def draw(release: Release[NoisyProfile]) -> Figure:
@@ -29,7 +30,8 @@ def draw(release: Release[NoisyProfile]) -> Figure:
     figure, axes = blank(title, height=1.2 + 0.4 * len(columns))
     ranges = iter(layout.ranges)
     for place, column in enumerate(columns):
-        counts = value.counts[layout.starts[place] : layout.starts[place + 1] - 1]
+        cells = value.counts[layout.starts[place] : layout.starts[place + 1] - 1]
+        counts = summed(cells, min(len(cells), MOST_BARS))
         heights = 0.9 * np.maximum(counts, 0) / max(1, int(counts.max(initial=0)))
         base = len(columns) - 1 - place
         places = (np.arange(len(counts)) + 0.5) / len(counts)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["draw", "draw_chances", "draw_for_owner"]
 
-MOST_DRAWN = 30  # sets in an owner's picture
+MOST_DRAWN = 30  # sets
 
 
 def draw(release: Release[FoundSubspaces]) -> Figure:
@@ -28,10 +28,12 @@ def draw(release: Release[FoundSubspaces]) -> Figure:
     assert isinstance(query, OutlierSubspaces)  # noqa: S101 - what a release of sets answers
     figure, axes = blank("Column sets said to hold the most outliers", width=11.0)
     axes.set_subplotspec(figure.add_gridspec(1, 2)[0])
-    names = [f"{place + 1}. {' and '.join(some)}" for place, some in enumerate(value.subspaces)]
+    shown = value.subspaces[:MOST_DRAWN]
+    names = [f"{place + 1}. {' and '.join(some)}" for place, some in enumerate(shown)]
     if value.counts:
-        errors = value.margins or None
-        axes.barh(names, value.counts, color=ACCENT, xerr=errors, ecolor=INK, capsize=3)
+        errors = value.margins[:MOST_DRAWN] or None
+        counts = value.counts[:MOST_DRAWN]
+        axes.barh(names, counts, color=ACCENT, xerr=errors, ecolor=INK, capsize=3)
         axes.set_xlabel("outlying records (bar: 95 % of the noise)")
     else:
         axes.barh(names, np.arange(len(names), 0, -1), color=ACCENT)

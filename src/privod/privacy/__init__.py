@@ -11,6 +11,7 @@ from privod.privacy.adjacency import (
 )
 from privod.privacy.guarantee import Guarantee, Secrecy, in_parallel
 from privod.privacy.loss import Loss, Number, decimal_text, exact, positive
+from privod.privacy.statement import Statement
 from privod.privacy.zcdp import NOTHING_SPENT, Cost, Spent, Zcdp, ZcdpBudget
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "SameContexts",
     "Secrecy",
     "Spent",
+    "Statement",
     "Zcdp",
     "ZcdpBudget",
     "adjacency_from_json",

@@ -7,7 +7,9 @@ reverse.
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
@@ -166,9 +168,10 @@ class InCrowd(Adjacency):
 
 @dataclass(frozen=True)
 class SameContexts(Adjacency):
-    """One record more or less that leaves the given record's matching contexts as they are [PCOR].
+    """One record more or less that leaves a given record's matching contexts as they are [PCOR].
 
-    The given record is public and always counted in, whether it is among the rows or not.
+    The given record is public and always counted in, whether it is among the rows or not. Several
+    may be given: then the contexts of each of them stay as they are.
 
     Parameters
     ----------
@@ -177,7 +180,7 @@ class SameContexts(Adjacency):
     column : str
         The numeric column in which the record may stand out.
     record : str
-        Which record the contexts are of, as a stable text.
+        Which record, or which several, the contexts are of, as a stable text.
     tells_none : bool
         Whether an answer may say that no context matches. If it may not, data sets without a
         matching context and data sets where every context matches count as having the same ones.
@@ -196,6 +199,25 @@ class SameContexts(Adjacency):
             rule = "must be true or false"
             raise InvalidParameter("tells_none", rule, self.tells_none, "Leave it out.")
 
+    def each(self) -> tuple[SameContexts, ...]:
+        """The same for each of the records, where several are given: all of these together are it.
+
+        Two tables keep the contexts of all given records if they keep those of each.
+        """
+        given: Any = None
+        with suppress(ValueError, RecursionError):
+            given = json.loads(self.record)
+        persons = given.get("persons") if isinstance(given, dict) else None
+        if not persons or not isinstance(persons, list):
+            return (self,)
+        if not all(isinstance(one, str) for one in persons):
+            return (self,)
+        alone = (
+            one if not given.get("cuts") else _text({"persons": [one], "cuts": given["cuts"]})
+            for one in persons
+        )
+        return tuple(replace(self, record=record) for record in alone)
+
     def steps_of(self, wider: Adjacency) -> int | None:
         if self.tells_none and wider == replace(self, tells_none=False):
             return 1  # the same contexts are also the same but for none against all
@@ -204,16 +226,16 @@ class SameContexts(Adjacency):
     @property
     def protected(self) -> str:
         return (
-            "Every other record is protected whose presence does not change the set of contexts in"
-            f" which this record stands out by {self.column}"
+            "Every other record is protected whose presence changes for no record asked about in"
+            f" which contexts it stands out by {self.column}"
         )
 
     @property
     def gives_up(self) -> str:
-        none = " Whether the given one stands out anywhere is told." if self.tells_none else ""
+        none = " Whether one stands out anywhere is told." if self.tells_none else ""
         return (
-            "A record whose presence changes in which contexts the given one stands out is not"
-            f" protected; nor are the values of the given record, which are public.{none}"
+            "A record whose presence changes in which contexts one asked about stands out is not"
+            f" protected; nor are the values of records asked about, which are public.{none}"
         )
 
 
@@ -246,6 +268,11 @@ class AdmittedContexts(Adjacency):
             " protected: an answer may tell exactly whether it is in the data. Each person admitted"
             " later narrows who is protected. The values of admitted persons are public."
         )
+
+
+def _text(data: Any) -> str:
+    """One text for one value, as questions write it."""
+    return json.dumps(data, sort_keys=True, separators=(",", ":"))
 
 
 _ADJACENCIES: dict[str, type[Adjacency]] = {

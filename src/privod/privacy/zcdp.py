@@ -41,6 +41,7 @@ __all__ = [
 CONVERSION_SHARE = Fraction(9, 10)  # of a budget's delta, where nothing else is said
 ORDER_PLACES = 2**20  # the order of the divergence is a multiple of 1/2^20: any order is valid
 FARTHEST_ORDER = 1e12
+ROOT_PLACES = 10**40
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,11 @@ class Zcdp:
 
     @classmethod
     def of_loss(cls, loss: Loss) -> Zcdp:
-        """epsilon^2 / 2, with delta beside [Bun and Steinke 2016, Prop. 3.3 and Lemma 8.8]."""
-        return cls(loss.epsilon**2 / 2, loss.delta)
+        """epsilon^2 / 2, with delta beside [Bun and Steinke 2016, Prop. 3.3 and Lemma 8.8].
+
+        Above 2 epsilon itself is less: no divergence passes it, whatever its order.
+        """
+        return cls(min(loss.epsilon**2 / 2, loss.epsilon), loss.delta)
 
     @classmethod
     def of_bounded_range(cls, bound: Fraction, times: int = 1) -> Zcdp:
@@ -131,12 +135,14 @@ class Cost:
 
     def for_groups(self, size: int) -> Cost:
         """The cost towards `size` steps or rows; the better of two rules for rho."""
+        if size == 1:
+            return self
         loss = self.loss.for_groups(size)
         grown = Zcdp.of_loss(loss)
         if self.zcdp.delta:
             return Cost(loss, grown)
-        squared = self.zcdp.for_groups(size)
-        return Cost(loss, squared if loss.delta or squared.rho <= grown.rho else grown)
+        squared = size * size * self.zcdp.rho
+        return Cost(loss, Zcdp(squared if loss.delta else min(squared, grown.rho)))
 
     def to_json(self) -> dict[str, Any]:
         """Both, as plain values."""
@@ -226,6 +232,23 @@ class ZcdpBudget:
             return Spent(epsilon, rho, beside, adding=False)
         return None
 
+    def overrun(self, spent: Spent, cost: Cost) -> Spent:
+        """What is spent once a cost stands that could not be paid: it was revealed elsewhere.
+
+        Both sums and delta grow; that adding holds is kept, for a budget that is raised later.
+        """
+        epsilon, rho = spent.epsilon + cost.loss.epsilon, spent.rho + cost.zcdp.rho
+        return Spent(epsilon, rho, spent.delta + cost.loss.delta, adding=spent.adding)
+
+    def largest(self, spent: Spent) -> Loss:
+        """The largest loss that one more question may have and be paid; (0, 0) if there is none."""
+        delta = self.approximate_delta - spent.delta
+        room = self.loss.epsilon - spent.epsilon
+        by_sum = room if spent.adding and room > 0 else Fraction(0)
+        by_rho = root_below(2 * (self.rho - spent.rho)) if self.rho > spent.rho else Fraction(0)
+        epsilon = max(by_sum, by_rho)
+        return Loss(epsilon, delta) if epsilon > 0 and delta >= 0 else Loss(0)
+
     def questions_left(self, spent: Spent, cost: Cost) -> int:
         """How many more questions of one cost can be paid; a cost of nothing is paid for ever."""
         if cost.zcdp.rho == 0 and cost.zcdp.delta == 0:
@@ -242,6 +265,12 @@ class ZcdpBudget:
                 more = min(room_rho - by_sum, _times(left, cost.zcdp.delta))
                 by_rho = by_sum + max(0.0, more)
         return max(0, int(max(by_rho, by_sum)))
+
+
+def root_below(square: Fraction) -> Fraction:
+    """A fraction at most the root of a number above 0, with few digits."""
+    root = math.isqrt(square.numerator * ROOT_PLACES**2 // square.denominator)
+    return rounded_down(Fraction(root, ROOT_PLACES)) if root else Fraction(0)
 
 
 def _times(room: Fraction, price: Fraction) -> float:

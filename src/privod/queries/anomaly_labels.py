@@ -123,6 +123,16 @@ class AnomalyLabels(Query[tuple[bool, ...]]):
     def guarantee(self) -> Guarantee:
         return Guarantee(Loss(self.epsilon), self.adjacency)
 
+    def not_protected(self) -> str:
+        if not isinstance(self.adjacency, InCrowd):
+            return ""
+        return (
+            f"A record with fewer than {self.adjacency.crowd} records within {self.radius:g} of it,"
+            " itself included, is not protected: the farther out it is, the less. The label of one"
+            f" with no other near it is wrong with a probability of {_in_words(self.lone_error)},"
+            " so it tells that surely whether the record is in the data."
+        )
+
     def preview(self, domain: Domain) -> Preview:  # noqa: ARG002
         return Preview("The label", wrong_label=self.lone_error)
 

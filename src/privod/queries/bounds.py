@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privod.data import Domain, Numeric, Table
-from privod.data.binning import Binning, Equal, Octaves
+from privod.data.binning import Equal, Octaves
 from privod.data.fineness import rounded
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness
@@ -84,13 +84,12 @@ class PrivateBounds(CountQuery[tuple[Numeric, ...]]):
     def check(self, domain: Domain) -> None:
         domain.numeric(self.columns)
 
+    def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
+        return 0
+
     def answer(self, table: Table, randomness: Randomness) -> Release[tuple[Numeric, ...]]:
         declared = table.domain.numeric(self.columns)
-        numbers = table.numbers(self.columns)
-        found = tuple(
-            self._range(numbers[:, place], column, randomness)
-            for place, column in enumerate(declared)
-        )
+        found = tuple(self._range(table, column, randomness) for column in declared)
         return self.release(found, randomness)
 
     def sentence(self, value: tuple[Numeric, ...]) -> str:
@@ -109,20 +108,20 @@ class PrivateBounds(CountQuery[tuple[Numeric, ...]]):
         columns = domain.numeric_names[:3]
         return (cls(columns=columns, epsilon="0.5"),) if columns else ()
 
-    def _range(self, values: Floats, declared: Numeric, randomness: Randomness) -> Numeric:
-        low, high = self._magnitude(values, declared, randomness)
+    def _range(self, table: Table, declared: Numeric, randomness: Randomness) -> Numeric:
+        low, high = self._magnitude(table, declared, randomness)
         for _ in range(self.zooms):
-            low, high = self._zoom(values, low, high, randomness)
+            low, high = self._zoom(table, declared.name, low, high, randomness)
             low, high = max(low, declared.low), min(high, declared.high)  # a margin reaches past it
         low, high = float(rounded(low)), float(rounded(high))
         return Numeric(declared.name, low, high) if low < high else declared
 
     def _magnitude(
-        self, values: Floats, declared: Numeric, randomness: Randomness
+        self, table: Table, declared: Numeric, randomness: Randomness
     ) -> tuple[float, float]:
         """The declared range, cut to a few times the size that most records have."""
         top = math.frexp(max(abs(declared.low), abs(declared.high)))[1]
-        octaves = _counted(Octaves(top, OCTAVES), values)  # zero lies in whatever range is found
+        octaves = table.counts([(declared.name, Octaves(top, OCTAVES))])  # zero lies in any range
         counts = self.count_noise.add_to(octaves, randomness)
         together = np.convolve(counts, np.ones(ABREAST, dtype=np.int64))[ABREAST - 1 :]
         largest = top - int(np.argmax(together))
@@ -130,20 +129,17 @@ class PrivateBounds(CountQuery[tuple[Numeric, ...]]):
         return max(declared.low, -size), min(declared.high, size)
 
     def _zoom(
-        self, values: Floats, low: float, high: float, randomness: Randomness
+        self, table: Table, column: str, low: float, high: float, randomness: Randomness
     ) -> tuple[float, float]:
         """The stretch of bins that holds the most, each bin paying a penalty, and a margin."""
         width = (high - low) / BINS
-        counts = self.count_noise.add_to(_counted(Equal(low, high, BINS), values), randomness)
+        counts = self.count_noise.add_to(
+            table.counts([(column, Equal(low, high, BINS))]), randomness
+        )
         penalty = PENALTY * float(self.laplace_noise.scale)
         first, last = _best_stretch(counts.astype(np.float64) - penalty)
         margin = MARGIN * (last - first + 1) * width
         return low + first * width - margin, low + (last + 1) * width + margin
-
-
-def _counted(binning: Binning, values: Floats) -> NDArray[np.int64]:
-    places = binning.places(values)
-    return np.bincount(places[places >= 0], minlength=binning.size)
 
 
 def _best_stretch(gains: Floats) -> tuple[int, int]:

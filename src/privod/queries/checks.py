@@ -27,6 +27,8 @@ __all__ = [
     "column_names",
     "dp_adjacency",
     "numeric_columns",
+    "pairs_work",
+    "told_exactly",
     "typical_radius",
     "whole_number",
 ]
@@ -38,6 +40,11 @@ SMALLEST_RADIUS = FINEST  # so is the square of this one; nearer records are equ
 MOST_RECORDS = 100_000
 LEAST_EXACT_EPSILON = Fraction(1, 10)  # ten exact answers from an allowance of 1, not 10^9
 MOST_NUMBERS = 300_000  # of all records asked about, so that pricing them takes seconds at most
+
+
+def pairs_work(records: int, n_columns: int) -> int:
+    """About how many nanoseconds it takes to compare every record with every other, at worst."""
+    return records * records * (n_columns + 2) // 8
 
 
 class ExactNumber:
@@ -112,6 +119,21 @@ def check_exactness(epsilon: Fraction, noisy_from: int) -> None:
         rule = "must be at least 0.1 where rare counts are told exactly"
         way_out = "Pay that, or choose an edit_margin at which every count is noisy."
         raise InvalidParameter("epsilon", rule, f"{float(epsilon):.3g}", way_out)
+
+
+def told_exactly(noisy_from: int, values: str, members: str) -> str:
+    """What those lose whose values, or combinations, are so rare that their count has no noise."""
+    if noisy_from == 0:
+        return ""
+    rare = (
+        f"Of {values} with fewer than {noisy_from} {members} the count is told exactly"
+        if noisy_from > 1
+        else f"Of {values} without any {members} this is told exactly"
+    )
+    return (
+        f"{rare}, whatever epsilon is: whether a person with such {values} is in the data is told"
+        " exactly."
+    )
 
 
 def numeric_columns(domain: Domain, columns: tuple[str, ...]) -> tuple[str, ...]:

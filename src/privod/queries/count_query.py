@@ -11,9 +11,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from fractions import Fraction
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
+import numpy as np
+
+from privod.data import Domain
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteGaussian, DiscreteLaplace
 from privod.privacy import (
@@ -24,6 +28,7 @@ from privod.privacy import (
     Loss,
     Number,
     Replace,
+    Statement,
     Zcdp,
 )
 from privod.privacy.loss import as_exact
@@ -32,10 +37,14 @@ from privod.queries.query import Query
 
 __all__ = [
     "COUNTS_CHANGED",
+    "FEWEST_BINS",
+    "MOST_BINS",
     "MOST_EXPECTED",
+    "TOTAL_SHARE",
     "CountNoise",
     "CountQuery",
     "NoiseName",
+    "bins_for",
     "chance",
     "told_of_epsilon",
     "uniform_cells",
@@ -47,6 +56,11 @@ CountNoise = DiscreteLaplace | DiscreteGaussian
 
 COUNTS_CHANGED = {AddRemove(): 1, Replace(): 2}  # in every histogram, by one each
 MOST_EXPECTED = 10**15  # records; a larger guess chooses nothing else
+TOTAL_SHARE = Fraction(1, 50)  # of epsilon, for the number of records where it is bought
+BINS = (
+    4.5  # bins of a column with one record to the noise of a count (benchmarks/choose_detector.py)
+)
+FEWEST_BINS, MOST_BINS = 4, 64
 
 
 class CountQuery(Query[Value]):
@@ -79,32 +93,52 @@ class CountQuery(Query[Value]):
         """In how many histograms every record is counted."""
 
     @property
+    def counts_epsilon(self) -> Fraction:
+        """What of epsilon the counts lose: all of it, where nothing else is bought."""
+        return self.epsilon
+
+    @property
     def chosen_noise(self) -> NoiseName:
         """The noise taken: auto takes the smaller one, by public parameters alone."""
         if self.noise != "auto" or not self.delta:
             return "laplace" if self.noise == "auto" else self.noise
         changed = self._counts_changed
         laplace = self.laplace_noise
-        gaussian = DiscreteGaussian.for_loss(self.epsilon, self.delta, changed)
+        gaussian = DiscreteGaussian.for_loss(self.counts_epsilon, self.delta, changed)
         return "gaussian" if gaussian.deviation < laplace.deviation else "laplace"
 
     @property
     def laplace_noise(self) -> DiscreteLaplace:
         """The Laplace noise that loses epsilon."""
-        return DiscreteLaplace.for_loss(self.epsilon, self._counts_changed)
+        return DiscreteLaplace.for_loss(self.counts_epsilon, self._counts_changed)
 
     @property
     def count_noise(self) -> CountNoise:
         """The noise of each count; all changes are by one, so their squares sum to as much."""
         if self.chosen_noise == "laplace":
             return self.laplace_noise
-        return DiscreteGaussian.for_loss(self.epsilon, self.delta, self._counts_changed)
+        return DiscreteGaussian.for_loss(self.counts_epsilon, self.delta, self._counts_changed)
+
+    def within(self, accounting: str) -> Self:
+        """Counted by zcdp, auto takes the noise that is smaller for one and the same rho.
+
+        Variance times rho decides, by public parameters alone.
+        """
+        if self.noise != "auto" or not self.delta or accounting != "zcdp":
+            return self
+        changed, laplace = self._counts_changed, self.laplace_noise
+        gaussian = DiscreteGaussian.for_loss(self.counts_epsilon, self.delta, changed)
+        rho = Zcdp.of_loss(laplace.loss(changed)).rho
+        cheaper = gaussian.deviation**2 * gaussian.rho(changed) < laplace.deviation**2 * rho
+        if not cheaper:
+            return replace(self, noise="laplace", delta=Fraction(0))  # type: ignore[type-var]
+        return replace(self, noise="gaussian")  # type: ignore[type-var]
 
     def guarantee(self) -> Guarantee:
         noise = self.count_noise
         if isinstance(noise, DiscreteLaplace):
             return Guarantee(noise.loss(self._counts_changed), self.adjacency)
-        lost = Loss(self.epsilon, self.delta)
+        lost = Loss(self.counts_epsilon, self.delta)
         if not noise.keeps(lost, self._counts_changed):
             lost = noise.loss(self._counts_changed, self.delta)
         return Guarantee(lost, self.adjacency)
@@ -114,6 +148,19 @@ class CountQuery(Query[Value]):
         if isinstance(noise, DiscreteLaplace):
             return Cost.of_loss(loss)
         return Cost(loss, Zcdp(noise.rho(self._counts_changed)))
+
+    def also(self, domain: Domain) -> tuple[Statement, ...]:  # noqa: ARG002 - counts alone
+        """Under Replace, what is lost under AddRemove.
+
+        A record that comes or goes changes half as many counts as one that is replaced.
+        """
+        if self.adjacency == AddRemove():
+            return ()
+        noise, changed = self.count_noise, COUNTS_CHANGED[AddRemove()] * self.n_histograms
+        if isinstance(noise, DiscreteLaplace):
+            return (Statement(Cost.of_loss(noise.loss(changed)), AddRemove()),)
+        lost = self.guarantee().loss  # of more changes, so it holds for fewer too
+        return (Statement(Cost(lost, Zcdp(noise.rho(changed))), AddRemove()),)
 
     @property
     def _counts_changed(self) -> int:
@@ -126,6 +173,16 @@ def chance(value: Number, name: str) -> Fraction:
     if not 0 <= number <= Fraction(1, 2):
         raise InvalidParameter(name, "must lie between 0 and 1/2", value, "Try 1e-6.")
     return number
+
+
+def bins_for(records: float, scale: float) -> int:
+    """Into how many bins a column is cut, whose counts will have noise of this scale.
+
+    It grows by the cube root of the records, as the best number of bins of a histogram without
+    noise does [Scott 1979]; here of the records to the noise of a count.
+    """
+    worth = min(max(records, 1.0), MOST_EXPECTED) / scale
+    return int(np.clip(round(BINS * worth ** (1 / 3)), FEWEST_BINS, MOST_BINS))
 
 
 def uniform_cells(expected_records: int, epsilon: float, n_axes: int) -> float:

@@ -29,6 +29,7 @@ from privod.queries.checks import (
     checked_radius,
     column_names,
     dp_adjacency,
+    pairs_work,
     whole_number,
 )
 from privod.queries.distances import (
@@ -162,6 +163,10 @@ class GradedCount(Query[GradedOutliers]):
         if widest / self.epsilon > LARGEST_SCALE:
             rule = "must be fewer, or the noise would pass 2^40"
             raise InvalidParameter("columns", rule, over.dimensions, "Name fewer columns.")
+
+    def work(self, domain: Domain, records: int) -> int:
+        over = self._distances(domain)
+        return pairs_work(records, over.n_axes)
 
     def answer(self, table: Table, randomness: Randomness) -> Release[GradedOutliers]:
         over = self._distances(table.domain)

@@ -25,10 +25,10 @@ def paragraphs(bold: str, *others: str, picture: bytes = b"") -> str:
 
 
 def release_html(release: Any, *others: str) -> str:
-    """Sentence, picture and guarantee of a release, and further lines."""
-    return paragraphs(
-        release.sentence(), release.guarantee.sentence(), *others, picture=_picture(release)
-    )
+    """Sentence, picture and guarantee of a release, whom it leaves out, and further lines."""
+    left_out = release.query.not_protected()
+    told = (release.guarantee.sentence(), f"Not protected: {left_out}" if left_out else "")
+    return paragraphs(release.sentence(), *told, *others, picture=_picture(release))
 
 
 def _picture(release: Any) -> bytes:

@@ -24,6 +24,7 @@ from privod.queries.checks import (
     checked_records,
     column_names,
     numeric_columns,
+    told_exactly,
     whole_number,
 )
 from privod.queries.preview import Preview, of_counts
@@ -104,13 +105,10 @@ class LookaheadCount(Query[CopyCount]):
         return Guarantee(self.noise.loss(1), adjacency)
 
     def not_protected(self) -> str:
-        if self.noisy_from == 0:
-            return ""
-        return (
-            f"Of values with fewer than {self.noisy_from} copies the count is told exactly,"
-            " whatever epsilon is: whether a person with such values is in the data is told"
-            " exactly."
-        )
+        return told_exactly(self.noisy_from, "values", "copies")
+
+    def exact_counts(self, domain: Domain) -> int:  # noqa: ARG002
+        return 1 if self.noisy_from > 0 else 0
 
     def preview(self, domain: Domain) -> Preview:  # noqa: ARG002
         return of_counts(self.noise, 1)
@@ -119,9 +117,11 @@ class LookaheadCount(Query[CopyCount]):
         numeric_columns(domain, self.columns)
         check_exactness(self.epsilon, self.noisy_from)
 
+    def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
+        return 0
+
     def answer(self, table: Table, randomness: Randomness) -> Release[CopyCount]:
-        points = table.numbers(self.columns)
-        copies = int((points == np.array(self.record)).all(axis=1).sum())
+        copies = table.copies(self.columns, self.record)
         noisy = copies >= self.noisy_from
         if noisy:
             copies = int(self.noise.add_to(np.array([copies]), randomness)[0])

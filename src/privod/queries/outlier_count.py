@@ -27,7 +27,16 @@ from privod.mechanisms.smooth import (
     SmoothLaplace,
     SmoothNoise,
 )
-from privod.privacy import AddRemove, Adjacency, Guarantee, Loss, Replace, positive
+from privod.privacy import (
+    AddRemove,
+    Adjacency,
+    Cost,
+    Guarantee,
+    Loss,
+    Replace,
+    Statement,
+    positive,
+)
 from privod.privacy.loss import as_exact
 from privod.queries.checks import (
     LARGEST_COUNT,
@@ -35,6 +44,7 @@ from privod.queries.checks import (
     checked_radius,
     column_names,
     dp_adjacency,
+    pairs_work,
     whole_number,
 )
 from privod.queries.crowd_bounds import (
@@ -184,6 +194,18 @@ class OutlierCount(Query[CountedOutliers]):
         rungs = smooth.staircase.per_edit
         return Guarantee(smooth.loss() + self._rung_noise(smooth).loss(rungs), self.adjacency)
 
+    def also(self, domain: Domain) -> tuple[Statement, ...]:
+        """Under Replace, what is lost under AddRemove, unless noise goes by the public size."""
+        if self.adjacency == AddRemove() or self._size_is_public(domain):
+            return ()
+        lost = self.guarantee().loss  # every noise is made for more than one record more or less
+        if self.noise == "global":
+            over = self._distances(domain)
+            known = (over.dimensions, None, over.n_groups(self.radius))
+            changed = count_sensitivity(self.max_crowd, known[0], AddRemove(), *known[1:])
+            lost = DiscreteLaplace(self._global_scale(*known)).loss(changed)
+        return (Statement(Cost.of_loss(lost), AddRemove()),)
+
     def preview(self, domain: Domain) -> Preview:
         over = self._distances(domain)
         known = (over.dimensions, None, over.n_groups(self.radius))
@@ -204,6 +226,10 @@ class OutlierCount(Query[CountedOutliers]):
         if scale > LARGEST_NOISE and (self.noise == "global" or not self._smooth_kinds()):
             rule = "would need noise beyond 2^40 in so many columns"
             raise InvalidParameter("noise", rule, self.noise, "Try 'heavy', or fewer columns.")
+
+    def work(self, domain: Domain, records: int) -> int:
+        over = self._distances(domain)
+        return pairs_work(records, over.n_axes)
 
     def answer(self, table: Table, randomness: Randomness) -> Release[CountedOutliers]:
         over = self._distances(table.domain)

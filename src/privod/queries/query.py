@@ -10,12 +10,13 @@ import json
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, is_dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from privod.data import Domain, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms.randomness import Randomness
-from privod.privacy import Adjacency, Cost, Guarantee, adjacency_from_json
+from privod.privacy import Adjacency, Cost, Guarantee, Statement, adjacency_from_json
 from privod.queries.frames import as_frame
 from privod.queries.html import figure, release_html
 from privod.queries.preview import Preview
@@ -28,6 +29,8 @@ __all__ = [
 ]
 
 Value = TypeVar("Value")
+
+NANOSECONDS_A_VALUE = 20  # to read a value once, place it and count it
 
 
 class Query(ABC, Generic[Value]):
@@ -58,21 +61,51 @@ class Query(ABC, Generic[Value]):
         """
         return Cost.of_loss(self.guarantee().loss)
 
-    def also(self) -> tuple[Guarantee, ...]:
-        """Further guarantees proved of the same answer, under other adjacencies."""
+    def also(self, domain: Domain) -> tuple[Statement, ...]:  # noqa: ARG002 - for those that know
+        """What else is proved of the same answer about such data, under other adjacencies."""
         return ()
+
+    def statements(self, domain: Domain) -> tuple[Statement, ...]:
+        """All that is proved of the answer about such data; what it promises comes first."""
+        return (Statement(self.cost(), self.guarantee().adjacency), *self.also(domain))
+
+    def within(self, accounting: str) -> Self:  # noqa: ARG002 - for those that leave it open
+        """The question as it is asked where budgets count so: "sums" or "zcdp"."""
+        return self
 
     def not_protected(self) -> str:
         """What those lose by this very answer whom its guarantee leaves out; "" if nobody is."""
         return self.guarantee().adjacency.gives_up
 
+    def exact_counts(self, domain: Domain) -> int:  # noqa: ARG002 - most tell none
+        """At most how many counts of unprotected records the answer tells without any noise.
+
+        An owner allows a number of them; no epsilon makes them less exact.
+        """
+        return 0
+
     def preview(self, domain: Domain) -> Preview:  # noqa: ARG002 - for those that know
         """How far off the answer may be, before anything is paid; needs no data."""
         return Preview("the answer")
 
+    def work(self, domain: Domain, records: int) -> int:
+        """About how many nanoseconds of one core an answer takes on so many records, at worst.
+
+        From public things alone: `records` is what a server assumes, not how many there are.
+        """
+        return NANOSECONDS_A_VALUE * records * len(domain.columns)
+
     @abstractmethod
     def check(self, domain: Domain) -> None:
         """Raise `InvalidParameter` unless this can be asked of data in this domain."""
+
+    def held_per_record(self, domain: Domain) -> int:
+        """How many values of each record the answer holds in memory at once, at most.
+
+        0 for a question that reads rows block by block. A data set too large to be held in memory
+        refuses the others before they are charged, by this number and its declared size.
+        """
+        return len(domain.columns)
 
     @abstractmethod
     def answer(self, table: Table, randomness: Randomness) -> Release[Value]:
@@ -106,7 +139,12 @@ class Query(ABC, Generic[Value]):
 
     def release(self, value: Value, randomness: Randomness) -> Release[Value]:
         """Put an answer beside its question and its promise."""
-        return Release(self, value, self.guarantee(), randomness.seeded)
+        return Release(self, value, self._promise, randomness.seeded)
+
+    @cached_property
+    def _promise(self) -> Guarantee:
+        """The promise, derived once: a query never changes."""
+        return self.guarantee()
 
     def parameters(self) -> dict[str, Any]:
         """The parameters as plain JSON values."""

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privod.data import Categorical, Domain, Table
+from privod.data.binning import Codes
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, Randomness
 from privod.outliers.crowds.anomalies import protected_crowd
@@ -25,6 +26,7 @@ from privod.queries.checks import (
     ExactNumber,
     check_exactness,
     column_names,
+    told_exactly,
     whole_number,
 )
 from privod.queries.histogram import Axis
@@ -118,16 +120,13 @@ class RareCombinations(Query[CombinationCounts]):
         return Guarantee(self.noise.loss(1), adjacency)
 
     def preview(self, domain: Domain) -> Preview:
-        return of_counts(self.noise, math.prod(len(axis.labels) for axis in self._axes(domain)))
+        return of_counts(self.noise, self._cells(domain))
 
     def not_protected(self) -> str:
-        if self.noisy_from == 0:
-            return ""
-        return (
-            f"Of combinations with fewer than {self.noisy_from} records the count is told exactly,"
-            " whatever epsilon is: whether a person with such a combination is in the data is told"
-            " exactly."
-        )
+        return told_exactly(self.noisy_from, "combinations", "records")
+
+    def exact_counts(self, domain: Domain) -> int:
+        return self._cells(domain) if self.noisy_from > 0 else 0
 
     def check(self, domain: Domain) -> None:
         check_exactness(self.epsilon, self.noisy_from)
@@ -135,16 +134,17 @@ class RareCombinations(Query[CombinationCounts]):
             if column not in domain.categorical_names:
                 way_out = f"The categorical columns are {', '.join(domain.categorical_names[:20])}."
                 raise InvalidParameter("columns", "must be categorical columns", column, way_out)
-        cells = math.prod(len(axis.labels) for axis in self._axes(domain))
+        cells = self._cells(domain)
         if cells > MOST_CELLS:
             rule = f"must give at most {MOST_CELLS} combinations"
             raise InvalidParameter("columns", rule, cells, "Name fewer columns.")
 
+    def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
+        return 0
+
     def answer(self, table: Table, randomness: Randomness) -> Release[CombinationCounts]:
         axes = self._axes(table.domain)
-        shape = tuple(len(axis.labels) for axis in axes)
-        cells = np.ravel_multi_index(tuple(table.codes(self.columns).T), shape)
-        counts = np.bincount(cells, minlength=math.prod(shape)).reshape(shape)
+        counts = table.counts([(axis.column, Codes(len(axis.labels))) for axis in axes])
         noisy = counts >= self.noisy_from
         drawn = self.noise.add_to(counts, randomness)  # for every cell: work tells nothing
         told = CombinationCounts(axes, np.where(noisy, drawn, counts), noisy)
@@ -180,6 +180,9 @@ class RareCombinations(Query[CombinationCounts]):
         if not domain.categorical_names:
             return ()
         return (cls(columns=domain.categorical_names[:2], max_crowd=5, epsilon=1),)
+
+    def _cells(self, domain: Domain) -> int:
+        return math.prod(len(axis.labels) for axis in self._axes(domain))
 
     def _axes(self, domain: Domain) -> tuple[Axis, ...]:
         columns = (domain[name] for name in self.columns)

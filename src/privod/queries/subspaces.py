@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from privod.data import Domain, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import ExponentialMechanism, PermuteAndFlip, Randomness, Top
-from privod.privacy import AddRemove, Adjacency, Cost, Guarantee, positive
+from privod.privacy import AddRemove, Adjacency, Cost, Guarantee, Statement, positive
 from privod.privacy.loss import as_exact
 from privod.progress import track
 from privod.queries.checks import (
@@ -33,6 +33,7 @@ from privod.queries.checks import (
     column_names,
     dp_adjacency,
     numeric_columns,
+    pairs_work,
     whole_number,
 )
 from privod.queries.crowd_bounds import count_outliers, count_sensitivity
@@ -80,7 +81,8 @@ class OutlierSubspaces(Query[FoundSubspaces]):
     ---------
     Every record is protected (AddRemove), or what every record says (Replace). The sets are chosen
     one after the other by an exact random choice; counts in them, if asked for, are noisy as in
-    the outlier count. Both together cost epsilon, however many sets compete.
+    the outlier count. Both together cost epsilon, however many sets compete; with a delta, noises
+    that fail with this probability may be taken for the counts, if they are smaller.
 
     Parameters
     ----------
@@ -112,6 +114,9 @@ class OutlierSubspaces(Query[FoundSubspaces]):
         own: columns count in their own units; range: in shares of their declared ranges.
     weights : tuple of float
         For each of the columns named, what a difference of one counts; none given means 1 each.
+    delta : number
+        The probability that the guarantee of the counts may fail, all of them together; 0 where
+        none are bought.
     """
 
     name: ClassVar[str] = "outlier-subspaces-1"
@@ -131,6 +136,7 @@ class OutlierSubspaces(Query[FoundSubspaces]):
     adjacency: Adjacency = AddRemove()
     scale: Scale = "own"
     weights: tuple[float, ...] = ()
+    delta: ExactNumber = ExactNumber(as_exact, Fraction(0))
 
     def __post_init__(self) -> None:
         radius = checked_radius(self.radius_per_column, "radius_per_column")
@@ -157,6 +163,11 @@ class OutlierSubspaces(Query[FoundSubspaces]):
         if not 0 <= self.count_share < 1:
             rule = "must be from 0 to below 1"
             raise InvalidParameter("count_share", rule, self.count_share, "Try 0.5.")
+        if not 0 <= self.delta <= Fraction(1, 2):
+            raise InvalidParameter("delta", "must lie between 0 and 1/2", self.delta, "Try 1e-6.")
+        if self.delta and not self.count_share:
+            rule = "must be 0 where no counts are bought: the choice never fails"
+            raise InvalidParameter("delta", rule, self.delta, "Leave it out, or buy counts.")
         if not LEAST_LOSS <= self._loss_of_a_choice <= LARGEST_LOSS:
             rule = "must leave a loss between 1/2^19 and 10^9 to each choice"
             raise InvalidParameter("epsilon", rule, str(self.epsilon), "Try 1.")
@@ -187,6 +198,7 @@ class OutlierSubspaces(Query[FoundSubspaces]):
             radius=self.radius_in(len(columns)),
             max_crowd=self.max_crowd,
             epsilon=each,
+            delta=self.delta / self.n_subspaces,
             columns=columns,
             adjacency=self.adjacency,
             scale=self.scale,
@@ -206,6 +218,30 @@ class OutlierSubspaces(Query[FoundSubspaces]):
             for _ in range(self.n_subspaces):
                 concentrated = concentrated + counted
         return Cost(self.guarantee().loss, concentrated)
+
+    def also(self, domain: Domain) -> tuple[Statement, ...]:
+        """Under Replace, what is lost under AddRemove: each utility moves by fewer steps."""
+        if self.adjacency == AddRemove():
+            return ()
+        changed = max(self._steps_changed(size) for size in self._sizes())
+        statement = Statement(
+            Cost(self.selection.loss(changed), self.selection.zcdp(changed)), AddRemove()
+        )
+        if not self.count_share:
+            return (statement,)
+        counted = self.counting(()).also(domain)
+        if not counted:
+            return ()
+        (one,) = counted
+        loss, zcdp = statement.cost.loss, statement.cost.zcdp
+        for _ in range(self.n_subspaces):
+            loss, zcdp = loss + one.cost.loss, zcdp + one.cost.zcdp
+        return (Statement(Cost(loss, zcdp), AddRemove()),)
+
+    def _steps_changed(self, size: int) -> int:
+        """By how many steps one record more or less moves a utility, rounding included."""
+        change = count_sensitivity(self.max_crowd, size, AddRemove()) * self.steps
+        return -(-change // self._sensitivity(size))
 
     def preview(self, domain: Domain) -> Preview:
         n_columns = len(numeric_columns(domain, self.columns))
@@ -240,6 +276,11 @@ class OutlierSubspaces(Query[FoundSubspaces]):
         if self.count_share:
             widest = max(sets, key=len)
             self.counting(widest).check(domain)
+
+    def work(self, domain: Domain, records: int) -> int:
+        n_columns = len(numeric_columns(domain, self.columns))
+        widest = min(max(self._sizes()), len(domain.columns))
+        return self._number_of_candidates(n_columns) * pairs_work(records, widest)
 
     def answer(self, table: Table, randomness: Randomness) -> Release[FoundSubspaces]:
         sets = list(self._sets(table.domain))

@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Scope
 
 from privod.errors import InvalidParameter, LimitReached, NotFound, PrivodError
+from privod.server.asking import resume
 from privod.server.failures import UnknownToken, status_of
 from privod.server.http.authorization import (
     ANALYST,
@@ -29,10 +30,11 @@ from privod.server.http.authorization import (
     console_route,
 )
 from privod.server.http.middleware import API_PREFIX, Middleware
+from privod.server.jobs.workers import load_library
 from privod.server.site import Site
-from privod.server.views import analyst, api, console, owner
+from privod.server.views import analyst, answers, api, console, life_cycle, owner
 from privod.server.views.pages import error_page
-from privod.wire import Failure, problem_of
+from privod.wire import Failure, kind_of, problem_of
 
 __all__ = ["API", "CONSOLE", "make_app"]
 
@@ -42,6 +44,7 @@ API = (
     Route("GET", f"{V1}/health", api.health, OPEN),
     Route("GET", f"{V1}/ready", api.ready, OPEN),
     Route("GET", f"{V1}/openapi.json", api.openapi, OPEN),
+    Route("GET", f"{V1}/metrics", api.metrics, AUDITORS),
     Route("GET", f"{V1}/me", api.me, ANYONE),
     Route("GET", f"{V1}/questions", api.questions, ANYONE),
     Route("GET", f"{V1}/datasets", api.datasets, ANYONE),
@@ -49,6 +52,17 @@ API = (
     Route("GET", f"{V1}/datasets/{{dataset}}", api.dataset, ANYONE),
     Route("GET", f"{V1}/datasets/{{dataset}}/report", api.report, OWNER),
     Route("POST", f"{V1}/datasets/{{dataset}}/budgets", api.open_budget, OWNER),
+    Route("POST", f"{V1}/datasets/{{dataset}}/budgets/close", life_cycle.close_budget, OWNER),
+    Route("POST", f"{V1}/datasets/{{dataset}}/budgets/raise", life_cycle.raise_budget, OWNER),
+    Route("POST", f"{V1}/datasets/{{dataset}}/budgets/convert", life_cycle.convert_budget, OWNER),
+    Route("GET", f"{V1}/datasets/{{dataset}}/admitted", life_cycle.admitted, ANYONE),
+    Route("POST", f"{V1}/datasets/{{dataset}}/admitted", life_cycle.admit, OWNER),
+    Route("POST", f"{V1}/datasets/{{dataset}}/limits", life_cycle.limit_token, OWNER),
+    Route("GET", f"{V1}/datasets/{{dataset}}/requests", life_cycle.requests, ANYONE),
+    Route("POST", f"{V1}/datasets/{{dataset}}/requests", life_cycle.file_request, ANALYST),
+    Route("POST", f"{V1}/datasets/{{dataset}}/requests/{{number}}", life_cycle.decide, OWNER),
+    Route("POST", f"{V1}/datasets/{{dataset}}/charges", life_cycle.charge_ahead, OWNER),
+    Route("POST", f"{V1}/datasets/{{dataset}}/retire", life_cycle.retire, OWNER),
     Route("GET", f"{V1}/datasets/{{dataset}}/budget", api.budget, ANYONE),
     Route("GET", f"{V1}/datasets/{{dataset}}/history", api.history, ANYONE),
     Route("POST", f"{V1}/datasets/{{dataset}}/price", api.price, READERS),
@@ -57,7 +71,9 @@ API = (
     Route("GET", f"{V1}/datasets/{{dataset}}/answers/{{key}}", api.answer, READERS),
     Route("GET", f"{V1}/datasets/{{dataset}}/answers/{{key}}/csv", api.answer_csv, READERS),
     Route("GET", f"{V1}/datasets/{{dataset}}/answers/{{key}}/svg", api.answer_svg, READERS),
+    Route("GET", f"{V1}/jobs", api.jobs, ANALYST),
     Route("GET", f"{V1}/jobs/{{job}}", api.job, ANALYST),
+    Route("DELETE", f"{V1}/jobs/{{job}}", api.stop_job, READERS),
     Route("POST", f"{V1}/verify", api.verify, AUDITORS),
     Route("GET", f"{V1}/tokens", api.tokens, OWNER),
     Route("POST", f"{V1}/tokens", api.make_token, OWNER),
@@ -69,6 +85,8 @@ CONSOLE = (
     Route("GET", "/robots.txt", console.robots, OPEN),
     Route("GET", "/sign-in", console.sign_in_form, OPEN),
     Route("POST", "/sign-in", console.sign_in, OPEN),
+    Route("GET", "/sign-in/provider", console.provider_sign_in, OPEN),
+    Route("GET", "/sign-in/return", console.provider_return, OPEN),
     Route("POST", "/sign-out", console.sign_out, OPEN),
     Route("GET", "/", console.data_sets, ANYONE),
     Route("GET", "/data/new", owner.register_form, SERVER_OWNER),
@@ -81,17 +99,31 @@ CONSOLE = (
     Route("GET", "/data/{dataset}/budgets/new", owner.open_budget_form, OWNER),
     Route("POST", "/data/{dataset}/budgets/new", owner.open_budget, OWNER),
     Route("GET", "/data/{dataset}/budgets/{budget:int}.svg", console.budget_picture, ANYONE),
+    Route("GET", "/data/{dataset}/manage", life_cycle.manage, OWNER),
+    Route("POST", "/data/{dataset}/manage/close", life_cycle.manage_close, OWNER),
+    Route("POST", "/data/{dataset}/manage/raise", life_cycle.manage_raise, OWNER),
+    Route("POST", "/data/{dataset}/manage/convert", life_cycle.manage_convert, OWNER),
+    Route("POST", "/data/{dataset}/manage/admit", life_cycle.manage_admit, OWNER),
+    Route("POST", "/data/{dataset}/manage/limit", life_cycle.manage_limit, OWNER),
+    Route("POST", "/data/{dataset}/manage/decide", life_cycle.manage_decide, OWNER),
+    Route("POST", "/data/{dataset}/manage/retire", life_cycle.manage_retire, OWNER),
+    Route("GET", "/data/{dataset}/requests", life_cycle.request_form, ANALYST),
+    Route("POST", "/data/{dataset}/requests", life_cycle.send_request, ANALYST),
     Route("GET", "/data/{dataset}/ask", analyst.questions, ANALYST),
     Route("GET", "/data/{dataset}/ask/{question}", analyst.ask_form, ANALYST),
     Route("POST", "/data/{dataset}/ask/{question}", analyst.ask, ANALYST),
     Route("POST", "/data/{dataset}/ask/{question}/price", analyst.price_page, ANALYST),
     Route("POST", "/data/{dataset}/price/{question}", analyst.price, ANALYST),
-    Route("GET", "/data/{dataset}/answers/{key}.json", analyst.answer_json, READERS),
-    Route("GET", "/data/{dataset}/answers/{key}.csv", analyst.answer_csv, READERS),
-    Route("GET", "/data/{dataset}/answers/{key}.svg", analyst.answer_svg, READERS),
-    Route("GET", "/data/{dataset}/answers/{key}", analyst.answer, READERS),
+    Route("GET", "/data/{dataset}/answers", answers.answers, READERS),
+    Route("GET", "/data/{dataset}/answers/{key}.json", answers.answer_json, READERS),
+    Route("GET", "/data/{dataset}/answers/{key}.csv", answers.answer_csv, READERS),
+    Route("GET", "/data/{dataset}/answers/{key}.svg", answers.answer_svg, READERS),
+    Route("GET", "/data/{dataset}/answers/{key}.ipynb", answers.answer_notebook, READERS),
+    Route("GET", "/data/{dataset}/answers/{key}", answers.answer, READERS),
+    Route("POST", "/data/{dataset}/answers/{key}", answers.score, READERS),
     Route("GET", "/jobs/{job}", analyst.job, ANALYST),
     Route("GET", "/jobs/{job}/progress", analyst.job_progress, ANALYST),
+    Route("POST", "/jobs/{job}/stop", analyst.stop_job, ANALYST),
     Route("GET", "/tokens", owner.tokens, OWNER),
     Route("POST", "/tokens", owner.make_token, OWNER),
     Route("POST", "/tokens/{token}/revoke", owner.revoke_token, OWNER),
@@ -110,8 +142,13 @@ def make_app(site: Site) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        await asyncio.to_thread(resume, site)
+        loading = asyncio.create_task(asyncio.to_thread(load_library))
         yield
+        await loading
         await asyncio.to_thread(site.jobs.close)  # requests are answered meanwhile
+        await asyncio.to_thread(site.answers.close)
+        await asyncio.to_thread(site.presence.close)
 
     app = FastAPI(
         title="privod",
@@ -152,6 +189,7 @@ def _failure(app: FastAPI) -> Any:
 
 def _told(request: Request, problem: PrivodError, status: int | None = None) -> Response:
     """The error as JSON in the interface, as a page in the console."""
+    request.app.state.site.metrics.count("refusals_total", kind=kind_of(problem))
     status = status or status_of(problem)
     if request.url.path.startswith(API_PREFIX):
         response: Response = JSONResponse(problem_of(problem), status)

@@ -1,20 +1,35 @@
-"""How a question is asked through the server: stored answers at once, new ones as jobs."""
+"""How a question is asked through the server: stored answers at once, new ones as jobs.
+
+A job is noted in the database before it waits and when it has ended. What a server process leaves
+behind is taken over by the next one: what was not charged waits again, under the same id; what was
+charged is never looked at a second time, so it was answered by then or has failed for good.
+"""
 
 from __future__ import annotations
 
+import json
+import logging
+import threading
 from dataclasses import replace
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 
 from privod.curator import Answer
+from privod.curator.curator import NO_ANSWER
+from privod.curator.job_records import JobRecord
+from privod.errors import AnswerFailed, NotFound, PrivodError
+from privod.queries.catalog import query_from_json
 from privod.queries.query import Query
 from privod.server.authentication import Visitor
-from privod.server.jobs.jobs import Job, WaitForRelease
+from privod.server.jobs.estimates import check_work
+from privod.server.jobs.jobs import Job, Turn, new_id, recalled
 from privod.server.site import Site
-from privod.wire import answer_key
+from privod.wire import JobState, Problem, answer_key, problem_of
 
-__all__ = ["answer_of", "begin"]
+__all__ = ["answer_of", "begin", "find_job", "may_stop", "resume", "state_of"]
+
+LOG = logging.getLogger("privod.server")
 
 
 async def begin(
@@ -22,32 +37,132 @@ async def begin(
 ) -> Job[Answer] | None:
     """Start a job, or join the one that answers this question; None if the answer is stored.
 
-    What cannot be paid is refused at once. Only jobs wait for rows or for each other: the threads
-    that everybody's requests share never do.
+    What cannot be paid, or would not end in time, is refused at once. Only jobs wait for rows or
+    for each other: the threads that everybody's requests share never do.
     """
-    named = None if request_id is None else f"{visitor.id[:16]}:{request_id}"
+    return await run_in_threadpool(_begin, site, visitor, query, of, request_id)
+
+
+def _begin(
+    site: Site, visitor: Visitor, query: Query[Any], of: str, request_id: str | None
+) -> Job[Answer] | None:
+    job_id = new_id()
+    token = visitor.id[:16]
+    named = f"{token}:{request_id}" if request_id is not None else f"{token}:job:{job_id}"
     key = (of, answer_key(query))
-
-    def ask(wait: WaitForRelease) -> Answer:
-        token = visitor.id[:16] or None
-        return site.curator.ask(
-            query,
-            of,
-            request_id=named,
-            asked_by=visitor.label,
-            token=token,
-            wait_for_release_time=wait,
-        )
-
-    price = await run_in_threadpool(site.curator.price, query, of)
+    price = site.curator.price(query, of, token=token or None)
     if price.already_answered:
         return None
+    own = site.jobs.own(key, visitor.id)
+    if own is not None:
+        return own
+    check_work(site.curator, query, of, site.limits)
     if not price.affordable and not site.jobs.has(key):
-        await run_in_threadpool(site.curator.check_budget, query, of, request_id=named)
-    return site.jobs.start(ask, asker=visitor.id, key=key, question=query.name)
+        site.curator.check_budget(query, of, request_id=named, token=token or None)
+    records = site.curator.job_records
+    site.jobs.check_room(visitor.id, key)
+    record = JobRecord(
+        id=job_id,
+        server=site.id,
+        asker=visitor.id,
+        label=visitor.label,
+        dataset=of,
+        query=query.to_json(),
+        request=named,
+        time=records.moment(),
+    )
+    records.add(record)
+    try:
+        job = _start(site, query, record)
+    except PrivodError:
+        records.forget(job_id)
+        raise
+    if job.id != job_id:  # asked twice at the same moment
+        records.forget(job_id)
+    return job
+
+
+def _start(site: Site, query: Query[Any], record: JobRecord) -> Job[Answer]:
+    def ask(turn: Turn) -> Answer:
+        turn.prepare()
+        return site.curator.ask(
+            query,
+            record.dataset,
+            request_id=record.request,
+            asked_by=record.label,
+            token=record.asker[:16] or None,
+            wait_for_release_time=turn.wait_for_release_time,
+            look=turn.look,
+        )
+
+    key = (record.dataset, answer_key(query))
+    return site.jobs.start(ask, asker=record.asker, key=key, question=query.name, job_id=record.id)
+
+
+def resume(site: Site) -> None:
+    """Say that this server process is there, and take over from those that are not."""
+    database = site.curator.database
+    site.presence.enter_context(database.alone(f"server-{site.id}"))
+
+    def take_over(gone: str) -> None:
+        with database.alone(f"server-{gone}"):  # free once that process has ended
+            for record in site.curator.job_records.adopt(gone, site.id):
+                _resume(site, record)
+
+    for other in site.curator.job_records.servers() - {site.id}:
+        threading.Thread(target=take_over, args=(other,), daemon=True).start()
+
+
+def _resume(site: Site, record: JobRecord) -> None:
+    records = site.curator.job_records
+    try:
+        query = query_from_json(record.query)
+        if site.curator.price(query, record.dataset).already_answered:
+            records.end(record.id, "")
+        elif site.curator.was_charged(query, record.dataset, record.request):
+            raise AnswerFailed(NO_ANSWER)
+        else:
+            _start(site, query, record)
+    except PrivodError as problem:
+        records.end(record.id, json.dumps(problem_of(problem)["error"]))
+    except Exception as problem:
+        LOG.error("a job could not be taken over: %s", type(problem).__name__)
+
+
+def find_job(site: Site, visitor: Visitor, job_id: str) -> Job[Answer]:
+    """One's own job, also one that another server process worked on."""
+    try:
+        return site.jobs.find(job_id, visitor.id)
+    except NotFound:
+        record = site.curator.job_records.find(job_id)
+        if record is None or record.asker != visitor.id:
+            raise
+    query = query_from_json(record.query)
+    key = (record.dataset, answer_key(query))
+    outcome: Answer | PrivodError | None = None
+    if record.outcome:
+        outcome = Problem(**json.loads(record.outcome)).exception()
+    elif record.outcome == "":
+        outcome = Answer(site.curator.release(record.dataset, query), (), stored=True)
+    return recalled(job_id, record.asker, key, query.name, outcome)
+
+
+def state_of(site: Site, record: JobRecord) -> JobState:
+    """Where a job stands, in a list of them."""
+    if record.outcome is not None:
+        return "failed" if record.outcome else "done"
+    try:
+        return site.jobs.find(record.id, record.asker).state()
+    except NotFound:
+        return "waiting"
 
 
 def answer_of(job: Job[Answer]) -> Answer:
     """A job's answer; it cost nothing to those who joined in."""
     answer = job.result()
     return answer if job.leads else replace(answer, charges=(), stored=True)
+
+
+def may_stop(visitor: Visitor, job: Job[Answer]) -> bool:
+    """Whether a job is the visitor's own, or about the data of a visiting owner."""
+    return job.asker == visitor.id or (visitor.role == "owner" and visitor.sees(job.of))

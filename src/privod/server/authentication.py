@@ -63,10 +63,12 @@ def token_hash(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def create_token(curator: Curator, role: str, of: str | None, label: str) -> str:
+def create_token(
+    curator: Curator, role: str, of: str | None, label: str, expires: str | None = None
+) -> str:
     """Make a token and store its hash; the token itself is only ever returned here."""
     token = f"privod_{role}_{secrets.token_urlsafe(TOKEN_BYTES)}"
-    curator.store.add_token(token_hash(token), role, of, label.strip())
+    curator.store.add_token(token_hash(token), role, of, label.strip(), expires=expires)
     return token
 
 

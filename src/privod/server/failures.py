@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from privod import errors
 from privod.errors import NotAllowed, PrivodError
-from privod.server.limits import TooLarge, TooSlow
+from privod.server.limits import TooLarge, TooMuchWork, TooSlow
 
 __all__ = ["STATUS", "UnknownToken", "status_of"]
 
@@ -26,6 +26,7 @@ STATUS: dict[type[PrivodError], int] = {
     UnknownToken: 401,
     errors.LimitReached: 429,
     TooLarge: 413,
+    TooMuchWork: 422,
     TooSlow: 408,
     errors.AnswerFailed: 500,
     errors.LedgerDamaged: 409,

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from privod.errors import LimitReached
 
-__all__ = ["Limits", "Rate", "RateLimiter", "Slots", "TooLarge", "TooSlow", "network_of"]
+__all__ = ["Limits", "Rate", "RateLimiter", "Slots", "TooLarge", "TooMuchWork"]
+__all__ += ["TooSlow", "network_of"]
 
 TOO_OFTEN = "Too many requests. Wait a few seconds, then come back more slowly."
 NETWORK_BITS = 64  # of an IPv6 address: who has one address of such a network has all of them
@@ -38,6 +39,10 @@ class TooLarge(LimitReached):
 
 class TooSlow(LimitReached):
     """A body took longer to arrive than the server waits."""
+
+
+class TooMuchWork(LimitReached):
+    """By its public sizes an answer would take longer than the server allows."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,14 @@ class Limits:
         Answers computed at once.
     waiting_jobs, waiting_jobs_per_token : int
         Answers computed or waiting to be, in all and for one token.
+    answer_seconds, answer_bytes : float, int
+        How long a worker process may look at rows for one answer, and how much memory it may have.
+    estimated_records : int
+        For how many records the time of an answer is estimated, before anything is charged.
+    picture_seconds : float
+        How long it may take to write a stored answer as a picture or a table.
+    result_bytes : int
+        How large an answer, a picture or a table may be.
     least_free_bytes : int
         Room on the curator's disk, below which the server says that it is not ready.
     stop_seconds : float
@@ -96,6 +109,11 @@ class Limits:
     workers: int = 2
     waiting_jobs: int = 64
     waiting_jobs_per_token: int = 8
+    answer_seconds: float = 600
+    answer_bytes: int = 4 * 1024**3
+    estimated_records: int = 100_000
+    picture_seconds: float = 20
+    result_bytes: int = 256 * 1024**2
     least_free_bytes: int = 100 * 1024 * 1024
     stop_seconds: float = 30
 

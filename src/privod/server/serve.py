@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
-import logging
-import os
 import ssl
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
@@ -20,15 +18,16 @@ from privod.server.app import make_app
 from privod.server.http.connections import Connections, PromptProtocol
 from privod.server.jobs.uploads import remove_leftovers
 from privod.server.limits import Limits
+from privod.server.logs import log_to_stderr
 from privod.server.site import LOOPBACK_HOSTS, Site
+
+if TYPE_CHECKING:
+    from privod.server.provider import Provider
 
 __all__ = ["Listening", "configured", "is_loopback", "serve"]
 
 GRACE_SECONDS = 10
-INTERRUPTED = 130  # what shells say of a program that was ended by Ctrl-C
 IDLE_CONNECTIONS = 1000  # kept open by browsers between requests
-LOG = logging.getLogger("privod.server")
-LOG_FORM = "%(asctime)s %(levelname)s %(name)s %(message)s"
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,9 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def configured(curator: Curator, listening: Listening, limits: Limits) -> uvicorn.Config:
+def configured(
+    curator: Curator, listening: Listening, limits: Limits, provider: Provider | None = None
+) -> uvicorn.Config:
     """The server, ready to run; refused if nobody could sign in or anybody could."""
     if not any(token.revoked is None and token.role == "owner" for token in curator.store.tokens()):
         raise NotAllowed(
@@ -101,7 +102,7 @@ def configured(curator: Curator, listening: Listening, limits: Limits) -> uvicor
             " Make one with: privod token add owner --label NAME"
         )
     remove_leftovers(curator.directory)
-    site = Site(curator, limits, listening.hosts, listening.secure)
+    site = Site(curator, limits, listening.hosts, listening.secure, provider)
     app: Any = make_app(site)
     proxy: Any = ProxyHeadersMiddleware(app, listening.proxy or "").trusted_hosts
     protocol: Any = partial(PromptProtocol, counted=Connections(limits.connections_each, proxy))
@@ -124,17 +125,15 @@ def configured(curator: Curator, listening: Listening, limits: Limits) -> uvicor
     )
 
 
-def serve(curator: Curator, listening: Listening, limits: Limits | None = None) -> None:
+def serve(
+    curator: Curator,
+    listening: Listening,
+    limits: Limits | None = None,
+    *,
+    provider: Provider | None = None,
+    json_logs: bool = False,
+) -> None:
     """Serve until interrupted."""
-    logging.basicConfig(level=logging.INFO, format=LOG_FORM)
-    config = configured(curator, listening, limits or Limits())
-    app: Any = config.app
-    try:
-        uvicorn.Server(config).run()
-    finally:
-        if app.state.site.jobs.running():
-            # Python would wait for the threads that compute it, for as long as that takes. What was
-            # charged is on disk, and nothing else has to be.
-            LOG.warning("an answer was still being computed; its charge stands")
-            logging.shutdown()
-            os._exit(INTERRUPTED)
+    log_to_stderr(as_json=json_logs)
+    config = configured(curator, listening, limits or Limits(), provider)
+    uvicorn.Server(config).run()

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:  # values are only looked at here, never made
+    from fractions import Fraction
+
     from privod import curator as values
     from privod import privacy
     from privod.data import Domain
@@ -30,6 +32,7 @@ __all__ = [
     "Entry",
     "Guarantee",
     "Job",
+    "JobListed",
     "JobState",
     "Loss",
     "NewToken",
@@ -39,6 +42,7 @@ __all__ = [
     "PricedCharge",
     "Question",
     "Registered",
+    "Request",
     "Role",
     "Token",
     "Verification",
@@ -121,7 +125,10 @@ class DataSet:
 
 @dataclass(frozen=True)
 class Registered:
-    """A data set that was registered, and what became of its records, for the owner alone."""
+    """A data set that was registered, and what became of its records, for the owner alone.
+
+    `same_rows_as` names data sets with budgets of their own that hold the very same rows.
+    """
 
     name: str
     domain: Plain
@@ -129,16 +136,25 @@ class Registered:
     continues: str | None
     root: str
     report: Plain
+    same_rows_as: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, registered: values.Registered) -> Registered:
         public = DataSet.of(registered.dataset)
-        return cls(**vars(public), report=registered.report.to_json())
+        return cls(
+            **vars(public),
+            report=registered.report.to_json(),
+            same_rows_as=registered.same_rows_as,
+        )
 
 
 @dataclass(frozen=True)
 class Budget:
-    """A budget: its limit, what is spent of it, and the smallest total known to hold."""
+    """A budget: its limit, what is spent of it, and the smallest total known to hold.
+
+    `role` is main, allowance or narrow. Counted by zcdp it has a conversion delta, the part of its
+    delta that rho is converted with; `adding` says that the plain sum has paid everything so far.
+    """
 
     number: int
     dataset: str
@@ -148,6 +164,12 @@ class Budget:
     left: Loss
     tightest: Loss
     tightest_by: str
+    role: str
+    closed: int | None
+    accounting: str
+    conversion_delta: str | None
+    spent_rho: str
+    adding: bool
 
     @classmethod
     def of(cls, state: values.BudgetState) -> Budget:
@@ -160,21 +182,39 @@ class Budget:
             left=Loss.of(state.left),
             tightest=Loss.of(state.tightest.loss),
             tightest_by=state.tightest.method,
+            role=state.role,
+            closed=state.closed,
+            accounting=state.accounting,
+            conversion_delta=_fraction(state.conversion_delta),
+            spent_rho=str(state.spent_rho),
+            adding=state.adding,
         )
 
 
 @dataclass(frozen=True)
 class PricedCharge:
-    """What one budget would be charged, and what would be left; null if that is too much."""
+    """What one budget would be charged, and what would be left; null if that is too much.
+
+    `rho` is what a budget counted by zcdp is charged. `questions_left` is how many questions of
+    this kind it can still pay, this one included; null if there is no end.
+    """
 
     adjacency: Plain
     loss: Loss
     left: Loss | None
+    rho: str | None
+    questions_left: int | None
 
     @classmethod
     def of(cls, charge: values.PricedCharge) -> PricedCharge:
         left = None if charge.left is None else Loss.of(charge.left)
-        return cls(_listed(charge.adjacency.to_json()), Loss.of(charge.loss), left)
+        return cls(
+            adjacency=_listed(charge.adjacency.to_json()),
+            loss=Loss.of(charge.loss),
+            left=left,
+            rho=_fraction(charge.rho),
+            questions_left=charge.questions_left,
+        )
 
 
 @dataclass(frozen=True)
@@ -193,13 +233,19 @@ class Preview:
 
 @dataclass(frozen=True)
 class Price:
-    """What a question would cost, what its answer would guarantee and be worth."""
+    """What a question would cost, what its answer would guarantee and be worth.
+
+    `not_protected` says what those lose by the answer whom its guarantee leaves out.
+    """
 
     charges: tuple[PricedCharge, ...]
     affordable: bool
     already_answered: bool
+    not_protected: str
     guarantee: Guarantee
     preview: Preview
+    about_seconds: float | None = None
+    """How long a server estimates the answer to take, from public sizes; null where none does."""
 
     @classmethod
     def of(cls, price: values.Price, query: Query[Any], domain: Domain) -> Price:
@@ -207,6 +253,7 @@ class Price:
             charges=tuple(PricedCharge.of(charge) for charge in price.charges),
             affordable=price.affordable,
             already_answered=price.already_answered,
+            not_protected=price.not_protected,
             guarantee=Guarantee.of(query.guarantee()),
             preview=Preview.of(query.preview(domain)),
         )
@@ -214,20 +261,26 @@ class Price:
 
 @dataclass(frozen=True)
 class Charge:
-    """What one budget was charged, and in which entry."""
+    """What one budget was charged, and in which entry; `rho` where it is counted by zcdp."""
 
     entry: int
     adjacency: Plain
     loss: Loss
+    rho: str | None
 
     @classmethod
     def of(cls, charge: values.Charge) -> Charge:
-        return cls(charge.entry, _listed(charge.adjacency.to_json()), Loss.of(charge.loss))
+        adjacency = _listed(charge.adjacency.to_json())
+        return cls(charge.entry, adjacency, Loss.of(charge.loss), _fraction(charge.rho))
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A release, in numbers and in words, and what it cost."""
+    """A release, in numbers and in words, and what it cost.
+
+    `head` is where the ledger ended when the answer left, as "number:hash". Keep it: it shows later
+    whether the ledger lost entries.
+    """
 
     key: str
     release: Plain
@@ -235,6 +288,7 @@ class Answer:
     guarantee: Guarantee
     charges: tuple[Charge, ...]
     stored: bool
+    head: str
 
     @classmethod
     def of(cls, answer: values.Answer) -> Answer:
@@ -246,6 +300,7 @@ class Answer:
             guarantee=Guarantee.of(release.guarantee),
             charges=tuple(Charge.of(charge) for charge in answer.charges),
             stored=answer.stored,
+            head=answer.head,
         )
 
 
@@ -268,8 +323,22 @@ class Job:
 
 
 @dataclass(frozen=True)
+class JobListed:
+    """A question that was asked through a server, and where it stands."""
+
+    job: str
+    dataset: str
+    query: Plain
+    time: str
+    state: JobState
+
+
+@dataclass(frozen=True)
 class Entry:
-    """One line of the ledger; the request ids of others are left out."""
+    """One line of the ledger; the request ids of others are left out.
+
+    `details` holds what its kind says beyond the other fields, `token` the id of who acted.
+    """
 
     number: int
     time: str
@@ -284,6 +353,8 @@ class Entry:
     digest: str | None
     previous: str
     hash: str
+    details: Plain | None
+    token: str | None
 
     @classmethod
     def of(cls, entry: values.Entry) -> Entry:
@@ -301,6 +372,36 @@ class Entry:
             digest=entry.digest,
             previous=entry.previous,
             hash=entry.hash,
+            details=entry.details,
+            token=entry.token,
+        )
+
+
+@dataclass(frozen=True)
+class Request:
+    """What an analyst asked the owner for: open, approved or declined.
+
+    `loss` is null where a person is to be admitted.
+    """
+
+    number: int
+    dataset: str
+    adjacency: Plain
+    loss: Loss | None
+    reason: str
+    asked_by: str
+    decision: str
+
+    @classmethod
+    def of(cls, request: values.Request) -> Request:
+        return cls(
+            number=request.number,
+            dataset=request.dataset,
+            adjacency=_listed(request.adjacency.to_json()),
+            loss=None if request.loss is None else Loss.of(request.loss),
+            reason=request.reason,
+            asked_by=request.asked_by,
+            decision=request.decision,
         )
 
 
@@ -370,6 +471,7 @@ class Token:
     label: str
     created: str
     revoked: str | None
+    expires: str | None
 
     @classmethod
     def of(cls, token: values.Token) -> Token:
@@ -380,6 +482,7 @@ class Token:
             label=token.label,
             created=token.created,
             revoked=token.revoked,
+            expires=token.expires,
         )
 
 
@@ -388,6 +491,10 @@ class NewToken:
     """A new token, shown this once."""
 
     token: str
+
+
+def _fraction(number: Fraction | None) -> str | None:
+    return None if number is None else str(number)
 
 
 def _listed(data: Plain) -> Plain:

@@ -21,6 +21,7 @@ BEHIND_A_SERVER = {
     "unknown-token": NotAllowed,
     "too-large": LimitReached,
     "too-slow": LimitReached,
+    "too-much-work": LimitReached,
 }
 """Kinds that only a server raises, and what they are to whoever asked."""
 

@@ -10,17 +10,20 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from privod.curator import (
+    Accounting,
     Answer,
     BudgetState,
+    Charge,
     Curator,
     DataSet,
     Entry,
     Price,
     Registered,
+    Request,
     Verification,
 )
 from privod.data import CsvDialect, Domain, IntakeReport
-from privod.privacy import Adjacency, Loss
+from privod.privacy import Adjacency, Guarantee, Loss, SameContexts
 from privod.queries.query import Query, Release
 
 __all__ = ["CuratorProtocol"]
@@ -49,6 +52,7 @@ class CuratorProtocol(Protocol):
         continues: str | None = None,
         dialect: CsvDialect | None = None,
         confirmed: bool = False,
+        most_records: int = ...,
     ) -> Registered: ...
 
     def report(self, of: str) -> IntakeReport: ...
@@ -58,8 +62,54 @@ class CuratorProtocol(Protocol):
     def dataset(self, name: str) -> DataSet: ...
 
     def open_budget(
-        self, of: str, adjacency: Adjacency, budget: Loss, *, confirmed: bool = False
+        self,
+        of: str,
+        adjacency: Adjacency,
+        budget: Loss,
+        *,
+        accounting: Accounting = "sums",
+        confirmed: bool = False,
     ) -> BudgetState: ...
+
+    def close_budget(
+        self, of: str, adjacency: Adjacency, reason: str, *, confirmed: bool = False
+    ) -> tuple[BudgetState, ...]: ...
+
+    def raise_budget(
+        self, of: str, adjacency: Adjacency, budget: Loss, reason: str
+    ) -> BudgetState: ...
+
+    def convert_budget(
+        self, of: str, adjacency: Adjacency, reason: str, *, confirmed: bool = False
+    ) -> BudgetState: ...
+
+    def admit_person(
+        self,
+        of: str,
+        person: SameContexts,
+        reason: str,
+        *,
+        confirmed: bool = False,
+        isolating: bool = False,
+    ) -> int: ...
+
+    def admitted(self, of: str) -> tuple[SameContexts, ...]: ...
+
+    def limit_token(self, of: str, adjacency: Adjacency, token: str, limit: Loss) -> None: ...
+
+    def request(self, of: str, adjacency: Adjacency, loss: Loss | None, reason: str) -> Request: ...
+
+    def requests(self, of: str) -> tuple[Request, ...]: ...
+
+    def decide(
+        self, of: str, number: int, *, approve: bool, reason: str, confirmed: bool = False
+    ) -> Request: ...
+
+    def charge_ahead(self, of: str, guarantee: Guarantee, reason: str) -> tuple[Charge, ...]: ...
+
+    def retire(self, of: str, reason: str, *, confirmed: bool = False) -> None: ...
+
+    def adapted(self, query: Query[Any], of: str) -> Query[Any]: ...
 
     def price(self, query: Query[Any], of: str) -> Price: ...
 

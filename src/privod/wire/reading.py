@@ -14,6 +14,7 @@ from privod.curator import (
     Price,
     PricedCharge,
     Registered,
+    Request,
     Total,
     Verification,
 )
@@ -31,6 +32,7 @@ __all__ = [
     "read_loss",
     "read_price",
     "read_registered",
+    "read_request",
     "read_verification",
 ]
 
@@ -38,6 +40,10 @@ __all__ = [
 def read_loss(noun: wire.Loss) -> Loss:
     """A loss, exactly."""
     return Loss(Fraction(noun.epsilon), Fraction(noun.delta))
+
+
+def _fraction(text: str | None) -> Fraction | None:
+    return None if text is None else Fraction(text)
 
 
 def read_guarantee(noun: wire.Guarantee) -> Guarantee:
@@ -53,15 +59,28 @@ def read_dataset(noun: wire.DataSet) -> DataSet:
 
 def read_registered(noun: wire.Registered) -> Registered:
     """A data set with the report of its intake."""
-    public = {name: value for name, value in vars(noun).items() if name != "report"}
-    return Registered(read_dataset(wire.DataSet(**public)), IntakeReport.from_json(noun.report))
+    of_owner = ("report", "same_rows_as")
+    public = {name: value for name, value in vars(noun).items() if name not in of_owner}
+    report = IntakeReport.from_json(noun.report)
+    return Registered(read_dataset(wire.DataSet(**public)), report, tuple(noun.same_rows_as))
 
 
 def read_budget(noun: wire.Budget) -> BudgetState:
     """A budget, with the tightest total that was found from its charges, which are not sent."""
     adjacency = adjacency_from_json(noun.adjacency)
     limit, spent = read_loss(noun.budget), read_loss(noun.spent)
-    state = BudgetState(noun.number, noun.dataset, adjacency, limit, spent)
+    state = BudgetState(
+        noun.number,
+        noun.dataset,
+        adjacency,
+        limit,
+        spent,
+        role=noun.role,
+        closed=noun.closed,
+        conversion_delta=_fraction(noun.conversion_delta),
+        spent_rho=Fraction(noun.spent_rho),
+        adding=noun.adding,
+    )
     vars(state)["tightest"] = Total(read_loss(noun.tightest), noun.tightest_by)
     return state
 
@@ -73,21 +92,24 @@ def read_price(noun: wire.Price) -> Price:
             adjacency_from_json(charge.adjacency),
             read_loss(charge.loss),
             None if charge.left is None else read_loss(charge.left),
+            _fraction(charge.rho),
+            charge.questions_left,
         )
         for charge in noun.charges
     )
-    return Price(charges, noun.affordable, noun.already_answered)
+    return Price(charges, noun.affordable, noun.already_answered, noun.not_protected)
 
 
 def read_charge(noun: wire.Charge) -> Charge:
     """A charge."""
-    return Charge(noun.entry, adjacency_from_json(noun.adjacency), read_loss(noun.loss))
+    adjacency = adjacency_from_json(noun.adjacency)
+    return Charge(noun.entry, adjacency, read_loss(noun.loss), _fraction(noun.rho))
 
 
 def read_answer(noun: wire.Answer) -> Answer:
     """An answer; its guarantee must be the one that its question makes."""
     charges = tuple(read_charge(charge) for charge in noun.charges)
-    return Answer(release_from_json(noun.release), charges, noun.stored)
+    return Answer(release_from_json(noun.release), charges, noun.stored, noun.head)
 
 
 def read_entry(noun: wire.Entry) -> Entry:
@@ -107,7 +129,15 @@ def read_entry(noun: wire.Entry) -> Entry:
         digest=noun.digest,
         previous=noun.previous,
         hash=noun.hash,
+        details=noun.details,
+        token=noun.token,
     )
+
+
+def read_request(noun: wire.Request) -> Request:
+    """A request."""
+    loss = None if noun.loss is None else read_loss(noun.loss)
+    return Request(**{**vars(noun), "adjacency": adjacency_from_json(noun.adjacency), "loss": loss})
 
 
 def read_verification(noun: wire.Verification) -> Verification:

@@ -7,11 +7,25 @@ schema, holds every body to them, and the OpenAPI document says them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from privod.wire.nouns import Plain, Role
 
-__all__ = ["Ask", "AskPrice", "MakeToken", "OpenBudget", "Verify"]
+__all__ = [
+    "Admit",
+    "Ask",
+    "AskPrice",
+    "ChargeAhead",
+    "CloseBudget",
+    "Decide",
+    "FileRequest",
+    "LimitToken",
+    "MakeToken",
+    "OpenBudget",
+    "RaiseBudget",
+    "Retire",
+    "Verify",
+]
 
 LONGEST_WAIT = 60.0
 
@@ -41,6 +55,91 @@ class OpenBudget:
     adjacency: Plain
     epsilon: Number
     delta: Number = "0"
+    confirmed: bool = False
+    accounting: Literal["sums", "zcdp"] = "sums"
+
+
+@dataclass(frozen=True)
+class CloseBudget:
+    """A budget to be closed, or one of the first version to be made an allowance."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = STRICT
+    adjacency: Plain
+    reason: Name
+    confirmed: bool = False
+
+
+@dataclass(frozen=True)
+class RaiseBudget:
+    """A new and larger limit of a budget."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = STRICT
+    adjacency: Plain
+    epsilon: Number
+    reason: Name
+    delta: Number = "0"
+
+
+@dataclass(frozen=True)
+class Admit:
+    """A person, as the adjacency that a question about that person's contexts states."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = STRICT
+    person: Plain
+    reason: Name
+    confirmed: bool = False
+    isolating: bool = False
+
+
+@dataclass(frozen=True)
+class LimitToken:
+    """How much of a budget the questions of one token may cost, by its id."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = STRICT
+    adjacency: Plain
+    token: Name
+    epsilon: Number
+    delta: Number = "0"
+
+
+@dataclass(frozen=True)
+class FileRequest:
+    """What an analyst needs: a budget up to a loss, or, without an epsilon, a person admitted."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = STRICT
+    adjacency: Plain
+    reason: Name
+    epsilon: Number | None = None
+    delta: Number = "0"
+
+
+@dataclass(frozen=True)
+class Decide:
+    """What an owner decides about a request."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = STRICT
+    approve: bool
+    reason: Name
+    confirmed: bool = False
+
+
+@dataclass(frozen=True)
+class ChargeAhead:
+    """A loss under an adjacency that is about to be made without the curator, by a fit or a run."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = STRICT
+    adjacency: Plain
+    epsilon: Number
+    reason: Name
+    delta: Number = "0"
+
+
+@dataclass(frozen=True)
+class Retire:
+    """A data set whose rows are to be deleted for good."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = STRICT
+    reason: Name
     confirmed: bool = False
 
 
@@ -76,9 +175,10 @@ class Verify:
 
 @dataclass(frozen=True)
 class MakeToken:
-    """A token to be made; without a data set it is for all of them."""
+    """A token to be made; without a data set it is for all, without a date it does not expire."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = STRICT
     role: Role
     label: Name
     dataset: Name | None = None
+    expires: Name | None = None

@@ -17,9 +17,9 @@ from time import monotonic
 from typing import TypeVar
 
 from privod.errors import PrivodError, ProtocolAborted
-from privod.joint.transport.frames import Assembly, split
+from privod.joint.transport.frames import Assembly, Sink, split
 from privod.joint.transport.traffic import Traffic
-from privod.progress import report
+from privod.progress import overhearing, report
 
 __all__ = ["Channel", "Meeting", "Patience", "attend", "host", "reason_of"]
 
@@ -29,10 +29,14 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Patience:
-    """How many seconds a run waits for its parties to come, and for a step to complete."""
+    """How many seconds a run waits for its parties to come, and for one that gets nowhere.
+
+    A step may take as long as it needs while everybody due in it makes progress: sends pieces, or
+    reports steps of its own work. A party that is lost is noticed much sooner, by its transport.
+    """
 
     coming: float = 60.0
-    step: float = 3600.0
+    stalled: float = 600.0
 
 
 class Channel(ABC):
@@ -44,7 +48,7 @@ class Channel(ABC):
         self.traffic = Traffic()
         self._step = 0
 
-    def trade(self, label: str, payload: bytes, most: int) -> bytes:
+    def trade(self, label: str, payload: bytes | memoryview, most: int) -> bytes:
         """Send this step's message and wait for the answer, of at most `most` bytes."""
         report(label, 0, 1)
         started = monotonic()
@@ -72,6 +76,10 @@ class Channel(ABC):
         """Bring the frames to the aggregator; give back the frames of its answer."""
 
     @abstractmethod
+    def moved(self) -> None:
+        """Tell the aggregator that one's own work goes on."""
+
+    @abstractmethod
     def close(self, problem: str | None = None) -> None:
         """Leave; with a problem, the run ends for everybody."""
 
@@ -92,7 +100,9 @@ class Meeting:
         self._here: set[str] = set()
         self._done: set[str] = set()
         self._turn = dict.fromkeys(self.names, 0)
-        self._open: tuple[int, int] | None = None
+        self._open: tuple[int, int, Sink | None] | None = None
+        self._moved = dict.fromkeys(self.names, monotonic())
+        self._received = 0
         self._step = 0
         self._label = "coming"
         self._started = monotonic()
@@ -103,38 +113,53 @@ class Meeting:
 
     # what the protocol calls
 
-    def collect(self, label: str, most: int) -> dict[str, bytes]:
-        """Wait for every party's message of this step, of at most `most` bytes each."""
+    def collect(self, label: str, most: int, sink: Sink | None = None) -> dict[str, bytes]:
+        """Wait for every party's message of this step, of at most `most` bytes each.
+
+        With a sink messages have exactly that many bytes, and none is kept: it gets every piece of
+        everybody's as it comes, from several threads.
+        """
         report(label, 0, len(self.names))
         with self._changed:
             self._label = label
             self._started = monotonic()
             self._deposits = {}
-            self._open = self._step, most
+            self._received = 0
+            self._open = self._step, most, sink
             self._changed.notify_all()
-            coming = self._step == 0
-            limit = self._patience.coming if coming else self._patience.step
-            enough = self._changed.wait_for(
-                lambda: self._failure is not None or len(self._deposits) == len(self.names), limit
-            )
-            if self._failure is None and not enough:
-                late = ", ".join(name for name in self.names if name not in self._deposits)
-                what = "did not come" if coming else f"sent nothing for {label!r}"
-                self._fail(f"{late} {what} within {limit:g} seconds. Run again when all are there.")
+            while self._failure is None and len(self._deposits) < len(self.names):
+                self._wait_for_late()
             self._raise_failure()
             self._open = None
             report(label, len(self.names), len(self.names))
             return {name: self._deposits[name] for name in self.names}
 
+    def _wait_for_late(self) -> None:
+        """Wait for a change, or until somebody who is due has got nowhere for too long."""
+        coming = self._step == 0
+        limit = self._patience.coming if coming else self._patience.stalled
+        now = monotonic()
+        left = {
+            name: max(self._started, 0.0 if coming else self._moved[name]) + limit - now
+            for name in self.names
+            if name not in self._deposits
+        }
+        late = [name for name, seconds in left.items() if seconds <= 0]
+        if not late:
+            self._changed.wait(min(left.values()))
+            return
+        what = "did not come" if coming else f"made no progress in {self._label!r}"
+        names = ", ".join(late)
+        self._fail(f"{names} {what} within {limit:g} seconds. Run again when all are there.")
+
     def reply(self, answers: Mapping[str, bytes]) -> None:
         """Answer every party; the step is over."""
         with self._changed:
             self._raise_failure()
-            received = sum(len(message) for message in self._deposits.values())
             for name in self.names:
                 self._answers[name][self._step] = answers[name]
             sent = sum(len(answers[name]) for name in self.names)
-            self.traffic.add(self._label, sent, received, self._started)
+            self.traffic.add(self._label, sent, self._received, self._started)
             self._deposits = {}
             self._step += 1
             self._changed.notify_all()
@@ -153,7 +178,7 @@ class Meeting:
         with self._changed:
             self._changed.wait_for(
                 lambda: self._failure is not None or len(self._done) == len(self.names),
-                self._patience.step,
+                self._patience.stalled,
             )
             self._raise_failure()
             self._finished = True
@@ -172,6 +197,10 @@ class Meeting:
             self._here.add(name)
             self._changed.notify_all()
 
+    def moved(self, name: str) -> None:
+        """Note that a party's work goes on."""
+        self._moved[name] = monotonic()  # read by `_wait_for_late`, which looks again in time
+
     def leave(self, name: str, problem: str | None, *, done: bool = False) -> None:
         """Note that a party left; unless it was done, the run ends."""
         with self._changed:
@@ -187,11 +216,12 @@ class Meeting:
         """Take one message of a party, wait for all, and give back the frames of the answer."""
         try:
             step = self._turn[name]
-            most = self._wait_until_open(step)
-            assembly = Assembly(name, self.session, step, most)
+            most, sink = self._wait_until_open(step)
+            assembly = Assembly(name, self.session, step, most, sink)
             for frame in frames:
                 assembly.add(frame)
-            answer = self._deposit(name, step, assembly.message())
+                self.moved(name)
+            answer = self._deposit(name, step, assembly)
         except ProtocolAborted as problem:
             self.fail(str(problem))
             raise
@@ -210,21 +240,23 @@ class Meeting:
         with self._changed:
             return self._failure
 
-    def _wait_until_open(self, step: int) -> int:
+    def _wait_until_open(self, step: int) -> tuple[int, Sink | None]:
         with self._changed:
             self._changed.wait_for(
-                lambda: self._failure is not None or (self._open or (-1, 0))[0] == step
+                lambda: self._failure is not None or (self._open or (-1,))[0] == step
             )
             self._raise_failure()
             assert self._open is not None  # noqa: S101 - just waited for, told to the type checker
-            return self._open[1]
+            return self._open[1:]
 
-    def _deposit(self, name: str, step: int, message: bytes) -> bytes:
+    def _deposit(self, name: str, step: int, assembly: Assembly) -> bytes:
+        message = assembly.message()
         with self._changed:
             self._raise_failure()
             if name in self._deposits or self._turn[name] != step:
                 raise ProtocolAborted(f"{name!r} sent two messages in one step. Run again.")
             self._deposits[name] = message
+            self._received += assembly.size
             self._turn[name] = step + 1
             self._changed.notify_all()
             self._changed.wait_for(lambda: self._failure is not None or step in self._answers[name])
@@ -258,7 +290,8 @@ def reason_of(name: str, problem: BaseException) -> str:
 def attend(channel: Channel, act: Callable[[Channel], Result]) -> Result:
     """Act as a party and leave properly; a problem of one's own ends the run for everybody."""
     try:
-        result = act(channel)
+        with overhearing(lambda *_: channel.moved()):
+            result = act(channel)
     except BaseException as problem:
         channel.close(reason_of(channel.name, problem))
         raise

@@ -33,6 +33,7 @@ ATTEND, TRADE = f"/{SERVICE}/Attend", f"/{SERVICE}/Trade"
 DONE = b"done"
 ROSTER_KEY = "privod-roster"
 HEARTBEAT = b""
+MOVED = b"moved"  # a heartbeat of a party whose work went on since the last one
 BEAT_SECONDS = 1.0
 SILENCE_SECONDS = 10.0  # without a heartbeat, after which somebody counts as lost
 RETRY_SECONDS = 0.2
@@ -134,6 +135,8 @@ class GrpcAggregator:
                 self._heard[name] = monotonic()
                 if message == DONE:
                     self.meeting.leave(name, None, done=True)
+                elif message == MOVED:
+                    self.meeting.moved(name)
                 elif message != HEARTBEAT:
                     self.meeting.leave(name, message.decode(errors="replace")[:1000])
         except grpc.RpcError:
@@ -187,6 +190,7 @@ class GrpcChannel(Channel):
         self._messages: SimpleQueue[bytes | None] = SimpleQueue()
         self._failure: str | None = None
         self._over = Event()
+        self._moving = Event()
         self._call: Any = None
         self._attending: Any = None
         try:
@@ -205,7 +209,7 @@ class GrpcChannel(Channel):
         while True:
             self._messages = SimpleQueue()
             self._attending = self._wire.stream_stream(ATTEND)(
-                _beating(self._messages),
+                _beating(self._messages, self._moving),
                 metadata=[(ROSTER_KEY, roster.digest().hex())],
             )
             try:
@@ -264,6 +268,10 @@ class GrpcChannel(Channel):
             self._call = None
         self.check()
 
+    def moved(self) -> None:
+        """Let the next heartbeat say that one's own work goes on."""
+        self._moving.set()
+
     def check(self) -> None:
         """Raise if the run has ended elsewhere."""
         if self._failure is not None:
@@ -280,13 +288,14 @@ class GrpcChannel(Channel):
         self._wire.close()
 
 
-def _beating(messages: SimpleQueue[bytes | None]) -> Iterator[bytes]:
+def _beating(messages: SimpleQueue[bytes | None], moving: Event) -> Iterator[bytes]:
     """Send what is in the queue, and a heartbeat whenever there is nothing; None ends it."""
     while True:
         try:
             message = messages.get(timeout=BEAT_SECONDS)
         except Empty:
-            message = HEARTBEAT
+            message = MOVED if moving.is_set() else HEARTBEAT
+            moving.clear()
         if message is None:
             return
         yield message

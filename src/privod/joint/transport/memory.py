@@ -26,6 +26,9 @@ class MemoryChannel(Channel):
     def _carry(self, frames: Iterator[bytes]) -> Iterable[bytes]:
         return self._meeting.accept(self.name, frames)
 
+    def moved(self) -> None:
+        self._meeting.moved(self.name)
+
     def close(self, problem: str | None = None) -> None:
         self._meeting.leave(self.name, problem, done=problem is None)
 

@@ -1,12 +1,14 @@
 """Contexts: groups of a population picked by attribute values, and how they hang together [PCOR].
 
 A context picks a non-empty set of values in every attribute; its population is the records that
-match in every attribute. Two contexts are connected if they differ in one value.
+match in every attribute. Two contexts are connected if they differ in one value. The values of an
+ordered attribute are intervals, and a context that is looked at picks a run of them: a range.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -17,14 +19,18 @@ from numpy.typing import NDArray
 from privod.data.domain import Categorical, Domain
 from privod.data.table import Table
 from privod.errors import InvalidParameter
+from privod.outliers.contexts.intervals import Interval, Ordered, ranges_of, sql_of_ranges
 
 __all__ = ["Context", "ContextSpace", "population"]
 
 Category = str | int
-Attribute = tuple[str, tuple[Category, ...]]
+AttributeValue = str | int | Interval
+Attribute = tuple[str, tuple[AttributeValue, ...]]
 Choices = tuple[int, ...]
 
-MOST_VALUES = 62  # of one attribute: its choices are the bits of a signed machine word
+MOST_VALUES = 4096  # of one attribute: a search looks at a context for each, at every visit
+ENDS_MOVED = 4  # a range grows or shrinks at either end
+FEW_NAMED = 4  # values that are listed, even where listing those left out would be shorter
 
 
 class Columns(Protocol):
@@ -64,7 +70,7 @@ class Context:
 
     @classmethod
     def of(
-        cls, attributes: Sequence[Attribute], chosen: Mapping[str, Sequence[Category]]
+        cls, attributes: Sequence[Attribute], chosen: Mapping[str, Sequence[AttributeValue]]
     ) -> Context:
         """The context that chooses these values; an attribute that is not named keeps all."""
         known = dict(attributes)
@@ -84,9 +90,9 @@ class Context:
         return cls(tuple(attributes), bits)
 
     @cached_property
-    def chosen(self) -> dict[str, tuple[Category, ...]]:
+    def chosen(self) -> dict[str, tuple[AttributeValue, ...]]:
         """The chosen values of each attribute."""
-        picked: dict[str, tuple[Category, ...]] = {}
+        picked: dict[str, tuple[AttributeValue, ...]] = {}
         start = 0
         for name, values in self.attributes:
             bits = self.bits[start : start + len(values)]
@@ -96,15 +102,15 @@ class Context:
 
     def contains(self, record: Mapping[str, Any]) -> bool:
         """Whether the record, by attribute names, belongs to the context."""
-        return all(record.get(name) in values for name, values in self.chosen.items())
+        return all(_belongs(record.get(name), values) for name, values in self.chosen.items())
 
     def row_filter(self, columns: Columns) -> NDArray[np.bool_]:
         """Which rows belong, given a frame or any mapping of names to columns."""
         inside = None
         for name, values in self.chosen.items():
-            members = set(values)
             column = np.asarray(columns[name]).tolist()
-            fits = np.fromiter((value in members for value in column), bool, len(column))
+            members = frozenset(values)
+            fits = np.fromiter((_belongs(value, members) for value in column), bool, len(column))
             inside = fits if inside is None else inside & fits
         assert inside is not None  # noqa: S101 - a context has at least one attribute
         return inside
@@ -121,7 +127,7 @@ class Context:
     def in_words(self) -> str:
         """The context for people; attributes that keep all their values are left out."""
         parts = [
-            f"{name} in {{{', '.join(map(str, self.chosen[name]))}}}"
+            _in_words(name, values, self.chosen[name])
             for name, values in self.attributes
             if len(self.chosen[name]) < len(values)
         ]
@@ -130,29 +136,37 @@ class Context:
     def as_sql(self) -> str:
         """The context as a condition for a WHERE clause."""
         return " AND ".join(
-            f"{_identifier(name)} IN ({', '.join(map(_literal, values))})"
-            for name, values in self.chosen.items()
+            _condition(_identifier(name), values) for name, values in self.chosen.items()
         )
 
     def to_json(self) -> dict[str, Any]:
         """Attributes, values and bits."""
-        attributes = [{"name": name, "values": list(values)} for name, values in self.attributes]
+        attributes = [
+            {"name": name, "values": [_plain(value) for value in values]}
+            for name, values in self.attributes
+        ]
         return {"attributes": attributes, "bits": self.bits}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Context:
         """Read back what `to_json` wrote."""
-        attributes = tuple((one["name"], tuple(one["values"])) for one in data["attributes"])
+        attributes = tuple(
+            (one["name"], tuple(_from_plain(value) for value in one["values"]))
+            for one in data["attributes"]
+        )
         return cls(attributes, data["bits"])
 
 
 def population(context: Context, table: Table) -> NDArray[np.bool_]:
     """Which rows of the table belong to the context."""
     inside = np.ones(len(table), dtype=bool)
-    for name, values in context.chosen.items():
-        (column,) = table.domain.categorical((name,))
-        member = np.array([value in values for value in column.values])
-        inside &= member[table.codes((name,))[:, 0]]
+    for name, values in context.attributes:
+        chosen = np.array([value in context.chosen[name] for value in values])
+        column = Ordered.of(table.domain, name, values)
+        if column is None:
+            inside &= chosen[table.codes((name,))[:, 0]]
+        else:
+            inside &= chosen[column.codes(table)]
     return inside
 
 
@@ -160,25 +174,29 @@ def population(context: Context, table: Table) -> NDArray[np.bool_]:
 class ContextSpace:
     """All contexts that contain one record: public, whatever the rows.
 
-    Inside, attributes are ordered by their number of values (the longest last) and the record's own
-    value always has code 0, so that a context is a tuple of *choices*: one integer per attribute,
-    bit c set if code c is chosen. It contains the record if every integer is odd.
+    Inside, attributes are ordered by their number of values (the longest last, intervals before
+    categories) and the record's own value always has code 0, so that a context is a tuple of
+    *choices*: one integer per attribute, bit c set if code c is chosen. It contains the record if
+    every integer is odd. In an ordered attribute only runs of intervals are chosen.
 
     Parameters
     ----------
-    columns : tuple of Categorical
+    columns : tuple of Categorical or Ordered
         The attributes.
-    record : tuple of str or int
+    record : tuple of str, int or float
         The record's value in each attribute.
     """
 
-    columns: tuple[Categorical, ...]
-    record: tuple[Category, ...]
+    columns: tuple[Categorical | Ordered, ...]
+    record: tuple[Category | float, ...]
 
     def __post_init__(self) -> None:
         for column, value in zip(self.columns, self.record, strict=True):
+            if isinstance(column, Ordered):
+                column.position(value)  # refuses a number outside the declared range
+                continue
             if value not in column.values:
-                way_out = f"The values of {column.name!r} are {', '.join(map(str, column.values))}."
+                way_out = f"The values of {column.name!r} are {_some(column.values)}."
                 rule = "must have a declared value in every attribute"
                 raise InvalidParameter("record", rule, value, way_out)
             if len(column.values) > MOST_VALUES:
@@ -188,9 +206,25 @@ class ContextSpace:
                 raise InvalidParameter(what, rule, len(column.values), way_out)
 
     @classmethod
-    def around(cls, domain: Domain, record: Mapping[str, Category]) -> ContextSpace:
-        """The contexts of a record given by the values of its attributes."""
-        return cls(domain.categorical(tuple(record)), tuple(record.values()))
+    def around(
+        cls,
+        domain: Domain,
+        record: Mapping[str, Category | float],
+        cuts: Mapping[str, tuple[float, ...]] | None = None,
+    ) -> ContextSpace:
+        """The contexts of a record given by the values of its attributes.
+
+        An attribute with `cuts` is numeric, and these part its declared range into intervals.
+        """
+        parted = cuts or {}
+        columns: list[Categorical | Ordered] = []
+        for name in record:
+            if name in parted:
+                (column,) = domain.numeric((name,))
+                columns.append(Ordered(column, parted[name]))
+            else:
+                columns += domain.categorical((name,))
+        return cls(tuple(columns), tuple(record.values()))
 
     @property
     def attributes(self) -> tuple[Attribute, ...]:
@@ -200,23 +234,50 @@ class ContextSpace:
     @cached_property
     def order(self) -> tuple[int, ...]:
         """Which attribute stands at which place inside."""
-        places = range(len(self.columns))
-        return tuple(sorted(places, key=lambda place: len(self.columns[place].values)))
+
+        def rank(place: int) -> tuple[bool, int]:
+            column = self.columns[place]
+            return not isinstance(column, Ordered), len(column.values)
+
+        return tuple(sorted(range(len(self.columns)), key=rank))
 
     @cached_property
     def own_codes(self) -> tuple[int, ...]:
         """The record's position among each attribute's values, in the order inside."""
-        return tuple(self.columns[at].values.index(self.record[at]) for at in self.order)
+        return tuple(_position(self.columns[at], self.record[at]) for at in self.order)
 
     @cached_property
     def free_bits(self) -> tuple[int, ...]:
         """How many values besides the record's each attribute has, in the order inside."""
         return tuple(len(self.columns[at].values) - 1 for at in self.order)
 
-    @property
+    @cached_property
+    def runs(self) -> tuple[tuple[int, ...] | None, ...]:
+        """Of each ordered attribute its possible choices; None for one whose values are not.
+
+        Runs of intervals that contain the record's own, by their first and then their last one.
+        """
+        return tuple(
+            self._runs(place) if isinstance(self.columns[at], Ordered) else None
+            for place, at in enumerate(self.order)
+        )
+
+    @cached_property
+    def n_choices(self) -> tuple[int, ...]:
+        """How many choices each attribute has, in the order inside."""
+        free = zip(self.runs, self.free_bits, strict=True)
+        return tuple(2**bits if runs is None else len(runs) for runs, bits in free)
+
+    @cached_property
     def n_contexts(self) -> int:
         """How many contexts contain the record."""
-        return int(2 ** sum(self.free_bits))
+        return math.prod(self.n_choices)
+
+    @property
+    def most_connected(self) -> int:
+        """To how many contexts one can be connected."""
+        free = zip(self.runs, self.free_bits, strict=True)
+        return sum(bits if runs is None else min(bits, ENDS_MOVED) for runs, bits in free)
 
     @property
     def everyone(self) -> Choices:
@@ -229,28 +290,46 @@ class ContextSpace:
         return (1,) * len(self.columns)
 
     def numbered(self, number: int) -> Choices:
-        """The context of that number: free bits in a row, the last attribute lowest."""
+        """The context of that number: a digit for each attribute, the last one lowest."""
         choices = []
-        for bits in reversed(self.free_bits):
-            choices.append(((number & ((1 << bits) - 1)) << 1) | 1)
-            number >>= bits
+        for place in reversed(range(len(self.columns))):
+            number, digit = divmod(number, self.n_choices[place])
+            choices.append(self.choice(place, digit))
         return tuple(reversed(choices))
+
+    def choice(self, place: int, digit: int) -> int:
+        """A choice of the attribute at a place inside, by number."""
+        runs = self.runs[place]
+        return (digit << 1) | 1 if runs is None else runs[digit]
 
     def connected(self, choices: Choices) -> list[Choices]:
         """The contexts one value away that still contain the record."""
         return [
             (*choices[:place], choice ^ (2 << bit), *choices[place + 1 :])
             for place, choice in enumerate(choices)
-            for bit in range(self.free_bits[place])
+            for bit in self._free_to_change(place, choice)
         ]
 
-    def recode(self, codes: NDArray[np.int64]) -> NDArray[np.uint8]:
+    def codes(self, table: Table) -> NDArray[np.uint16]:
         """A table's codes, shape (n, m), with the order inside and 0 for the record's values."""
-        inside = codes[:, list(self.order)]
-        own = np.array(self.own_codes)
-        recoded = np.where(inside < own, inside + 1, inside)
-        recoded[inside == own] = 0
-        return recoded.astype(np.uint8)
+        listed = []
+        for place, at in enumerate(self.order):
+            column = self.columns[at]
+            if isinstance(column, Ordered):
+                codes = column.codes(table)
+            else:
+                codes = table.codes((column.name,))[:, 0]
+            own = self.own_codes[place]
+            recoded = np.where(codes < own, codes + 1, codes)
+            recoded[codes == own] = 0
+            listed.append(recoded.astype(np.uint16))
+        return np.stack(listed, axis=1)
+
+    def chosen_codes(self, place: int, choice: int) -> NDArray[np.bool_]:
+        """Which codes of the attribute at a place inside a choice takes in."""
+        n_codes = self.free_bits[place] + 1
+        packed = np.frombuffer(choice.to_bytes(-(-n_codes // 8), "little"), np.uint8)
+        return np.unpackbits(packed, count=n_codes, bitorder="little").astype(np.bool_)
 
     def context(self, choices: Choices) -> Context:
         """The choices as a value to release."""
@@ -287,6 +366,72 @@ class ContextSpace:
         """The code inside of the value at that position of the attribute's list."""
         own = self.own_codes[place]
         return 0 if position == own else position + (position < own)
+
+    def _runs(self, place: int) -> tuple[int, ...]:
+        own, last = self.own_codes[place], self.free_bits[place]
+        return tuple(
+            sum(1 << self._code(place, position) for position in range(first, end + 1))
+            for first in range(own + 1)
+            for end in range(own, last + 1)
+        )
+
+    def _free_to_change(self, place: int, choice: int) -> list[int]:
+        """Which free values of an attribute can come or go; of a run, its ends and those next."""
+        runs = self._runs_known[place]
+        bits = range(self.free_bits[place])
+        return [bit for bit in bits if runs is None or choice ^ (2 << bit) in runs]
+
+    @cached_property
+    def _runs_known(self) -> tuple[frozenset[int] | None, ...]:
+        return tuple(None if runs is None else frozenset(runs) for runs in self.runs)
+
+
+def _position(column: Categorical | Ordered, value: Category | float) -> int:
+    if isinstance(column, Ordered):
+        return column.position(value)
+    return column.values.index(value)
+
+
+def _belongs(value: Any, values: Collection[AttributeValue]) -> bool:
+    """Whether a record's value is one of these, or lies in an interval among them."""
+    if value in values:
+        return True
+    return any(isinstance(one, Interval) and value in one for one in values)
+
+
+def _in_words(
+    name: str, values: tuple[AttributeValue, ...], chosen: tuple[AttributeValue, ...]
+) -> str:
+    """A choice for people: ranges of an ordered attribute, else the shorter of two lists."""
+    intervals = [one for one in values if isinstance(one, Interval)]
+    if intervals:
+        ranges = ranges_of(intervals, [one for one in chosen if isinstance(one, Interval)])
+        return f"{name} " + " or ".join(one.in_words() for one in ranges)
+    left_out = [value for value in values if value not in chosen]
+    if len(chosen) > FEW_NAMED and len(left_out) < len(chosen):
+        return f"{name} not in {{{', '.join(map(str, left_out))}}}"
+    return f"{name} in {{{', '.join(map(str, chosen))}}}"
+
+
+def _condition(name: str, values: tuple[AttributeValue, ...]) -> str:
+    intervals = [value for value in values if isinstance(value, Interval)]
+    if intervals:
+        return sql_of_ranges(name, ranges_of(intervals, intervals))
+    literals = [_literal(value) for value in values if not isinstance(value, Interval)]
+    return f"{name} IN ({', '.join(literals)})"
+
+
+def _plain(value: AttributeValue) -> Any:
+    return value.to_json() if isinstance(value, Interval) else value
+
+
+def _from_plain(value: Any) -> AttributeValue:
+    return Interval.from_json(value) if isinstance(value, dict) else value
+
+
+def _some(values: Sequence[Category]) -> str:
+    shown = ", ".join(map(str, values[:20]))
+    return f"{shown} and {len(values) - 20} more" if len(values) > 20 else shown
 
 
 def _identifier(name: str) -> str:

@@ -6,12 +6,14 @@ such as ``lof(n_neighbors=20, threshold=1.5)``, from which `detector` makes it a
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
+from importlib.metadata import entry_points
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -37,9 +39,13 @@ __all__ = [
     "PluggedIn",
     "detector",
     "from_estimator",
+    "made_up",
     "plug_in",
     "refuse_too_wide",
 ]
+
+GROUP = "privod.context_detectors"
+"""The entry point group by which other packages bring detectors: a function each."""
 
 Floats = NDArray[np.float64]
 MOST_NEIGHBORS = 1000
@@ -209,17 +215,39 @@ class PluggedIn:
         What queries call it.
     function : callable
         Takes the whole population's values, the value in question first, and that value; says
-        whether it stands out. It must depend on nothing else, and must not fail.
+        whether it stands out. It must depend on nothing else. It is tried on made-up values before
+        a charge; where it fails later, the value does not stand out.
+    parameters : tuple of (str, number)
+        The function's keyword-only parameters; their defaults are numbers.
     """
 
     name: str
-    function: Callable[[Floats, float], bool]
+    function: Callable[..., bool]
+    parameters: tuple[tuple[str, int | float], ...] = ()
 
     def __str__(self) -> str:
-        return self.name
+        listed = ", ".join(f"{key}={number!r}" for key, number in self.parameters)
+        return f"{self.name}({listed})" if listed else self.name
 
     def stands_out(self, others: Floats, value: float) -> bool:
-        return bool(self.function(np.concatenate(([value], np.sort(others))), value))
+        try:
+            return self._judged(np.concatenate(([value], np.sort(others))), value)
+        except Exception:  # a charged question never fails because of rows
+            return False
+
+    def try_out(self, column: Numeric) -> None:
+        """Refuse a function that fails on made-up populations, before anything is charged."""
+        for values in made_up(column):
+            try:
+                self._judged(values, float(values[0]))
+            except Exception as problem:  # whatever it is, it is refused
+                rule = "must judge every population and never fail"
+                way_out = "It failed on made-up values, so nothing was charged. Mend it."
+                told = f"{self}: {type(problem).__name__}"
+                raise InvalidParameter("detector", rule, told, way_out) from None
+
+    def _judged(self, everyone: Floats, value: float) -> bool:
+        return bool(self.function(everyone, value, **dict(self.parameters)))
 
 
 BUILT_IN: dict[str, type[Grubbs | LocalOutlierFactor | Histogram]] = {
@@ -228,12 +256,16 @@ BUILT_IN: dict[str, type[Grubbs | LocalOutlierFactor | Histogram]] = {
 _plugged_in: dict[str, PluggedIn] = {}
 
 
-def plug_in(name: str, function: Callable[[Floats, float], bool]) -> PluggedIn:
-    """Make a function known as a detector; a name never changes its meaning."""
+def plug_in(name: str, function: Callable[..., bool]) -> PluggedIn:
+    """Make a function known as a detector; a name never changes its meaning.
+
+    Keyword-only parameters of the function are parameters of the detector: what
+    ``def top(population, value, *, share=0.1)`` does is asked for as ``top(share=0.2)``.
+    """
     if not re.fullmatch(r"[a-z][a-z0-9-]*", name) or name in BUILT_IN or name in _plugged_in:
         rule = "must be new, of small letters, digits and hyphens"
         raise InvalidParameter("name", rule, name, "Try 'isolation-forest-2'.")
-    _plugged_in[name] = PluggedIn(name, function)
+    _plugged_in[name] = PluggedIn(name, function, _parameters_of(function))
     return _plugged_in[name]
 
 
@@ -258,29 +290,70 @@ def from_estimator(name: str, make: Callable[[], Any]) -> PluggedIn:
 
 def detector(text: str) -> Grubbs | LocalOutlierFactor | Histogram | PluggedIn:
     """The detector a text describes: ``grubbs(alpha=0.05)``, ``lof`` or a plugged-in name."""
-    known = ", ".join((*BUILT_IN, *_plugged_in))
     parts = re.fullmatch(r"\s*([a-z][a-z0-9-]*)\s*(?:\((.*)\))?\s*", text)
     if parts is None:
         raise InvalidParameter("detector", "must be a name with parameters", text, "Try 'lof'.")
     name, inside = parts.group(1), parts.group(2)
-    if name in _plugged_in and not inside:
-        return _plugged_in[name]
+    own = _plugged_in_as(name)
+    if own is not None:
+        usual = dict(own.parameters)
+        given = _given(inside, name, {key: type(usual[key]) for key in usual}, own)
+        return replace(own, parameters=tuple((usual | given).items())) if given else own
     if name not in BUILT_IN:
+        known = ", ".join((*BUILT_IN, *_plugged_in))
         raise InvalidParameter("detector", "must be a known one", text, f"Known are {known}.")
     kind = BUILT_IN[name]
-    types = {field.name: field.type for field in fields(kind)}
+    kinds = {field.name: int if field.type == "int" else float for field in fields(kind)}
+    return kind(**_given(inside, name, kinds, kind()))
+
+
+def _plugged_in_as(name: str) -> PluggedIn | None:
+    """A detector made known in this process, or by another package's entry point of `GROUP`."""
+    if name not in _plugged_in and name not in BUILT_IN:
+        for point in entry_points(group=GROUP, name=name):
+            plug_in(name, point.load())
+    return _plugged_in.get(name)
+
+
+def _given(
+    inside: str | None, name: str, kinds: Mapping[str, type[int | float]], example: object
+) -> dict[str, Any]:
+    """The parameters between the brackets, each a number."""
     parameters: dict[str, Any] = {}
     for part in filter(None, (part.strip() for part in (inside or "").split(","))):
         key, _, number = (piece.strip() for piece in part.partition("="))
-        if key not in types:
-            way_out = f"{name} has {', '.join(types)}."
+        if key not in kinds:
+            way_out = f"{name} has {', '.join(kinds) or 'none'}."
             raise InvalidParameter("detector", "must have known parameters", part, way_out)
         try:
-            parameters[key] = int(number) if types[key] == "int" else float(number)
+            parameters[key] = kinds[key](number)
         except ValueError:
-            way_out = f"Try {kind()}."
+            way_out = f"Try {example}."
             raise InvalidParameter(key, "must be a number", number, way_out) from None
-    return kind(**parameters)
+        if not abs(parameters[key]) <= LARGEST:
+            raise InvalidParameter(key, "must be finite", number, f"Try {example}.")
+    return parameters
+
+
+def _parameters_of(function: Callable[..., bool]) -> tuple[tuple[str, int | float], ...]:
+    """The keyword-only parameters of a function and their defaults, which must be numbers."""
+    found = []
+    for one in inspect.signature(function).parameters.values():
+        if one.kind is not one.KEYWORD_ONLY:
+            continue
+        if isinstance(one.default, bool) or not isinstance(one.default, int | float):
+            rule = "must have a number as default"
+            way_out = "Write def top(population, value, *, share=0.1)."
+            raise InvalidParameter(f"the parameter {one.name}", rule, one.default, way_out)
+        found.append((one.name, one.default))
+    return tuple(found)
+
+
+def made_up(column: Numeric) -> list[Floats]:
+    """Populations from a column's declared range alone, to try somebody's function on."""
+    ends = np.array([column.low, column.high])
+    spread = np.linspace(column.low, column.high, 50)
+    return [ends[:1], ends, np.full(20, column.high), spread, spread[::-1], np.repeat(ends, 30)]
 
 
 def refuse_too_wide(column: Numeric) -> None:

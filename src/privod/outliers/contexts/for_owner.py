@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from privod.data.table import Table
 from privod.errors import InvalidParameter
 from privod.outliers.contexts.contexts import Context, ContextSpace
 from privod.outliers.contexts.detectors import BuiltIn, Detector, refuse_too_wide
 from privod.outliers.contexts.matching import look_from
+from privod.progress import track
 
-__all__ = ["LocalContexts", "matching_contexts"]
+__all__ = ["LocalContexts", "contexts_moved", "matching_contexts", "rows_alike"]
 
 MOST_CONTEXTS = 2**26
 MOST_CONTEXTS_PLUGGED_IN = 2**16
@@ -69,11 +72,12 @@ class LocalContexts:
 
 def matching_contexts(
     table: Table,
-    record: Mapping[str, str | int],
+    record: Mapping[str, str | int | float],
     column: str,
     value: float,
     detector: Detector,
     n_largest: int = 5,
+    cuts: Mapping[str, tuple[float, ...]] | None = None,
 ) -> LocalContexts:
     """Enumerate every context of the record. NOT private: an analysis for the owner alone.
 
@@ -81,7 +85,7 @@ def matching_contexts(
     ----------
     table : Table
         The rows.
-    record : mapping of str to str or int
+    record : mapping of str to str, int or float
         The record's attributes and its values in them.
     column, value : str, float
         The numeric column in which it may stand out, and its value there.
@@ -89,15 +93,11 @@ def matching_contexts(
         What standing out means.
     n_largest : int
         How many of the largest matching contexts to list.
+    cuts : mapping of str to tuple of float, optional
+        Where intervals of numeric attributes meet; contexts take in ranges of them.
     """
-    (declared,) = table.domain.numeric((column,))
-    refuse_too_wide(declared)
-    space = ContextSpace.around(table.domain, record)
-    most = MOST_CONTEXTS if isinstance(detector, BuiltIn) else MOST_CONTEXTS_PLUGGED_IN
-    if space.n_contexts > most:
-        rule = f"must have at most {most} contexts to enumerate"
-        way_out = "Use fewer attributes, or ask OutlierContext with sampler='bfs'."
-        raise InvalidParameter("record", rule, space.n_contexts, way_out)
+    space = ContextSpace.around(table.domain, record, cuts)
+    _check_enumerable(table, space, column, detector)
     view = look_from(table, space, column, value, detector)
     sizes = view.scan()
     matching = np.flatnonzero(sizes >= 0)
@@ -108,3 +108,55 @@ def matching_contexts(
         (1 << (power - 1), 1 << power, int(n)) for power, n in enumerate(powers.tolist()) if n
     )
     return LocalContexts(space.n_contexts, len(matching), largest, by_size, view.present)
+
+
+def _check_enumerable(table: Table, space: ContextSpace, column: str, detector: Detector) -> None:
+    """Refuse contexts that are too many to look at each."""
+    (declared,) = table.domain.numeric((column,))
+    refuse_too_wide(declared)
+    most = MOST_CONTEXTS if isinstance(detector, BuiltIn) else MOST_CONTEXTS_PLUGGED_IN
+    if space.n_contexts > most:
+        rule = f"must have at most {most} contexts to enumerate"
+        way_out = "Use fewer attributes, or ask OutlierContext with sampler='bfs'."
+        raise InvalidParameter("record", rule, space.n_contexts, way_out)
+
+
+def contexts_moved(
+    table: Table,
+    space: ContextSpace,
+    column: str,
+    value: float,
+    detector: Detector,
+    groups: Sequence[NDArray[np.int64]],
+) -> NDArray[np.bool_]:
+    """Whether the record's matching contexts change when each of these groups of rows is gone.
+
+    NOT private: for the owner alone.
+    """
+    _check_enumerable(table, space, column, detector)
+
+    def matching(rows: Table) -> NDArray[np.bool_]:
+        return look_from(rows, space, column, value, detector).scan() >= 0
+
+    before = matching(table)
+    moved = [
+        not np.array_equal(before, matching(_without(table, group)))
+        for group in track(groups, "removing records")
+    ]
+    return np.array(moved, dtype=bool)
+
+
+def rows_alike(table: Table, space: ContextSpace) -> NDArray[np.bool_]:
+    """Which rows have the attributes of the record. NOT private: for the owner alone."""
+    return np.asarray((space.codes(table) == 0).all(axis=1))
+
+
+def _without(table: Table, rows: NDArray[np.int64]) -> Table:
+    """The table without some of its rows."""
+    kept = np.ones(len(table), dtype=bool)
+    kept[rows] = False
+    columns = {
+        name: values.filter(pa.array(kept)) if isinstance(values, pa.Array) else values[kept]
+        for name, values in table.columns().items()
+    }
+    return Table(table.domain, columns)

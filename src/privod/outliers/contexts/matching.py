@@ -25,7 +25,7 @@ from privod.outliers.contexts.kernels.judge import (
     Side,
     judge_contexts,
 )
-from privod.outliers.contexts.kernels.scan import NO_MATCH, scan_contexts
+from privod.outliers.contexts.kernels.scan import NO_MATCH, Menus, scan_contexts
 from privod.progress import track
 from privod.threads import thread_pool
 
@@ -36,6 +36,7 @@ Ints = NDArray[np.int64]
 
 INNER_BITS = 10  # a block of contexts shares its lists; its sums stay in the nearest cache
 STEPS = 200  # of the progress bar
+JUDGED_AT_ONCE = 1 << 12  # contexts, each with a byte for every value
 SMALLEST_STEP = 1 << 12  # contexts; a thread is not worth its while for fewer
 
 
@@ -54,7 +55,7 @@ class RecordView:
     space: ContextSpace
     detector: Detector
     value: float
-    codes: NDArray[np.uint8]
+    codes: NDArray[np.uint16]
     """Of the other records, shape (attributes, n), as `ContextSpace` has them inside."""
     values: Floats
     cells: Cells
@@ -70,8 +71,9 @@ class RecordView:
     def scan(self) -> NDArray[np.int32]:
         """The utility of every context, by number; NO_MATCH where the record does not stand out."""
         utilities = np.empty(self.space.n_contexts, np.int32)
-        free_bits = np.array(self.space.free_bits, np.int64)
-        inner_bits = min(int(free_bits[-1]), INNER_BITS)
+        space = self.space
+        inner_bits = min(space.free_bits[-1], INNER_BITS) if space.runs[-1] is None else 0
+        menus = _menus(space)
         blocks = self.space.n_contexts >> inner_bits
         step = max(1, -(-blocks // STEPS), SMALLEST_STEP >> inner_bits)
         firsts = range(0, blocks, step)
@@ -85,8 +87,8 @@ class RecordView:
                 part[:] = np.where(judged.matches, judged.utilities, NO_MATCH)
             else:
                 scan_contexts(
-                    first, stop, free_bits, inner_bits, self.cells, self.below, self.above,
-                    self.rule, part,
+                    first, stop, space.free_bits[-1] + 1, menus, inner_bits, self.cells,
+                    self.below, self.above, self.rule, part,
                 )  # fmt: skip
 
         if len(firsts) == 1:
@@ -100,10 +102,13 @@ class RecordView:
     def judge(self, contexts: list[Choices]) -> Judged:
         """Judge these contexts."""
         n = len(contexts)
-        choices = np.array(contexts, np.int64).reshape(n, len(self.space.columns))
         judged = Judged(np.zeros(n, np.bool_), np.zeros(n, np.int64), np.zeros(n, np.int64))
         rule = self._everything if self.rule is None else self.rule
-        judge_contexts(choices, self.cells, self.below, self.above, rule, *judged)
+        for first in range(0, n, JUDGED_AT_ONCE):
+            part = slice(first, first + JUDGED_AT_ONCE)
+            chosen, starts = _chosen(self.space, contexts[part])
+            told = (judged.matches[part], judged.utilities[part], judged.sizes[part])
+            judge_contexts(chosen, starts, self.cells, self.below, self.above, rule, *told)
         if self.rule is None:
             for place, context in enumerate(contexts):
                 others = self.values[self.members(context)]
@@ -121,9 +126,32 @@ class RecordView:
     def members(self, context: Choices) -> NDArray[np.bool_]:
         """Which of the other records belong to the context."""
         inside = np.ones(len(self), dtype=bool)
-        for codes, choice in zip(self.codes, context, strict=True):
-            inside &= (choice >> codes.astype(np.int64)) & 1 == 1
+        for place, choice in enumerate(context):
+            inside &= self.space.chosen_codes(place, choice)[self.codes[place]]
         return inside
+
+
+def _menus(space: ContextSpace) -> Menus:
+    """What can be chosen in each attribute, for the compiled scan."""
+    longest = max(len(runs or ()) for runs in space.runs)
+    runs = np.zeros((len(space.runs), max(1, longest)), np.int64)
+    for place, listed in enumerate(space.runs):
+        runs[place, : len(listed or ())] = listed or ()
+    ordered = np.array([listed is not None for listed in space.runs])
+    return Menus(np.array(space.n_choices, np.int64), ordered, runs)
+
+
+def _chosen(space: ContextSpace, contexts: list[Choices]) -> tuple[NDArray[np.bool_], Ints]:
+    """Which codes each context takes in, and where those of each attribute begin."""
+    n_bytes = [bits // 8 + 1 for bits in space.free_bits]
+    packed = b"".join(
+        choice.to_bytes(width, "little")
+        for context in contexts
+        for choice, width in zip(context, n_bytes, strict=True)
+    )
+    rows = np.frombuffer(packed, np.uint8).reshape(len(contexts), sum(n_bytes))
+    bits = np.unpackbits(rows, axis=1, bitorder="little").view(np.bool_)
+    return bits, 8 * np.cumsum([0, *n_bytes])
 
 
 def look_from(
@@ -139,8 +167,7 @@ def look_from(
     The utility of a context is its population, the record included; with `overlap_with`, how many
     of them belong to that context as well.
     """
-    names = [attribute.name for attribute in space.columns]
-    codes = space.recode(table.codes(names))
+    codes = space.codes(table)
     values = table.numbers((column,))[:, 0]
     same = np.flatnonzero((values == value) & (codes == 0).all(axis=1))
     keep = np.ones(len(values), dtype=bool)
@@ -168,7 +195,7 @@ def look_from(
 
 
 def _cells(
-    codes: NDArray[np.uint8],
+    codes: NDArray[np.uint16],
     values: Floats,
     value: float,
     space: ContextSpace,
@@ -179,14 +206,14 @@ def _cells(
     for level in codes:
         _, cell_of = np.unique(cell_of * (MOST_VALUES + 1) + level, return_inverse=True)
     n_cells = int(cell_of.max(initial=-1)) + 1
-    listed = np.zeros((len(codes), n_cells), np.uint8)
+    listed = np.zeros((len(codes), n_cells), np.uint16)
     listed[:, cell_of] = codes
     counts = np.bincount(cell_of, minlength=n_cells).astype(np.int64)
     weights = counts
     if overlap_with is not None:
         shared = np.ones(n_cells, dtype=bool)
         for level, choice in enumerate(space.choices(overlap_with)):
-            shared &= (choice >> listed[level].astype(np.int64)) & 1 == 1
+            shared &= space.chosen_codes(level, choice)[listed[level]]
         weights = np.where(shared, counts, 0)
     deviations = values - value
     sums = np.empty((n_cells, 4))
@@ -199,7 +226,9 @@ def _cells(
     return cells, cell_of.astype(np.int32)
 
 
-def _side(codes: NDArray[np.uint8], values: Floats, cell_of: NDArray[np.int32], reach: int) -> Side:
+def _side(
+    codes: NDArray[np.uint16], values: Floats, cell_of: NDArray[np.int32], reach: int
+) -> Side:
     """One side of the value, nearest first, with at most `reach` records of each cell.
 
     A context that contains a cell contains all of it, so it never looks past its first `reach`.

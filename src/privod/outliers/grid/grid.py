@@ -20,18 +20,17 @@ from scipy.spatial import cKDTree
 
 from privod.data import Numeric
 from privod.data.binning import Equal
+from privod.data.folding import Block, folded_in_threads
 from privod.errors import InvalidParameter
+from privod.outliers.grid.folds import AllCells, OccupiedCells, SomeCells
 from privod.outliers.grid.kernels.counts import (
     cell_rows,
-    count_dense,
-    count_runs,
     overshoot_rows,
-    pack_rows,
     table_sums,
 )
 from privod.outliers.grid.kernels.dense import walk_dense
 from privod.outliers.grid.kernels.sparse import walk_sparse
-from privod.threads import available_threads, in_threads
+from privod.threads import in_threads
 
 __all__ = [
     "MOST_CELLS_PER_AXIS",
@@ -50,14 +49,6 @@ MOST_CELLS_PER_AXIS = 1_000_000
 FARTHEST = 1e6  # range lengths outside a range past which farther makes no difference
 FEWEST_BUCKETS = 256
 ROWS_PER_CHUNK = 8192  # small enough to share scoring work evenly between threads
-ROWS_WORTH_A_THREAD = 200_000
-
-
-class OccupiedCells(NamedTuple):
-    """Some cells, one row each, in ascending order, with their counts."""
-
-    cells: Cells
-    counts: Ints
 
 
 class WalkScores(NamedTuple):
@@ -133,39 +124,27 @@ class Grid:
         cells = self.cells_per_axis
         return np.array([Equal(column.low, column.high, cells).scale for column in self.columns])
 
+    def counting(self) -> AllCells:
+        """The fold that counts the rows of each of the n_cells cells."""
+        return AllCells(*self._axes)
+
+    def listing(self) -> SomeCells:
+        """The fold that lists the occupied cells, however many cells there are."""
+        return SomeCells(*self._axes)
+
+    @property
+    def _axes(self) -> tuple[tuple[str, ...], tuple[float, ...], tuple[float, ...], int]:
+        names = tuple(column.name for column in self.columns)
+        return names, tuple(self._lows.tolist()), tuple(self._scales.tolist()), self.cells_per_axis
+
     def all_counts(self, points: Floats) -> Ints:
         """How many points each of the n_cells cells holds, by cell index."""
-        bands = min(available_threads(), max(1, len(points) // ROWS_WORTH_A_THREAD))
-        counts = np.zeros((bands, self.n_cells), dtype=np.int64)
-        cuts = [len(points) * band // bands for band in range(bands + 1)]
-        lows, scales = tuple(self._lows.tolist()), tuple(self._scales.tolist())
-
-        def count(band: int) -> None:
-            part = points[cuts[band] : cuts[band + 1]]
-            count_dense(part, lows, scales, np.uint32(self.cells_per_axis), counts[band])
-
-        in_threads(count, bands)
-        for band in range(1, bands):
-            counts[0] += counts[band]
-        total: Ints = counts[0]
-        return total
+        return folded_in_threads(self.counting(), len(points), _between(points))
 
     def occupied_counts(self, points: Floats) -> OccupiedCells:
         """The occupied cells, ascending, and their counts, however many cells there are."""
-        bits = max(1, (self.cells_per_axis - 1).bit_length())
-        n_words = -(-self.n_axes // (64 // bits))
-        words = np.empty((len(points), n_words), dtype=np.uint64)
-        pack_rows(points, self._lows, self._scales, self.cells_per_axis, bits, words)
-        if n_words == 1:  # numbers sort several times as fast as the places they came from
-            keys, counts = np.unique(words[:, 0], return_counts=True)
-            shifts = np.arange(bits * (self.n_axes - 1), -1, -bits).astype(np.uint64)
-            cells = (keys[:, None] >> shifts) & np.uint64(2**bits - 1)
-            return OccupiedCells(cells.astype(np.int32), counts.astype(np.int64))
-        order = np.lexsort(words.T[::-1])
-        starts = np.empty(len(points), dtype=np.int64)
-        counts = np.empty(len(points), dtype=np.int64)
-        n_runs = count_runs(words, order, starts, counts)
-        return OccupiedCells(self.cells_of(points[starts[:n_runs]]), counts[:n_runs].copy())
+        fold = self.listing()
+        return fold.cells(folded_in_threads(fold, len(points), _between(points)))
 
     def cells_of(self, points: Floats) -> Cells:
         """Each point's cell, one small number for every axis."""
@@ -298,6 +277,11 @@ class Grid:
         in_threads(score_chunk, -(-len(points) // ROWS_PER_CHUNK))
         per_axis = self.cells_per_axis
         return WalkScores(basic / per_axis, weighted / per_axis, (basic + share) / per_axis)
+
+
+def _between(points: Floats) -> Callable[[int, int], list[Block]]:
+    nothing = np.empty((len(points), 0), dtype=np.int64)
+    return lambda start, end: [Block(points[start:end], nothing[start:end])]
 
 
 def cells_within(n_axes: int, steps: int) -> int:

@@ -25,10 +25,11 @@ from privod.mechanisms import DiscreteLaplace, Randomness
 from privod.mechanisms.merged import MergedNoise
 from privod.mechanisms.sparse import count_reaching, distinct
 from privod.outliers.grid.grid import MOST_CELLS_PER_AXIS, Grid, OccupiedCells
-from privod.privacy import AddRemove, Adjacency, Guarantee, positive
+from privod.privacy import AddRemove, Adjacency, Cost, Guarantee, Statement, positive
 from privod.queries.checks import LARGEST_COUNT, ExactNumber, whole_number
 from privod.queries.count_query import (
     MOST_EXPECTED,
+    TOTAL_SHARE,
     CountNoise,
     CountQuery,
     NoiseName,
@@ -49,7 +50,6 @@ MOST_FALSE_CELLS = 1_000_000
 LEAST_SAID = 0.02  # of the records hidden in noise that a sentence mentions
 ROUNDING = 1e-9  # of logarithms, so that a choice at the limit is not refused
 FALSE_CELLS_PER_RECORD = 0.01  # empty cells that may pass the automatic threshold
-TOTAL_SHARE = Fraction(1, 50)  # of epsilon, for the number of records where cells are dropped
 MANY_CELLS = 4  # to an expected record, past which they are dropped automatically ...
 MANY_RECORDS = 1000  # ... if this many times the threshold are expected: then crowds pass it
 
@@ -163,6 +163,20 @@ class GridKnn(CountQuery[NoisyGrid]):
             return super().guarantee()
         return super().guarantee() + Guarantee(self.noise_of_total.loss(1), self.adjacency)
 
+    def also(self, domain: Domain) -> tuple[Statement, ...]:
+        if self.threshold is None or self.adjacency == AddRemove():
+            return super().also(domain)
+        lost = self._noise_of_kept.loss(1) + self.noise_of_total.loss(1)
+        return (Statement(Cost.of_loss(lost), AddRemove()),)
+
+    def within(self, accounting: str) -> Self:
+        # Cells are dropped by the Laplace law alone, however budgets count.
+        if self.noise == "auto" and accounting == "zcdp":
+            plain = replace(self, noise="laplace", delta=Fraction(0))
+            if plain.threshold is not None:
+                return plain
+        return super().within(accounting)
+
     def preview(self, domain: Domain) -> Preview:  # noqa: ARG002
         return of_counts(self.count_noise, self.n_cells, "each count that is kept")
 
@@ -189,15 +203,20 @@ class GridKnn(CountQuery[NoisyGrid]):
         """The cells, from public knowledge alone."""
         return Grid(domain.numeric(self.columns), self._cells_per_axis)
 
+    def held_per_record(self, domain: Domain) -> int:
+        if self.threshold is None:
+            return 0
+        # At worst every record has a cell of its own: keys and counts, twice while they are sorted.
+        return 2 * (self.grid(domain).listing().n_words + 1) + len(self.columns)
+
     def answer(self, table: Table, randomness: Randomness) -> Release[NoisyGrid]:
         grid = self.grid(table.domain)
-        points = table.numbers(self.columns)
         threshold = self.threshold
         kept, records = None, None
         if threshold is None:
-            counts = self.count_noise.add_to(grid.all_counts(points), randomness)
+            counts = self.count_noise.add_to(table.fold(grid.counting()), randomness)
         else:
-            occupied = grid.occupied_counts(points)
+            occupied = grid.listing().cells(table.fold(grid.listing()))
             kept, counts = self._reaching(occupied, grid, threshold, randomness)
             noisy = self.noise_of_total.add_to(np.array([len(table)]), randomness)
             records = NoisyTotal(int(noisy[0]), MergedNoise.of(self.noise_of_total))
@@ -220,7 +239,7 @@ class GridKnn(CountQuery[NoisyGrid]):
         dropped, so the counts have all of epsilon.
         """
         grid = self.grid(table.domain)
-        occupied = grid.occupied_counts(table.numbers(self.columns))
+        occupied = grid.listing().cells(table.fold(grid.listing()))
         whole = replace(self, drop_below=None)
         return InteractiveGrid(grid, occupied, whole.count_noise, randomness, whole.guarantee())
 

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 __all__ = [
     "FARTHEST",
     "UNIT",
+    "coordinate_sums",
+    "distance_counts",
     "product_sums",
     "products_change",
     "squared_products_change",
@@ -71,3 +73,24 @@ def symmetric(triangle: NDArray[np.generic], n_axes: int) -> Floats:
     matrix = np.zeros((n_axes, n_axes))
     matrix[np.triu_indices(n_axes)] = triangle
     return (matrix + np.triu(matrix, 1).T) / UNIT**2
+
+
+def coordinate_sums(rows: Floats, middles: Floats, halves: Floats) -> Ints:
+    """The sums over all records of each coordinate, scaled to [-UNIT, UNIT], toward zero."""
+    sums = np.zeros(rows.shape[1], dtype=np.int64)
+    for start in range(0, len(rows), BLOCK):
+        points = standardized(rows[start : start + BLOCK], middles, halves)
+        np.clip(points, -1.0, 1.0, out=points)
+        sums += np.trunc(points * UNIT).astype(np.int64).sum(axis=0)
+    return sums
+
+
+def distance_counts(rows: Floats, centers: Floats, halves: Floats, rungs: Floats) -> Ints:
+    """How many records lie on each rung of distances from the centers; each lies on one."""
+    counts = np.zeros(len(rungs), dtype=np.int64)
+    for start in range(0, len(rows), BLOCK):
+        points = standardized(rows[start : start + BLOCK], centers, halves)
+        lengths = np.sqrt(np.einsum("ij,ij->i", points, points))
+        places = np.minimum(np.searchsorted(rungs, lengths), len(rungs) - 1)
+        counts += np.bincount(places, minlength=len(rungs))
+    return counts

@@ -6,43 +6,39 @@ private choice among matching contexts; proof in docs/proofs/outlier_context.md.
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, ClassVar, Self, get_args
-
-import numpy as np
+from typing import Any, ClassVar, NamedTuple, Self, get_args
 
 from privod.data import Categorical, Domain, Table
 from privod.data.fineness import rounded
 from privod.errors import InvalidParameter
-from privod.mechanisms import ExponentialMechanism, Randomness
-from privod.mechanisms.selection import LARGEST_UTILITY
+from privod.mechanisms import Randomness
 from privod.outliers.contexts import detectors
-from privod.outliers.contexts.contexts import MOST_VALUES, Choices, Context, ContextSpace
-from privod.outliers.contexts.detectors import BuiltIn
-from privod.outliers.contexts.matching import RecordView, look_from
-from privod.privacy import Cost, Guarantee, SameContexts, Zcdp, positive
+from privod.outliers.contexts.contexts import Choices, Context, ContextSpace
+from privod.privacy import Cost, Guarantee, SameContexts, positive
 from privod.queries.checks import ExactNumber, whole_number
-from privod.queries.outlier_context import search
-from privod.queries.outlier_context.search import Candidates, Sampler
-from privod.queries.outlier_context.utility import OVERLAP, ContextUtility, context_utility
+from privod.queries.outlier_context.choosing import GroupChoice
+from privod.queries.outlier_context.search import Sampler
+from privod.queries.outlier_context.utility import ContextUtility, context_utility
 from privod.queries.query import Query, Release, canonical_json
 
-__all__ = ["OutlierContext"]
+__all__ = [
+    "MOST_VISITS",
+    "AskedAbout",
+    "OutlierContext",
+    "finite_number",
+    "persons_in",
+    "record_text",
+]
 
 Category = str | int
 
-MOST_CONTEXTS = 2**26  # that a direct choice weighs: 256 MB of utilities, and minutes
-MOST_CONTEXTS_PLUGGED_IN = 2**16  # where each needs a call of somebody's function
-MOST_PROBES = 2**14
-MOST_PROBES_PLUGGED_IN = 2**8
 MOST_VISITS = 10_000
-MOST_JUDGED = 2**18  # contexts that a search looks at: each is held, and summed from all cells
-MOST_JUDGED_PLUGGED_IN = 2**16
-MOST_STEPS = 2**35  # of a detector in all contexts that are looked at: some minutes
 LARGEST = sys.float_info.max
+LONGEST_EXAMPLE = 62  # values of the shortest attribute of an example
 EXAMPLE_VALUES = 12  # of all attributes of an example, so that it is answered at once
 
 
@@ -107,7 +103,7 @@ class OutlierContext(Query[Context | None]):
     def __post_init__(self) -> None:
         object.__setattr__(self, "record", _pairs(self.record))
         object.__setattr__(self, "start", _rows(self.start))
-        object.__setattr__(self, "value", _number(self.value))
+        object.__setattr__(self, "value", finite_number(self.value))
         object.__setattr__(self, "detector", str(detectors.detector(self.detector)))
         if not isinstance(self.column, str) or self.column in dict(self.record):
             way_out = "Name a numeric column, and attributes beside it."
@@ -120,35 +116,25 @@ class OutlierContext(Query[Context | None]):
             raise InvalidParameter("max_visits", rule, self.max_visits, "Try 100.")
         if not isinstance(self.tells_none, bool):
             raise InvalidParameter("tells_none", "must be yes or no", self.tells_none, "Try no.")
-        self._choice(self.sampler)  # refuses an epsilon that is out of reach
+        self._choosing.mechanism(self.sampler)  # refuses an epsilon that is out of reach
 
     @property
     def _utility(self) -> ContextUtility:
         return context_utility(self.utility)
 
-    def _draws(self, sampler: Sampler) -> int:
-        """How many private choices an answer takes: one, or one per visit and a final one."""
-        return self.max_visits + 1 if sampler in ("dfs", "bfs") else 1
-
-    def _choice(self, sampler: Sampler) -> ExponentialMechanism:
-        step_epsilon = self.epsilon / self._draws(sampler)
-        utility = self._utility
-        return ExponentialMechanism.for_loss(
-            step_epsilon, utility.sensitivity, monotone=utility.monotone
+    @property
+    def _choosing(self) -> GroupChoice:
+        return GroupChoice(
+            self.detector, self._utility, self.sampler, self.max_visits, self.epsilon
         )
 
     def guarantee(self) -> Guarantee:
-        # Whatever auto comes to mean in a domain, its draws together lose the same.
-        step = self._choice(self.sampler).loss(self._utility.sensitivity)
-        record = canonical_json([[list(pair) for pair in sorted(self.record)], self.value])
+        record = record_text(self.record, self.value)
         adjacency = SameContexts(self.detector, self.column, record, self.tells_none)
-        return Guarantee(step * self._draws(self.sampler), adjacency)
+        return Guarantee(self._choosing.loss(), adjacency)
 
     def cost(self) -> Cost:
-        # One choice of all epsilon costs the most, so auto is charged for that.
-        draws = self._draws(self.sampler)
-        step = self._choice(self.sampler).zcdp(self._utility.sensitivity)
-        return Cost(self.guarantee().loss, Zcdp(draws * step.rho))
+        return Cost(self.guarantee().loss, self._choosing.zcdp())
 
     def not_protected(self) -> str:
         return (
@@ -168,37 +154,14 @@ class OutlierContext(Query[Context | None]):
         detectors.refuse_too_wide(column)
         space = self._space(domain)
         self._start(space)
-        sampler = self._sampler_in(space)
-        if sampler == "direct" and space.n_contexts > self._most_contexts:
-            rule = f"direct weighs at most {self._most_contexts} groups with this detector"
-            way_out = "Use sampler='bfs', fewer attributes, or coarser ones."
-            raise InvalidParameter("sampler", rule, space.n_contexts, way_out)
-        if sampler in ("random-walk", "dfs", "bfs"):
-            connected = max(1, sum(space.free_bits))  # groups that are looked at, for each visited
-            most = self._most_judged // connected
-            if self.max_visits > most:
-                rule = f"must be at most {most} with {connected} groups to look at from each"
-                way_out = "Visit fewer, use sampler='uniform', or fewer attributes."
-                raise InvalidParameter("max_visits", rule, self.max_visits, way_out)
+        self._choosing.check(space, column)
 
     def answer(self, table: Table, randomness: Randomness) -> Release[Context | None]:
         space = self._space(table.domain)
-        start = self._start(space)
-        sampler = self._sampler_in(space)
-        view = look_from(
-            table,
-            space,
-            self.column,
-            self.value,
-            detectors.detector(self.detector),
-            overlap_with=space.context(start) if self._utility == OVERLAP else None,
+        chosen, _ = self._choosing.choose(
+            table, space, self.column, self.value, self._start(space), randomness
         )
-        choice = self._choice(sampler)
-        if sampler == "direct":
-            chosen = self._directly(view, choice, randomness)
-        else:
-            chosen = self._searching(view, sampler, start, choice, randomness)
-        return self.release(None if chosen is None else space.context(chosen), randomness)
+        return self.release(space.context(chosen[0]) if chosen else None, randomness)
 
     def sentence(self, value: Context | None) -> str:
         who = ", ".join(f"{name} {category}" for name, category in self.record)
@@ -221,7 +184,7 @@ class OutlierContext(Query[Context | None]):
         attributes: list[Categorical] = []
         for one in sorted(domain.categorical(), key=lambda one: len(one.values)):
             values = sum(len(other.values) for other in (*attributes, one))
-            if len(one.values) <= MOST_VALUES and (not attributes or values <= EXAMPLE_VALUES):
+            if len(one.values) <= LONGEST_EXAMPLE and (not attributes or values <= EXAMPLE_VALUES):
                 attributes.append(one)
         columns = [one for one in domain.numeric() if one.high - one.low <= detectors.WIDEST]
         if not attributes or not columns:
@@ -245,34 +208,6 @@ class OutlierContext(Query[Context | None]):
         )
         return (largest, close)
 
-    @property
-    def _plugged_in(self) -> bool:
-        known = isinstance(detectors.detector(self.detector), BuiltIn)
-        return not known or self._utility.function is not None
-
-    @property
-    def _most_contexts(self) -> int:
-        """How many groups a direct choice may weigh."""
-        most = MOST_CONTEXTS_PLUGGED_IN if self._plugged_in else MOST_CONTEXTS
-        return min(most, MOST_STEPS // self._steps)
-
-    @property
-    def _most_judged(self) -> int:
-        """How many groups a search may look at."""
-        most = MOST_JUDGED_PLUGGED_IN if self._plugged_in else MOST_JUDGED
-        return min(most, MOST_STEPS // self._steps)
-
-    @property
-    def _steps(self) -> int:
-        known = detectors.detector(self.detector)
-        return known.steps if isinstance(known, BuiltIn) else 1
-
-    def _sampler_in(self, space: ContextSpace) -> Sampler:
-        """What auto comes to mean, by public numbers alone."""
-        if self.sampler != "auto":
-            return self.sampler
-        return "direct" if space.n_contexts <= self._most_contexts else "bfs"
-
     def _space(self, domain: Domain) -> ContextSpace:
         return ContextSpace.around(domain, dict(self.record))
 
@@ -280,52 +215,31 @@ class OutlierContext(Query[Context | None]):
         chosen = {str(row[0]): row[1:] for row in self.start}
         return space.choices(Context.of(space.attributes, chosen))
 
-    def _worth(self, view: RecordView, context: Choices) -> int:
-        """A plugged-in utility of a context, kept where a choice can weigh it whatever the rows."""
-        assert self._utility.function is not None  # noqa: S101 - asked of plugged-in ones only
-        values = np.sort(np.append(view.values[view.members(context)], view.value))
-        worth = self._utility.function(view.space.context(context), values)
-        return int(max(-LARGEST_UTILITY, min(LARGEST_UTILITY, worth)))
 
-    def _directly(
-        self, view: RecordView, choice: ExponentialMechanism, randomness: Randomness
-    ) -> Choices | None:
-        """Choose among all matching contexts; None if there are none.
+def record_text(record: Sequence[tuple[str, Category | float]], value: float) -> str:
+    """A stable text for a person's attributes and value, whatever the order of attributes."""
+    return canonical_json([[list(pair) for pair in sorted(record)], value])
 
-        Where none matches a choice is made all the same, among all, and dropped: the work tells
-        nothing.
-        """
-        utilities = view.scan()
-        found = bool((utilities >= 0).any())
-        if self._utility.function is None:
-            weighed = utilities if found else np.zeros_like(utilities)
-            number = search.choose_by_number(weighed, choice, randomness)
-            return view.space.numbered(number) if found else None
-        # A function of somebody's own sees every context, whichever match.
-        contexts = [view.space.numbered(number) for number in range(len(utilities))]
-        worths = [self._worth(view, context) for context in contexts]
-        among = np.flatnonzero(utilities >= 0) if found else np.arange(len(utilities))
-        chosen = choice.choose([worths[place] for place in among], randomness)
-        return contexts[among[chosen]] if found else None
 
-    def _searching(
-        self,
-        view: RecordView,
-        sampler: Sampler,
-        start: Choices,
-        choice: ExponentialMechanism,
-        randomness: Randomness,
-    ) -> Choices | None:
-        """Choose among the matching contexts that a search finds; None if it finds none."""
-        worth = partial(self._worth, view) if self._utility.function is not None else None
-        most_probes = MOST_PROBES_PLUGGED_IN if self._plugged_in else MOST_PROBES
-        pool = Candidates(view, worth)
-        found = search.candidates(
-            sampler, pool, start, self.max_visits, most_probes, choice, randomness
-        )
-        most = search.most_judged(sampler, view.space, self.max_visits, most_probes)
-        search.judge_up_to(pool, most)  # so that every search costs the same
-        return pool.choose(found, choice, randomness) if found else None
+class AskedAbout(NamedTuple):
+    """A person whose contexts are asked about: attributes, value, and how numbers were cut."""
+
+    record: dict[str, Category | float]
+    value: float
+    cuts: dict[str, tuple[float, ...]]
+
+    def space(self, domain: Domain) -> ContextSpace:
+        """The contexts of the person."""
+        return ContextSpace.around(domain, self.record, self.cuts)
+
+
+def persons_in(text: str) -> tuple[AskedAbout, ...]:
+    """Whom a `SameContexts` is about, from the text of its record: one person or several."""
+    data = json.loads(text)
+    texts, rows = (data["persons"], data["cuts"]) if isinstance(data, dict) else ([text], [])
+    cuts = {str(row[0]): tuple(float(cut) for cut in row[1:]) for row in rows}
+    pairs = (json.loads(each) for each in texts)
+    return tuple(AskedAbout(dict(record), float(value), cuts) for record, value in pairs)
 
 
 def _pairs(record: Any) -> tuple[tuple[str, Category], ...]:
@@ -352,8 +266,8 @@ def _rows(rows: Any) -> tuple[tuple[Any, ...], ...]:
     return tuple(tuple(row) for row in rows)
 
 
-def _number(value: Any) -> float:
+def finite_number(value: Any, name: str = "value") -> float:
     """A number as a table would hold it."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST:
-        raise InvalidParameter("value", "must be a finite number", value, "Try 1.5.")
+        raise InvalidParameter(name, "must be a finite number", value, "Try 1.5.")
     return float(rounded(value))

@@ -27,6 +27,7 @@ Sampler = Literal["auto", "direct", "uniform", "random-walk", "dfs", "bfs"]
 BATCH = 256  # contexts judged at a time
 FEW_CONTEXTS = 1 << 12  # of which every one is probed for a first match
 MANY_TIMES = 64  # so many even draws miss one of the contexts with probability e**-64
+WORD = 64  # bits of a draw; an attribute takes as many words as hold its values
 BLOCK = 1 << 20  # utilities counted at a time, so that memory stays flat
 
 
@@ -170,10 +171,21 @@ def public_order(space: ContextSpace, start: Choices) -> Iterator[Choices]:
     if space.n_contexts <= FEW_CONTEXTS:
         yield from map(space.numbered, range(space.n_contexts))
         return
+    widths = [8 * -(-(bits + 1) // WORD) for bits in space.free_bits]
     for number in count():
-        draw = hashlib.shake_256(b"privod contexts %d" % number).digest(BATCH * len(places) * 8)
-        words = np.frombuffer(draw, dtype="<i8").reshape(BATCH, len(places))
-        yield from map(tuple, (words & np.array(everyone) | 1).tolist())
+        draw = hashlib.shake_256(b"privod contexts %d" % number).digest(BATCH * sum(widths))
+        for first in range(0, len(draw), sum(widths)):
+            yield tuple(_picked(space, draw[first : first + sum(widths)], widths))
+
+
+def _picked(space: ContextSpace, draw: bytes, widths: list[int]) -> Iterator[int]:
+    """The choices that a draw picks: its bits, or the range of that number."""
+    for place, (width, everyone) in enumerate(zip(widths, space.everyone, strict=True)):
+        word, draw = int.from_bytes(draw[:width], "little"), draw[width:]
+        if space.runs[place] is None:
+            yield word & everyone | 1
+        else:
+            yield space.choice(place, word % space.n_choices[place])
 
 
 def first_match(pool: Candidates, start: Choices, most_probes: int) -> Choices | None:
@@ -194,7 +206,7 @@ def most_judged(sampler: Sampler, space: ContextSpace, n: int, most_probes: int)
     """How many contexts a search may look at, by public numbers; uniform is even by itself."""
     if sampler == "uniform":
         return 0
-    return min(space.n_contexts, most_probes + n * max(1, sum(space.free_bits)))
+    return min(space.n_contexts, most_probes + n * max(1, space.most_connected))
 
 
 def judge_up_to(pool: Candidates, n: int) -> None:
@@ -216,10 +228,10 @@ def uniform(pool: Candidates, n: int, most_probes: int, randomness: Randomness) 
     """
     space = pool.view.space
     found: list[Choices] = []
-    n_free = sum(space.free_bits)
     left = min(most_probes, max(n, MANY_TIMES * space.n_contexts))
     while left:
-        batch = [space.numbered(randomness.bits(n_free)) for _ in range(min(left, BATCH))]
+        draws = (randomness.below(space.n_contexts) for _ in range(min(left, BATCH)))
+        batch = [space.numbered(number) for number in draws]
         found += pool.matching(batch)
         left -= len(batch)
     return list(dict.fromkeys(found[:n]))

@@ -5,14 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 
 import numpy as np
 from numpy.typing import NDArray
 
+from privod.data import Numeric
 from privod.errors import InvalidParameter
-from privod.outliers.contexts.contexts import Context
+from privod.mechanisms.selection import LARGEST_UTILITY
+from privod.outliers.contexts.contexts import Context, ContextSpace
+from privod.outliers.contexts.detectors import made_up
 
 __all__ = ["OVERLAP", "POPULATION", "ContextUtility", "context_utility", "plug_in_utility"]
+
+GROUP = "privod.context_utilities"
+"""The entry point group by which other packages bring utilities: a `ContextUtility` each."""
 
 Worth = Callable[[Context, NDArray[np.float64]], int]
 
@@ -32,6 +39,7 @@ class ContextUtility:
     function : callable, optional
         Takes the context and the numeric column's values in its population, sorted, the record's
         own included, and returns a whole number; past 2^61 it counts as 2^61, below -2^61 as that.
+        It is tried on made-up values before a charge; where it fails later it counts as 0.
         None for the two that are counted as they are.
     """
 
@@ -39,6 +47,28 @@ class ContextUtility:
     sensitivity: int = 1
     monotone: bool = False
     function: Worth | None = None
+
+    def worth(self, context: Context, values: NDArray[np.float64]) -> int:
+        """What a function of somebody's own makes of a context; 0 where it fails for its rows."""
+        assert self.function is not None  # noqa: S101 - asked of plugged-in ones only
+        try:
+            return _whole(self.function(context, values))
+        except Exception:  # a charged question never fails because of rows
+            return 0
+
+    def try_out(self, space: ContextSpace, column: Numeric) -> None:
+        """Refuse a function that fails on made-up populations, before anything is charged."""
+        if self.function is None:
+            return
+        for context in (space.everyone, space.own_cell):
+            for values in made_up(column):
+                try:
+                    _whole(self.function(space.context(context), np.sort(values)))
+                except Exception as problem:  # whatever it is, it is refused
+                    rule = "must give a whole number for every group and never fail"
+                    way_out = "It failed on made-up values, so nothing was charged. Mend it."
+                    told = f"{self.name}: {type(problem).__name__}"
+                    raise InvalidParameter("utility", rule, told, way_out) from None
 
 
 # A record that comes adds 1 to the contexts it belongs to and nothing to the others.
@@ -65,8 +95,18 @@ def plug_in_utility(name: str, function: Worth, *, sensitivity: int) -> ContextU
 
 
 def context_utility(name: str) -> ContextUtility:
-    """The utility of that name."""
+    """The utility of that name; one of another package by an entry point of `GROUP`."""
+    if name not in _known:
+        for point in entry_points(group=GROUP, name=name):
+            found = point.load()
+            if isinstance(found, ContextUtility) and found.function is not None:
+                plug_in_utility(name, found.function, sensitivity=found.sensitivity)
     if name not in _known:
         way_out = f"Known are {', '.join(_known)}; make your own known with plug_in_utility."
         raise InvalidParameter("utility", "must be a known one", name, way_out)
     return _known[name]
+
+
+def _whole(number: int) -> int:
+    """A whole number within the public interval that can be weighed; an error for what is none."""
+    return int(max(-LARGEST_UTILITY, min(LARGEST_UTILITY, number)))

@@ -27,12 +27,11 @@ from privod.mechanisms import DiscreteLaplace, Randomness
 from privod.mechanisms.merged import MergedNoise
 from privod.privacy import AddRemove, Adjacency, Guarantee, positive
 from privod.queries.checks import ExactNumber, column_names, dp_adjacency, whole_number
-from privod.queries.count_query import COUNTS_CHANGED, told_of_epsilon
+from privod.queries.count_query import COUNTS_CHANGED, TOTAL_SHARE, bins_for, told_of_epsilon
 from privod.queries.mean_covariance.moments import product_sums, products_change
 from privod.queries.private_detector.layout import (
     Ladder,
     Layout,
-    bins_for,
     moments_pay,
     sharpened,
     sharpening_pays,
@@ -44,7 +43,6 @@ __all__ = ["MOST_DECLARED", "DetectorProfile"]
 
 Floats = NDArray[np.float64]
 
-TOTAL_SHARE = Fraction(1, 50)  # of epsilon, for the number of records
 RANGE_SHARE = Fraction(3, 20)  # for the ranges, where they can be sharpened at all
 MOMENT_SHARE = Fraction(1, 2)  # of what is left, for products, where they pay
 MOST_OCTAVES = 1000

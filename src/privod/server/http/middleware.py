@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 import traceback
 from collections.abc import Callable
 from http.cookies import CookieError, SimpleCookie
@@ -25,6 +26,7 @@ from privod.errors import AnswerFailed, NotAllowed, PrivodError
 from privod.server.authentication import Visitor, find_visitor, token_hash
 from privod.server.failures import UnknownToken
 from privod.server.limits import Slots, TooLarge, TooSlow, network_of
+from privod.server.logs import REQUEST_ID
 from privod.server.site import Site
 
 __all__ = ["API_PREFIX", "Middleware", "address_of"]
@@ -86,7 +88,9 @@ class Middleware:
         if scope["type"] != "http":
             return
         scope["visitor"] = None
-        sender = _Sender(send, self._headers)
+        request_id = secrets.token_hex(8)
+        own = (REQUEST_ID.encode(), request_id.encode())
+        sender = _Sender(send, [*self._headers, own])
         try:
             headers = Headers(scope=scope)
             self._check_host(headers)
@@ -103,7 +107,19 @@ class Middleware:
                 scope, receive, sender, AnswerFailed("The server failed. Tell its operator when.")
             )
         label = scope["visitor"].label if scope["visitor"] else "-"
-        LOG.info("%s %s %s %s", scope["method"], scope.get("pattern", "-"), sender.status, label)
+        route = scope.get("pattern", "-")
+        told = {
+            "request": request_id,
+            "method": scope["method"],
+            "route": route,
+            "status": sender.status,
+            "label": label,
+        }
+        LOG.info("%s %s %s %s", scope["method"], route, sender.status, label, extra=told)
+        method = scope["method"] if route != "-" else "-"  # a method may be any word
+        self._site.metrics.count(
+            "requests_total", method=method, route=route, status=str(sender.status)
+        )
 
     async def _pass(
         self, scope: Scope, headers: Headers, receive: Receive, sender: _Sender

@@ -1,30 +1,38 @@
 """Stored answers, ready to be served: found by a short key, written as JSON, CSV and SVG.
 
 A release never changes once it is stored, so what is written of it is kept for the next visitor.
+Pictures and tables are written in a worker process, each once however many ask for it at a time.
 """
 
 from __future__ import annotations
 
-import csv
-import io
+import asyncio
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from privod import pictures, wire
+from privod import wire
 from privod.curator import Answer, Curator
-from privod.errors import NotFound
+from privod.errors import LimitReached, NotFound, Unavailable
 from privod.privacy import Loss
 from privod.queries.catalog import query_from_json
-from privod.queries.query import Query, Release, canonical_json
+from privod.queries.query import Query, Release
+from privod.server.jobs.workers import TaskFailed, Worker
+from privod.server.limits import Limits
 from privod.wire import answer_key
 
-__all__ = ["Answers", "Summary", "as_csv", "draw_history", "safe_cell"]
+__all__ = ["Answers", "Summary"]
 
 KEPT_BYTES = 64 * 1024 * 1024
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
+KEPT_RELEASES = 4  # as values, each up to 80 MB
+MOST_WAITING = 20  # pictures and tables that wait to be written
+MOST_CHARGES_DRAWN = 500
+
+Place = tuple[str, str, str]
+"""Where something written is kept: data set, key, form."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +53,21 @@ class Answers:
     ----------
     curator : Curator
         Where they are stored.
+    limits : Limits
+        What writing one may take.
     """
 
-    def __init__(self, curator: Curator) -> None:
+    def __init__(self, curator: Curator, limits: Limits) -> None:
         self._curator = curator
+        self._limits = limits
+        self._writer = Worker(limits.answer_bytes, limits.result_bytes)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="privod-writer")
+        self._releases: OrderedDict[tuple[str, str], Release[Any]] = OrderedDict()
+        self._reading = threading.Lock()
+        self._underway: dict[Place, Future[bytes]] = {}
         self._questions: dict[tuple[str, str], Query[Any]] = {}
         self._summaries: dict[tuple[str, str], Summary] = {}
-        self._written: OrderedDict[tuple[str, str, str], bytes] = OrderedDict()
+        self._written: OrderedDict[Place, bytes] = OrderedDict()
         self._size = 0
         self._lock = threading.Lock()
 
@@ -67,9 +83,10 @@ class Answers:
 
     def newest(self, of: str, count: int) -> list[Summary]:
         """The newest answers about a data set; a release is read once, large as it may be."""
-        return [self._summary(of, key) for key, _ in self.questions(of)[:count]]
+        return [self.summary(of, key) for key, _ in self.questions(of)[:count]]
 
-    def _summary(self, of: str, key: str) -> Summary:
+    def summary(self, of: str, key: str) -> Summary:
+        """A stored answer in a few words."""
         if (of, key) not in self._summaries:
             release = self.release(of, key)
             self._summaries[(of, key)] = Summary(
@@ -88,24 +105,81 @@ class Answers:
         query = self._questions.get((of, key))
         if query is None:
             raise NotFound(f"There is no such answer about {of!r}. Ask the question.")
-        return self._curator.release(of, query)
+        release = self._releases.get((of, key))
+        if release is not None:
+            return release
+        with self._reading:  # a large one takes seconds: whoever wants it too waits, and finds it
+            release = self._releases.get((of, key))
+            if release is None:
+                release = self._releases[(of, key)] = self._curator.release(of, query)
+                if len(self._releases) > KEPT_RELEASES:
+                    self._releases.popitem(last=False)
+        return release
 
     def json(self, of: str, key: str) -> bytes:
         """The stored answer in the shape of the JSON interface."""
-        return self._kept((of, key, "json"), lambda: stored_json(self.release(of, key)))
+        return self._kept((of, key, "json"), lambda: self._stored(of, key))
 
-    def svg(self, of: str, key: str) -> bytes:
-        """The stored answer as a picture."""
-        return self._kept(
-            (of, key, "svg"), lambda: pictures.svg(pictures.draw(self.release(of, key)))
-        )
+    def _stored(self, of: str, key: str) -> bytes:
+        return stored_json(self.release(of, key), self._curator.head())
+
+    async def written(self, of: str, key: str, form: Literal["svg", "csv"]) -> bytes:
+        """The stored answer as a picture or a table."""
+        place = (of, key, form)
+
+        def task() -> dict[str, Any]:
+            return {"kind": form, "release": self.release(of, key).to_json()}
+
+        return await self._by_worker(place, task)
+
+    async def history_picture(
+        self, of: str, title: str, budget: Loss, charges: list[tuple[str, Loss]]
+    ) -> bytes:
+        """A budget over time as a picture; of many charges the oldest are drawn as one."""
+        oldest, newest = charges[:-MOST_CHARGES_DRAWN], charges[-MOST_CHARGES_DRAWN:]
+        drawn = [(label, _plain(loss)) for label, loss in newest]
+        if oldest:
+            earlier = sum((loss for _, loss in oldest), Loss(0))
+            drawn.insert(0, ("earlier charges", _plain(earlier)))
+        task = {"kind": "budget", "title": title, "budget": _plain(budget), "charges": drawn}
+        return await self._by_worker((of, f"{title}: {len(charges)}", "budget"), lambda: task)
+
+    def close(self) -> None:
+        """End the worker process."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._writer.end()
+
+    async def _by_worker(self, place: Place, task: Callable[[], dict[str, Any]]) -> bytes:
+        """What is kept; else what is being written for somebody; else written now."""
+        with self._lock:
+            if place in self._written:
+                self._written.move_to_end(place)
+                return self._written[place]
+            future = self._underway.get(place)
+            if future is None:
+                if len(self._underway) >= MOST_WAITING:
+                    raise LimitReached("Too many pictures are being drawn. Try again in a minute.")
+                future = self._thread.submit(self._write, place, task)
+                self._underway[place] = future
+        return await asyncio.shield(asyncio.wrap_future(future))
+
+    def _write(self, place: Place, task: Callable[[], dict[str, Any]]) -> bytes:
+        try:
+            return self._kept(place, lambda: self._writer.run(task(), self._limits.picture_seconds))
+        except TaskFailed:
+            raise Unavailable(
+                "This answer is too large to be drawn or written as a table here. Take it as JSON."
+            ) from None
+        finally:
+            with self._lock:
+                del self._underway[place]
 
     def ready(self, of: str, query: Query[Any]) -> bytes | None:
         """The answer to a question, if it was served before."""
         with self._lock:
             return self._written.get((of, answer_key(query), "json"))
 
-    def _kept(self, place: tuple[str, str, str], write: Callable[[], bytes]) -> bytes:
+    def _kept(self, place: Place, write: Callable[[], bytes]) -> bytes:
         with self._lock:
             if place in self._written:
                 self._written.move_to_end(place)
@@ -121,45 +195,10 @@ class Answers:
         return written
 
 
-def stored_json(release: Release[Any]) -> bytes:
-    """A stored release as the JSON interface shows it."""
-    return wire.to_text(wire.Answer.of(Answer(release, (), stored=True))).encode()
+def stored_json(release: Release[Any], head: str) -> bytes:
+    """A stored release as the JSON interface shows it, with a head of the ledger that holds it."""
+    return wire.to_text(wire.Answer.of(Answer(release, (), stored=True, head=head))).encode()
 
 
-def draw_history(title: str, budget: Loss, charges: list[tuple[str, Loss]]) -> bytes:
-    """A budget over time as a picture."""
-    return pictures.svg(pictures.draw_budget(title, budget, charges))
-
-
-def as_csv(release: Release[Any]) -> str:
-    """The answer as a table that a spreadsheet opens without running anything."""
-    file = io.StringIO(newline="")
-    writer = csv.writer(file)
-    writer.writerow(["what", "value"])
-    writer.writerow(["question", safe_cell(release.query.question)])
-    writer.writerow(["answer", safe_cell(release.sentence())])
-    writer.writerow(["guarantee", safe_cell(release.guarantee.sentence())])
-    for name, value in release.query.parameters().items():
-        written = value if isinstance(value, int | float) else canonical_json(value).strip('"')
-        writer.writerow([safe_cell(name), safe_cell(written)])
-    for place, value in _leaves(release.query.value_to_json(release.value), "value"):
-        writer.writerow([safe_cell(place), safe_cell(value)])
-    return file.getvalue()
-
-
-def safe_cell(value: Any) -> Any:
-    """A cell that no spreadsheet takes for a formula; numbers stay numbers."""
-    if isinstance(value, str) and value.startswith(FORMULA_STARTS):
-        return f"'{value}"
-    return value
-
-
-def _leaves(value: Any, place: str) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield from _leaves(inner, f"{place}.{key}")
-    elif isinstance(value, list):
-        for index, inner in enumerate(value):
-            yield from _leaves(inner, f"{place}[{index}]")
-    else:
-        yield place, value
+def _plain(loss: Loss) -> list[str]:
+    return [str(loss.epsilon), str(loss.delta)]

@@ -4,11 +4,17 @@ How long an answer takes may depend on the rows. So an answer waits for a releas
 factor after the one before, counted from when a worker began: only then is it stored and shown, and
 its worker goes on to the next. Whoever watches learns between which two release times it was there,
 a few bits, and waits at most that factor longer. Progress is shown in tenths, at the same times.
+
+Rows are looked at in worker processes. What takes longer than the public limit is ended, and so is
+what nobody waits for any more: it was stopped by everybody who asked, or their tokens were revoked.
+Its charge stands.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 import math
 import secrets
 import threading
@@ -16,27 +22,54 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from privod.curator.rows import KeptRows
 from privod.errors import AnswerFailed, LimitReached, NotAllowed, NotFound, PrivodError, Unavailable
-from privod.progress import listening
+from privod.queries.catalog import release_from_json
+from privod.queries.interactive_grid.kept import KeptQuery
+from privod.queries.query import Query, Release
 from privod.server.jobs.queue import FairQueue
+from privod.server.jobs.workers import Worker
 from privod.server.limits import Limits
 
-__all__ = ["Job", "Jobs", "Key", "State", "WaitForRelease", "next_release_time"]
+__all__ = ["Job", "Jobs", "Key", "State", "Turn", "new_id", "next_release_time", "recalled"]
 
 Result = TypeVar("Result")
 State = Literal["waiting", "answering", "done", "failed"]
 Key = tuple[str, str]
 """One question about one data set."""
-WaitForRelease = Callable[[], None]
-"""Waits for the release time; called when the answer is there and before anybody can see it."""
 
+LOG = logging.getLogger("privod.server")
+END_SECONDS = 2.0  # for a stopped answer to be cleared away
 FIRST_RELEASE_SECONDS = 0.2  # seconds
 RELEASE_RATIO = 1.25
 LOOK_SECONDS = 0.02
 KEPT_JOBS = 2000
 KEPT_SECONDS = 3600.0
+VALID_SECONDS = 1.0  # between two looks whether the tokens of those who wait are valid
+NO_JOB = (
+    "There is no such job. It ended more than an hour ago, or the server was restarted;"
+    " ask the question again: a stored answer costs nothing."
+)
+LEFT_WAITING = (
+    "The server was stopped first. Nothing was charged. The question waits for the server to be"
+    " back, and is answered then."
+)
+STOPPED_WAITING = "It was stopped before its turn came. Nothing was charged."
+STOPPED = "It was stopped on request. The charge stands; asking again is a new charge."
+STOPPED_WITH_SERVER = (
+    "The server was stopped before the answer came. The charge stands; asking again is a new"
+    " charge."
+)
+
+
+def new_id() -> str:
+    """A job's id, which nobody can guess."""
+    return secrets.token_urlsafe(16)
 
 
 def next_release_time(seconds: float) -> float:
@@ -64,17 +97,27 @@ class _Work(Generic[Result]):
     closing: threading.Event
     future: Future[Result] = field(default_factory=Future)
     jobs: list[Job[Result]] = field(default_factory=list)
+    leader: Job[Result] | None = None
     began: float | None = None
     computed: float | None = None
     ended: float | None = None
+    stopped: threading.Event = field(default_factory=threading.Event)
+    told: str = STOPPED
+    """What is said of an answer that was stopped after its charge."""
     _reports: list[tuple[float, int]] = field(default_factory=list)
 
     def begin(self) -> None:
         self.began = time.monotonic()
 
-    def hear(self, _label: str, done: int, total: int | None) -> None:
-        """Note a report of progress, in tenths, never going back."""
-        tenths = min(9, 10 * done // total) if total else 0
+    def finish(self, outcome: Result | PrivodError) -> None:
+        self.ended = time.monotonic()
+        if isinstance(outcome, PrivodError):
+            self.future.set_exception(outcome)
+        else:
+            self.future.set_result(outcome)
+
+    def hear(self, tenths: int) -> None:
+        """Note how many tenths are done, never going back."""
         if tenths > (self._reports[-1][1] if self._reports else 0):
             self._reports.append((self._age(time.monotonic()), tenths))
 
@@ -86,6 +129,8 @@ class _Work(Generic[Result]):
 
     def wait_for_release_time(self) -> None:
         """Wait for the release time after the answer was there; the second time that has passed."""
+        if self.stopped.is_set():
+            return  # by somebody, at a moment of their own choice
         if self.computed is None:
             self.computed = time.monotonic()
         moment = next_release_time(self._age(self.computed))
@@ -93,6 +138,67 @@ class _Work(Generic[Result]):
 
     def _age(self, now: float) -> float:
         return 0.0 if self.began is None else now - self.began
+
+
+class Turn:
+    """What a question whose turn has come may use: a worker process, and the release time.
+
+    Parameters
+    ----------
+    work : _Work
+        The question.
+    worker : Worker
+        The process that looks at rows for it.
+    limits : Limits
+        How long that may take.
+    wanted : callable
+        Whether somebody with a valid token still waits for it.
+    """
+
+    def __init__(
+        self, work: _Work[Any], worker: Worker, limits: Limits, wanted: Callable[[], bool]
+    ) -> None:
+        self._work = work
+        self._worker = worker
+        self._limits = limits
+        self._wanted = wanted
+        self._looked = time.monotonic()
+
+    def prepare(self) -> None:
+        """Have a process ready before anything is charged; release times count from here."""
+        self._worker.prepare()
+        if self._work.stopped.is_set():
+            raise NotAllowed(STOPPED_WAITING)
+        self._work.begin()
+
+    def look(self, query: Query[Any], rows: KeptRows) -> Release[Any] | NDArray[np.int64]:
+        """Look at the rows in the worker process, within the public limits."""
+        task = {
+            "kind": "answer",
+            "query": query.to_json(),
+            "directory": str(rows.directory),
+            "folder": rows.folder,
+            "seal": rows.seal,
+            "domain": rows.domain.to_json(),
+        }
+        written = self._worker.run(
+            task, self._limits.answer_seconds, hear=self._work.hear, stopped=self._is_stopped
+        )
+        found = json.loads(written)
+        if isinstance(query, KeptQuery):
+            return np.array(found["counts"], dtype=np.int64)
+        return release_from_json(found)
+
+    def wait_for_release_time(self) -> None:
+        """Wait, when the answer is there and before anybody can see it."""
+        self._work.wait_for_release_time()
+
+    def _is_stopped(self) -> bool:
+        if time.monotonic() - self._looked > VALID_SECONDS:
+            self._looked = time.monotonic()
+            if not self._wanted():
+                self._work.stopped.set()
+        return self._work.stopped.is_set()
 
 
 @dataclass(eq=False)
@@ -103,7 +209,7 @@ class Job(Generic[Result]):
     asker: str
     """Which token asked; nobody else sees the job."""
     question: str
-    ask: Callable[[WaitForRelease], Result]
+    ask: Callable[[Turn], Result]
     work: _Work[Result]
 
     @property
@@ -114,7 +220,7 @@ class Job(Generic[Result]):
     @property
     def leads(self) -> bool:
         """Whether the question is asked in this asker's name; others join in."""
-        return self.work.jobs[0] is self
+        return self.work.leader is self
 
     def tenths(self) -> int:
         """How far it had come at the last release time, from 0 to 10."""
@@ -140,6 +246,21 @@ class Job(Generic[Result]):
         return self.work.future.result(timeout=0)
 
 
+def recalled(
+    job_id: str, asker: str, key: Key, question: str, outcome: Result | PrivodError | None
+) -> Job[Result]:
+    """The sight of a job that this process does not work on: as it ended, or as waiting."""
+    work: _Work[Result] = _Work(key, threading.Event())
+
+    def ask(_turn: Turn) -> Result:
+        raise Unavailable("Another server process answers this question.")
+
+    job = Job(job_id, asker, question, ask, work)
+    if outcome is not None:
+        work.finish(outcome)
+    return job
+
+
 class Jobs(Generic[Result]):
     """The answers being computed, few at a time, and those fetched lately.
 
@@ -149,10 +270,18 @@ class Jobs(Generic[Result]):
         How many at once, and how many may wait.
     token_is_valid : callable
         Whether a token is still valid, looked up again when its question comes up.
+    note_end : callable
+        Told of every job that ended, but for those that a stopping server leaves in the queue.
     """
 
-    def __init__(self, limits: Limits, token_is_valid: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        token_is_valid: Callable[[str], bool],
+        note_end: Callable[[Job[Result]], None] = lambda _job: None,
+    ) -> None:
         self._limits = limits
+        self._note_end = note_end
         self._token_is_valid = token_is_valid
         self._jobs: dict[str, Job[Result]] = {}
         self._works: dict[Key, _Work[Result]] = {}
@@ -161,21 +290,28 @@ class Jobs(Generic[Result]):
         self._changed = threading.Condition()
         self._closing = threading.Event()
         self._threads: list[threading.Thread] = []
+        self._workers: list[Worker] = []
 
     def start(
-        self, ask: Callable[[WaitForRelease], Result], *, asker: str, key: Key, question: str
+        self,
+        ask: Callable[[Turn], Result],
+        *,
+        asker: str,
+        key: Key,
+        question: str,
+        job_id: str | None = None,
     ) -> Job[Result]:
         """Start a job, join the one that answers this question already, or refuse it."""
         with self._changed:
             self._forget_old()
+            own = self._own(key, asker)
+            if own is not None:
+                return own
             work = self._works.get(key)
-            for job in work.jobs if work is not None else ():
-                if job.asker == asker:
-                    return job
             self._check_room(asker, joins=work is not None)
             if work is None:
                 work = self._works[key] = _Work(key, self._closing)
-            job = Job(secrets.token_urlsafe(16), asker, question, ask, work)
+            job = Job(job_id or new_id(), asker, question, ask, work)
             work.jobs.append(job)
             self._jobs[job.id] = job
             if work.began is None:
@@ -183,40 +319,86 @@ class Jobs(Generic[Result]):
                 self._changed.notify()
             if len(self._threads) < self._limits.workers:
                 name = f"privod-answer-{len(self._threads)}"
-                # A daemon, since an answer cannot be cut short and must not keep a server up.
-                self._threads.append(threading.Thread(target=self._serve, name=name, daemon=True))
+                self._workers.append(Worker(self._limits.answer_bytes, self._limits.result_bytes))
+                self._threads.append(
+                    threading.Thread(
+                        target=self._serve, args=(self._workers[-1],), name=name, daemon=True
+                    )
+                )
                 self._threads[-1].start()
             return job
+
+    def own(self, key: Key, asker: str) -> Job[Result] | None:
+        """The job by which somebody waits for the answer to a question already."""
+        with self._changed:
+            return self._own(key, asker)
+
+    def _own(self, key: Key, asker: str) -> Job[Result] | None:
+        work = self._works.get(key)
+        waiting = work.jobs if work is not None else []
+        return next((job for job in waiting if job.asker == asker), None)
+
+    def check_room(self, asker: str, key: Key) -> None:
+        """Refuse a job for which there is no room."""
+        with self._changed:
+            self._check_room(asker, joins=key in self._works)
 
     def has(self, key: Key) -> bool:
         """Whether a question is being answered."""
         with self._changed:
             return key in self._works
 
+    def under_way(self) -> dict[str, int]:
+        """How many questions wait, and how many are being answered."""
+        with self._changed:
+            answering = sum(work.began is not None for work in self._works.values())
+            return {"waiting": len(self._works) - answering, "answering": answering}
+
     def closing(self) -> bool:
         """Whether the server is stopping, so that nothing new is taken in."""
         return self._closing.is_set()
-
-    def running(self) -> bool:
-        """Whether an answer is being computed."""
-        with self._changed:
-            return any(work.began is not None for work in self._works.values())
 
     def find(self, job_id: str, asker: str) -> Job[Result]:
         """One's own job."""
         with self._changed:
             job = self._jobs.get(job_id)
         if job is None or job.asker != asker:
-            raise NotFound(
-                "There is no such job. It ended more than an hour ago, or the server was restarted;"
-                " ask the question again: a stored answer costs nothing."
-            )
+            raise NotFound(NO_JOB)
         return job
 
+    def stop(self, job_id: str, may_stop: Callable[[Job[Result]], bool]) -> None:
+        """Stop a job: its asker waits no longer, and what nobody waits for is ended.
+
+        Parameters
+        ----------
+        job_id : str
+            Which.
+        may_stop : callable
+            Whether the visitor may; a job that they may not stop is not found.
+        """
+        with self._changed:
+            job = self._jobs.get(job_id)
+            if job is None or not may_stop(job):
+                raise NotFound(NO_JOB)
+            work = job.work
+            if work.ended is not None:
+                return
+            if len(work.jobs) == 1 and work.began is not None:
+                work.stopped.set()
+                return
+            if len(work.jobs) > 1:
+                work.jobs.remove(job)
+                alone: _Work[Result] = _Work(work.key, self._closing, jobs=[job])
+                alone.finish(NotAllowed(STOPPED_WAITING))
+                job.work = alone
+            else:
+                self._end(work, NotAllowed(STOPPED_WAITING))
+        self._note_end(job)
+
     def close(self) -> None:
-        """Drop what is waiting, and give what is running a while to end."""
+        """Drop what is waiting, give what is running a while to end, and end it then."""
         deadline = time.monotonic() + self._limits.stop_seconds
-        stopped = Unavailable("The server was stopped first. Nothing was charged. Ask again.")
+        stopped = Unavailable(LEFT_WAITING)
         with self._changed:
             self._closing.set()
             for work in [work for work in self._works.values() if work.began is None]:
@@ -224,6 +406,16 @@ class Jobs(Generic[Result]):
             self._changed.notify_all()
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
+        with self._changed:
+            late = [work for work in self._works.values() if work.began is not None]
+        for work in late:
+            LOG.warning("an answer was still being computed; its charge stands")
+            work.told = STOPPED_WITH_SERVER
+            work.stopped.set()
+        for thread in self._threads:
+            thread.join(END_SECONDS)
+        for worker in self._workers:
+            worker.end()
 
     def _check_room(self, asker: str, *, joins: bool) -> None:
         if self._closing.is_set():
@@ -237,32 +429,35 @@ class Jobs(Generic[Result]):
                 f"A token may have {most} answers under way. Wait until one is done."
             )
 
-    def _serve(self) -> None:
+    def _serve(self, worker: Worker) -> None:
         while (taken := self._take()) is not None:
             asker, work = taken
-            outcome = self._outcome(work, asker)
+            outcome = self._outcome(work, asker, worker)
             with self._changed:
-                self._end(work, outcome)
+                ended = self._end(work, outcome)
                 self._queue.leave(asker)
                 self._changed.notify_all()
+            for job in ended:
+                self._note_end(job)
 
     def _take(self) -> tuple[str, _Work[Result]] | None:
         """Wait for the next in the queue; None when the server stops."""
         with self._changed:
             while not self._closing.is_set():
-                taken = self._queue.take(lambda work: work.began is None)
+                taken = self._queue.take(lambda work: work.began is None and work.ended is None)
                 if taken is not None:
                     taken[1].begin()
                     return taken
                 self._changed.wait()
         return None
 
-    def _outcome(self, work: _Work[Result], asker: str) -> Result | PrivodError:
+    def _outcome(self, work: _Work[Result], asker: str, worker: Worker) -> Result | PrivodError:
         """Ask in the name of whoever's turn it is, unless the token was revoked meanwhile."""
+        turn = Turn(work, worker, self._limits, lambda: self._is_wanted(work))
         try:
-            leader = self._leader(work, asker)
-            with listening(work.hear):
-                return leader.ask(work.wait_for_release_time)
+            return self._leader(work, asker).ask(turn)
+        except AnswerFailed as problem:
+            return AnswerFailed(work.told) if work.stopped.is_set() else problem
         except PrivodError as problem:
             return problem
         except Exception:  # its message might speak of rows, so it goes no further
@@ -270,25 +465,25 @@ class Jobs(Generic[Result]):
         finally:
             work.wait_for_release_time()
 
+    def _is_wanted(self, work: _Work[Result]) -> bool:
+        with self._changed:
+            askers = {job.asker for job in work.jobs}
+        return any(self._token_is_valid(asker) for asker in askers)
+
     def _leader(self, work: _Work[Result], asker: str) -> Job[Result]:
         with self._changed:
-            work.jobs.sort(key=lambda job: job.asker != asker)
-            waiting = list(work.jobs)
+            waiting = sorted(work.jobs, key=lambda job: job.asker != asker)
         for job in waiting:
             if self._token_is_valid(job.asker):
-                with self._changed:
-                    work.jobs.remove(job)
-                    work.jobs.insert(0, job)
+                work.leader = job
                 return job
         raise NotAllowed("The token was revoked before its turn came. Nothing was charged.")
 
-    def _end(self, work: _Work[Result], outcome: Result | PrivodError) -> None:
-        work.ended = time.monotonic()
-        if isinstance(outcome, PrivodError):
-            work.future.set_exception(outcome)
-        else:
-            work.future.set_result(outcome)
+    def _end(self, work: _Work[Result], outcome: Result | PrivodError) -> list[Job[Result]]:
+        """Let everybody see how it ended; returns their jobs."""
+        work.finish(outcome)
         del self._works[work.key]
+        return list(work.jobs)
 
     def _forget_old(self) -> None:
         now = time.monotonic()

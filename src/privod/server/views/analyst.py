@@ -1,7 +1,8 @@
-"""The console for analysts: picking a question, its price, asking it, the answer."""
+"""The console for analysts: picking a question, its price, asking it, waiting for the answer."""
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Sequence
 from typing import Any
@@ -10,25 +11,25 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from privod.curator import Answer
+from privod.curator import Answer, fitting
 from privod.errors import InvalidParameter, NoPromise, PrivodError
 from privod.privacy import Guarantee
 from privod.queries.catalog import QUERIES, kind_of
 from privod.queries.parameters import parameters_of, promise_of
 from privod.queries.query import Query, canonical_json
-from privod.server.asking import begin
+from privod.server.asking import begin, find_job, may_stop
 from privod.server.http.authorization import form_of
-from privod.server.jobs.answers import as_csv
+from privod.server.jobs.estimates import assumed_records, check_work, estimated_seconds
 from privod.server.jobs.jobs import Job
 from privod.server.site import site_of, visitor_of
-from privod.server.views.api import CSV, JSON, PICTURE_HEADERS, SVG
+from privod.server.views.answers import answer_path, written
 from privod.server.views.console import text_of
 from privod.server.views.forms import boxes_of, query_from_form
 from privod.server.views.pages import fragment, page, redirect, segment
 from privod.wire import answer_key
 
-__all__ = ["answer", "answer_csv", "answer_json", "answer_svg", "ask", "ask_form", "job"]
-__all__ += ["job_progress", "price", "price_page", "questions"]
+__all__ = ["ask", "ask_form", "job", "job_progress", "price", "price_page", "questions"]
+__all__ += ["stop_job"]
 
 QUICK_SECONDS = 0.6  # an answer that is there by then needs no page about waiting
 
@@ -73,7 +74,7 @@ def price(request: Request) -> Response:
         query = _query(request)
         return fragment(request, "price.html", **_priced(request, query))
     except PrivodError as problem:
-        return fragment(request, "price.html", **_unpriced(query, problem))
+        return fragment(request, "price.html", **_unpriced(request, query, problem))
 
 
 async def ask(request: Request) -> Response:
@@ -85,7 +86,7 @@ async def ask(request: Request) -> Response:
     of = request.path_params["dataset"]
     query = None
     try:
-        query = _query(request)
+        query = await run_in_threadpool(_query, request)
         if text_of(request, "confirmed") != answer_key(query):
             shown = await run_in_threadpool(_unconfirmed, request, query)
             if shown is not None:
@@ -99,14 +100,14 @@ async def ask(request: Request) -> Response:
     except PrivodError as problem:
         typed = _typed(request)
         return await run_in_threadpool(_question_page, request, typed, query, problem)
-    return redirect(_answer_path(of, query))
+    return redirect(answer_path(of, query))
 
 
 def _unconfirmed(request: Request, query: Query[Any]) -> Response | None:
     """The page that asks for a confirmation; None if nothing would be charged or all is refused."""
     curator = site_of(request).curator
     dataset = curator.dataset(request.path_params["dataset"])
-    price = curator.price(query, dataset.name)
+    price = curator.price(query, dataset.name, token=visitor_of(request).id[:16] or None)
     if price.already_answered or not price.affordable:
         return None
     sent = [
@@ -119,24 +120,16 @@ def _unconfirmed(request: Request, query: Query[Any]) -> Response | None:
         "confirm.html",
         dataset=dataset,
         kind=type(query),
-        parameters=_written(query),
+        parameters=written(query),
         fields=sent,
         confirmed=answer_key(query),
         **_priced(request, query),
     )
 
 
-def _written(query: Query[Any]) -> list[tuple[str, str]]:
-    """The parameters of a question as people read them."""
-    known = {parameter.name: parameter for parameter in parameters_of(type(query))}
-    return [
-        (name.replace("_", " "), known[name].written(value) or "none")
-        for name, value in query.parameters().items()
-    ]
-
-
 def _query(request: Request) -> Query[Any]:
-    return query_from_form(kind_of(request.path_params["question"]), form_of(request))
+    query = query_from_form(kind_of(request.path_params["question"]), form_of(request))
+    return site_of(request).curator.adapted(query, request.path_params["dataset"])
 
 
 def _typed(request: Request) -> dict[str, Any]:
@@ -162,12 +155,12 @@ def _question_page(
     wrong = problem if isinstance(problem, InvalidParameter) else None
     boxes = boxes_of(kind, dataset.domain, budgets, values, wrong)
     at_box = any(box.problem for box in boxes)
-    shown = _unpriced(query, None)
+    shown = _unpriced(request, query, None)
     if query is not None:
         try:
             shown = _priced(request, query)
         except PrivodError as unpriced:
-            shown = _unpriced(query, unpriced)
+            shown = _unpriced(request, query, unpriced)
     return page(
         request,
         "question.html",
@@ -196,11 +189,20 @@ def _named(examples: Sequence[Query[Any]]) -> list[str]:
 
 def _priced(request: Request, query: Query[Any]) -> dict[str, Any]:
     """What the price panel shows."""
-    curator, of = site_of(request).curator, request.path_params["dataset"]
-    price = curator.price(query, of)
+    site, of = site_of(request), request.path_params["dataset"]
+    curator = site.curator
+    price = curator.price(query, of, token=visitor_of(request).id[:16] or None)
+    domain = curator.dataset(of).domain
+    if not price.already_answered:
+        check_work(curator, query, of, site.limits)
     budgets = {state.adjacency: state for state in curator.budget(of)}
     lines = [
-        {"state": budgets[charge.adjacency], "cost": charge.loss, "left": charge.left}
+        {
+            "state": budgets[charge.adjacency],
+            "cost": charge.loss,
+            "left": charge.left,
+            "fitting": fitting(charge.questions_left),
+        }
         for charge in price.charges
         if charge.adjacency in budgets
     ]
@@ -209,18 +211,25 @@ def _priced(request: Request, query: Query[Any]) -> dict[str, Any]:
         "stored": price.already_answered,
         "loss": guarantee.loss,
         "lines": lines,
-        "worth": query.preview(curator.dataset(of).domain).sentence(),
+        "worth": query.preview(domain).sentence(),
+        "seconds": math.ceil(estimated_seconds(curator, query, of, site.limits)),
+        "records": assumed_records(curator, of, site.limits),
         "sentence": guarantee.sentence(),
+        "not_protected": price.not_protected,
     }
     return {"priced": priced, "price_problem": None, "needed_budget": None}
 
 
-def _unpriced(query: Query[Any] | None, problem: PrivodError | None) -> dict[str, Any]:
+def _unpriced(
+    request: Request, query: Query[Any] | None, problem: PrivodError | None
+) -> dict[str, Any]:
     """What the price panel shows when there is no price, and which budget would give one."""
     needed = None
     if query is not None and isinstance(problem, NoPromise):
         guarantee = query.guarantee()
-        if isinstance(guarantee, Guarantee):
+        states = site_of(request).curator.budget(request.path_params["dataset"])
+        opened = [state.adjacency for state in states if state.closed is None]
+        if isinstance(guarantee, Guarantee) and guarantee.adjacency not in opened:
             needed = canonical_json(guarantee.adjacency.to_json())
     said = None if problem is None else str(problem)
     return {"priced": None, "price_problem": said, "needed_budget": needed}
@@ -228,17 +237,25 @@ def _unpriced(query: Query[Any] | None, problem: PrivodError | None) -> dict[str
 
 def job(request: Request) -> Response:
     """A job's page, or on to its answer once that is there."""
-    found = site_of(request).jobs.find(request.path_params["job"], visitor_of(request).id)
+    found = find_job(site_of(request), visitor_of(request), request.path_params["job"])
     if found.state() in ("done", "failed"):
-        return redirect(_answer_path(found.of, found.result().release.query))
+        return redirect(answer_path(found.of, found.result().release.query))
     return page(request, "job.html", job=found, words=_words(found), tenths=found.tenths())
 
 
 def job_progress(request: Request) -> Response:
     """How far a job has come, for the page's script."""
-    found = site_of(request).jobs.find(request.path_params["job"], visitor_of(request).id)
+    found = find_job(site_of(request), visitor_of(request), request.path_params["job"])
     ended = found.state() in ("done", "failed")
     return JSONResponse({"tenths": found.tenths(), "words": _words(found), "ended": ended})
+
+
+def stop_job(request: Request) -> Response:
+    """Stop one's own job, and go back to its data set."""
+    visitor, jobs = visitor_of(request), site_of(request).jobs
+    found = jobs.find(request.path_params["job"], visitor.id)
+    jobs.stop(found.id, lambda job: may_stop(visitor, job))
+    return redirect(f"/data/{segment(found.of)}")
 
 
 def _words(job: Job[Answer]) -> str:
@@ -249,50 +266,3 @@ def _words(job: Job[Answer]) -> str:
         "failed": "It ended without an answer.",
     }
     return words[job.state()]
-
-
-def _answer_path(of: str, query: Query[Any]) -> str:
-    return f"/data/{segment(of)}/answers/{answer_key(query)}"
-
-
-def answer(request: Request) -> Response:
-    """An answer: in a sentence, as a picture, with its promise."""
-    of, key = request.path_params["dataset"], request.path_params["key"]
-    release = site_of(request).answers.release(of, key)
-    return page(
-        request,
-        "answer.html",
-        dataset=of,
-        release=release,
-        parameters=_written(release.query),
-        has_picture=True,
-        here=_answer_path(of, release.query),
-    )
-
-
-def answer_json(request: Request) -> Response:
-    """The release as JSON, as every privod reads it back."""
-    release = _release(request)
-    return Response(canonical_json(release.to_json()), media_type=JSON, headers=_saved("json"))
-
-
-def answer_csv(request: Request) -> Response:
-    """The answer as a table."""
-    return Response(as_csv(_release(request)), media_type=CSV, headers=_saved("csv"))
-
-
-def answer_svg(request: Request) -> Response:
-    """The answer as a picture."""
-    of, key = request.path_params["dataset"], request.path_params["key"]
-    headers = PICTURE_HEADERS | (_saved("svg") if "download" in request.query_params else {})
-    return Response(site_of(request).answers.svg(of, key), media_type=SVG, headers=headers)
-
-
-def _release(request: Request) -> Any:
-    return site_of(request).answers.release(
-        request.path_params["dataset"], request.path_params["key"]
-    )
-
-
-def _saved(ending: str) -> dict[str, str]:
-    return {"content-disposition": f'attachment; filename="privod-answer.{ending}"'}

@@ -4,30 +4,35 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import File, Form, Path, Request, Response, UploadFile
 from starlette.concurrency import run_in_threadpool
 
 from privod import wire
-from privod.curator import Answer
+from privod.curator import Answer, acting
 from privod.data import Domain
 from privod.data.csv_file import CsvDialect
 from privod.data.intake import IntakeReport
-from privod.errors import InvalidParameter, NotFound, PrivodError, Unavailable
+from privod.engines.size import IN_MEMORY
+from privod.errors import InvalidParameter, LedgerDamaged, NotFound, PrivodError, Unavailable
 from privod.privacy import Loss, adjacency_from_json
 from privod.queries.catalog import QUERIES, query_from_json
 from privod.server import authentication as auth
-from privod.server.asking import answer_of, begin
+from privod.server.asking import answer_of, begin, find_job, may_stop, state_of
 from privod.server.jobs import uploads
-from privod.server.jobs.answers import as_csv
+from privod.server.jobs.estimates import check_work, estimated_seconds
 from privod.server.jobs.jobs import Job
+from privod.server.metrics import exposition
 from privod.server.site import site_of, visitor_of
+from privod.texts import check_texts
 from privod.wire.questions import describe
 
 JSON = "application/json"
 SVG = "image/svg+xml"
 CSV = "text/csv; charset=utf-8"
+METRICS = "text/plain; version=0.0.4; charset=utf-8"
 # A picture carries its style inside; it may load and run nothing.
 PICTURE_HEADERS = {
     "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox"
@@ -45,10 +50,12 @@ def health() -> dict[str, str]:
 
 
 def ready(request: Request) -> dict[str, str]:
-    """Say whether questions can be answered: the ledger can be read and the disk has room."""
+    """Say whether questions can be answered: ledger, witness and disk are as they should be."""
     site = site_of(request)
     try:
-        site.curator.head()
+        site.curator.check_ledger()
+    except LedgerDamaged:
+        raise Unavailable("The ledger lacks what its witness saw. Verify it.") from None
     except PrivodError:
         raise Unavailable("The ledger cannot be read. Look at its database.") from None
     if shutil.disk_usage(site.curator.directory).free < site.limits.least_free_bytes:
@@ -56,6 +63,16 @@ def ready(request: Request) -> dict[str, str]:
     if site.jobs.closing():
         raise Unavailable("The server is stopping. Ask again when it is back.")
     return {"status": "ready"}
+
+
+def metrics(request: Request) -> Response:
+    """Counts for Prometheus: requests, jobs, workers, charges, budgets; nothing about rows."""
+    site, visitor = site_of(request), visitor_of(request)
+    names = [one.name for one in site.curator.datasets() if visitor.sees(one.name)]
+    budgets = {name: site.curator.budget(name) for name in names}
+    under_way = site.jobs.under_way()
+    written = exposition(site.metrics, under_way, budgets, site.curator.ledger_head().number)
+    return Response(written, media_type=METRICS)
 
 
 def openapi(request: Request) -> Response:
@@ -92,6 +109,7 @@ def register(
     decimal: Annotated[str, Form(max_length=1, description="Of a CSV file.")] = ".",
     thousands: Annotated[str | None, Form(max_length=1, description="Of a CSV file.")] = None,
     confirmed: Annotated[bool, Form(description="Even if most records are lost.")] = False,
+    most_records: Annotated[int, Form(description="The most records; public.")] = IN_MEMORY,
     intake: Annotated[
         str | None, Form(max_length=20_000_000, description="A client's report, as JSON.")
     ] = None,
@@ -114,15 +132,18 @@ def register(
         dialect=dialect,
         confirmed=confirmed,
         intake=report,
+        most_records=most_records,
     )
     return wire.Registered.of(registered)
 
 
 def _from_json(what: str, text: str, form: str) -> Any:
     try:
-        return json.loads(text)
+        data = json.loads(text)
     except (ValueError, RecursionError):
         raise InvalidParameter(what, "must be JSON", text[:50], f"Write {form}.") from None
+    check_texts(data, what)
+    return data
 
 
 def report(request: Request, dataset: Dataset) -> dict[str, Any]:
@@ -140,7 +161,12 @@ def open_budget(request: Request, dataset: Dataset, form: wire.OpenBudget) -> wi
     adjacency = adjacency_from_json(form.adjacency)
     budget = Loss(form.epsilon, form.delta)
     curator = site_of(request).curator
-    return wire.Budget.of(curator.open_budget(dataset, adjacency, budget, confirmed=form.confirmed))
+    visitor = visitor_of(request)
+    with acting(visitor.label, visitor.id[:16] or None):
+        opened = curator.open_budget(
+            dataset, adjacency, budget, accounting=form.accounting, confirmed=form.confirmed
+        )
+    return wire.Budget.of(opened)
 
 
 def budget(request: Request, dataset: Dataset) -> list[wire.Budget]:
@@ -155,16 +181,22 @@ def history(request: Request, dataset: Dataset) -> list[wire.Entry]:
 
 def price(request: Request, dataset: Dataset, form: wire.AskPrice) -> wire.Price:
     """What a question would cost; nothing is looked at and nothing is charged."""
-    query = query_from_json(form.query)
-    curator = site_of(request).curator
-    found = curator.price(query, dataset)  # which also finds out whether it may be asked
-    return wire.Price.of(found, query, curator.dataset(dataset).domain)
+    site = site_of(request)
+    query = site.curator.adapted(query_from_json(form.query), dataset)
+    token = visitor_of(request).id[:16] or None
+    found = site.curator.price(query, dataset, token=token)  # also finds out if it may be asked
+    domain = site.curator.dataset(dataset).domain
+    seconds = None
+    if not found.already_answered:
+        check_work(site.curator, query, dataset, site.limits)
+        seconds = estimated_seconds(site.curator, query, dataset, site.limits)
+    return replace(wire.Price.of(found, query, domain), about_seconds=seconds)
 
 
 async def ask(request: Request, response: Response, dataset: Dataset, form: wire.Ask) -> Any:
     """Ask a question: 200 with the answer, or 202 with a job if it takes longer than `wait`."""
     site, visitor = site_of(request), visitor_of(request)
-    query = query_from_json(form.query)
+    query = await run_in_threadpool(site.curator.adapted, query_from_json(form.query), dataset)
     ready = site.answers.ready(dataset, query)
     if ready is not None:
         return Response(ready, media_type=JSON)
@@ -178,9 +210,25 @@ async def ask(request: Request, response: Response, dataset: Dataset, form: wire
     return _shown(begun)
 
 
+def jobs(request: Request) -> list[wire.JobListed]:
+    """What one's token asked in the last weeks, newest first, answered or not."""
+    site = site_of(request)
+    return [
+        wire.JobListed(record.id, record.dataset, record.query, record.time, state_of(site, record))
+        for record in site.curator.job_records.asked_by(visitor_of(request).id)
+    ]
+
+
 def job(request: Request, job: Annotated[str, Path(max_length=64)]) -> wire.Job:
     """How far one's own job has come, and its answer once it is done."""
-    return _shown(site_of(request).jobs.find(job, visitor_of(request).id))
+    return _shown(find_job(site_of(request), visitor_of(request), job))
+
+
+def stop_job(request: Request, job: Annotated[str, Path(max_length=64)]) -> dict[str, bool]:
+    """Stop one's own job, or as an owner one about one's data; what was charged stays charged."""
+    visitor = visitor_of(request)
+    site_of(request).jobs.stop(job, lambda found: may_stop(visitor, found))
+    return {"stopped": True}
 
 
 def _shown(job: Job[Answer]) -> wire.Job:
@@ -204,14 +252,15 @@ def answer(request: Request, dataset: Dataset, key: Key) -> Response:
     return Response(site_of(request).answers.json(dataset, key), media_type=JSON)
 
 
-def answer_csv(request: Request, dataset: Dataset, key: Key) -> Response:
+async def answer_csv(request: Request, dataset: Dataset, key: Key) -> Response:
     """A stored answer as a table."""
-    return Response(as_csv(site_of(request).answers.release(dataset, key)), media_type=CSV)
+    written = await site_of(request).answers.written(dataset, key, "csv")
+    return Response(written, media_type=CSV)
 
 
-def answer_svg(request: Request, dataset: Dataset, key: Key) -> Response:
+async def answer_svg(request: Request, dataset: Dataset, key: Key) -> Response:
     """A stored answer as a picture."""
-    drawn = site_of(request).answers.svg(dataset, key)
+    drawn = await site_of(request).answers.written(dataset, key, "svg")
     return Response(drawn, media_type=SVG, headers=PICTURE_HEADERS)
 
 
@@ -233,14 +282,17 @@ def make_token(request: Request, form: wire.MakeToken) -> wire.NewToken:
     of = form.dataset if visitor.of is None else form.dataset or visitor.of
     if of is not None and not visitor.sees(of):
         raise NotFound(f"There is no data set {of!r} that this token is for.")
-    return wire.NewToken(
-        token=auth.create_token(site_of(request).curator, form.role, of, form.label)
-    )
+    curator = site_of(request).curator
+    with acting(visitor.label, visitor.id[:16] or None):
+        made = auth.create_token(curator, form.role, of, form.label, form.expires)
+    return wire.NewToken(token=made)
 
 
 def revoke_token(request: Request, token: Annotated[str, Path(max_length=64)]) -> dict[str, bool]:
     """Revoke a token, from the next request on."""
-    auth.revoke_token(site_of(request).curator, visitor_of(request), token)
+    visitor = visitor_of(request)
+    with acting(visitor.label, visitor.id[:16] or None):
+        auth.revoke_token(site_of(request).curator, visitor, token)
     return {"revoked": True}
 
 
@@ -249,6 +301,7 @@ RESPONSES: dict[Any, dict[int | str, dict[str, Any]]] = {
         200: {"model": wire.Answer, "description": "The answer."},
         202: {"model": wire.Job, "description": "The answer is on its way."},
     },
+    metrics: {200: {"content": {"text/plain": {}}, "description": "Prometheus text format."}},
     answer: {200: {"model": wire.Answer, "description": "The answer."}},
     answer_csv: {200: {"content": {"text/csv": {}}, "description": "The answer."}},
     answer_svg: {200: {"content": {SVG: {}}, "description": "The answer."}},

@@ -2,26 +2,42 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import Response
 
 from privod.curator import Entry
-from privod.errors import InvalidParameter, LedgerDamaged, NotFound
+from privod.errors import InvalidParameter, LedgerDamaged, NotAllowed, NotFound
 from privod.privacy import Loss
+from privod.queries.catalog import query_from_json
 from privod.server.authentication import find_visitor, token_hash
 from privod.server.http.authorization import form_of
 from privod.server.http.middleware import address_of
-from privod.server.jobs.answers import draw_history
 from privod.server.site import site_of, visitor_of
+from privod.server.views.answers import answer_path, page_of
 from privod.server.views.api import PICTURE_HEADERS, SVG
 from privod.server.views.pages import STATIC, page, redirect, set_cookie
 
+if TYPE_CHECKING:
+    from privod.server.provider import Provider
+
 __all__ = ["budget_picture", "data_set", "data_sets", "history", "robots", "sign_in"]
-__all__ += ["sign_in_form", "sign_out", "static", "text_of", "verify", "verify_form"]
+__all__ += [
+    "provider_return",
+    "provider_sign_in",
+    "sign_in_form",
+    "sign_out",
+    "static",
+    "text_of",
+    "verify",
+    "verify_form",
+]
 
 SHOWN_ANSWERS = 20
-SHOWN_ENTRIES = 500
+SHOWN_ENTRIES = 200
 YEAR = "public, max-age=31536000, immutable"
 
 
@@ -49,7 +65,9 @@ def sign_in_form(request: Request) -> Response:
     """Ask for a token."""
     if request.scope["visitor"] is not None:
         return redirect("/")
-    return page(request, "sign_in.html", next=_own_path(request.query_params.get("next", "/")))
+    onward = _own_path(request.query_params.get("next", "/"))
+    provider = site_of(request).provider is not None
+    return page(request, "sign_in.html", next=onward, provider=provider)
 
 
 def sign_in(request: Request) -> Response:
@@ -60,11 +78,53 @@ def sign_in(request: Request) -> Response:
     if find_visitor(site.curator, hashed) is None:
         site.failures.take(address_of(request.scope))
         problem = "This token is unknown or revoked. Ask the owner for a new one."
-        return page(request, "sign_in.html", 403, next=onward, problem=problem)
+        provider = site.provider is not None
+        return page(request, "sign_in.html", 403, next=onward, problem=problem, provider=provider)
     site.sessions.end(request.scope["cookie"])
     response = redirect(onward)
     set_cookie(site, response, site.sessions.begin(hashed))
     return response
+
+
+def provider_sign_in(request: Request) -> Response:
+    """Lead a browser to the provider."""
+    provider, browser = _provider(request), request.scope["cookie"]
+    if not browser:
+        return redirect("/sign-in")  # which gives it a cookie to come back with
+    onward = _own_path(request.query_params.get("next", "/"))
+    return redirect(provider.way_there(browser, _back(request), onward))
+
+
+def provider_return(request: Request) -> Response:
+    """Begin a session for whom the provider says has signed in."""
+    from privod.server.provider import visitor_for
+
+    site, asked = site_of(request), request.query_params
+    try:
+        account, onward = _provider(request).way_back(
+            request.scope["cookie"], _back(request), asked.get("state", ""), asked.get("code", "")
+        )
+        visitor = visitor_for(site.curator, account)
+    except NotAllowed as problem:
+        site.failures.take(address_of(request.scope))
+        return page(request, "sign_in.html", 403, next="/", problem=str(problem), provider=True)
+    site.sessions.end(request.scope["cookie"])
+    response = redirect(onward)
+    set_cookie(site, response, site.sessions.begin(visitor.id))
+    return response
+
+
+def _provider(request: Request) -> Provider:
+    provider = site_of(request).provider
+    if provider is None:
+        raise NotFound("There is no such page.")
+    return provider
+
+
+def _back(request: Request) -> str:
+    """Where the provider sends a browser back to; the host was checked before."""
+    scheme = "https" if site_of(request).secure else "http"
+    return f"{scheme}://{request.headers['host']}/sign-in/return"
 
 
 def _own_path(text: str) -> str:
@@ -108,24 +168,37 @@ def history(request: Request) -> Response:
     """Every entry of the ledger about a data set, and its budgets over time as pictures."""
     curator = site_of(request).curator
     dataset = curator.dataset(request.path_params["dataset"])
-    entries = curator.history(dataset.name)
-    newest = tuple(reversed(entries))[:SHOWN_ENTRIES]
-    more = len(entries) if len(entries) > len(newest) else 0
+    entries = tuple(reversed(curator.history(dataset.name)))
+    place = page_of(request, len(entries), SHOWN_ENTRIES)
+    shown = [(entry, _answer_of(entry)) for entry in entries[place["first"] : place["end"]]]
     budgets = curator.budget(dataset.name)
     return page(
-        request, "history.html", dataset=dataset, budgets=budgets, entries=newest, more=more
+        request, "history.html", dataset=dataset, budgets=budgets, entries=shown, place=place
     )
 
 
-def budget_picture(request: Request) -> Response:
+def _answer_of(entry: Entry) -> str | None:
+    """Where the answer is that an entry stored."""
+    if entry.kind != "release" or entry.query is None or entry.dataset is None:
+        return None
+    return answer_path(entry.dataset, query_from_json(entry.query))
+
+
+async def budget_picture(request: Request) -> Response:
     """A budget over time."""
-    curator = site_of(request).curator
-    of, number = request.path_params["dataset"], request.path_params["budget"]
+    of = request.path_params["dataset"]
+    found = await run_in_threadpool(_charged, request, request.path_params["budget"])
+    drawn = await site_of(request).answers.history_picture(of, *found)
+    return Response(drawn, media_type=SVG, headers=PICTURE_HEADERS)
+
+
+def _charged(request: Request, number: int) -> tuple[str, Loss, list[tuple[str, Loss]]]:
+    """A budget's title, its limit, and what it was charged."""
+    curator, of = site_of(request).curator, request.path_params["dataset"]
     for state in curator.budget(of):
         if state.number == number:
             charges = [_charge(entry) for entry in curator.history(of) if _charges(entry, number)]
-            drawn = draw_history(f"{of}: {state.adjacency.name}", state.budget, charges)
-            return Response(drawn, media_type=SVG, headers=PICTURE_HEADERS)
+            return f"{of}: {state.adjacency.name}", state.budget, charges
     raise NotFound(f"{of!r} has no such budget.")
 
 

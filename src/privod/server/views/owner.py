@@ -9,11 +9,13 @@ from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import Response
 
+from privod.curator import Registered, accounting_named, acting
+from privod.curator.protection import FOR_OWNER
 from privod.data import Domain
 from privod.data.csv_file import ENCODINGS, CsvDialect
 from privod.data.intake import LossyIntake
 from privod.errors import InvalidData, InvalidParameter, NeedsConfirmation, NotFound, PrivodError
-from privod.privacy import AddRemove, Loss, Replace, adjacency_from_json
+from privod.privacy import AddRemove, Adjacency, InCrowd, Loss, Replace, adjacency_from_json
 from privod.server import authentication as auth
 from privod.server.http.authorization import form_of
 from privod.server.jobs import uploads
@@ -112,7 +114,8 @@ def report(request: Request) -> Response:
     """What became of the records, for the owner alone."""
     curator = site_of(request).curator
     dataset = curator.dataset(request.path_params["dataset"])
-    sentences = curator.report(dataset.name).sentences()
+    told = Registered(dataset, curator.report(dataset.name), curator.same_rows_as(dataset.name))
+    sentences = tuple(filter(None, (*told.report.sentences(), told.warning())))
     return page(request, "report.html", dataset=dataset, sentences=sentences)
 
 
@@ -147,7 +150,17 @@ ADJACENCIES = (
     Choice("replace", f"replace: {Replace().protected}"),
     Choice("other", "another, written below"),
 )
-BLANK_BUDGET = {"adjacency": "add-remove", "other": "", "epsilon": "1", "delta": "0"}
+ACCOUNTINGS = (
+    Choice("sums", "sums: epsilons and deltas add up"),
+    Choice("zcdp", "zcdp: squares add up too, for many small questions"),
+)
+BLANK_BUDGET = {
+    "adjacency": "add-remove",
+    "other": "",
+    "epsilon": "1",
+    "delta": "0",
+    "accounting": "sums",
+}
 OTHER = Box(
     name="other",
     label="Another idea of who is protected",
@@ -174,12 +187,26 @@ def open_budget(request: Request) -> Response:
         adjacency = adjacency_from_json(_adjacency(form))
         budget = Loss(form["epsilon"], form["delta"].strip() or "0")
         confirmed = text_of(request, "confirmed") == "yes"
-        site_of(request).curator.open_budget(of, adjacency, budget, confirmed=confirmed)
+        accounting = accounting_named(form["accounting"] or "sums")
+        visitor = visitor_of(request)
+        with acting(visitor.label, visitor.id[:16] or None):
+            site_of(request).curator.open_budget(
+                of, adjacency, budget, accounting=accounting, confirmed=confirmed
+            )
     except NeedsConfirmation as needed:
-        return _budget_page(request, form, gives_up=str(needed))
+        figures = _who(request, adjacency)
+        return _budget_page(request, form, gives_up=str(needed), figures=figures)
     except PrivodError as problem:
         return _budget_page(request, form, problem=str(problem))
     return redirect(f"/data/{segment(of)}")
+
+
+def _who(request: Request, adjacency: Adjacency) -> tuple[str, ...]:
+    """How many records a crowd protects: the owner sees it before opening."""
+    if not isinstance(adjacency, InCrowd):
+        return ()
+    found = site_of(request).curator.who_is_protected(request.path_params["dataset"], adjacency)
+    return (FOR_OWNER, *(sentence for one in found for sentence in one.sentences()))
 
 
 def _adjacency(form: dict[str, str]) -> dict[str, Any]:
@@ -195,7 +222,11 @@ def _adjacency(form: dict[str, str]) -> dict[str, Any]:
 
 
 def _budget_page(
-    request: Request, form: dict[str, str], problem: str | None = None, gives_up: str = ""
+    request: Request,
+    form: dict[str, str],
+    problem: str | None = None,
+    gives_up: str = "",
+    figures: tuple[str, ...] = (),
 ) -> Response:
     dataset = site_of(request).curator.dataset(request.path_params["dataset"])
     other = Box(**{**vars(OTHER), "text": form["other"]})
@@ -206,35 +237,44 @@ def _budget_page(
         dataset=dataset,
         form=form,
         adjacencies=ADJACENCIES,
+        accountings=ACCOUNTINGS,
         other=other,
         problem=problem,
         gives_up=gives_up,
+        figures=figures,
     )
+
+
+BLANK_TOKEN = {"label": "", "role": "analyst", "of": "", "expires": ""}
 
 
 def tokens(request: Request) -> Response:
     """The tokens handed out, and a form for another."""
     of = request.query_params.get("of", "")
-    return _tokens_page(request, {"label": "", "role": "analyst", "of": of})
+    return _tokens_page(request, {**BLANK_TOKEN, "of": of})
 
 
 def make_token(request: Request) -> Response:
     """Make a token and show it this once."""
     curator, visitor = site_of(request).curator, visitor_of(request)
-    form = {name: text_of(request, name) for name in ("label", "role", "of")}
+    form = {name: text_of(request, name) for name in BLANK_TOKEN}
     of = form["of"] or visitor.of
     try:
         if of is not None and not visitor.sees(of):
             raise NotFound(f"There is no data set {of!r} that your token is for.")
-        token = auth.create_token(curator, form["role"], of, form["label"])
+        expires = form["expires"] or None
+        with acting(visitor.label, visitor.id[:16] or None):
+            token = auth.create_token(curator, form["role"], of, form["label"], expires)
     except PrivodError as problem:
         return _tokens_page(request, form, problem=str(problem))
-    return _tokens_page(request, {"label": "", "role": "analyst", "of": form["of"]}, token=token)
+    return _tokens_page(request, {**BLANK_TOKEN, "of": form["of"]}, token=token)
 
 
 def revoke_token(request: Request) -> Response:
     """Revoke a token."""
-    auth.revoke_token(site_of(request).curator, visitor_of(request), request.path_params["token"])
+    visitor = visitor_of(request)
+    with acting(visitor.label, visitor.id[:16] or None):
+        auth.revoke_token(site_of(request).curator, visitor, request.path_params["token"])
     return redirect("/tokens")
 
 
@@ -243,7 +283,12 @@ def _tokens_page(
 ) -> Response:
     curator, visitor = site_of(request).curator, visitor_of(request)
     known = [
-        {"id": token_id(each.hash), "mine": each.hash == visitor.id, "token": each}
+        {
+            "id": token_id(each.hash),
+            "mine": each.hash == visitor.id,
+            "token": each,
+            "expired": each.expired,
+        }
         for each in auth.tokens_seen(curator, visitor)
     ]
     names = [each.name for each in curator.datasets() if visitor.sees(each.name)]

@@ -1,6 +1,6 @@
 """Compiled loops: arrays in, arrays out, no randomness; each with a plain twin in the tests."""
 
-from privod.outliers import compiling
+from privod import compiling
 
 __all__: list[str] = []
 

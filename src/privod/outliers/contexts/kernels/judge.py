@@ -24,13 +24,11 @@ Ints = NDArray[np.int64]
 SIZE, WEIGHT = 0, 1
 TOTAL, SQUARES, LOW, HIGH = 0, 1, 2, 3
 
-MOST_CODES = 64
-
 
 class Cells(NamedTuple):
     """The other records, summed by cell."""
 
-    codes: NDArray[np.uint8]
+    codes: NDArray[np.uint16]
     """Shape (attributes, cells)."""
     counts: Ints
     """Shape (cells, 2): how many records, and what they add to the utility of a context."""
@@ -42,7 +40,7 @@ class Side(NamedTuple):
     """The other records on one side of the record's value, nearest first."""
 
     values: Floats
-    codes: NDArray[np.uint8]
+    codes: NDArray[np.uint16]
     """Shape (attributes, records)."""
     cells: NDArray[np.int32]
     settled: NDArray[np.int8]
@@ -63,7 +61,8 @@ def _members(side: Side, inside: NDArray[np.bool_], reach: int, into: Floats) ->
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def judge_contexts(
-    choices: Ints,
+    chosen: NDArray[np.bool_],
+    starts_at: Ints,
     cells: Cells,
     below: Side,
     above: Side,
@@ -72,25 +71,29 @@ def judge_contexts(
     utilities: Ints,
     sizes: Ints,
 ) -> None:
-    """Judge the contexts whose attributes' chosen codes are the bits of `choices`, shape (c, m)."""
-    m = choices.shape[1]
+    """Judge contexts, given as which codes of each attribute they take in: rows of `chosen`.
+
+    The codes of attribute a begin at column `starts_at[a]`; the last entry is the end.
+    """
+    m = len(starts_at) - 1
+    n_codes = starts_at[m] - starts_at[m - 1]
     n_cells = cells.codes.shape[1]
     inside = np.empty(n_cells, np.bool_)
-    counts, sums = np.empty((MOST_CODES, 2), np.int64), np.empty((MOST_CODES, 2))
+    counts, sums = np.empty((n_codes, 2), np.int64), np.empty((n_codes, 2))
     near_below, near_above = np.empty(rule.reach + 1), np.empty(rule.reach + 1)
     room, starts = np.empty((2, 2 * rule.reach + 1)), np.empty(2 * rule.reach + 1, np.int64)
-    for context in range(len(choices)):
-        for code in range(MOST_CODES):
+    for context in range(len(chosen)):
+        for code in range(n_codes):
             for kind in range(2):
                 counts[code, kind] = 0
                 sums[code, kind] = 0.0
         low, high = rule.value, rule.value
         for cell in range(n_cells):
-            member = 1
+            member = True
             for level in range(m):
-                member &= (choices[context, level] >> np.int64(cells.codes[level, cell])) & 1
-            inside[cell] = member == 1
-            if member == 1:
+                member &= chosen[context, starts_at[level] + np.int64(cells.codes[level, cell])]
+            inside[cell] = member
+            if member:
                 code = int(cells.codes[m - 1, cell])
                 for kind in range(2):
                     counts[code, kind] += cells.counts[cell, kind]
@@ -99,8 +102,8 @@ def judge_contexts(
                 high = max(high, cells.sums[cell, HIGH])
         size, weight = 1 + counts[0, SIZE], 1 + counts[0, WEIGHT]
         total, squares = sums[0, TOTAL], sums[0, SQUARES]
-        for code in range(MOST_CODES - 1, 0, -1):
-            if (choices[context, m - 1] >> code) & 1 == 1:
+        for code in range(n_codes - 1, 0, -1):
+            if chosen[context, starts_at[m - 1] + code]:
                 size += counts[code, SIZE]
                 weight += counts[code, WEIGHT]
                 total += sums[code, TOTAL]

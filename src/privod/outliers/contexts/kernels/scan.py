@@ -1,13 +1,16 @@
 """Judge every context that contains a record, block by block.
 
-A context that contains the record is a choice of free values: bit j of an attribute's free bits
-stands for code j + 1. A context's number is its free bits in a row, the last attribute in the
-lowest bits. A block is all choices of some of the last attribute's values, everything else fixed.
+A context that contains the record is a choice in every attribute: of free values, where bit j of
+the number of a choice stands for code j + 1, or one of a list of ranges. A context's number has a
+digit for each attribute, the last one lowest. A block is all choices of some of the last
+attribute's values, everything else fixed; of one range, if that attribute is ordered.
 Lists of cells and records are narrowed attribute by attribute, and kept while the attribute's
 choice stays.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -16,14 +19,31 @@ from numpy.typing import NDArray
 from privod.outliers.contexts.kernels.decide import GRUBBS, Rule, members_needed, stands_out
 from privod.outliers.contexts.kernels.judge import HIGH, LOW, Cells, Side
 
-__all__ = ["NO_MATCH", "scan_contexts"]
+__all__ = ["NO_MATCH", "Menus", "scan_contexts"]
 
 NO_MATCH = -1
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Codes = NDArray[np.uint8]
+Codes = NDArray[np.uint16]
 List = NDArray[np.int32]
+
+
+class Menus(NamedTuple):
+    """What can be chosen in each attribute."""
+
+    n_choices: Ints
+    is_ordered: NDArray[np.bool_]
+    runs: Ints
+    """Shape (attributes, most): the choices of an ordered attribute, as bits."""
+
+
+@njit(cache=True, nogil=True)
+def _choice(menus: Menus, level: int, digit: int, skipped_bits: int) -> int:
+    """A choice by its number, less so many of the lowest free values."""
+    if menus.is_ordered[level]:
+        return int(menus.runs[level, digit])
+    return (digit << (skipped_bits + 1)) | 1
 
 
 @njit(cache=True, nogil=True)
@@ -158,7 +178,8 @@ def _sum_by_choice(
 def scan_contexts(
     first: int,
     stop: int,
-    free_bits: Ints,
+    n_codes: int,
+    menus: Menus,
     inner_bits: int,
     cells: Cells,
     below: Side,
@@ -167,7 +188,7 @@ def scan_contexts(
     utilities: NDArray[np.int32],
 ) -> None:
     """Write the utility of each context of blocks `first` to `stop`, NO_MATCH if it is none."""
-    last = len(free_bits) - 1
+    last = len(menus.n_choices) - 1
     reach = rule.reach
     looks = rule.kind > GRUBBS
     longest = max(cells.codes.shape[1], len(below.values), len(above.values))
@@ -178,7 +199,6 @@ def scan_contexts(
     for kind in range(3):
         for place in range(lengths[kind, 0]):
             lists[kind, 0, place] = place
-    n_codes = free_bits[last] + 1
     counts, sums = np.empty((n_codes, 2), np.int64), np.empty((n_codes, 4))
     inner = 1 << inner_bits
     counts_of, sums_of = np.empty((inner, 2), np.int64), np.empty((inner, 4))
@@ -187,17 +207,17 @@ def scan_contexts(
     picked = np.empty((2, reach + 1))
     room, starts = np.empty((2, 2 * reach + 1)), np.empty(2 * reach + 1, np.int64)
     choices = np.full(last + 1, -1)
-    outer_bits = free_bits[last] - inner_bits
+    outer = menus.n_choices[last] >> inner_bits
     for block in range(first, stop):
-        rest = block >> outer_bits
+        rest = block // outer
         changed = last
         for level in range(last - 1, -1, -1):
-            choice = ((rest & ((1 << free_bits[level]) - 1)) << 1) | 1
-            rest >>= free_bits[level]
+            choice = _choice(menus, level, rest % menus.n_choices[level], 0)
+            rest //= menus.n_choices[level]
             if choice != choices[level]:
                 choices[level] = choice
                 changed = level
-        always = ((block & ((1 << outer_bits) - 1)) << (inner_bits + 1)) | 1
+        always = _choice(menus, last, block % outer, inner_bits)
         choices[last] = always | ((inner - 1) << 1)
         for level in range(changed, last + 1):
             chosen = choices[level]

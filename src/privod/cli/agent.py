@@ -1,0 +1,39 @@
+"""Serve an analyst's questions to a software agent."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from privod.cli.app import LOCATION_VARIABLE, TOKEN_VARIABLE, app
+
+__all__ = ["mcp"]
+
+
+@app.command()
+def mcp(
+    at: Annotated[
+        str,
+        typer.Option("--at", envvar=LOCATION_VARIABLE, help="The address of a curator's server."),
+    ],
+    most_epsilon: Annotated[
+        str, typer.Option(help="What all questions of this process may cost together.")
+    ] = "1",
+    alone: Annotated[
+        str, typer.Option(help="Above this epsilon the agent asks nothing without a person.")
+    ] = "0.1",
+) -> None:
+    """Offer tools to an agent over standard input and output, with the token in PRIVOD_TOKEN.
+
+    The token must be an analyst's. Give it an allowance of its own on the server as well: the
+    limits here last as long as the process.
+    """
+    from privod.agent import Agent, Allowance, agent_server
+    from privod.client import connect
+    from privod.privacy import exact
+
+    allowance = Allowance(exact(most_epsilon, "most_epsilon"), exact(alone, "alone"))
+    with connect(at, os.environ.get(TOKEN_VARIABLE, "")) as client:
+        agent_server(Agent(client, allowance)).run()

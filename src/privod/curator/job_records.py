@@ -1,0 +1,146 @@
+"""Which questions are under way: noted before they wait, so that a restart forgets none.
+
+A record says who asked what and, once it ended, how. Whether it was charged stands in the ledger,
+under the request id of the record, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from privod.ledger.chain import now
+from privod.ledger.database import Database
+
+__all__ = ["JobRecord", "JobRecords"]
+
+KEPT_DAYS = 30  # after it ended
+MOST_LISTED = 1000
+_RECORD = "SELECT id, server, asker, label, dataset, query, request, time, outcome FROM jobs"
+
+
+@dataclass(frozen=True)
+class JobRecord:
+    """A question under way, or how it ended.
+
+    Parameters
+    ----------
+    id : str
+        The job's id, which its asker knows.
+    server : str
+        Which server process works on it.
+    asker, label : str
+        The hash of the token that asked, and the label the ledger shall show.
+    dataset, query : str, dict
+        What is asked of which data set.
+    request : str
+        The request id under which it is charged, at most once.
+    time : str
+        When it was asked.
+    outcome : str, optional
+        None while it is under way, "" once it is answered, else what was told in its place.
+    """
+
+    id: str
+    server: str
+    asker: str
+    label: str
+    dataset: str
+    query: dict[str, Any]
+    request: str
+    time: str
+    outcome: str | None = None
+
+
+class JobRecords:
+    """The records, in the ledger's database but outside its chain: they may be forgotten.
+
+    Parameters
+    ----------
+    database : Database
+        Where they are.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, record: JobRecord) -> None:
+        """Note a question, and forget those that ended long ago."""
+        with self._database.writing() as connection:
+            connection.execute(
+                "INSERT INTO jobs (id, server, asker, label, dataset, query, request, time)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                record.id,
+                record.server,
+                record.asker,
+                record.label,
+                record.dataset,
+                json.dumps(record.query),
+                record.request,
+                record.time,
+            )
+            oldest = datetime.now(UTC) - timedelta(days=KEPT_DAYS)
+            connection.execute(
+                "DELETE FROM jobs WHERE outcome IS NOT NULL AND time < ?",
+                oldest.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            )
+
+    def end(self, job_id: str, outcome: str) -> None:
+        """Note how a question ended."""
+        with self._database.writing() as connection:
+            connection.execute("UPDATE jobs SET outcome = ? WHERE id = ?", outcome, job_id)
+
+    def forget(self, job_id: str) -> None:
+        """Take back the record of a question that was not taken in."""
+        with self._database.writing() as connection:
+            connection.execute("DELETE FROM jobs WHERE id = ?", job_id)
+
+    def find(self, job_id: str) -> JobRecord | None:
+        """The record of a job."""
+        with self._database.glancing() as connection:
+            rows = connection.execute(f"{_RECORD} WHERE id = ?", job_id)
+        return _record(rows[0]) if rows else None
+
+    def asked_by(self, asker: str) -> list[JobRecord]:
+        """What one token asked, the newest first."""
+        with self._database.reading() as connection:
+            rows = connection.execute(
+                f"{_RECORD} WHERE asker = ? ORDER BY time DESC, id LIMIT {MOST_LISTED}", asker
+            )
+        return [_record(row) for row in rows]
+
+    def drop_waiting(self) -> None:
+        """Forget what is under way: in a copy, where nobody waits for it."""
+        with self._database.writing() as connection:
+            connection.execute("DELETE FROM jobs WHERE outcome IS NULL")
+
+    def servers(self) -> set[str]:
+        """The server processes that have questions under way, alive or not."""
+        with self._database.reading() as connection:
+            rows = connection.execute("SELECT DISTINCT server FROM jobs WHERE outcome IS NULL")
+        return {str(row[0]) for row in rows}
+
+    def adopt(self, old: str, new: str) -> list[JobRecord]:
+        """Take over what a server process left behind, the oldest first."""
+        with self._database.writing() as connection:
+            connection.execute(
+                "UPDATE jobs SET server = ? WHERE server = ? AND outcome IS NULL", new, old
+            )
+            rows = connection.execute(
+                f"{_RECORD} WHERE server = ? AND outcome IS NULL ORDER BY time, id", new
+            )
+        return [_record(row) for row in rows]
+
+    @staticmethod
+    def moment() -> str:
+        """The time, as records have it."""
+        return now()
+
+
+def _record(row: tuple[Any, ...]) -> JobRecord:
+    job_id, server, asker, label, dataset, query, request, time, outcome = row
+    return JobRecord(
+        job_id, server, asker, label, dataset, json.loads(query), request, time, outcome
+    )

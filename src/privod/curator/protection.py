@@ -1,0 +1,187 @@
+"""Whom do narrow promises protect? A count over the rows themselves, for their owner alone.
+
+Exact and NOT private. Whether an owner opens an allowance after reading it depends on rows, so that
+decision tells something about them; the report says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import beta
+
+from privod.data import Table
+from privod.errors import InvalidParameter
+from privod.mechanisms import secure
+from privod.outliers.contexts.detectors import detector
+from privod.outliers.contexts.for_owner import contexts_moved, rows_alike
+from privod.outliers.crowds.distance import crowds
+from privod.privacy import Adjacency, InCrowd, SameContexts
+from privod.queries.outlier_context.query import persons_in
+
+__all__ = ["FOR_OWNER", "Protection", "who_is_protected"]
+
+FOR_OWNER = (
+    "NOT PRIVATE, for the owner alone. If you decide by these figures whether to open an allowance,"
+    " that decision tells something about the rows."
+)
+SAMPLE = 100  # records taken out one by one where all would take too long
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Protection:
+    """How many of the records, or of a random sample of them, some promises protect.
+
+    Parameters
+    ----------
+    promises : tuple of str
+        The promises, in words; who is protected is protected by each of them.
+    records : int
+        How many records there are; persons, where persons may have several.
+    examined, protected : int
+        How many of them were looked at, and how many of those are protected.
+    alike, alike_protected : int
+        The same among those with the very attributes of a person asked about; 0 where no promise
+        is about a person's contexts.
+    """
+
+    promises: tuple[str, ...]
+    records: int
+    examined: int
+    protected: int
+    alike: int = 0
+    alike_protected: int = 0
+
+    def sentences(self) -> tuple[str, ...]:
+        """The figures in words."""
+        if not self.examined:
+            return (*self.promises, "There are no records.")
+        share = self.protected / self.examined
+        if self.examined == self.records:
+            told = (
+                f"{self.protected} of {self.records} records are protected ({share:.1%});"
+                f" {self.records - self.protected} are not."
+            )
+        else:
+            low, high = _interval(self.protected, self.examined)
+            told = (
+                f"{self.protected} of {self.examined} records chosen at random are protected"
+                f" ({share:.1%}): between {low:.1%} and {high:.1%} of all {self.records}, with 95 %"
+                " certainty."
+            )
+        if not self.alike:
+            return (*self.promises, told)
+        alike = (
+            f"Of {self.alike} records with the same attributes as a person asked about,"
+            f" {self.alike_protected} are protected ({self.alike_protected / self.alike:.1%})."
+        )
+        return (*self.promises, told, alike)
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, as plain values."""
+        return {"private": False, **vars(self), "promises": list(self.promises)}
+
+
+def who_is_protected(
+    table: Table, adjacencies: Sequence[Adjacency], *, sample: int = SAMPLE
+) -> Protection:
+    """Count the records that all of these narrow adjacencies protect. NOT private.
+
+    Crowds are counted over all records. Contexts are compared with and without one record at a
+    time, for a random sample of them, and for one of those with the attributes of the persons asked
+    about, who are the likelier to change something.
+
+    Parameters
+    ----------
+    table : Table
+        The rows.
+    adjacencies : sequence of InCrowd and SameContexts
+        The promises.
+    sample : int
+        How many records to take out, where contexts are compared.
+    """
+    for adjacency in adjacencies:
+        if not isinstance(adjacency, InCrowd | SameContexts):
+            rule = "must be in-crowd or same-contexts"
+            way_out = "Give in-crowd, or same-contexts for each admitted person."
+            raise InvalidParameter("adjacencies", rule, adjacency.name, way_out)
+    unit_of = _units(table)
+    units = int(unit_of.max(initial=-1)) + 1
+    contexts = [one for one in adjacencies if isinstance(one, SameContexts)]
+    in_crowds = np.ones(units, dtype=bool)
+    for adjacency in adjacencies:
+        if isinstance(adjacency, InCrowd):
+            in_crowds[unit_of[~_in_crowd(table, adjacency)]] = False
+    promises = tuple(f"{one.protected}." for one in adjacencies)
+    if not contexts:
+        return Protection(promises, units, units, int(in_crowds.sum()))
+
+    def count(chosen: Rows) -> int:
+        groups = [np.flatnonzero(unit_of == unit) for unit in chosen]
+        still = in_crowds[chosen]
+        for adjacency in contexts:
+            still = still & ~_moved(table, adjacency, groups)
+        return int(still.sum())
+
+    chosen = _sampled(np.arange(units), sample)
+    alike = np.zeros(len(table), dtype=bool)
+    for adjacency in contexts:
+        for person in persons_in(adjacency.record):
+            alike |= rows_alike(table, person.space(table.domain))
+    others = _sampled(np.unique(unit_of[alike]), sample)
+    figures = (len(chosen), count(chosen), len(others), count(others))
+    return Protection(promises, units, *figures)
+
+
+def _units(table: Table) -> Rows:
+    """The number of each row's unit of privacy: its person, or the row itself."""
+    person = table.domain.person
+    if person is None:
+        return np.arange(len(table))
+    return np.asarray(np.unique(np.asarray(table.columns()[person]), return_inverse=True)[1])
+
+
+def _in_crowd(table: Table, adjacency: InCrowd) -> NDArray[np.bool_]:
+    """Which rows have that many within the radius, themselves included."""
+    domain, names = table.domain, adjacency.columns
+    if all(name in domain.numeric_names for name in names):
+        points = table.numbers(names)
+        return np.asarray(crowds(points, adjacency.radius, cap=adjacency.crowd) >= adjacency.crowd)
+    alike = np.zeros(len(table), np.int64)  # categories: only equal records are near
+    for name in names:
+        values = (table.numbers((name,)) if name in domain.numeric_names else table.codes((name,)))[
+            :, 0
+        ]
+        _, codes = np.unique(values, return_inverse=True)
+        _, alike = np.unique(alike * (len(table) + 1) + codes, return_inverse=True)
+    return np.asarray(np.bincount(alike)[alike] >= adjacency.crowd)
+
+
+def _moved(table: Table, adjacency: SameContexts, groups: Sequence[Rows]) -> NDArray[np.bool_]:
+    """Whether each group of rows, taken out, changes the contexts of a person asked about."""
+    rule, column = detector(adjacency.detector), adjacency.column
+    moved = np.zeros(len(groups), dtype=bool)
+    for person in persons_in(adjacency.record):
+        space = person.space(table.domain)
+        moved |= contexts_moved(table, space, column, person.value, rule, groups)
+    return moved
+
+
+def _sampled(units: Rows, size: int) -> Rows:
+    """So many of them, each as likely as any other."""
+    if len(units) <= size:
+        return units
+    return units[np.argsort(secure().words(len(units)), kind="stable")[:size]]
+
+
+def _interval(hits: int, tries: int) -> tuple[float, float]:
+    """Between what shares the true one lies [Clopper and Pearson 1934], 95 %."""
+    low = float(beta.ppf(0.025, hits, tries - hits + 1)) if hits else 0.0
+    high = float(beta.ppf(0.975, hits + 1, tries - hits)) if hits < tries else 1.0
+    return low, high

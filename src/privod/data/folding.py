@@ -1,0 +1,179 @@
+"""What can be added up over rows, in any grouping and any order, exactly?
+
+Counts can, and sums of whole numbers; sums of floats cannot. So what a question counts is written
+as a fold: a start, how a block of rows is added, how two parts are merged. Whoever holds the rows
+decides how they are grouped: in threads, partition by partition, or on other machines.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privod.data.binning import Binning, Codes
+from privod.threads import available_threads, in_threads
+
+__all__ = ["Block", "CellCounts", "Copies", "Fold", "folded", "folded_in_threads", "side_by_side"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+State = TypeVar("State")
+
+ROWS_WORTH_A_THREAD = 200_000
+AT_ONCE = 2048  # rows laid side by side at a time, so that they stay in the cache
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some rows: numbers of shape (n, d) and codes of shape (n, c), in the order asked for."""
+
+    numbers: Floats
+    codes: Ints
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __repr__(self) -> str:
+        return "Block(rows private)"
+
+
+def side_by_side(columns: list[NDArray[Any]], length: int, kind: Any) -> NDArray[Any]:
+    """Columns as one array of shape (length, columns)."""
+    rows = np.empty((length, len(columns)), kind)
+    for start in range(0, length, AT_ONCE):
+        for place, column in enumerate(columns):
+            rows[start : start + AT_ONCE, place] = column[start : start + AT_ONCE]
+    return rows
+
+
+class Fold(Protocol[State]):
+    """Something that adds up over rows; merged parts are equal however rows were grouped."""
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The numeric columns of the blocks."""
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The categorical columns of the blocks."""
+
+    def start(self) -> State:
+        """What no rows add up to."""
+
+    def add(self, state: State, block: Block) -> State:
+        """Add a block of rows; the state given may be changed."""
+
+    def merge(self, left: State, right: State) -> State:
+        """Add two parts; both may be changed."""
+
+
+def folded(fold: Fold[State], blocks: Iterable[Block]) -> State:
+    """Add up blocks of rows."""
+    state = fold.start()
+    for block in blocks:
+        state = fold.add(state, block)
+    return state
+
+
+def folded_in_threads(
+    fold: Fold[State], length: int, between: Callable[[int, int], Iterable[Block]]
+) -> State:
+    """Add up so many rows, in a band for each thread where it is worth one."""
+    bands = min(available_threads(), max(1, length // ROWS_WORTH_A_THREAD))
+    cuts = [length * band // bands for band in range(bands + 1)]
+    parts = in_threads(lambda band: folded(fold, between(cuts[band], cuts[band + 1])), bands)
+    total = parts[0]
+    for part in parts[1:]:
+        total = fold.merge(total, part)
+    return total
+
+
+@dataclass(frozen=True)
+class CellCounts:
+    """How many rows lie in each cell that bins of some columns span.
+
+    Parameters
+    ----------
+    axes : tuple of pairs of str and Binning
+        The columns and their bins; those with `Codes` are categorical. A row that lies in no bin of
+        one of them is counted nowhere.
+    """
+
+    axes: tuple[tuple[str, Binning], ...]
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The axes that are cut into bins."""
+        return tuple(name for name, binning in self.axes if not isinstance(binning, Codes))
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The axes that have a bin for each value."""
+        return tuple(name for name, binning in self.axes if isinstance(binning, Codes))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many bins each axis has."""
+        return tuple(binning.size for _, binning in self.axes)
+
+    def start(self) -> Ints:
+        """All cells empty."""
+        return np.zeros(self.shape, dtype=np.int64)
+
+    def add(self, state: Ints, block: Block) -> Ints:
+        """Count each row in its cell."""
+        numbers, codes = iter(block.numbers.T), iter(block.codes.T)
+        cells = np.zeros(len(block), dtype=np.int64)
+        inside = np.ones(len(block), dtype=bool)
+        for _, binning in self.axes:
+            values = next(codes) if isinstance(binning, Codes) else next(numbers)
+            places = binning.places(values)
+            inside &= places >= 0
+            cells *= binning.size
+            cells += places
+        counted = np.bincount(cells[inside], minlength=math.prod(self.shape))
+        state += counted.reshape(self.shape)
+        return state
+
+    def merge(self, left: Ints, right: Ints) -> Ints:
+        """Add cell by cell."""
+        left += right
+        return left
+
+
+@dataclass(frozen=True)
+class Copies:
+    """How many rows equal a record in some numeric columns.
+
+    Parameters
+    ----------
+    numbers : tuple of str
+        The columns.
+    record : tuple of float
+        A value for each of them.
+    """
+
+    numbers: tuple[str, ...]
+    record: tuple[float, ...]
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """No categorical column is compared."""
+        return ()
+
+    def start(self) -> int:
+        """No copy."""
+        return 0
+
+    def add(self, state: int, block: Block) -> int:
+        """Count the rows that equal the record."""
+        return state + int((block.numbers == np.array(self.record)).all(axis=1).sum())
+
+    def merge(self, left: int, right: int) -> int:
+        """Add up."""
+        return left + right

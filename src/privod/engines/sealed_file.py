@@ -1,0 +1,196 @@
+"""Files whose every piece is sealed: written once, checked on the very bytes that are counted.
+
+A file is cut into pieces of 64 KiB. Each has a seal, SHA-256 over the salt, the file's number, the
+piece's place and its bytes; the seals of all pieces lie beside the file and have a seal themselves.
+So a question that reads two columns of twenty reads, and checks, two columns.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from pathlib import Path
+from typing import Any
+
+from privod.errors import InvalidData
+
+__all__ = ["SealedReader", "SealedWriter", "sealed_again"]
+
+PIECE = 1 << 16
+SEAL_BYTES = 32
+CHANGED = "The rows on disk are not those that were registered."
+
+
+def _piece_seal(salt: bytes, number: int, place: int, piece: Any) -> bytes:
+    seal = hashlib.sha256(salt + b"piece" + number.to_bytes(8, "big") + place.to_bytes(8, "big"))
+    seal.update(piece)
+    return seal.digest()
+
+
+def _file_seal(salt: bytes, number: int, size: int, seals: bytes) -> str:
+    about = b"file" + number.to_bytes(8, "big") + size.to_bytes(8, "big")
+    return hashlib.sha256(salt + about + seals).hexdigest()
+
+
+def _seals_beside(path: Path) -> Path:
+    return path.with_suffix(".seals")
+
+
+class SealedWriter(io.RawIOBase):
+    """Writes a file once, from its beginning to its end, and seals it on the way.
+
+    Parameters
+    ----------
+    path : Path
+        The file to make; it must not be there.
+    salt : bytes
+        Secret, the same for all files of a folder.
+    number : int
+        The file's number, so that two files of a folder cannot change places.
+    """
+
+    def __init__(self, path: Path, salt: bytes, number: int) -> None:
+        super().__init__()
+        self._path, self._salt, self._number = path, salt, number
+        self._file = path.open("xb")
+        path.chmod(0o600)
+        self._begun = bytearray()
+        self._seals = bytearray()
+        self._size = 0
+        self.seal = ""
+
+    def writable(self) -> bool:
+        """It is."""
+        return True
+
+    def tell(self) -> int:
+        """How much was written."""
+        return self._size
+
+    def write(self, data: Any) -> int:
+        """Write and seal."""
+        view = memoryview(data).cast("B")
+        self._file.write(view)
+        self._size += len(view)
+        at = 0
+        if self._begun:
+            at = min(PIECE - len(self._begun), len(view))
+            self._begun += view[:at]
+            if len(self._begun) == PIECE:
+                self._add(self._begun)
+                self._begun = bytearray()
+        while len(view) - at >= PIECE:
+            self._add(view[at : at + PIECE])
+            at += PIECE
+        self._begun += view[at:]
+        return len(view)
+
+    def _add(self, piece: Any) -> None:
+        place = len(self._seals) // SEAL_BYTES
+        self._seals += _piece_seal(self._salt, self._number, place, piece)
+
+    def close(self) -> None:
+        """Write the seals; afterwards `seal` is that of the whole file."""
+        if self.closed:
+            return
+        if self._begun:
+            self._add(self._begun)
+        self._file.close()
+        beside = _seals_beside(self._path)
+        beside.write_bytes(self._seals)
+        beside.chmod(0o600)
+        self.seal = _file_seal(self._salt, self._number, self._size, bytes(self._seals))
+        super().close()
+
+
+class SealedReader(io.RawIOBase):
+    """Reads what a `SealedWriter` wrote, and raises `InvalidData` where a piece was changed.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    salt : bytes
+        As it was written with.
+    number : int
+        The file's number.
+    seal : str
+        The file's seal, from a place that is sealed itself.
+    """
+
+    def __init__(self, path: Path, salt: bytes, number: int, seal: str) -> None:
+        super().__init__()
+        self._salt, self._number = salt, number
+        self._seals = _seals_beside(path).read_bytes()
+        self._file = path.open("rb", buffering=0)
+        self._size = self._file.seek(0, io.SEEK_END)
+        self._at = 0
+        if _file_seal(salt, number, self._size, self._seals) != seal:
+            self.close()
+            raise InvalidData(CHANGED)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+        super().close()
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def seekable(self) -> bool:
+        """It is."""
+        return True
+
+    def tell(self) -> int:
+        """Where the next byte is read."""
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Move to where the next byte is read."""
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        self._at = max(0, base + offset)
+        return self._at
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Read bytes whose pieces are those that were written."""
+        left = max(0, self._size - self._at)
+        wanted = left if size is None or size < 0 else min(size, left)
+        if not wanted:
+            return b""
+        first, last = self._at // PIECE, (self._at + wanted - 1) // PIECE
+        self._file.seek(first * PIECE)
+        expected = min((last + 1) * PIECE, self._size) - first * PIECE
+        pieces = memoryview(_read_exactly(self._file, expected))
+        for place in range(first, last + 1):
+            start = (place - first) * PIECE
+            piece = pieces[start : start + PIECE]
+            seal = self._seals[place * SEAL_BYTES : (place + 1) * SEAL_BYTES]
+            if _piece_seal(self._salt, self._number, place, piece) != seal:
+                raise InvalidData(CHANGED)
+        start = self._at - first * PIECE
+        self._at += wanted
+        return bytes(pieces[start : start + wanted])
+
+
+def _read_exactly(file: Any, size: int) -> bytes:
+    data = bytearray(size)
+    view, done = memoryview(data), 0
+    while done < size:
+        some = file.readinto(view[done:])
+        if not some:
+            raise InvalidData(CHANGED)
+        done += some
+    return bytes(data)
+
+
+def sealed_again(path: Path, salt: bytes, number: int) -> str:
+    """The seal that a file has as it is now; its seals beside it must be those of its pieces."""
+    seals, size = bytearray(), 0
+    with path.open("rb") as file:
+        while piece := file.read(PIECE):
+            seals += _piece_seal(salt, number, len(seals) // SEAL_BYTES, piece)
+            size += len(piece)
+    if _seals_beside(path).read_bytes() != bytes(seals):
+        return ""
+    return _file_seal(salt, number, size, bytes(seals))

@@ -1,0 +1,67 @@
+"""How large may a data set be, and what follows from it? Declared by its owner, so public.
+
+Into how many partitions rows are cut, and which questions may be asked, must not follow from the
+rows: a refusal "does not fit" would tell how many there are. So an owner declares at registration
+the most records that a data set may have, and both follow from that. The declaration never changes,
+and every question is held to it before it is charged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from privod.errors import InvalidParameter
+
+__all__ = ["IN_MEMORY", "MOST_RECORDS", "SizeClass"]
+
+IN_MEMORY = 10_000_000
+"""A data set declared to have at most so many records is held in memory while it is asked."""
+
+MOST_RECORDS = 1 << 40
+MOST_VALUES = 500_000_000  # of 8 bytes: what a question of a larger data set may hold at once
+VALUES_IN_PARTITION = 1 << 23
+ROWS_IN_PARTITION = 1 << 20
+MOST_PARTITIONS = 512  # each is an open file while rows are split by persons
+
+
+@dataclass(frozen=True)
+class SizeClass:
+    """The most records that a data set may have, as its owner declared.
+
+    Parameters
+    ----------
+    most_records : int
+        Public and fixed. Up to ten million, every question can be asked.
+    """
+
+    most_records: int = IN_MEMORY
+
+    def __post_init__(self) -> None:
+        most = self.most_records
+        if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST_RECORDS:
+            rule = f"must be a whole number from 1 to {MOST_RECORDS}"
+            raise InvalidParameter("most_records", rule, most, "Try 100000000.")
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the rows are held in memory while questions are asked."""
+        return self.most_records <= IN_MEMORY
+
+    def partitions(self, n_columns: int) -> int:
+        """Into how many partitions rows of so many columns are cut."""
+        rows = min(ROWS_IN_PARTITION, max(1, VALUES_IN_PARTITION // n_columns))
+        return min(MOST_PARTITIONS, -(-self.most_records // rows))
+
+    def refuse_larger(self, held_per_record: int) -> None:
+        """Raise unless a question that holds so many values of each record can be asked."""
+        if self.in_memory or self.most_records * held_per_record <= MOST_VALUES:
+            return
+        rule = (
+            f"must hold at most {MOST_VALUES} values in memory at once ({held_per_record} of each"
+            f" of the {self.most_records} declared records)"
+        )
+        way_out = (
+            "Ask about fewer columns, or a question that reads rows block by block: a histogram,"
+            " marginals, or a grid without drop_below."
+        )
+        raise InvalidParameter("query", rule, self.most_records * held_per_record, way_out)

@@ -1,0 +1,208 @@
+"""Rows on disk, in partitions of Parquet that are read block by block, each piece sealed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, Self, TypeVar
+
+import numpy as np
+import pyarrow.parquet as pa_parquet
+
+from privod.data.domain import Domain
+from privod.data.folding import Block, Fold, side_by_side
+from privod.data.table import RowsInMemory
+from privod.engines.sealed_file import SealedReader, sealed_again
+from privod.engines.size import SizeClass
+from privod.errors import InvalidData
+from privod.progress import track
+from privod.threads import available_threads, thread_pool
+
+__all__ = ["MANIFEST", "SALT", "Manifest", "StoredRows", "partition_path"]
+
+MANIFEST, SALT = "manifest.json", "salt"
+AT_ONCE = 1 << 16  # rows in a block
+State = TypeVar("State")
+
+
+def partition_path(folder: Path, number: int) -> Path:
+    """Where a partition lies."""
+    return folder / f"rows-{number:04d}.parquet"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What lies in a folder of rows: private, all but the size class.
+
+    Parameters
+    ----------
+    size : SizeClass
+        The most records, as the owner declared.
+    rows : tuple of int
+        How many rows each partition has.
+    seals : tuple of str
+        The seal of each partition.
+    """
+
+    size: SizeClass
+    rows: tuple[int, ...]
+    seals: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return f"Manifest({self.size}, rows private)"
+
+    def text(self) -> str:
+        """What is written to disk."""
+        content = {
+            "version": 1,
+            "most_records": self.size.most_records,
+            "rows": self.rows,
+            "seals": self.seals,
+        }
+        return json.dumps(content, sort_keys=True)
+
+    @classmethod
+    def read(cls, folder: Path, salt: bytes, seal: str) -> Self:
+        """The manifest in a folder, if it is the one that was sealed."""
+        text = (folder / MANIFEST).read_text(encoding="utf-8")
+        if _seal_of(text, salt) != seal:
+            raise InvalidData("The rows on disk are not those that were registered.")
+        content = json.loads(text)
+        size = SizeClass(content["most_records"])
+        return cls(size, tuple(content["rows"]), tuple(content["seals"]))
+
+    def seal(self, salt: bytes) -> str:
+        """One seal for everything in the folder, for the ledger."""
+        return _seal_of(self.text(), salt)
+
+
+def _seal_of(text: str, salt: bytes) -> str:
+    return hashlib.sha256(salt + b"manifest" + text.encode()).hexdigest()
+
+
+class Engine(Protocol):
+    """Who adds up over partitions, if not the threads of this process."""
+
+    def fold(self, rows: StoredRows, fold: Fold[State]) -> State | None:
+        """Add up over all rows; None if that did not come about, whatever the reason."""
+
+
+class StoredRows:
+    """Rows in partitions on disk; of the columns asked for, a block at a time is in memory.
+
+    Parameters
+    ----------
+    folder : Path
+        Where they lie, with their salt and manifest.
+    seal : str
+        What the ledger holds of them.
+    engine : Engine, optional
+        Who adds up; without one, or when it fails, the threads of this process do.
+    """
+
+    def __init__(self, folder: Path, seal: str, engine: Engine | None = None) -> None:
+        self.folder, self.seal = folder, seal
+        self._salt = (folder / SALT).read_bytes()
+        self._manifest = Manifest.read(folder, self._salt, seal)
+        self._engine = engine
+
+    def __len__(self) -> int:
+        return sum(self._manifest.rows)
+
+    def __repr__(self) -> str:
+        return f"StoredRows({self.size}, rows private)"
+
+    @property
+    def size(self) -> SizeClass:
+        """The most records, as the owner declared."""
+        return self._manifest.size
+
+    @property
+    def n_partitions(self) -> int:
+        """How many partitions there are; of a class that is not held in memory, this is public."""
+        return len(self._manifest.rows)
+
+    def fold(self, fold: Fold[State]) -> State:
+        """Add up partition by partition."""
+        if self._engine is not None:
+            found = self._engine.fold(self, fold)
+            if found is not None:
+                return found
+        return self.fold_here(fold, range(self.n_partitions))
+
+    def fold_here(self, fold: Fold[State], partitions: Sequence[int]) -> State:
+        """Add up some partitions in the threads of this process."""
+        states: list[State] = []  # one for each thread that has had a partition
+
+        def add(partition: int) -> None:
+            try:
+                state = states.pop()
+            except IndexError:
+                state = fold.start()
+            for block in self.blocks(partition, fold.numbers, fold.codes):
+                state = fold.add(state, block)
+            states.append(state)
+
+        with thread_pool(min(available_threads(), len(partitions) or 1)) as pool:
+            for _ in track(pool.map(add, partitions), "partitions", total=len(partitions)):
+                pass
+        total = fold.start()
+        while states:
+            total = fold.merge(total, states.pop())
+        return total
+
+    def blocks(
+        self, partition: int, numbers: Sequence[str], codes: Sequence[str]
+    ) -> Iterator[Block]:
+        """The rows of a partition, in order, a bounded number at a time."""
+        path, seal = partition_path(self.folder, partition), self._manifest.seals[partition]
+        with (
+            SealedReader(path, self._salt, partition, seal) as sealed,
+            # Arrow would otherwise read the whole file ahead.
+            pa_parquet.ParquetFile(sealed, pre_buffer=False) as file,
+        ):
+            wanted = list(dict.fromkeys((*numbers, *codes)))
+            for batch in file.iter_batches(AT_ONCE, columns=wanted, use_threads=False):
+                cells = {name: batch.column(name).to_numpy() for name in wanted}
+                yield Block(
+                    side_by_side([cells[name] for name in numbers], len(batch), np.float64),
+                    side_by_side([cells[name] for name in codes], len(batch), np.int64),
+                )
+
+    def gathered(self, numbers: Sequence[str], codes: Sequence[str]) -> Block:
+        """All rows of some columns, partition by partition; who asks was held to the size class."""
+        rows = Block(
+            np.empty((len(self), len(numbers))), np.empty((len(self), len(codes)), dtype=np.int64)
+        )
+        at = 0
+        for partition in range(self.n_partitions):
+            for block in self.blocks(partition, numbers, codes):
+                rows.numbers[at : at + len(block)] = block.numbers
+                rows.codes[at : at + len(block)] = block.codes
+                at += len(block)
+        return rows
+
+    def in_memory(self, domain: Domain) -> RowsInMemory:
+        """The same rows, held in memory."""
+        n = len(self)
+        numbers = {name: np.empty(n) for name in domain.numeric_names}
+        codes = {name: np.empty(n, dtype=np.int64) for name in domain.categorical_names}
+        at = 0
+        for partition in range(self.n_partitions):
+            for block in self.blocks(partition, tuple(numbers), tuple(codes)):
+                for place, column in enumerate(numbers.values()):
+                    column[at : at + len(block)] = block.numbers[:, place]
+                for place, coded in enumerate(codes.values()):
+                    coded[at : at + len(block)] = block.codes[:, place]
+                at += len(block)
+        return RowsInMemory(n, numbers, codes)
+
+    def sealed_again(self) -> bool:
+        """Whether every file in the folder is, as a whole, the one that was written."""
+        return all(
+            sealed_again(partition_path(self.folder, number), self._salt, number) == seal
+            for number, seal in enumerate(self._manifest.seals)
+        )

@@ -1,0 +1,101 @@
+"""Which runs has the operator of this site agreed to? A party that waits takes part in no others.
+
+An approval names a question with its roster, by digest, how many runs it is good for, and from when
+to when. It is used up when the aggregator of the run has answered, before any row is hashed; a run
+that fails later has used it all the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from privod.data import Domain
+from privod.errors import InvalidParameter, ProtocolAborted
+from privod.joint.locked_file import LockedFile
+from privod.joint.question import JointOutliers
+from privod.joint.roster import Roster
+
+__all__ = ["Approvals", "subject_of"]
+
+
+def subject_of(question: JointOutliers, domain: Domain, roster: Roster) -> str:
+    """Return what an approval is about: these parameters and ranges with exactly these parties."""
+    return hashlib.sha256(question.terms(domain) + roster.digest()).hexdigest()
+
+
+class Approvals:
+    """The approvals of a site, in a file of its own.
+
+    Parameters
+    ----------
+    path : path
+        The file; the first approval makes it.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        lost = "It is the list of approvals: approve again what was approved."
+        self._file = LockedFile(Path(path), {"approvals": []}, _checked, lost)
+
+    def approve(self, subject: str, runs: int, begins: datetime, until: datetime) -> None:
+        """Allow so many runs between two moments."""
+        if runs < 1:
+            raise InvalidParameter("runs", "must be at least 1", runs, "Try 1.")
+        if until <= begins:
+            way_out = "Name a later end."
+            raise InvalidParameter("until", "must come after the beginning", str(until), way_out)
+        with self._file.changing() as kept:
+            kept["approvals"].append(
+                {
+                    "subject": subject,
+                    "runs": runs,
+                    "begins": begins.isoformat(timespec="seconds"),
+                    "until": until.isoformat(timespec="seconds"),
+                }
+            )
+
+    def left(self, subject: str, now: datetime | None = None) -> int:
+        """How many runs may still be made, counting those whose time has not come yet."""
+        moment = now or datetime.now(UTC)
+        with self._file.changing() as kept:
+            return sum(
+                one["runs"]
+                for one in kept["approvals"]
+                if one["subject"] == subject and moment < datetime.fromisoformat(one["until"])
+            )
+
+    def good_now(self, subject: str, now: datetime | None = None) -> bool:
+        """Whether a run may be made at this moment."""
+        with self._file.changing() as kept:
+            return bool(_good(kept, subject, now or datetime.now(UTC)))
+
+    def use(self, subject: str, now: datetime | None = None) -> None:
+        """Use one run up, of the approval that ends first; raise if there is none for now."""
+        with self._file.changing() as kept:
+            good = _good(kept, subject, now or datetime.now(UTC))
+            if not good:
+                raise ProtocolAborted(
+                    "The operator of this site has not approved this run for now. `privod approve`"
+                    " does, with the same question, domain and roster."
+                )
+            min(good, key=lambda one: str(one["until"]))["runs"] -= 1
+
+
+def _good(kept: dict[str, Any], subject: str, moment: datetime) -> list[dict[str, Any]]:
+    return [
+        one
+        for one in kept["approvals"]
+        if one["subject"] == subject
+        and one["runs"] > 0
+        and datetime.fromisoformat(one["begins"]) <= moment
+        and moment < datetime.fromisoformat(one["until"])
+    ]
+
+
+def _checked(kept: Any) -> None:
+    for one in kept["approvals"]:
+        str(one["subject"]), int(one["runs"])
+        datetime.fromisoformat(one["begins"])
+        datetime.fromisoformat(one["until"])

@@ -1,0 +1,276 @@
+"""Joint runs as jobs of NVIDIA FLARE: its server aggregates, its clients are the parties.
+
+FLARE brings identities, connections, liveness and its log; the protocol is the same as everywhere.
+Greetings are still signed with the certificates that the roster pins, so a FLARE server that relays
+them cannot put itself between the parties. A job names a question and a roster; each site decides
+by its own file, which is not part of the job, with which rows and after which approval it takes
+part.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from threading import Event, Thread
+from time import monotonic
+from typing import Any
+
+from privod.data import Domain
+from privod.errors import AlreadyExists, PrivodError, ProtocolAborted, Unavailable
+from privod.joint.question import JointOutliers
+from privod.joint.roster import PASSPHRASE_VARIABLE, Identity, Roster
+from privod.joint.run import aggregate
+from privod.joint.site import Site
+from privod.joint.transport.channel import Channel, Meeting, Patience, host
+
+try:
+    from nvflare.apis.event_type import EventType
+    from nvflare.apis.executor import Executor
+    from nvflare.apis.fl_constant import FLContextKey, ReturnCode
+    from nvflare.apis.impl.controller import Controller, Task
+    from nvflare.apis.shareable import Shareable, make_reply
+except ImportError:
+    raise Unavailable("Runs as FLARE jobs need nvflare. Install privod[flare].") from None
+
+__all__ = ["FlareChannel", "JointController", "JointExecutor", "write_job"]
+
+TASK = "privod"
+HELLO, TRADE, MOVED, LEAVE = "privod.hello", "privod.trade", "privod.moved", "privod.leave"
+SITES_VARIABLE = "PRIVOD_FLARE_SITES"  # a folder of site files; the workspace's own if unset
+TRADE_SECONDS = (
+    24 * 3600.0
+)  # in which all parties must come through a step; deadlines end it sooner
+HELLO_SECONDS = 60.0
+MOVED_SECONDS = 5.0
+WATCH_SECONDS = 0.5
+
+
+class FlareChannel(Channel):
+    """A party's end inside a FLARE client: every step is one request to the FLARE server."""
+
+    def __init__(self, engine: Any, fl_ctx: Any, name: str) -> None:
+        self._engine = engine
+        self._context = fl_ctx
+        self._told = monotonic()
+        super().__init__(name, b"")
+        self.session = self._ask(HELLO, Shareable(), HELLO_SECONDS)["session"]
+
+    def _carry(self, frames: Iterator[bytes]) -> Iterable[bytes]:
+        request = Shareable()
+        request["frames"] = list(frames)
+        answer: list[bytes] = self._ask(TRADE, request, TRADE_SECONDS)["frames"]
+        return answer
+
+    def moved(self) -> None:
+        if monotonic() - self._told > MOVED_SECONDS:
+            self._told = monotonic()
+            self._engine.fire_and_forget_aux_request(MOVED, Shareable(), self._context)
+
+    def close(self, problem: str | None = None) -> None:
+        request = Shareable()
+        request["problem"] = problem
+        self._send(LEAVE, request, HELLO_SECONDS)
+
+    def _ask(self, topic: str, request: Any, seconds: float) -> Any:
+        answer = self._send(topic, request, seconds)
+        if answer is None or answer.get_return_code() != ReturnCode.OK:
+            raise ProtocolAborted("The FLARE server did not answer. Run again.")
+        if answer.get("problem") is not None:
+            raise ProtocolAborted(str(answer["problem"]))
+        return answer
+
+    def _send(self, topic: str, request: Any, seconds: float) -> Any:
+        answers = self._engine.send_aux_request(
+            targets=None, topic=topic, request=request, timeout=seconds, fl_ctx=self._context
+        )
+        return next(iter(answers.values()), None)
+
+
+class JointExecutor(Executor):  # type: ignore[misc]  # nvflare has no types
+    """At a client: take part with what the site's own file says.
+
+    Parameters
+    ----------
+    question, roster : dict
+        As in their files; the site takes part only if it approved exactly these.
+    """
+
+    def __init__(self, question: dict[str, Any], roster: dict[str, Any]) -> None:
+        super().__init__()
+        self._question = question
+        self._roster = roster
+
+    def execute(self, _task: str, _data: Any, fl_ctx: Any, _abort: Any) -> Any:
+        """Go through one run; the server learns nothing but whether it ended well."""
+        try:
+            site = Site.load(_site_file(fl_ctx), _passphrase())
+            site.run(
+                JointOutliers.from_json(self._question),
+                Roster.from_json(self._roster),
+                lambda: FlareChannel(fl_ctx.get_engine(), fl_ctx, site.identity.name),
+            )
+        except PrivodError as problem:
+            self.log_error(fl_ctx, f"privod: {problem}")
+            return make_reply(ReturnCode.EXECUTION_EXCEPTION)
+        return make_reply(ReturnCode.OK)
+
+
+class JointController(Controller):  # type: ignore[misc]  # nvflare has no types
+    """At the server: aggregate one run.
+
+    Parameters
+    ----------
+    question, roster, domain : dict
+        As in their files; the domain is public, and needed for a horizontal run.
+    coming, stalled : float
+        Seconds to wait for all parties, and for one that makes no progress.
+    """
+
+    def __init__(
+        self,
+        question: dict[str, Any],
+        roster: dict[str, Any],
+        domain: dict[str, Any] | None = None,
+        coming: float = 300.0,
+        stalled: float = 600.0,
+    ) -> None:
+        super().__init__()
+        self._question = JointOutliers.from_json(question)
+        self._roster = Roster.from_json(roster)
+        self._domain = None if domain is None else Domain.from_json(domain)
+        self._meeting = Meeting(self._roster.names, Patience(coming, stalled))
+
+    def start_controller(self, fl_ctx: Any) -> None:
+        """Listen before anybody is called."""
+        engine = fl_ctx.get_engine()
+        for topic in (HELLO, TRADE, MOVED, LEAVE):
+            engine.register_aux_message_handler(topic, self._heard)
+
+    def control_flow(self, abort_signal: Any, fl_ctx: Any) -> None:
+        """Call every party and add up."""
+        over = Event()
+
+        def watch() -> None:
+            while not over.wait(WATCH_SECONDS):
+                if abort_signal.triggered:
+                    self._meeting.fail("The FLARE job was aborted.")
+
+        Thread(target=watch, daemon=True).start()
+        try:
+            identity = _aggregator(_site_file(fl_ctx))
+            self.broadcast(Task(name=TASK, data=Shareable()), fl_ctx, list(self._roster.names))
+            n = host(
+                self._meeting,
+                lambda meeting: aggregate(
+                    self._question, meeting, identity, self._roster, self._domain
+                ),
+            )
+            self.log_info(fl_ctx, f"privod: the run is complete, {n} records in all")
+        except PrivodError as problem:
+            self.system_panic(f"privod: {problem}", fl_ctx)
+        finally:
+            over.set()
+
+    def stop_controller(self, _context: Any) -> None:
+        """End the run for whoever still waits."""
+        self._meeting.fail("The FLARE job has ended.")
+
+    def handle_event(self, event_type: str, fl_ctx: Any) -> None:
+        """Note a party that FLARE lost."""
+        super().handle_event(event_type, fl_ctx)
+        if event_type == EventType.CLIENT_DISCONNECTED:
+            name = fl_ctx.get_prop(FLContextKey.DISCONNECTED_CLIENT_NAME)
+            if name in self._roster.names:
+                self._meeting.leave(name, None)
+
+    def process_result_of_unknown_task(self, *_: Any, **__: Any) -> None:
+        """Results are only whether a party ended well, which `leave` said before."""
+
+    def _heard(self, topic: str, request: Any, fl_ctx: Any) -> Any:
+        """Answer a party; who it is, FLARE says."""
+        name = fl_ctx.get_peer_context().get_identity_name()
+        answer = make_reply(ReturnCode.OK)
+        try:
+            if topic == HELLO:
+                self._meeting.join(name)
+                answer["session"] = self._meeting.session
+            elif topic == TRADE:
+                answer["frames"] = list(self._meeting.accept(name, request["frames"]))
+            elif topic == MOVED:
+                self._meeting.moved(name)
+            else:
+                problem = request["problem"]
+                self._meeting.leave(name, problem, done=problem is None)
+        except ProtocolAborted as problem:
+            answer["problem"] = str(problem)
+        return answer
+
+
+def write_job(
+    folder: Path, question: JointOutliers, roster: Roster, domain: Domain | None = None
+) -> None:
+    """Write a FLARE job folder for one run."""
+    if folder.exists():
+        raise AlreadyExists(f"{str(folder)!r} is there already. Name a new folder for the job.")
+    terms = {"question": question.to_json(), "roster": roster.to_json()}
+    declared = None if domain is None else domain.to_json()
+    here = f"{__name__}."
+    files = {
+        "meta.json": {
+            "name": "privod",
+            "resource_spec": {},
+            "min_clients": len(roster.names),
+            "mandatory_clients": list(roster.names),
+            "deploy_map": {"app": ["@ALL"]},
+        },
+        "app/config/config_fed_server.json": {
+            "format_version": 2,
+            "workflows": [
+                {
+                    "id": TASK,
+                    "path": f"{here}{JointController.__name__}",
+                    "args": {**terms, "domain": declared},
+                }
+            ],
+            "components": [],
+        },
+        "app/config/config_fed_client.json": {
+            "format_version": 2,
+            "executors": [
+                {
+                    "tasks": [TASK],
+                    "executor": {"path": f"{here}{JointExecutor.__name__}", "args": terms},
+                }
+            ],
+            "components": [],
+        },
+    }
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def _site_file(fl_ctx: Any) -> Path:
+    named = os.environ.get(SITES_VARIABLE)
+    folder = Path(named or Path(fl_ctx.get_prop(FLContextKey.WORKSPACE_ROOT)) / "local")
+    return folder / f"privod-{fl_ctx.get_identity_name()}.json"
+
+
+def _aggregator(path: Path) -> Identity:
+    try:
+        said = json.loads(path.read_text(encoding="utf-8"))
+        files = path.parent / said["certificate"], path.parent / said["key"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise ProtocolAborted(
+            f"There is no site file that can be read at {str(path)!r}. The server's names"
+            " certificate and key."
+        ) from None
+    return Identity.load(*files, _passphrase())
+
+
+def _passphrase() -> bytes | None:
+    given = os.environ.get(PASSPHRASE_VARIABLE)
+    return None if given is None else given.encode()

@@ -1,0 +1,111 @@
+"""A party's place of work: whose key, which rows, what was approved, where results go."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from privod.data import Domain
+from privod.data.sources import read
+from privod.errors import InvalidData
+from privod.joint.approvals import Approvals, subject_of
+from privod.joint.contributions import Contributions
+from privod.joint.question import JointOutliers
+from privod.joint.results import read_ids, write_result, write_transcript
+from privod.joint.roster import Identity, Roster
+from privod.joint.run import JointAnswer, take_part
+from privod.joint.transport.channel import Channel, attend
+
+__all__ = ["Site"]
+
+RUN_LETTERS = 16  # of a run's name, in the names of its files
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """What a party brings to runs; nothing of it is sent.
+
+    Parameters
+    ----------
+    identity : Identity
+        Its name, certificate and key.
+    data : path
+        Its rows: a .csv or .parquet file, read anew for every run.
+    domain : Domain
+        What is public about them.
+    contributions : Contributions
+        Its ledger of runs.
+    ids : str, optional
+        A column of the file that names the rows.
+    results : path, optional
+        A folder for suspects and signed transcripts.
+    approvals : Approvals, optional
+        If given, runs that are not approved there are refused.
+    """
+
+    identity: Identity
+    data: Path
+    domain: Domain
+    contributions: Contributions
+    ids: str | None = None
+    results: Path | None = None
+    approvals: Approvals | None = None
+
+    def run(
+        self,
+        question: JointOutliers,
+        roster: Roster,
+        connect: Callable[[], Channel],
+        pay: Callable[[], None] | None = None,
+    ) -> JointAnswer:
+        """Take part in one run over a fresh channel; write down what is to be kept.
+
+        `pay` charges for it once everything was checked, before anything of the rows is sent.
+        """
+        question.check_parties(len(roster.names))
+        question.check(self.domain)
+        subject = subject_of(question, self.domain, roster)
+        table = read(self.data, self.domain)
+        named = None if self.ids is None else read_ids(self.data, self.domain, self.ids)
+
+        def act(channel: Channel) -> JointAnswer:
+            if self.approvals is not None:
+                self.approvals.use(subject)
+            if pay is not None:
+                pay()
+            return take_part(question, table, channel, self.identity, roster, self.contributions)
+
+        answer = attend(connect(), act)
+        if self.results is not None:
+            self.results.mkdir(parents=True, exist_ok=True)
+            stem = answer.run.hex()[:RUN_LETTERS]
+            write_result(self.results / f"{stem}.csv", answer, named)
+            write_transcript(self.results / f"{stem}.json", answer, self.identity, roster)
+        return answer
+
+    @classmethod
+    def load(cls, path: Path, passphrase: bytes | None = None) -> Self:
+        """Read a site file: JSON with paths, which are relative to it; approvals are a must."""
+        try:
+            said = json.loads(path.read_text(encoding="utf-8"))
+            place = path.parent
+            declared = json.loads((place / said["domain"]).read_text(encoding="utf-8"))
+            return cls(
+                identity=Identity.load(
+                    place / said["certificate"], place / said["key"], passphrase
+                ),
+                data=place / said["data"],
+                domain=Domain.from_json(declared),
+                contributions=Contributions(place / said["record"]),
+                ids=said.get("ids"),
+                results=place / said["results"],
+                approvals=Approvals(place / said["approvals"]),
+            )
+        except (OSError, ValueError, KeyError, TypeError):
+            raise InvalidData(
+                f"There is no site file that can be read at {str(path)!r}. It names certificate,"
+                " key, data, domain, record, results and approvals, and ids if rows have them."
+            ) from None

@@ -1,0 +1,26 @@
+"""Who acts: whose name and token stand in the entries that are made meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+__all__ = ["acting", "who_acts"]
+
+_WHO: ContextVar[tuple[str, str | None]] = ContextVar("who acts", default=("owner", None))
+
+
+@contextmanager
+def acting(label: str, token: str | None) -> Iterator[None]:
+    """Let entries that name nobody themselves say this label and token id."""
+    before = _WHO.set((label, token))
+    try:
+        yield
+    finally:
+        _WHO.reset(before)
+
+
+def who_acts() -> tuple[str, str | None]:
+    """The label, and the id of the token if there is one; the owner at the machine has none."""
+    return _WHO.get()

@@ -1,0 +1,179 @@
+"""What an owner allows, what of it is spent, and whether one more question can be paid.
+
+A budget counts in one of two ways. By *sums*: epsilons and deltas add up. By *zcdp*: it also adds
+up squares, so that many small questions fit [proofs/zcdp.md]. A question is paid then if either
+way allows it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Literal
+
+from privod.errors import InvalidParameter
+from privod.ledger.accounting import Total, tightest
+from privod.privacy import Adjacency, Cost, Loss, Spent, ZcdpBudget
+from privod.queries.html import paragraphs
+
+__all__ = ["Accounting", "BudgetState", "accounting_named"]
+
+Accounting = Literal["sums", "zcdp"]
+
+
+def accounting_named(text: str) -> Accounting:
+    """Read how a budget is to count."""
+    if text == "sums":
+        return "sums"
+    if text == "zcdp":
+        return "zcdp"
+    way_out = "Take 'sums', or 'zcdp' for many small questions and a delta above 0."
+    raise InvalidParameter("accounting", "must be sums or zcdp", text, way_out)
+
+
+@dataclass(frozen=True)
+class BudgetState:
+    """A budget: its adjacency, its limit and what of it is spent.
+
+    Parameters
+    ----------
+    number : int
+        The entry that opened it.
+    dataset : str
+        The data set it was opened for; versions that continue this one share it.
+    adjacency : Adjacency
+        Under which it counts.
+    budget, spent : Loss
+        The limit, and the sum of all charges. Questions never bring it past the limit; what was
+        revealed elsewhere may, and then nothing more can be asked. Counted by zcdp, the epsilon
+        spent may pass the limit while the promise stands, and the delta spent is that of questions.
+    losses : tuple of (Loss, int)
+        The charges, equal ones counted.
+    role : str
+        "main"; "allowance" (pays only for questions that no main budget can count, beside an
+        add-remove main); or "narrow" (of the first version: pays for wide questions too).
+    closed, converted : int or None
+        The entry that closed it, or made a narrow one an allowance.
+    conversion_delta : Fraction or None
+        Counted by zcdp: the part of the limit's delta that rho is converted with. None: by sums.
+    spent_rho : Fraction
+        Counted by zcdp: the sum of all rhos.
+    adding : bool
+        Counted by zcdp: whether all questions so far were paid by the plain sum.
+    """
+
+    number: int
+    dataset: str
+    adjacency: Adjacency
+    budget: Loss
+    spent: Loss
+    losses: tuple[tuple[Loss, int], ...] = ()
+    role: str = "main"
+    closed: int | None = None
+    converted: int | None = None
+    conversion_delta: Fraction | None = None
+    spent_rho: Fraction = Fraction(0)
+    adding: bool = True
+
+    def _repr_html_(self) -> str:
+        return paragraphs(
+            f"Budget of {self.dataset} under {self.adjacency.name}: {self.left} left",
+            f"Spent: {self.spent} of {self.budget}{self.counted}.",
+            f"{self.adjacency.protected}.",
+        )
+
+    @property
+    def accounting(self) -> Accounting:
+        """How it counts."""
+        return "sums" if self.conversion_delta is None else "zcdp"
+
+    @property
+    def zcdp(self) -> ZcdpBudget | None:
+        """The limit in the concentrated currency; None if it counts by sums."""
+        if self.conversion_delta is None:
+            return None
+        return ZcdpBudget(self.budget, self.conversion_delta)
+
+    @property
+    def concentrated(self) -> Spent:
+        """What is spent, as the concentrated currency sees it."""
+        return Spent(self.spent.epsilon, self.spent_rho, self.spent.delta, self.adding)
+
+    @property
+    def counted(self) -> str:
+        """How it counts, as an end of a sentence; "" for plain sums."""
+        if self.zcdp is None:
+            return ""
+        return f", counted by zcdp: rho {self.spent_rho_text} of {float(self.zcdp.rho):.6g}"
+
+    @property
+    def spent_rho_text(self) -> str:
+        """The rho that is spent, in a few digits."""
+        return f"{float(self.spent_rho):.6g}"
+
+    @property
+    def left(self) -> Loss:
+        """What may still be charged; nothing if closed or overspent in either part.
+
+        Counted by sums that is exact. Counted by zcdp it is the largest loss of one more question,
+        rounded down; many small ones may cost more together.
+        """
+        if self.closed is not None:
+            return Loss(0)
+        if self.zcdp is not None:
+            return self.zcdp.largest(self.concentrated)
+        if not self.spent <= self.budget:
+            return Loss(0)
+        epsilon = self.budget.epsilon - self.spent.epsilon
+        return Loss(epsilon, self.budget.delta - self.spent.delta)
+
+    def after(self, cost: Cost) -> BudgetState | None:
+        """The budget once a question is paid; None if it cannot be paid."""
+        if self.zcdp is not None:
+            paid = self.zcdp.after(self.concentrated, cost)
+            return None if paid is None else self._with(paid)
+        spent = self.spent + cost.loss
+        return replace(self, spent=spent) if spent <= self.budget else None
+
+    def overrun(self, cost: Cost) -> BudgetState:
+        """The budget once a cost stands that could not be paid."""
+        if self.zcdp is not None:
+            return self._with(self.zcdp.overrun(self.concentrated, cost))
+        return replace(self, spent=self.spent + cost.loss)
+
+    def questions_left(self, cost: Cost) -> int | None:
+        """How many more questions of this cost can be paid; None if there is no end."""
+        if cost.loss == Loss(0):
+            return None
+        if self.closed is not None:
+            return 0
+        if self.zcdp is not None:
+            return self.zcdp.questions_left(self.concentrated, cost)
+        left = self.left
+        pairs = ((left.epsilon, cost.loss.epsilon), (left.delta, cost.loss.delta))
+        return min(int(room // price) for room, price in pairs if price > 0)
+
+    def _with(self, spent: Spent) -> BudgetState:
+        sums = Loss(spent.epsilon, spent.delta)
+        return replace(self, spent=sums, spent_rho=spent.rho, adding=spent.adding)
+
+    @cached_property
+    def tightest(self) -> Total:
+        """The smallest total that is known to hold, for show; what is enforced is `after`."""
+        rho = None if self.zcdp is None else (self.spent_rho, self.zcdp.conversion_delta)
+        return tightest(self.losses, self.spent, self.budget.delta, rho)
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything but the tightest total, as plain values."""
+        return {
+            "number": self.number,
+            "dataset": self.dataset,
+            "adjacency": self.adjacency.to_json(),
+            "budget": self.budget.to_json(),
+            "spent": self.spent.to_json(),
+            "left": self.left.to_json(),
+            "role": self.role,
+            "closed": self.closed is not None,
+            "accounting": self.accounting,
+        }

@@ -1,0 +1,168 @@
+"""Models of anomalies that state how far a verdict is from changing, known by a name [Asif 2020].
+
+A model gives each record a *margin*: a whole number that changes by at most 1 when one record comes
+or goes, at least 0 where the record is anomalous. That is all the general construction needs.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from importlib.metadata import entry_points
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privod.data import Numeric
+from privod.errors import InvalidParameter
+
+__all__ = ["GROUP", "EditModel", "edit_model", "plug_in_model"]
+
+GROUP = "privod.edit_models"
+"""The entry point group by which other packages bring models: a function each."""
+
+Floats = NDArray[np.float64]
+Margin = Callable[..., int]
+
+LARGEST = 1e300
+FAILED = -1  # the margin where somebody's function fails: normal, one edit from the border
+
+
+def knn_distance(
+    points: Floats, record: Floats, *, n_neighbors: int = 5, radius: float = 1.0
+) -> int:
+    """Anomalous if the n-th nearest record is farther than the radius, in Euclidean distance.
+
+    That is so if fewer than n_neighbors records lie within the radius; one record changes their
+    number by at most 1.
+    """
+    with np.errstate(over="ignore"):  # infinitely far is far
+        scaled = (points - record) / radius
+        near = (scaled * scaled).sum(axis=1) <= 1
+    return n_neighbors - 1 - int(near.sum())
+
+
+def tail_rank(points: Floats, record: Floats, *, n_beyond: int = 5) -> int:
+    """Anomalous if in some column fewer than n_beyond records lie as far out on its side.
+
+    One record changes each of the two counts of a column by at most 1, and so the least of them.
+    """
+    least = np.minimum((points >= record).sum(axis=0), (points <= record).sum(axis=0))
+    return n_beyond - 1 - int(least.min())
+
+
+@dataclass(frozen=True)
+class EditModel:
+    """A model of anomalies, known by a name, with its parameters.
+
+    Parameters
+    ----------
+    name : str
+        What queries call it.
+    function : callable
+        Takes the rows of the columns asked about, shape (n, d), and the record, and returns its
+        margin. It must depend on nothing else, and change by at most 1 with one record.
+    parameters : tuple of (str, number)
+        The function's keyword-only parameters; all are greater than 0.
+    """
+
+    name: str
+    function: Margin
+    parameters: tuple[tuple[str, int | float], ...] = ()
+
+    def __str__(self) -> str:
+        listed = ", ".join(f"{key}={number!r}" for key, number in self.parameters)
+        return f"{self.name}({listed})" if listed else self.name
+
+    def margin(self, points: Floats, record: Floats) -> int:
+        """How far the verdict on the record is from changing, -1 where the function fails."""
+        try:
+            return self._margin(points, record)
+        except Exception:  # a charged question never fails because of rows
+            return FAILED
+
+    def try_out(self, columns: tuple[Numeric, ...], record: Floats) -> None:
+        """Refuse a function that fails on made-up rows, before anything is charged."""
+        ends = np.array([[one.low for one in columns], [one.high for one in columns]])
+        steps = np.linspace(0, 1, 30)[:, None]
+        spread = ends[0] * (1 - steps) + ends[1] * steps
+        for points in (ends[:0], ends[:1], ends, spread, np.repeat(spread[:1], 20, axis=0)):
+            try:
+                self._margin(points, record)
+            except Exception as problem:  # whatever it is, it is refused
+                rule = "must give a whole number for all rows and never fail"
+                way_out = "It failed on made-up rows, so nothing was charged. Mend it."
+                told = f"{self}: {type(problem).__name__}"
+                raise InvalidParameter("model", rule, told, way_out) from None
+
+    def _margin(self, points: Floats, record: Floats) -> int:
+        found = self.function(points, record, **dict(self.parameters))
+        if isinstance(found, bool) or not isinstance(found, int | np.integer):
+            raise TypeError("a margin is a whole number")
+        return int(found)
+
+
+_known: dict[str, EditModel] = {}
+
+
+def plug_in_model(name: str, function: Margin) -> EditModel:
+    """Make a model of your own known; a name never changes its meaning.
+
+    The promise rests on its margin changing by at most 1 when one record comes or goes; that is not
+    checked. Keyword-only parameters, whose defaults are numbers, are parameters of the model.
+    """
+    if not re.fullmatch(r"[a-z][a-z0-9-]*", name) or name in _known:
+        rule = "must be new, of small letters, digits and hyphens"
+        raise InvalidParameter("name", rule, name, "Try 'my-model-2'.")
+    found = []
+    for one in inspect.signature(function).parameters.values():
+        if one.kind is not one.KEYWORD_ONLY:
+            continue
+        if isinstance(one.default, bool) or not isinstance(one.default, int | float):
+            rule, way_out = "must have a number as default", "Write *, share=0.1."
+            raise InvalidParameter(f"the parameter {one.name}", rule, one.default, way_out)
+        found.append((one.name, one.default))
+    _known[name] = EditModel(name, function, tuple(found))
+    return _known[name]
+
+
+def edit_model(text: str) -> EditModel:
+    """The model a text describes, such as ``knn-distance(n_neighbors=5, radius=2)``."""
+    parts = re.fullmatch(r"\s*([a-z][a-z0-9-]*)\s*(?:\((.*)\))?\s*", str(text))
+    if parts is None:
+        way_out = "Try 'tail-rank(n_beyond=5)'."
+        raise InvalidParameter("model", "must be a name with parameters", text, way_out)
+    name, inside = parts.group(1), parts.group(2) or ""
+    if name not in _known:
+        for point in entry_points(group=GROUP, name=name):
+            plug_in_model(name, point.load())
+    if name not in _known:
+        way_out = f"Known are {', '.join(_known)}; make your own known with plug_in_model."
+        raise InvalidParameter("model", "must be a known one", text, way_out)
+    model = _known[name]
+    given: dict[str, Any] = dict(model.parameters)
+    for part in filter(None, (part.strip() for part in inside.split(","))):
+        key, _, number = (piece.strip() for piece in part.partition("="))
+        if key not in given:
+            way_out = f"{name} has {', '.join(given) or 'none'}."
+            raise InvalidParameter("model", "must have known parameters", part, way_out)
+        given[key] = _number(key, number, type(given[key]))
+    return replace(model, parameters=tuple(given.items()))
+
+
+def _number(key: str, text: str, kind: type[int | float]) -> int | float:
+    try:
+        number = kind(text)
+    except ValueError:
+        number = kind(-1)
+    if not 0 < number <= LARGEST:
+        rule = "must be a whole number from 1" if kind is int else "must be a number above 0"
+        raise InvalidParameter(key, rule, text, "Try 5.")
+    return number
+
+
+plug_in_model("knn-distance", knn_distance)
+plug_in_model("tail-rank", tail_rank)

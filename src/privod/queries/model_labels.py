@@ -1,0 +1,154 @@
+"""Would these records be anomalous, by any model that states its margin? [Asif 2020, Constr. 1].
+
+The general construction as a question: whoever brings a model whose margin changes by at most 1
+with one record gets labels that lose epsilon. Proof in docs/proofs/model_labels.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from privod.data import Domain, Numeric, Table
+from privod.mechanisms import Randomness
+from privod.privacy import AddRemove, Guarantee, Loss, positive
+from privod.queries.anomaly_labels import answer_by_edits
+from privod.queries.checks import (
+    ExactNumber,
+    checked_records,
+    column_names,
+    numeric_columns,
+    whole_number,
+)
+from privod.queries.edit_models import edit_model
+from privod.queries.preview import Preview
+from privod.queries.query import Query, Release
+
+__all__ = ["ModelLabels"]
+
+MOST_RECORDS = 1000
+SURE = 100  # e^-100 < 2^-144
+SMALLEST_LOG = 800  # e^-800 is 0 as a float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelLabels(Query[tuple[bool, ...]]):
+    """Which of these new records would be anomalous, by a model of your choice?
+
+    Guarantee
+    ---------
+    Every record is protected, including whether it is in the data at all, as long as the margin of
+    the model changes by at most 1 when one record comes or goes. That is proved for knn-distance
+    and tail-rank; for a model of one's own its author vouches. A label is wrong the more rarely,
+    the larger the margin is.
+
+    Parameters
+    ----------
+    columns : tuple of str
+        The numeric columns that the model looks at.
+    records : tuple of tuple of float
+        The new records, a value for each column; they are public. 1000 at most.
+    epsilon : number
+        The privacy loss of all labels together, greater than 0; each has an equal share.
+    model : str
+        What anomalous means: knn-distance(n_neighbors=5, radius=1.0), tail-rank(n_beyond=5), or
+        the name of a plugged-in one with its parameters.
+    """
+
+    name: ClassVar[str] = "model-labels-1"
+    question: ClassVar[str] = "Which of these new records would be anomalous by this model?"
+
+    columns: tuple[str, ...]
+    records: tuple[tuple[float, ...], ...]
+    epsilon: ExactNumber = ExactNumber(positive)
+    model: str = "tail-rank(n_beyond=5)"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", column_names(self.columns))
+        object.__setattr__(self, "records", checked_records(self.records, len(self.columns)))
+        whole_number(len(self.records), "the number of records", 1, MOST_RECORDS)
+        object.__setattr__(self, "model", str(edit_model(self.model)))
+
+    @property
+    def label_epsilon(self) -> Fraction:
+        """The loss of one label: one record may move all of them."""
+        return self.epsilon / len(self.records)
+
+    @property
+    def most_edits(self) -> int:
+        """More edits are not told apart: at so many the coin lies less than once in 2^144 times."""
+        return 1 + math.ceil(SURE / self.label_epsilon)
+
+    def guarantee(self) -> Guarantee:
+        return Guarantee(Loss(self.epsilon), AddRemove())
+
+    def preview(self, domain: Domain) -> Preview:  # noqa: ARG002
+        return Preview("The label", words=f"{self._at_worst}.")
+
+    def check(self, domain: Domain) -> None:
+        columns = domain.numeric(numeric_columns(domain, self.columns))
+        for record in self.records:
+            edit_model(self.model).try_out(columns, np.array(record))
+
+    def answer(self, table: Table, randomness: Randomness) -> Release[tuple[bool, ...]]:
+        points, model = table.numbers(self.columns), edit_model(self.model)
+        margins = [model.margin(points, np.array(record)) for record in self.records]
+        labels = tuple(
+            answer_by_edits(margin >= 0, self.edits(margin), self.label_epsilon, randomness)
+            for margin in margins
+        )
+        return self.release(labels, randomness)
+
+    def edits(self, margin: int) -> int:
+        """A bound of the records that must come or go until the verdict changes; not private."""
+        return min(margin + 1 if margin >= 0 else -margin, self.most_edits)
+
+    def error(self, margin: int) -> float:
+        """The probability of a wrong label; not private."""
+        epsilon = self.label_epsilon
+        damped = float(min(epsilon * self.edits(margin), Fraction(SMALLEST_LOG)))
+        plain = float(min(epsilon, Fraction(SMALLEST_LOG)))
+        return math.exp(-damped) / (1 + math.exp(-plain))
+
+    def sentence(self, value: tuple[bool, ...]) -> str:
+        which = "The new record is said to be" if value[0] else "The new record is not said to be"
+        if len(value) > 1:
+            which = f"Of the {len(value)} new records, {sum(value)} are said to be"
+        return f"{which} anomalous by {self.model}. {self._at_worst}."
+
+    def value_to_json(self, value: tuple[bool, ...]) -> Any:
+        return list(value)
+
+    def value_from_json(self, data: Any) -> tuple[bool, ...]:
+        return tuple(bool(label) for label in data)
+
+    @classmethod
+    def examples(cls, domain: Domain) -> tuple[Self, ...]:
+        columns = domain.numeric()[:2]
+        if not columns:
+            return ()
+        records = tuple(tuple(_part(one, part) for one in columns) for part in (0.5, 0.99))
+        names = tuple(one.name for one in columns)
+        radius = float(f"{max(one.high - one.low for one in columns) / 20:.3g}")
+        near = f"knn-distance(n_neighbors=10, radius={radius!r})"
+        return (
+            cls(columns=names, records=records, epsilon="0.5"),
+            cls(columns=names, records=records, epsilon="0.5", model=near),
+        )
+
+    @property
+    def _at_worst(self) -> str:
+        return (
+            f"A label is wrong with a probability of at most {self.error(0):.1%}, and e to the"
+            f" {float(self.label_epsilon):.3g} times more rarely for each further record between"
+            " it and the border"
+        )
+
+
+def _part(column: Numeric, share: float) -> float:
+    """A public value of a column, for examples."""
+    return column.low + share * (column.high - column.low)

@@ -1,0 +1,135 @@
+"""What a worker process does: one task at a time, answered over its pipe, and nothing else.
+
+It looks at rows, or writes a stored release as a picture or a table. It never opens the ledger,
+so it can be ended at any moment. Of a task that fails it says that it failed, not why: what a
+failure says may quote a row.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import resource
+import signal
+import sys
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from privod.curator.rows import KeptRows
+from privod.data import Domain, Table
+from privod.mechanisms import secure
+from privod.privacy import Loss
+from privod.progress import listening
+from privod.queries.catalog import query_from_json, release_from_json
+from privod.queries.interactive_grid.kept import looked
+from privod.queries.query import Release, canonical_json
+from privod.server.jobs.tables import as_csv
+
+__all__ = ["DONE", "FAILED", "PROGRESS", "READY", "work"]
+
+READY, PROGRESS, DONE, FAILED = b"+", b"p", b"d", b"f"
+"""How a worker's messages begin."""
+
+TABLES_KEPT = 2  # tables held in memory between questions
+NICENESS = 19  # whoever reads stored answers comes first, by far
+
+
+def work(channel: Connection, most_bytes: int) -> None:
+    """Do the tasks that come in, until the pipe is closed."""
+    _settle(most_bytes)
+    tables: OrderedDict[str, Table] = OrderedDict()
+    while True:
+        try:
+            task = channel.recv_bytes()
+        except (EOFError, OSError):
+            return
+        if task == READY:
+            channel.send_bytes(READY)
+            continue
+        try:
+            written = _done(json.loads(task), tables, channel)
+        except Exception:
+            channel.send_bytes(FAILED)
+            continue
+        channel.send_bytes(DONE + written)
+
+
+def _settle(most_bytes: int) -> None:
+    """Limit the memory, give way to the server, and end when the server is gone."""
+    if sys.platform == "linux":
+        # What it allocates itself: libraries that are only mapped, and room that is only reserved,
+        # do not count, as they would by RLIMIT_AS.
+        resource.setrlimit(resource.RLIMIT_DATA, (most_bytes, most_bytes))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the server, which ends us
+    os.nice(NICENESS)
+    threading.Thread(target=_end_with_the_server, daemon=True).start()
+
+
+def _end_with_the_server() -> None:
+    server = multiprocessing.parent_process()
+    if server is not None:
+        server.join()  # also while a task is being done, and however the server ended
+        os._exit(1)
+
+
+def _done(task: dict[str, Any], tables: OrderedDict[str, Table], channel: Connection) -> bytes:
+    kind = task["kind"]
+    if kind == "answer":
+        return _answer(task, tables, channel)
+    if kind == "budget":
+        return _budget_picture(task)
+    release = release_from_json(task["release"])
+    if kind == "csv":
+        return as_csv(release).encode()
+    from privod import pictures
+
+    return pictures.svg(pictures.draw(release))
+
+
+def _answer(task: dict[str, Any], tables: OrderedDict[str, Table], channel: Connection) -> bytes:
+    query = query_from_json(task["query"])
+    domain = Domain.from_json(task["domain"])
+    rows = KeptRows(Path(task["directory"]), task["folder"], task["seal"], domain)
+    with listening(_telling(channel)):
+        found = looked(query, _table(rows, tables), secure())
+    written = found.to_json() if isinstance(found, Release) else {"counts": found.tolist()}
+    return canonical_json(written).encode()
+
+
+def _telling(channel: Connection) -> Callable[[str, int, int | None], None]:
+    """Tells the progress in tenths, each once; a step's name stays here."""
+    told = 0
+    lock = threading.Lock()  # reports may come from several threads
+
+    def hear(_label: str, done: int, total: int | None) -> None:
+        nonlocal told
+        tenths = min(9, 10 * done // total) if total else 0
+        with lock:
+            if tenths > told:
+                told = tenths
+                channel.send_bytes(PROGRESS + str(tenths).encode())
+
+    return hear
+
+
+def _table(rows: KeptRows, tables: OrderedDict[str, Table]) -> Table:
+    for folder in [name for name in tables if not (rows.directory / name).is_dir()]:
+        del tables[folder]  # retired meanwhile
+    if rows.folder not in tables:
+        tables[rows.folder] = rows.load()
+        if len(tables) > TABLES_KEPT:
+            tables.popitem(last=False)
+    tables.move_to_end(rows.folder)
+    return tables[rows.folder]
+
+
+def _budget_picture(task: dict[str, Any]) -> bytes:
+    from privod import pictures
+
+    charges = [(label, Loss(*loss)) for label, loss in task["charges"]]
+    return pictures.svg(pictures.draw_budget(task["title"], Loss(*task["budget"]), charges))

@@ -1,0 +1,154 @@
+"""Processes that do the work of a server, each ended when it takes more than it may.
+
+A worker is forked from a process that has loaded the library and nothing else, so that it shares
+neither connections nor locks with the server and starts within milliseconds. What it may take is
+public: so many seconds for a task, so much memory, so large a result.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from privod.errors import Unavailable
+from privod.questions import questions
+from privod.server.jobs.worker import DONE, PROGRESS, READY, work
+
+__all__ = ["TaskFailed", "Worker", "load_library"]
+
+READY_SECONDS = 60.0  # the first one loads the library, perhaps on a busy machine
+LOOK_SECONDS = 0.2  # between looks whether a task was stopped
+END_SECONDS = 5.0
+LOADING_BYTES = 2**30  # it waits for a task and gets none
+
+
+class TaskFailed(Exception):
+    """A task came to no result: it failed, died, took too much, or was stopped."""
+
+
+class Worker:
+    """A process for one task at a time; started when it is needed, and again after it died.
+
+    Parameters
+    ----------
+    most_bytes : int
+        How much memory it may allocate.
+    most_result_bytes : int
+        How large a result may be.
+    """
+
+    def __init__(self, most_bytes: int, most_result_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._most_result_bytes = most_result_bytes
+        self._process: BaseProcess | None = None
+        self._channel: Connection | None = None
+
+    def prepare(self) -> None:
+        """Have a process that waits for its task; raises `Unavailable` if none can be started."""
+        if not self._is_ready(END_SECONDS):
+            self.end()
+            self._start()
+            if not self._is_ready(READY_SECONDS):
+                self.end()
+                raise Unavailable(
+                    "No process could be started for the answer. Nothing was charged. Ask again"
+                    " in a minute; the operator should look at the memory of the machine."
+                )
+
+    def run(
+        self,
+        task: dict[str, Any],
+        seconds: float,
+        *,
+        hear: Callable[[int], None] | None = None,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> bytes:
+        """The result of a task.
+
+        Parameters
+        ----------
+        task : dict
+            What to do, as `worker` reads it.
+        seconds : float
+            How long it may take.
+        hear : callable, optional
+            Told the tenths of the work that are done.
+        stopped : callable
+            Whether to give the task up; looked at all the while.
+        """
+        self.prepare()
+        channel = self._channel
+        deadline = time.monotonic() + seconds
+        try:
+            assert channel is not None  # noqa: S101 - what prepare made, told to the type checker
+            channel.send_bytes(json.dumps(task).encode())
+            while time.monotonic() < deadline and not stopped():
+                if not channel.poll(min(LOOK_SECONDS, max(0.0, deadline - time.monotonic()))):
+                    continue
+                message = channel.recv_bytes(self._most_result_bytes)
+                if message[:1] == PROGRESS:
+                    if hear is not None:
+                        hear(int(message[1:]))
+                elif message[:1] == DONE:
+                    return message[1:]
+                else:
+                    raise TaskFailed
+        except (EOFError, OSError):  # it died, or said more than it may
+            self.end()
+            raise TaskFailed from None
+        self.end()
+        raise TaskFailed
+
+    def end(self) -> None:
+        """End the process, whatever it does."""
+        if self._channel is not None:
+            self._channel.close()
+        if self._process is not None:
+            self._process.kill()
+            self._process.join(END_SECONDS)
+        self._process = self._channel = None
+
+    def _is_ready(self, seconds: float) -> bool:
+        if self._channel is None:
+            return False
+        try:
+            self._channel.send_bytes(READY)
+            return self._channel.poll(seconds) and self._channel.recv_bytes() == READY
+        except (EOFError, OSError):
+            return False
+
+    def _start(self) -> None:
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload([work.__module__, *_modules()])
+        ours, theirs = context.Pipe()
+        process = context.Process(
+            target=work, args=(theirs, self._most_bytes), name="privod-worker", daemon=True
+        )
+        try:
+            process.start()
+        except OSError:
+            ours.close()
+        else:
+            self._process, self._channel = process, ours
+        finally:
+            theirs.close()
+
+
+def load_library() -> None:
+    """Have the library loaded where workers are forked from, so that the first starts at once."""
+    worker = Worker(LOADING_BYTES, LOADING_BYTES)
+    with suppress(Unavailable):
+        worker.prepare()
+    worker.end()
+
+
+def _modules() -> list[str]:
+    """Where the questions are answered: loaded once, before any worker is forked."""
+    asked = [one for one in questions().values() if not one.joint]
+    return sorted({one.query.partition(":")[0] for one in asked})

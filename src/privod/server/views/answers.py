@@ -1,0 +1,216 @@
+"""The console's pages about answers: finding them, scoring records against them, their code."""
+
+from __future__ import annotations
+
+import io
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+from starlette.datastructures import UploadFile
+from starlette.requests import Request
+from starlette.responses import Response
+
+from privod.errors import InvalidData, PrivodError
+from privod.queries import as_code, scoring
+from privod.queries.parameters import parameters_of
+from privod.queries.query import Query, Release, canonical_json
+from privod.server.http.authorization import form_of
+from privod.server.site import site_of
+from privod.server.views.api import CSV, JSON, PICTURE_HEADERS, SVG
+from privod.server.views.pages import page, segment
+from privod.wire import answer_key
+
+__all__ = ["answer", "answer_csv", "answer_json", "answer_notebook", "answer_path", "answer_svg"]
+__all__ += ["answers", "page_of", "score", "written"]
+
+ON_A_PAGE = 50
+LONGEST_SEARCH = 200
+MOST_SCORED = 1000
+TARGET = 0.1
+N_NEIGHBORS = 5
+NOTEBOOK = "application/x-ipynb+json"
+
+
+def answer_path(of: str, query: Query[Any]) -> str:
+    """Where an answer is found."""
+    return f"/data/{segment(of)}/answers/{answer_key(query)}"
+
+
+def written(query: Query[Any]) -> list[tuple[str, str]]:
+    """The parameters of a question as people read them."""
+    known = {parameter.name: parameter for parameter in parameters_of(type(query))}
+    return [
+        (name.replace("_", " "), known[name].written(value) or "none")
+        for name, value in query.parameters().items()
+    ]
+
+
+def page_of(request: Request, n_items: int, on_a_page: int = ON_A_PAGE) -> dict[str, Any]:
+    """Which page of a long list was asked for, and which there are."""
+    typed = request.query_params.get("page", "1")
+    last = max(1, -(-n_items // on_a_page))
+    number = int(typed) if typed.isascii() and typed.isdigit() and len(typed) < 8 else 1
+    number = min(max(number, 1), last)
+    first = (number - 1) * on_a_page
+    return {"number": number, "last": last, "first": first, "end": first + on_a_page}
+
+
+def answers(request: Request) -> Response:
+    """All answers about a data set, the newest first; a search looks at what was asked."""
+    site, of = site_of(request), request.path_params["dataset"]
+    dataset = site.curator.dataset(of)
+    sought = request.query_params.get("find", "")[:LONGEST_SEARCH]
+    found = [key for key, query in site.answers.questions(of) if _fits(query, sought)]
+    place = page_of(request, len(found))
+    shown = [site.answers.summary(of, key) for key in found[place["first"] : place["end"]]]
+    return page(
+        request,
+        "answers.html",
+        dataset=dataset,
+        answers=shown,
+        found=len(found),
+        sought=sought,
+        place=place,
+    )
+
+
+def _fits(query: Query[Any], sought: str) -> bool:
+    """Whether every word of a search occurs in what was asked."""
+    asked = f"{query.name} {query.question} {canonical_json(query.parameters())}".casefold()
+    return all(word in asked for word in sought.casefold().split())
+
+
+def answer(request: Request) -> Response:
+    """An answer: in a sentence, as a picture, with its promise."""
+    return _page(request)
+
+
+def score(request: Request) -> Response:
+    """The answer's page with the visitor's own records scored: nothing is kept, nothing charged."""
+    try:
+        return _page(request, scored=_scored(request))
+    except PrivodError as problem:
+        return _page(request, problem=str(problem), status=422)
+
+
+def _page(
+    request: Request,
+    scored: dict[str, Any] | None = None,
+    problem: str | None = None,
+    status: int = 200,
+) -> Response:
+    of, release = request.path_params["dataset"], _release(request)
+    address = _address(request)
+    can_score = isinstance(release.value, scoring.SCORING)
+    columns = scoring.columns_of(release.value) if can_score else ()
+    return page(
+        request,
+        "answer.html",
+        status,
+        dataset=of,
+        release=release,
+        parameters=written(release.query),
+        here=answer_path(of, release.query),
+        python=as_code.as_python(release.query, of, address),
+        shell=as_code.as_shell(release.query, of, address),
+        scored=scored,
+        scored_columns=[column.name for column in columns],
+        most_scored=MOST_SCORED,
+        problem=problem,
+    )
+
+
+def _scored(request: Request) -> dict[str, Any]:
+    release = _release(request)
+    if not isinstance(release.value, scoring.SCORING):
+        raise InvalidData("This answer cannot score records.")
+    frame = _records(request)
+    points = scoring.points_of(frame, release.value, "What was sent")
+    found = scoring.score(release.value, points, TARGET, N_NEIGHBORS)
+    why = scoring.reasons(release.value, points)
+    rows = [
+        {
+            "row": at + 1,
+            "score": f"{found.scores[at]:.4g}",
+            "out": bool(found.stands_out[at]),
+            "why": why[at],
+        }
+        for at in (-found.scores).argsort(kind="stable").tolist()
+    ]
+    return {
+        "rows": rows,
+        "out": int(found.stands_out.sum()),
+        "limit": f"{found.limit:.4g}",
+        "share": f"{TARGET:.0%}",
+        "explains": any(why),
+        "doubt": found.hidden_share > TARGET,
+    }
+
+
+def _records(request: Request) -> pa.Table:
+    """The records that were typed or sent as a file, as CSV with a header."""
+    form = form_of(request)
+    sent, typed = form.get("file"), form.get("records", "")
+    data = b""
+    if isinstance(sent, UploadFile):
+        data = sent.file.read()
+    if not data.strip():
+        data = typed.encode() if isinstance(typed, str) else b""
+    if not data.strip():
+        raise InvalidData("Nothing was sent. Type a header and a record below it, or pick a file.")
+    try:
+        frame = pa_csv.read_csv(io.BytesIO(data), pa_csv.ReadOptions(use_threads=False))
+    except pa.ArrowException:
+        raise InvalidData("What was sent is not CSV with a header. Check it.") from None
+    if len(frame) > MOST_SCORED:
+        raise InvalidData(
+            f"At most {MOST_SCORED} records are scored here. Download the answer as JSON and score"
+            " more with `privod score`."
+        )
+    return frame
+
+
+def answer_json(request: Request) -> Response:
+    """The release as JSON, as every privod reads it back."""
+    release = _release(request)
+    return Response(canonical_json(release.to_json()), media_type=JSON, headers=_saved("json"))
+
+
+async def answer_csv(request: Request) -> Response:
+    """The answer as a table."""
+    return Response(await _form(request, "csv"), media_type=CSV, headers=_saved("csv"))
+
+
+def answer_notebook(request: Request) -> Response:
+    """A notebook that asks the same question, for free."""
+    of, release = request.path_params["dataset"], _release(request)
+    text = as_code.as_notebook(release.query, of, _address(request))
+    return Response(text, media_type=NOTEBOOK, headers=_saved("ipynb"))
+
+
+async def answer_svg(request: Request) -> Response:
+    """The answer as a picture."""
+    headers = PICTURE_HEADERS | (_saved("svg") if "download" in request.query_params else {})
+    return Response(await _form(request, "svg"), media_type=SVG, headers=headers)
+
+
+async def _form(request: Request, form: Literal["svg", "csv"]) -> bytes:
+    of, key = request.path_params["dataset"], request.path_params["key"]
+    return await site_of(request).answers.written(of, key, form)
+
+
+def _address(request: Request) -> str:
+    """Where this server is reached, for code that asks it."""
+    scheme = "https" if site_of(request).secure else request.url.scheme
+    return f"{scheme}://{request.url.netloc}"
+
+
+def _release(request: Request) -> Release[Any]:
+    return site_of(request).answers.release(
+        request.path_params["dataset"], request.path_params["key"]
+    )
+
+
+def _saved(ending: str) -> dict[str, str]:
+    return {"content-disposition": f'attachment; filename="privod-answer.{ending}"'}

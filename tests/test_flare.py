@@ -1,0 +1,132 @@
+"""A joint run as a FLARE job, in FLARE's own simulator: a server and three clients as processes."""
+
+import json
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from privod.data import Domain, Numeric
+from privod.errors import AlreadyExists, InvalidData, ProtocolAborted
+from privod.joint.approvals import Approvals, subject_of
+from privod.joint.pki import write_pki
+from privod.joint.question import JointOutliers
+from privod.joint.results import check_transcript
+from privod.joint.roster import Roster
+from privod.joint.site import Site
+from privod.joint.transport.channel import Meeting
+from privod.joint.transport.memory import MemoryChannel
+
+flare = pytest.importorskip("privod.joint.flare", reason="needs nvflare")
+
+NAMES = ["ahus", "bern", "cork"]
+COLUMNS = ("x", "y", "z")
+SERVER = "simulator_server"
+SIMULATE = """
+import sys
+from nvflare.private.fed.app.simulator.simulator_runner import SimulatorRunner
+if __name__ == "__main__":
+    job, workspace, names = sys.argv[1:]
+    sys.exit(SimulatorRunner(job, workspace, clients=names, threads=3).run())
+"""
+
+
+def site(folder: Path) -> tuple[JointOutliers, Roster]:
+    """Everybody's files, in one folder; nobody has approved anything yet."""
+    write_pki(folder / "pki", NAMES, "hub", "127.0.0.1:1")
+    domain = Domain(tuple(Numeric(name, -50, 50, fill=0.0) for name in COLUMNS))
+    (folder / "domain.json").write_text(json.dumps(domain.to_json()))
+    generator = np.random.default_rng(7)
+    for number, name in enumerate(NAMES):
+        rows = 0.3 * generator.normal(size=(400, 3))
+        rows[number] = 40.0 - 60 * (number == 1) + 8 * (number == 2)
+        header = ",".join(COLUMNS)
+        np.savetxt(folder / f"{name}.csv", rows, delimiter=",", header=header, comments="")
+        said = {
+            "certificate": f"pki/{name}/certificate.pem",
+            "key": f"pki/{name}/key.pem",
+            "data": f"{name}.csv",
+            "domain": "domain.json",
+            "record": f"{name}-record.json",
+            "results": f"{name}-results",
+            "approvals": f"{name}-approvals.json",
+        }
+        (folder / f"privod-{name}.json").write_text(json.dumps(said))
+    own = {"certificate": "pki/hub/certificate.pem", "key": "pki/hub/key.pem"}
+    (folder / f"privod-{SERVER}.json").write_text(json.dumps(own))
+    asked = JointOutliers(
+        partition="horizontal", radius=6.0, far_fraction=0.98, columns=COLUMNS, epsilon=8
+    )
+    roster = Roster.load(folder / "pki" / "roster.json")
+    flare.write_job(folder / "job", asked, roster, domain)
+    return asked, roster
+
+
+def approve(folder: Path, names: list[str], asked: JointOutliers, roster: Roster) -> None:
+    domain = Domain.from_json(json.loads((folder / "domain.json").read_text()))
+    begins = datetime.now(UTC)
+    for name in names:
+        approvals = Approvals(folder / f"{name}-approvals.json")
+        approvals.approve(subject_of(asked, domain, roster), 1, begins, begins + timedelta(hours=1))
+
+
+def simulated(folder: Path) -> str:
+    """Run the job in the simulator, where every site lets our classes in; return its log."""
+    for name in (".", "server", *NAMES):
+        local = folder / "ws" / name / "local"
+        local.mkdir(parents=True)
+        allowed = {"format_version": 2, "class_allow_list": ["nvflare.", "privod.joint.flare."]}
+        (local / "resources.json").write_text(json.dumps(allowed))
+    done = subprocess.run(
+        [sys.executable, "-c", SIMULATE, str(folder / "job"), str(folder / "ws"), ",".join(NAMES)],
+        env={**os.environ, flare.SITES_VARIABLE: str(folder), "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    return done.stdout
+
+
+def test_a_flare_job_gives_every_site_its_own_outliers_and_the_server_none(tmp_path: Path) -> None:
+    asked, roster = site(tmp_path)
+    approve(tmp_path, NAMES, asked, roster)
+    log = simulated(tmp_path)
+    assert "the run is complete, 1200 records in all" in log, log[-3000:]
+    for number, name in enumerate(NAMES):
+        (result,) = (tmp_path / f"{name}-results").glob("*.csv")
+        assert result.read_text().split() == ["row", str(number)]
+        (signed,) = (tmp_path / f"{name}-results").glob("*.json")
+        assert check_transcript(json.loads(signed.read_text()), roster)["party"] == name
+
+
+def test_a_site_that_approved_nothing_ends_the_run_for_all(tmp_path: Path) -> None:
+    asked, roster = site(tmp_path)
+    meeting = Meeting(NAMES)
+    own = Site.load(tmp_path / "privod-ahus.json")
+    with pytest.raises(ProtocolAborted, match="has not approved this run"):
+        own.run(asked, roster, lambda: MemoryChannel("ahus", meeting))
+    assert "has not approved this run" in str(meeting.failure)
+    assert not (tmp_path / "ahus-record.json").exists()  # nothing was entered, nothing sent
+
+
+def test_a_site_file_must_name_approvals(tmp_path: Path) -> None:
+    site(tmp_path)
+    path = tmp_path / "privod-ahus.json"
+    said = json.loads(path.read_text())
+    assert Site.load(path).identity.name == "ahus"
+    del said["approvals"]
+    path.write_text(json.dumps(said))
+    with pytest.raises(InvalidData, match="approvals"):
+        Site.load(path)
+
+
+def test_a_job_folder_is_not_overwritten(tmp_path: Path) -> None:
+    asked, roster = site(tmp_path)
+    with pytest.raises(AlreadyExists, match="new folder"):
+        flare.write_job(tmp_path / "job", asked, roster)

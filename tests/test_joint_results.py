@@ -1,0 +1,173 @@
+"""What is kept of a joint run: results with ids, signed transcripts, approvals."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from privod.data import Domain, Numeric, Table
+from privod.errors import InvalidData, InvalidParameter, ProtocolAborted
+from privod.joint.approvals import Approvals, subject_of
+from privod.joint.contributions import Contributions
+from privod.joint.pki import make_identities
+from privod.joint.results import check_transcript, read_ids, write_result, write_transcript
+from privod.joint.run import JointAnswer, aggregate, rehearse, take_part
+from privod.joint.transport.memory import meet
+from tests.test_joint_outliers import COLUMNS, all_points, domain, question, rows_apart
+
+NOW = datetime(2030, 5, 1, tzinfo=UTC)
+DAY = timedelta(days=1)
+
+
+@pytest.fixture(scope="module")
+def ran() -> tuple[dict[str, JointAnswer], Any, Any]:
+    """Three parties' answers, their roster and their keys."""
+    points = all_points()
+    tables = rows_apart(points)
+    roster, identities = make_identities(sorted(tables), "hub", "memory:0")
+    asked = question("horizontal")
+    answers = meet(
+        {
+            name: lambda channel: take_part(
+                asked,
+                tables[channel.name],
+                channel,
+                identities[channel.name],
+                roster,
+                Contributions(),
+            )
+            for name in tables
+        },
+        lambda meeting: none(aggregate(asked, meeting, identities["hub"], roster, domain())),
+    )
+    return answers, roster, identities
+
+
+def none(_: object) -> None:
+    return None
+
+
+def test_a_result_file_names_suspects_by_id_and_is_the_owners_alone(
+    ran: tuple[dict[str, JointAnswer], Any, Any], tmp_path: Path
+) -> None:
+    answer = ran[0]["p1"]
+    ids = [f"patient-{row}" for row in range(answer.own_records)]
+    path = tmp_path / "result.csv"
+    write_result(path, answer, ids)
+    lines = path.read_text().split()
+    assert lines == ["row,id", *(f"{row},patient-{row}" for row in answer.rows)]
+    assert path.stat().st_mode & 0o077 == 0
+    with pytest.raises(InvalidParameter, match="must not exist yet"):
+        write_result(path, answer, ids)
+    with pytest.raises(InvalidData, match="as many as the rows"):
+        write_result(tmp_path / "other.csv", answer, ids[1:])
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_ids_are_read_as_they_stand_and_never_enter_the_table(ending: str, tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    columns = {"id": ["a7", "a8", "a9"], "u": [1.0, 2.0, 3.0]}
+    path = tmp_path / f"rows.{ending}"
+    write: Any = pyarrow.csv.write_csv if ending == "csv" else pyarrow.parquet.write_table
+    write(pa.table(columns), path)
+    assert read_ids(path, domain(("u",)), "id") == ["a7", "a8", "a9"]
+    with pytest.raises(InvalidParameter, match="must not be a column of the domain"):
+        read_ids(path, domain(("u",)), "u")
+    with pytest.raises(InvalidParameter, match="keeps every row"):
+        read_ids(path, Domain((Numeric("u", 0, 5),)), "id")
+
+
+def test_a_transcript_is_believed_only_as_it_was_signed(
+    ran: tuple[dict[str, JointAnswer], Any, Any], tmp_path: Path
+) -> None:
+    answers, roster, identities = ran
+    made = {
+        name: write_transcript(tmp_path / name, answer, identities[name], roster)
+        for name, answer in answers.items()
+    }
+    assert len({one["run"] for one in made.values()}) == 1  # everybody means the same run
+    written = json.loads((tmp_path / "p0").read_text())
+    said = check_transcript(written, roster)
+    assert said["suspects"] == len(answers["p0"].rows)
+    assert said["parties"] == ["p0", "p1", "p2"]
+    for changed in (
+        {**written, "suspects": said["suspects"] + 1},
+        {**written, "party": "p1"},
+        {**written, "signature": made["p1"]["signature"]},
+    ):
+        with pytest.raises(ProtocolAborted, match="did not sign"):
+            check_transcript(changed, roster)
+    other, _ = make_identities(["p0", "p1", "p2"], "hub", "memory:0")
+    with pytest.raises(ProtocolAborted, match="another roster"):
+        check_transcript(written, other)
+    with pytest.raises(InvalidData, match="not a transcript"):
+        check_transcript({"run": "1"}, roster)
+
+
+def test_an_approval_is_used_up_in_its_time_and_for_its_subject_alone(tmp_path: Path) -> None:
+    roster, _ = make_identities(["p0", "p1", "p2"], "hub", "memory:0")
+    asked = subject_of(question("horizontal"), domain(), roster)
+    wider = subject_of(question("horizontal", radius=5.0), domain(), roster)
+    approvals = Approvals(tmp_path / "approvals.json")
+    approvals.approve(asked, 2, NOW, NOW + DAY)
+    with pytest.raises(ProtocolAborted, match="not approved"):
+        approvals.use(wider, NOW)
+    with pytest.raises(ProtocolAborted, match="not approved"):
+        approvals.use(asked, NOW - DAY)
+    assert approvals.left(asked, NOW) == 2
+    approvals.use(asked, NOW)
+    Approvals(tmp_path / "approvals.json").use(asked, NOW)  # another process
+    with pytest.raises(ProtocolAborted, match="not approved"):
+        approvals.use(asked, NOW)
+    approvals.approve(asked, 1, NOW, NOW + DAY)
+    with pytest.raises(ProtocolAborted, match="not approved"):
+        approvals.use(asked, NOW + DAY)
+    with pytest.raises(InvalidParameter, match="until"):
+        approvals.approve(asked, 1, NOW, NOW)
+
+
+def test_approvals_that_cannot_be_read_approve_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "approvals.json"
+    path.write_text('{"approvals": [{"subject": "x"}]}')
+    with pytest.raises(ProtocolAborted, match="approve again"):
+        Approvals(path)
+
+
+@pytest.mark.parametrize("partition", ["horizontal", "vertical"])
+def test_a_scaled_run_finds_the_same_in_any_unit(partition: str) -> None:
+    points = all_points(5) * 0.3
+    points[:4] = np.array([[-25.0], [-10.0], [10.0], [25.0]])
+    units = np.array([1.0, 1000.0, 0.01, 1.0, 60.0])
+    declared = Domain(
+        tuple(
+            Numeric(name, -30 * unit, 30 * unit, fill=0.0)
+            for name, unit in zip(COLUMNS, units, strict=True)
+        )
+    )
+    asked = question(partition, radius=4.0 / 60, scale=True, n_tables=20)
+    values = points * units
+    if partition == "horizontal":
+        tables = {
+            f"p{at}": Table(declared, dict(zip(COLUMNS, values[at::3].T, strict=True)))
+            for at in range(3)
+        }
+        wanted: dict[str, list[int]] = {"p0": [0, 1], "p1": [0], "p2": [0]}
+    else:
+        parts = {"p0": (0, 1), "p1": (2,), "p2": (3, 4)}
+        tables = {
+            name: Table(
+                Domain(tuple(declared.columns[at] for at in part)),
+                {COLUMNS[at]: values[:, at] for at in part},
+            )
+            for name, part in parts.items()
+        }
+        wanted = {name: [0, 1, 2, 3] for name in parts}
+    for name, answer in rehearse(asked, tables).answers.items():
+        assert set(answer.rows) >= set(wanted[name])
+        assert len(answer.rows) < 30

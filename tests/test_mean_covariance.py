@@ -1,0 +1,195 @@
+"""Means and covariances: sums change by what is proved; shares, files, merges, planted bugs."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privod.audit.game import play
+from privod.audit.mean_covariance import games
+from privod.data import Domain, Numeric, Table
+from privod.errors import InvalidData, InvalidParameter
+from privod.mechanisms import DiscreteGaussian, DiscreteLaplace, seeded
+from privod.privacy import AddRemove, Guarantee, Loss, Replace
+from privod.privacy.zcdp import rho_of_loss
+from privod.queries.count_query import CountNoise
+from privod.queries.mean_covariance.frame import Frame, change_of, half_ranges
+from privod.queries.mean_covariance.moments import coordinate_sums, distance_counts, product_sums
+from privod.queries.mean_covariance.query import MeanCovariance
+from privod.queries.mean_covariance.release import NoisyMoments
+
+DOMAIN = Domain((Numeric("x", -16, 16), Numeric("y", -100, 60)))
+NAMES = DOMAIN.names
+GAUSSIAN: dict[str, Any] = {"noise": "gaussian", "delta": "1e-6"}
+
+
+def rows_of(n: int, seed: int = 0) -> Any:
+    normal = np.random.default_rng(seed).normal(size=(n, 2))
+    return np.column_stack([normal[:, 0] + 2, 5 * (normal[:, 0] + 0.5 * normal[:, 1])])
+
+
+def table(n: int, seed: int = 0) -> Table:
+    rows = rows_of(n, seed)
+    return Table(DOMAIN, {"x": rows[:, 0], "y": rows[:, 1]})
+
+
+def moments(n: int = 20_000, seed: int = 0, **more: Any) -> NoisyMoments:
+    query = MeanCovariance(**{"columns": NAMES, "epsilon": 1, **more})
+    return query.answer(table(n, seed), seeded(seed)).value
+
+
+points = st.lists(st.floats(-200, 200), min_size=2, max_size=2)
+
+
+@settings(max_examples=80, deadline=None)
+@given(one=points, other=points, radius=st.floats(0.01, 2), mean=st.floats(-1, 1))
+def test_no_record_changes_any_part_by_more_than_proved(
+    one: list[float], other: list[float], radius: float, mean: float
+) -> None:
+    frame = Frame(DOMAIN.numeric(), (mean, -mean), radius)
+    middles, halves = half_ranges(frame.columns)
+
+    def parts(rows: Any) -> dict[str, Any]:
+        return {
+            "sums": coordinate_sums(rows, middles, halves),
+            "radius": distance_counts(rows, frame.centers, halves, frame.rungs),
+            "products": product_sums(rows, frame.centers, halves, frame.radius),
+        }
+
+    first, second, nobody = (parts(np.array(rows).reshape(-1, 2)) for rows in ([one], [other], []))
+    for part in first:
+        for adjacency, base in ((AddRemove(), nobody), (Replace(), second)):
+            change = [int(each) for each in first[part] - base[part]]
+            most = change_of(part, 2, adjacency)
+            assert sum(map(abs, change)) <= most.absolute
+            assert sum(each**2 for each in change) <= most.squared
+
+
+def test_a_corner_reaches_what_is_proved_of_sums_and_nearly_of_products() -> None:
+    corner, opposite = np.array([[16.0, 60.0]]), np.array([[-16.0, -100.0]])
+    frame = Frame(DOMAIN.numeric(), (0.0, 0.0), 1.0)
+    middles, halves = half_ranges(frame.columns)
+    apart = coordinate_sums(corner, middles, halves) - coordinate_sums(opposite, middles, halves)
+    assert int(np.abs(apart).sum()) == change_of("sums", 2, Replace()).absolute
+    assert int((apart**2).sum()) == change_of("sums", 2, Replace()).squared
+    product = product_sums(corner, frame.centers, halves, 1.0)
+    most = change_of("products", 2, AddRemove()).absolute
+    assert 0.99 * most < int(np.abs(product).sum()) <= most
+
+
+@pytest.mark.parametrize("adjacency", [AddRemove(), Replace()])
+def test_the_losses_of_the_parts_add_up_to_epsilon_or_to_rho(adjacency: Any) -> None:
+    for frame in (None, Frame(DOMAIN.numeric(), (0.0, 0.0), 1.0).text):
+        pure = MeanCovariance(columns=NAMES, epsilon="1/3", frame=frame, adjacency=adjacency)
+        assert pure.guarantee() == Guarantee(Loss("1/3"), adjacency)
+        noisy = MeanCovariance(
+            columns=NAMES, epsilon="1/3", frame=frame, adjacency=adjacency, **GAUSSIAN
+        )
+        assert noisy.guarantee() == Guarantee(Loss("1/3", "1e-6"), adjacency)
+        rho = noisy.cost().zcdp.rho
+        assert rho == rho_of_loss(Fraction(1, 3), Fraction(1, 10**6))
+
+
+@pytest.mark.parametrize("noise", [{}, GAUSSIAN], ids=["laplace", "gaussian"])
+def test_what_is_released_is_near_the_truth_and_flags_about_the_share_asked_for(noise: Any) -> None:
+    value = moments(**noise)
+    rows = rows_of(20_000)
+    assert np.abs(value.mean - rows.mean(axis=0)).max() < 0.5
+    found, truth = value.covariance, np.cov(rows.T)
+    alike = found[0, 1] / np.sqrt(found[0, 0] * found[1, 1])
+    assert abs(alike - truth[0, 1] / np.sqrt(truth[0, 0] * truth[1, 1])) < 0.1
+    for place, limit in enumerate(value.threshold(0.05)):
+        flagged = float((value.scores(rows)[place] > limit).mean())
+        assert 0.01 < flagged < 0.2
+    against = np.array([[5.0, -15.0]])  # ordinary in both columns, but not together
+    along = np.array([[5.0, 15.0]])
+    for ordinary, strange in zip(value.scores(along), value.scores(against), strict=True):
+        assert strange > 5 * ordinary
+    assert value.explain(against).sum() == pytest.approx(value.scores(against).distance[0])
+
+
+def test_moments_of_one_frame_add_up_and_others_do_not(tmp_path: Path) -> None:
+    for noise in ({}, GAUSSIAN):
+        first = moments(3000, **noise)
+        second = moments(2000, seed=1, frame=first.frame.text, **noise)
+        merged = first.merge(second)
+        assert merged.products.tolist() == (first.products + second.products).tolist()
+        assert merged.guarantee == first.guarantee
+        for place, value in enumerate((first, second, merged)):
+            value.save(tmp_path / f"{place}.privod")
+            assert NoisyMoments.load(tmp_path / f"{place}.privod") == value
+        with pytest.raises(InvalidData, match="frame"):
+            first.merge(moments(2000, seed=2, **noise))
+    with pytest.raises(InvalidData, match="noise"):
+        first.merge(moments(2000, frame=first.frame.text))
+
+
+@pytest.mark.parametrize("noise", [{}, GAUSSIAN], ids=["laplace", "gaussian"])
+def test_a_forged_promise_is_not_read(noise: Any) -> None:
+    data = moments(100, **noise).to_json()
+    promise = Guarantee.from_json(data["guarantee"])
+    less = Loss(promise.loss.epsilon / 2, promise.loss.delta)
+    for wrong in (
+        {"guarantee": Guarantee(less, promise.adjacency).to_json()},
+        {"frame_loss": "1/2"},
+        {"frame_loss": "-1/2"},
+        {"total": 1.5},
+        {"products": data["products"][:-1]},
+        {"frame": {**data["frame"], "radius": 0}},
+    ):
+        with pytest.raises(InvalidData):
+            NoisyMoments.from_json({**data, **wrong})
+
+
+def test_wrong_questions_are_refused() -> None:
+    asked: dict[str, Any] = {"columns": ("x",), "epsilon": 1}
+    for wrong in (
+        {"frame": "{}"},
+        {"frame": 1},
+        {"noise": "auto"},
+        {"noise": "gaussian"},
+        {"delta": "1e-6"},
+        {"epsilon": 0},
+    ):
+        with pytest.raises(InvalidParameter):
+            MeanCovariance(**(asked | wrong))
+    other = Frame((Numeric("x", 0, 1),), (0.0,), 1.0).text
+    with pytest.raises(InvalidParameter, match="frame"):
+        MeanCovariance(columns=("x",), epsilon=1, frame=other).check(DOMAIN)
+
+
+class _ProductsOfOneCoordinate(MeanCovariance):
+    """A planted bug: noise as if a record had one coordinate, and a small one."""
+
+    part = "products"
+
+    def noise_of(self, part: str) -> CountNoise:
+        found = super().noise_of(part)
+        if part != self.part:
+            return found
+        if isinstance(found, DiscreteLaplace):
+            return DiscreteLaplace(found.scale / 32)
+        return DiscreteGaussian(found.sigma2 / 32**2)
+
+    def guarantee(self) -> Guarantee:
+        return Guarantee(Loss(self.epsilon, self.delta), self.adjacency)
+
+
+class _SumsOfOneCoordinate(_ProductsOfOneCoordinate):
+    part = "sums"
+
+
+@pytest.mark.parametrize(
+    ("kind", "places"),
+    [(_ProductsOfOneCoordinate, (1, 2)), (_SumsOfOneCoordinate, (0, 3))],
+)
+def test_the_audit_catches_planted_bugs(kind: Any, places: tuple[int, ...]) -> None:
+    for place in places:
+        caught = play(games(kind)[place], 600, seeded(1))
+        assert not caught.holds, caught.sentence()

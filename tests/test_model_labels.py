@@ -1,0 +1,183 @@
+"""Labels by any model that states its margin: the obligation, the exact law, one's own models."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from privod.audit.game import play
+from privod.audit.model_labels import games
+from privod.data import Domain, Numeric, Table
+from privod.errors import InvalidParameter
+from privod.mechanisms import seeded
+from privod.outliers.crowds.anomalies import edits_by_search
+from privod.queries import edit_models
+from privod.queries.edit_models import edit_model, plug_in_model
+from privod.queries.model_labels import ModelLabels
+
+DOMAIN = Domain((Numeric("x", 0, 10), Numeric("y", 0, 10)))
+ASK = ModelLabels(columns=("x", "y"), records=((5.0, 5.0),), epsilon=1)
+MODELS = ("knn-distance(n_neighbors=3, radius=2)", "tail-rank(n_beyond=3)")
+VALUES = ((5.0, 5.0), (6.5, 5.5), (9.0, 1.0), (4.0, 4.0))
+
+
+def rows_of(counts: tuple[int, ...]) -> Any:
+    rows = [value for value, n in zip(VALUES, counts, strict=True) for _ in range(n)]
+    return np.array(rows, dtype=float).reshape(-1, 2)
+
+
+@pytest.mark.parametrize("text", MODELS)
+def test_a_margin_moves_by_at_most_one_and_is_no_more_than_the_true_edits(text: str) -> None:
+    """On all tables of up to three copies of four values, for two records."""
+    model = edit_model(text)
+    verdicts = set()
+    for record in (np.array([5.0, 5.0]), np.array([7.0, 5.2])):
+        for counts in itertools.product(range(4), repeat=4):
+            margin = model.margin(rows_of(counts), record)
+            verdicts.add(margin >= 0)
+            for place in range(4):
+                more = tuple(n + (place == at) for at, n in enumerate(counts))
+                assert abs(model.margin(rows_of(more), record) - margin) <= 1
+    assert verdicts == {False, True}
+    record = np.array(VALUES[0])
+
+    def verdict(data: tuple[int, ...]) -> bool:
+        return model.margin(rows_of(data), record) >= 0
+
+    for counts in ((0, 0, 0, 0), (1, 1, 0, 0), (2, 1, 1, 1), (3, 2, 1, 0)):
+        found = edits_by_search(counts, verdict, lambda *_: True, farthest=6)
+        assert found is not None
+        assert 1 <= ASK.edits(model.margin(rows_of(counts), record)) <= found
+
+
+def test_knn_distance_is_the_distance_of_the_nth_nearest() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        points, record = rng.uniform(0, 10, (12, 2)), rng.uniform(0, 10, 2)
+        distances = np.sort(np.linalg.norm(points - record, axis=1))
+        for n in (1, 3, 7):
+            model = edit_model(f"knn-distance(n_neighbors={n}, radius=2.5)")
+            assert (model.margin(points, record) >= 0) == bool(distances[n - 1] > 2.5)
+
+
+@pytest.mark.parametrize("epsilon", ["0.01", "1", "5"])
+def test_no_label_becomes_likelier_than_promised_exactly(epsilon: str) -> None:
+    query = replace(ASK, epsilon=epsilon)
+    for margin in range(-8, 8):
+        chances = []
+        for one in (margin, margin + 1):
+            wrong = query.error(one)
+            chances.append((1 - wrong, wrong) if one >= 0 else (wrong, 1 - wrong))
+        for left, right in zip(*chances, strict=True):
+            assert abs(math.log(left / right)) <= float(query.epsilon) * (1 + 1e-9)
+
+
+def test_clear_cases_are_labelled_right_and_labels_share_epsilon() -> None:
+    rng = np.random.default_rng(1)
+    table = Table(DOMAIN, {"x": rng.normal(5, 1, 400), "y": rng.normal(5, 1, 400)})
+    for text in ("knn-distance(n_neighbors=20, radius=0.5)", "tail-rank(n_beyond=20)"):
+        query = replace(ASK, records=((5.0, 5.0), (9.9, 0.1)), model=text, epsilon=8)
+        assert query.answer(table, seeded(1)).value == (False, True)
+        assert query.label_epsilon == Fraction(4)
+
+
+def test_a_model_of_ones_own_is_tried_before_the_charge_and_never_fails_after() -> None:
+    def first(points: Any, record: Any, *, n: int = 2) -> int:
+        return n - int((points[:, 0] >= record[0]).sum())
+
+    def fails(points: Any, record: Any) -> int:
+        return int(points[0, 0] > record[0])
+
+    plug_in_model("first-column-test", first)
+    plug_in_model("fails-empty-test", fails)
+    plug_in_model("half-test", lambda points, record: 0.5)  # type: ignore[arg-type, return-value]
+    query = replace(ASK, model="first-column-test(n=4)")
+    query.check(DOMAIN)
+    assert query.model == "first-column-test(n=4)"
+    for name, problem in (("fails-empty-test", "IndexError"), ("half-test", "TypeError")):
+        with pytest.raises(InvalidParameter, match=problem):
+            replace(ASK, model=name).check(DOMAIN)
+    empty = Table(DOMAIN, {"x": [], "y": []})
+    assert len(replace(ASK, model="fails-empty-test").answer(empty, seeded(0)).value) == 1
+
+
+def test_another_package_brings_a_model_by_an_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Point:
+        @staticmethod
+        def load() -> Any:
+            return lambda points, record, *, n=3: n - len(points)
+
+    def found(*, group: str, name: str) -> list[Any]:
+        return [Point] if (group, name) == (edit_models.GROUP, "few-rows-test") else []
+
+    monkeypatch.setattr(edit_models, "entry_points", found)
+    assert str(edit_model("few-rows-test(n=9)")) == "few-rows-test(n=9)"
+    with pytest.raises(InvalidParameter, match="known one"):
+        edit_model("nobody-brought-test")
+
+
+class EachPaysAll(ModelLabels):
+    """A planted bug: labels do not share epsilon."""
+
+    @property
+    def label_epsilon(self) -> Fraction:
+        return self.epsilon
+
+
+def test_planted_bugs_are_caught_by_the_games() -> None:
+    def four_at_a_time(points: Any, record: Any) -> int:
+        return 3 - 4 * len(points)
+
+    assert not play(games(EachPaysAll)[0], 1000, seeded(3)).holds
+    plug_in_model("four-at-a-time-test", four_at_a_time)
+    game = games()[1]
+    assert isinstance(game.query, ModelLabels)
+    broken = replace(game.query, model="four-at-a-time-test", records=((9.0,),))
+    nobody = Table(game.left.domain, {"x": []})
+    one_more = replace(game, query=broken, left=nobody, right=game.left)
+    assert not play(one_more, 1000, seeded(3)).holds
+
+
+def changed(**parameters: Any) -> Callable[[], ModelLabels]:
+    return lambda: replace(ASK, **parameters)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (changed(columns=()), "name a column"),
+        (changed(records=()), "hold a record"),
+        (changed(records=((1.0,),)), "2 values each"),
+        (changed(records=((1.0, 2.0),) * 1001), "at most 1000"),
+        (changed(epsilon=0), "epsilon"),
+        (changed(model="nose"), "known one"),
+        (changed(model="a b"), "name with parameters"),
+        (changed(model="tail-rank(size=3)"), "known parameters"),
+        (changed(model="tail-rank(n_beyond=0)"), "whole number from 1"),
+        (changed(model="tail-rank(n_beyond=2.5)"), "whole number from 1"),
+        (changed(model="knn-distance(radius=nan)"), "above 0"),
+        (changed(model="knn-distance(radius=inf)"), "above 0"),
+    ],
+)
+def test_bad_parameters_are_refused_with_a_way_out(
+    make: Callable[[], ModelLabels], message: str
+) -> None:
+    with pytest.raises(InvalidParameter, match=message):
+        make()
+
+
+def test_what_does_not_fit_the_domain_is_refused_before_any_charge() -> None:
+    with pytest.raises(InvalidParameter, match="numeric columns"):
+        replace(ASK, columns=("x", "z")).check(DOMAIN)
+    for name in ("Tail", "tail-rank"):
+        with pytest.raises(InvalidParameter, match="must be new"):
+            plug_in_model(name, lambda points, record: 0)
+    with pytest.raises(InvalidParameter, match="number as default"):
+        plug_in_model("no-default-test", lambda points, record, *, how: 0)

@@ -1,0 +1,167 @@
+"""The console's pages about answers: found again, scored against, written as code."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from privod.data import Domain, Numeric
+from privod.privacy import AddRemove, Loss
+from privod.queries.catalog import query_from_json
+from privod.queries.grid_knn.query import GridKnn
+from privod.queries.histogram import Histogram
+from privod.queries.private_detector.query import DetectorProfile
+from privod.server.views.answers import MOST_SCORED, ON_A_PAGE, answer_path
+from tests.running_server import Browser, Running, running
+
+DOMAIN = Domain((Numeric("age", 0, 120), Numeric("weight", 0, 300)))
+N_ANSWERS = 2 * ON_A_PAGE + 3
+PROFILE = DetectorProfile(columns=("age", "weight"), epsilon=1)
+GRID = GridKnn(columns=("age", "weight"), epsilon=1)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with running(tmp_path_factory.mktemp("answers"), data=False) as server:
+        ages, weights = np.random.default_rng(0).normal((40, 70), (12, 9), (400, 2)).T
+        server.curator.register("patients", {"age": ages, "weight": weights}, DOMAIN)
+        server.curator.open_budget("patients", AddRemove(), Loss("100"))
+        for place in range(N_ANSWERS):
+            query = Histogram(columns=("age",), bins=2 + place, epsilon="0.01")
+            server.curator.ask(query, "patients")
+        for asked in (PROFILE, GRID):
+            server.curator.ask(asked, "patients")
+        yield server
+
+
+@pytest.fixture(scope="module")
+def analyst(server: Running) -> Iterator[Browser]:
+    with server.browser(server.token("analyst")) as browser:
+        yield browser
+
+
+def links(text: str) -> list[str]:
+    return re.findall(r'href="(/data/patients/answers/[0-9a-f]+)"', text)
+
+
+def test_every_answer_is_found_by_turning_pages(analyst: Browser) -> None:
+    seen: list[str] = []
+    for number in (1, 2, 3):
+        seen += links(analyst.get("/data/patients/answers", params={"page": number}).text)
+    assert len(seen) == len(set(seen)) == N_ANSWERS + 2
+
+
+def test_a_search_finds_what_was_asked(analyst: Browser) -> None:
+    found = analyst.get("/data/patients/answers", params={"find": 'HISTOGRAM "bins":17'})
+    expected = answer_path("patients", Histogram(columns=("age",), bins=17, epsilon="0.01"))
+    assert links(found.text) == [expected]
+    assert "1 answer about" in found.text
+
+
+@pytest.mark.parametrize(
+    "params", [{"page": "0"}, {"page": "-3"}, {"page": "x" * 50}, {"page": "9"}]
+)
+def test_a_page_that_is_not_there_shows_one_that_is(analyst: Browser, params: Any) -> None:
+    assert analyst.get("/data/patients/answers", params=params).status_code == 200
+    assert analyst.get("/data/patients/history", params=params).status_code == 200
+
+
+def test_what_is_searched_for_is_shown_as_text(analyst: Browser) -> None:
+    text = analyst.get("/data/patients/answers", params={"find": "<script>alert(1)"}).text
+    assert "<script>alert" not in text
+    assert "0 answers" in text
+
+
+def test_the_history_leads_to_the_answers(analyst: Browser) -> None:
+    text = analyst.get("/data/patients/history").text
+    assert answer_path("patients", PROFILE) in links(text)
+    assert analyst.get(links(text)[0]).status_code == 200
+
+
+def test_an_auditor_sees_the_history_without_the_answers(server: Running) -> None:
+    with server.browser(server.token("auditor")) as auditor:
+        assert links(auditor.get("/data/patients/history").text) == []
+        assert auditor.get("/data/patients/answers").status_code == 403
+        sent = auditor.post(answer_path("patients", GRID), records="age,weight\n1,2")
+        assert sent.status_code == 403
+
+
+@pytest.mark.parametrize("query", [PROFILE, GRID], ids=lambda query: query.name)
+def test_records_are_scored_on_the_answers_page_for_free(
+    server: Running, analyst: Browser, query: Any
+) -> None:
+    before = server.curator.budget("patients")[0].spent
+    records = "weight,age\n70,40\n299,119\n"
+    page = analyst.post(answer_path("patients", query), records=records)
+    assert page.status_code == 200
+    rows = re.findall(r'<td class="number">(\d+)</td><td class="number">([^<]+)</td>', page.text)
+    expected = server.curator.release("patients", query).value
+    order = [[40.0, 70.0], [119.0, 299.0]]
+    assert sorted(int(row) for row, _ in rows) == [1, 2]
+    assert rows[0][0] == "2", "the far record comes first"
+    if query is PROFILE:
+        scores = expected.scores(order)
+        assert rows[0][1] == f"{scores[1]:.4g}"
+        assert "Because of" in page.text
+    assert server.curator.budget("patients")[0].spent == before
+
+
+def test_a_file_is_scored_as_well(analyst: Browser) -> None:
+    files = {"file": ("new.csv", b"age,weight\n40,70\n", "text/csv")}
+    page = analyst.post(answer_path("patients", GRID), files=files)
+    assert "of 1 records stand out" in page.text
+
+
+@pytest.mark.parametrize(
+    ("records", "said"),
+    [
+        ("", "Nothing was sent"),
+        ("age\n1\n", "has no column"),
+        ("age,weight\nx,y\n", "cannot be read as numbers"),
+        ("age,weight\n1\n", "not CSV with a header"),
+        ("age,weight\n1,\n", "misses a value"),
+        ("age,weight\n" + "1,2\n" * (MOST_SCORED + 1), f"At most {MOST_SCORED} records"),
+    ],
+)
+def test_records_that_cannot_be_scored_are_refused_with_a_reason(
+    analyst: Browser, records: str, said: str
+) -> None:
+    page = analyst.post(answer_path("patients", GRID), records=records)
+    assert page.status_code == 422
+    assert said in page.text
+
+
+def test_an_answer_that_cannot_score_offers_no_form_and_refuses(analyst: Browser) -> None:
+    path = answer_path("patients", Histogram(columns=("age",), bins=2, epsilon="0.01"))
+    assert "Score your own records" not in analyst.get(path).text
+    refused = analyst.post(path, records="age\n1\n")
+    assert refused.status_code == 422
+    assert "cannot score" in refused.text
+
+
+def test_an_answer_is_written_as_code_that_asks_this_server(
+    server: Running, analyst: Browser
+) -> None:
+    path = answer_path("patients", GRID)
+    text = analyst.get(path).text
+    assert "privod ask patients grid-knn" in text
+    assert server.url in text
+    notebook = json.loads(analyst.get(f"{path}.ipynb").text)
+    assert "GridKnn(" in "".join(notebook["cells"][0]["source"])
+
+
+def test_the_code_of_an_answer_gets_the_stored_answer(server: Running, analyst: Browser) -> None:
+    notebook = json.loads(analyst.get(f"{answer_path('patients', GRID)}.ipynb").text)
+    token = server.token("analyst")
+    scope: dict[str, Any] = {}
+    source = "".join(notebook["cells"][0]["source"]).replace(
+        'os.environ["PRIVOD_TOKEN"]', repr(token)
+    )
+    exec(source, scope)  # noqa: S102 - our own code
+    assert scope["answer"].stored
+    assert query_from_json(scope["answer"].release.query.to_json()) == GRID

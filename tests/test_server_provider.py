@@ -1,0 +1,184 @@
+"""Signing in with an OpenID Connect provider, which a test starts; and what is refused."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from privod.errors import InvalidParameter, NotAllowed, Unavailable
+from privod.server import provider as provider_module
+from privod.server.authentication import token_hash
+from privod.server.provider import Account, Provider, visitor_for
+from tests.openid_provider import CLIENT, SECRET, OpenIdProvider, openid_provider
+from tests.running_server import Browser, Running, running
+
+
+@pytest.fixture(scope="module")
+def both(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[Running, OpenIdProvider]]:
+    with openid_provider() as openid:
+        provider = Provider(openid.issuer, CLIENT, SECRET)
+        with running(tmp_path_factory.mktemp("openid"), provider=provider) as server:
+            yield server, openid
+
+
+@pytest.fixture
+def server(both: tuple[Running, OpenIdProvider]) -> Running:
+    return both[0]
+
+
+@pytest.fixture
+def openid(both: tuple[Running, OpenIdProvider]) -> Iterator[OpenIdProvider]:
+    """The provider, honest again after each test."""
+    yield both[1]
+    both[1].claims, both[1].signs_with, both[1].algorithm = {}, None, "ES256"
+
+
+def returned(browser: Browser, onward: str = "/") -> str:
+    """Follow the way to the provider; the address that leads back."""
+    browser.get("/sign-in")
+    there = browser.get(f"/sign-in/provider?next={onward}")
+    assert there.status_code == 303
+    return httpx.get(there.headers["location"]).headers["location"]
+
+
+def test_an_analyst_signs_in_asks_and_stands_in_the_ledger_by_name(
+    server: Running, openid: OpenIdProvider
+) -> None:
+    with server.browser() as browser:
+        assert "organization's account" in browser.get("/sign-in").text
+        before = browser.cookies["privod"]
+        back = browser.get(returned(browser, "/data/patients"))
+        assert back.status_code == 303
+        assert back.headers["location"] == "/data/patients"
+        assert browser.cookies["privod"] != before  # whoever knew the old one knows nothing
+        assert "patients" in browser.get("/").text
+        asked = browser.ask("/data/patients/ask/histogram-1", columns="age", epsilon="0.5")
+        assert asked.status_code == 303
+        assert browser.get("/tokens").status_code == 403
+    charged = [entry for entry in server.curator.history("patients") if entry.kind == "charge"]
+    assert charged[-1].asked_by == "Ada Lovelace"
+    assert not openid.refused
+
+
+def test_signing_in_again_is_the_same_account_and_a_revoked_one_stays_out(
+    server: Running, openid: OpenIdProvider
+) -> None:
+    openid.claims = {"sub": "bob", "name": "Bob\x1b[31m"}
+    for _ in range(2):
+        with server.browser() as browser:
+            assert browser.get(returned(browser)).status_code == 303
+    (record,) = [one for one in server.curator.store.tokens() if one.label.startswith("Bob")]
+    assert record.label == "Bob[31m"
+    server.curator.store.revoke_token(record.hash)
+    with server.browser() as browser:
+        refused = browser.get(returned(browser))
+        assert refused.status_code == 403
+        assert "revoked this account" in refused.text
+
+
+def test_a_role_may_be_for_one_data_set(server: Running, openid: OpenIdProvider) -> None:
+    openid.claims = {"sub": "cyd", "privod_roles": "owner:patients"}
+    with server.browser() as browser:
+        browser.get(returned(browser))
+        assert browser.get("/data/patients/budgets/new").status_code == 200
+        assert browser.get("/data/new").status_code == 403
+
+
+def test_nobody_can_show_the_record_of_an_account_as_a_token(server: Running) -> None:
+    account = Account("https://login.example.org", "eve", "Eve", ("owner",))
+    visitor = visitor_for(server.curator, account)
+    assert visitor.role == "owner"
+    assert len(visitor.id) != len(token_hash("any"))
+    with server.api(visitor.id) as api:
+        assert api.get("/me").status_code == 401
+
+
+FOREIGN = ec.generate_private_key(ec.SECP256R1())
+LIES: dict[str, dict[str, Any]] = {
+    "for another client": {"claims": {"aud": "another"}},
+    "of another issuer": {"claims": {"iss": "https://elsewhere.example"}},
+    "expired": {"claims": {"exp": int(time.time()) - 3600}},
+    "without an end": {"claims": {"exp": None}},
+    "of another sign-in": {"claims": {"nonce": "another"}},
+    "without a nonce": {"claims": {"nonce": None}},
+    "of nobody": {"claims": {"sub": None}},
+    "signed by another": {"signs_with": FOREIGN},
+    "not signed": {"signs_with": "", "algorithm": "none"},
+    "signed with a shared secret": {"signs_with": SECRET * 2, "algorithm": "HS256"},
+    "without a role": {"claims": {"privod_roles": []}},
+    "with a role unknown here": {"claims": {"privod_roles": ["admin", 7]}},
+    "with roles that are no list": {"claims": {"privod_roles": {"owner": True}}},
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_an_answer_of_the_provider_is_refused(
+    server: Running, openid: OpenIdProvider, lie: str
+) -> None:
+    for name, value in LIES[lie].items():
+        setattr(openid, name, value)
+    with server.browser() as browser:
+        refused = browser.get(returned(browser))
+        assert refused.status_code == 403
+        assert browser.get("/").headers["location"] == "/sign-in"
+
+
+def test_a_way_back_works_once_and_in_the_browser_that_began(
+    server: Running,
+    openid: OpenIdProvider,
+) -> None:
+    with server.browser() as victim, server.browser() as attacker:
+        victim.get("/sign-in")
+        stolen = returned(attacker)
+        assert victim.get(stolen).status_code == 403
+        assert attacker.get(stolen).status_code == 403  # the state is used up
+        back = returned(victim)
+        assert victim.get(back).status_code == 303
+        assert victim.get(back).status_code == 403
+        assert victim.get("/sign-in/return?state=x&code=y").status_code == 403
+
+
+def test_without_a_provider_there_is_no_such_page(tmp_path: Path) -> None:
+    with running(tmp_path, data=False) as server, server.browser() as browser:
+        assert "organization" not in browser.get("/sign-in").text
+        for path in ("/sign-in/provider", "/sign-in/return"):
+            assert browser.get(path).status_code == 404
+
+
+def test_a_provider_that_is_gone_or_calls_itself_otherwise_is_told() -> None:
+    with openid_provider() as openid:
+        gone = Provider(openid.issuer, CLIENT)
+        other = Provider(openid.issuer, CLIENT)
+        openid.named = "https://elsewhere.example"
+        with pytest.raises(NotAllowed, match="names itself otherwise"):
+            other.way_there("browser", "back", "/")
+    with pytest.raises(Unavailable, match="cannot be reached"):
+        gone.way_there("browser", "back", "/")
+
+
+@pytest.mark.parametrize("issuer", ["http://login.example.org", "ftp://x", "login.example.org"])
+def test_a_provider_is_asked_over_https_only(issuer: str) -> None:
+    with pytest.raises(InvalidParameter, match="https"):
+        Provider(issuer, CLIENT)
+
+
+def test_ways_to_the_provider_are_forgotten_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(provider_module, "MOST_PENDING", 3)
+    moment = [0.0]
+    with openid_provider() as openid:
+        provider = Provider(openid.issuer, CLIENT, SECRET, clock=lambda: moment[0])
+        for _ in range(5):
+            provider.way_there("browser", f"{openid.issuer}/back", "/")
+        assert len(provider._pending) == 3
+        state = next(iter(provider._pending))
+        moment[0] = provider_module.PENDING_SECONDS + 1
+        with pytest.raises(NotAllowed, match="too long ago"):
+            provider.way_back("browser", f"{openid.issuer}/back", state, "code")

@@ -1,0 +1,182 @@
+"""What a server process leaves behind when it stops or is killed, and who takes it over."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from privod.curator import Curator
+from privod.curator.curator import NO_ANSWER
+from privod.privacy import AddRemove, Loss
+from privod.server.authentication import create_token
+from tests.odd import FOLDER, eventually, odd
+from tests.running_server import DOMAIN, GENEROUS, ROWS, running
+
+__all__ = ["odd"]  # a fixture
+
+pytestmark = pytest.mark.usefixtures("odd")
+ONE = replace(GENEROUS, workers=1, stop_seconds=0.2)
+PATH = "/api/v1/datasets/patients/ask"
+SERVER = """
+import sys
+from privod.curator import Curator
+from privod.server import serve
+from privod.server.limits import Limits
+
+with Curator.open(sys.argv[1]) as curator:
+    serve.serve(curator, serve.Listening(port=0), Limits(workers=1))
+"""
+
+
+def asked(gate: Path, epsilon: str, deed: str = "wait") -> dict[str, Any]:
+    return {"name": "odd-1", "epsilon": epsilon, "deed": deed, "gate": str(gate)}
+
+
+@pytest.fixture
+def token(tmp_path: Path) -> str:
+    """A curator with data and a budget, and an analyst's token for it."""
+    with Curator.open(tmp_path / "curator") as curator:
+        curator.register("patients", ROWS, DOMAIN)
+        curator.open_budget("patients", AddRemove(), Loss("10"))
+        create_token(curator, "owner", None, "owner")
+        return create_token(curator, "analyst", None, "analyst")
+
+
+@contextmanager
+def process(directory: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server in a process of its own, and its address."""
+    path = os.pathsep.join([str(FOLDER), *filter(None, [os.environ.get("PYTHONPATH")])])
+    with subprocess.Popen(
+        [sys.executable, "-c", SERVER, str(directory)],
+        env={**os.environ, "PYTHONPATH": path, "PRIVOD_MARK": str(directory)},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as server:
+        assert server.stderr is not None
+        try:
+            line = server.stderr.readline()
+            while "http://" not in line:
+                line = server.stderr.readline()
+            yield server, "http" + line.partition("http")[2].split()[0]
+        finally:
+            server.kill()
+
+
+def processes_of(directory: Path) -> list[str]:
+    """The processes that belong to a server of `process`."""
+    found = []
+    for running_one in Path("/proc").glob("[0-9]*"):
+        try:
+            if f"PRIVOD_MARK={directory}".encode() in (running_one / "environ").read_bytes():
+                found.append(running_one.name)
+        except OSError:
+            continue
+    return found
+
+
+def test_after_a_kill_workers_end_what_was_charged_has_failed_and_what_waited_is_answered(
+    tmp_path: Path, token: str
+) -> None:
+    gate, directory = tmp_path / "gate", tmp_path / "curator"
+    headers = {"authorization": f"Bearer {token}"}
+    with process(directory) as (server, url), httpx.Client(headers=headers, timeout=60) as api:
+        forms = [{"query": asked(gate, epsilon), "wait": 0} for epsilon in ("0.1", "0.2")]
+        first = api.post(url + PATH, json=forms[0]).json()["job"]
+        eventually(gate.exists)
+        second = api.post(url + PATH, json=forms[1]).json()["job"]
+        assert processes_of(directory)
+        server.kill()
+        server.wait()
+    eventually(lambda: not processes_of(directory))
+    (tmp_path / "gate.open").touch()
+    with running(directory, ONE, data=False) as after, after.api(token) as api:
+        eventually(lambda: api.get(f"/jobs/{first}").status_code == 500)
+        assert api.get(f"/jobs/{first}").json()["error"]["message"] == NO_ANSWER
+        eventually(lambda: api.get(f"/jobs/{second}").json()["state"] == "done")
+        assert api.get(f"/jobs/{second}").json()["answer"]["sentence"]
+        listed = {one["job"]: one["state"] for one in api.get("/jobs").json()}
+        assert listed == {first: "failed", second: "done"}
+        kinds = [entry.kind for entry in after.curator.history("patients")]
+        assert (kinds.count("charge"), kinds.count("release")) == (2, 1)
+        assert after.curator.verify().questions == 2
+
+
+def test_what_waits_when_a_server_is_stopped_waits_for_the_next_one(
+    tmp_path: Path, token: str
+) -> None:
+    gate, directory = tmp_path / "gate", tmp_path / "curator"
+    with running(directory, ONE, data=False) as before, before.api(token) as api:
+        jobs = []
+        for epsilon in ("0.1", "0.2"):
+            form = {"query": asked(gate, epsilon), "wait": 0}
+            jobs.append(api.post("/datasets/patients/ask", json=form).json()["job"])
+        eventually(gate.exists)
+    (tmp_path / "gate.open").touch()
+    with running(directory, ONE, data=False) as after, after.api(token) as api:
+        eventually(lambda: api.get(f"/jobs/{jobs[1]}").json()["state"] == "done")
+        ended = api.get(f"/jobs/{jobs[0]}")
+        assert ended.json()["error"]["kind"] == "answer-failed"
+        assert "server was stopped" in ended.json()["error"]["message"]
+        kinds = [entry.kind for entry in after.curator.history("patients")]
+        assert (kinds.count("charge"), kinds.count("release")) == (2, 1)
+
+
+def test_two_servers_on_one_directory_charge_once_and_show_each_others_jobs(
+    tmp_path: Path, token: str
+) -> None:
+    gate, directory = tmp_path / "gate", tmp_path / "curator"
+    with (
+        running(directory, ONE, data=False) as one,
+        running(directory, ONE, data=False) as other,
+        one.api(token) as here,
+        other.api(token) as there,
+    ):
+        form = {"query": asked(gate, "0.1"), "wait": 0}
+        job = here.post("/datasets/patients/ask", json=form).json()["job"]
+        eventually(gate.exists)
+        assert there.get(f"/jobs/{job}").json()["state"] == "waiting"
+        again = there.post("/datasets/patients/ask", json=form).json()["job"]
+        (tmp_path / "gate.open").touch()
+        for api in (here, there):
+            for each in (job, again):
+                eventually(lambda api=api, each=each: _state(api, each) == "done")  # type: ignore[misc]
+        answers = [here.get(f"/jobs/{each}").json()["answer"] for each in (job, again)]
+        assert answers[0]["release"] == answers[1]["release"]
+        kinds = [entry.kind for entry in one.curator.history("patients")]
+        assert (kinds.count("charge"), kinds.count("release")) == (1, 1)
+
+
+def _state(api: httpx.Client, job: str) -> str:
+    return str(api.get(f"/jobs/{job}").json()["state"])
+
+
+def test_a_record_whose_question_is_unknown_by_now_ends_in_words(
+    tmp_path: Path, token: str
+) -> None:
+    with running(tmp_path / "curator", ONE, data=False) as before, before.api(token) as api:
+        form = {"query": asked(tmp_path / "gate", "0.1"), "wait": 0}
+        job = api.post("/datasets/patients/ask", json=form).json()["job"]
+        eventually((tmp_path / "gate").exists)
+        asker = before.curator.job_records.find(job)
+        assert asker is not None
+        lost = replace(asker, id="lost", server="gone", query={"name": "forgotten-1"})
+        before.curator.job_records.add(lost)
+        api.delete(f"/jobs/{job}")
+        eventually(lambda: api.get(f"/jobs/{job}").status_code == 500)
+    with running(tmp_path / "curator", ONE, data=False) as after:
+        records = after.curator.job_records
+
+        def ended() -> bool:
+            found = records.find("lost")
+            return found is not None and found.outcome is not None
+
+        eventually(ended)

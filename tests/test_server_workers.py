@@ -1,0 +1,277 @@
+"""Answers and pictures in processes of their own: what these may take, and what ends them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from privod.curator import Curator
+from privod.curator.curator import NO_ANSWER
+from privod.data import Domain, Numeric
+from privod.privacy import AddRemove, Loss
+from privod.queries.catalog import QUERIES
+from privod.queries.subspaces import OutlierSubspaces
+from privod.server.jobs.estimates import check_work, estimated_seconds
+from privod.server.limits import Limits, TooMuchWork
+from tests.odd import eventually, odd
+from tests.running_server import CANARY, DOMAIN, GENEROUS, ROWS, Running, running
+
+__all__ = ["odd"]  # a fixture
+
+SMALL = replace(GENEROUS, answer_bytes=2**30, result_bytes=2**20, answer_seconds=60)
+pytestmark = pytest.mark.usefixtures("odd")
+
+
+def asked(gate: Path, deed: str = "wait", epsilon: str = "0.5") -> dict[str, Any]:
+    return {"name": "odd-1", "epsilon": epsilon, "deed": deed, "gate": str(gate)}
+
+
+@pytest.fixture
+def server(tmp_path: Path, odd: None) -> Iterator[Running]:
+    with running(tmp_path / "curator", SMALL) as server:
+        yield server
+
+
+@pytest.fixture
+def analyst(server: Running) -> Iterator[httpx.Client]:
+    with server.api(server.token("analyst")) as api:
+        yield api
+
+
+def kinds(server: Running) -> list[str]:
+    return [entry.kind for entry in server.curator.history("patients")]
+
+
+def workers(server: Running) -> list[int]:
+    """The processes of the workers."""
+    found = [worker._process for worker in server.site.jobs._workers]
+    return [process.pid for process in found if process is not None and process.pid is not None]
+
+
+def test_a_long_answer_is_a_job_with_progress(analyst: httpx.Client, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    form = {"query": asked(gate), "wait": 0.1}
+    begun = analyst.post("/datasets/patients/ask", json=form)
+    assert begun.status_code == 202
+    assert begun.json()["answer"] is None
+    job = f"/jobs/{begun.json()['job']}"
+    eventually(lambda: analyst.get(job).json()["tenths"] == 4)
+    assert analyst.get(job).json()["state"] == "answering"
+    (tmp_path / "gate.open").touch()
+    eventually(lambda: analyst.get(job).json()["state"] == "done")
+    done = analyst.get(job).json()
+    assert done["tenths"] == 10
+    assert done["answer"]["sentence"]
+
+
+def test_whatever_goes_wrong_in_a_worker_is_told_in_one_sentence_and_the_charge_stands(
+    server: Running, analyst: httpx.Client, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for deed in ("raise", "die", "grow", "swell"):
+        query = asked(tmp_path / deed, deed)
+        failed = analyst.post("/datasets/patients/ask", json={"query": query, "wait": 60})
+        assert failed.status_code == 500
+        assert failed.json()["error"] == {"kind": "answer-failed", "message": NO_ANSWER}
+        assert (tmp_path / deed).exists()  # it was the worker that failed
+    assert kinds(server).count("charge") == 4
+    assert CANARY not in caplog.text
+    fine = analyst.post("/datasets/patients/ask", json={"query": asked(tmp_path / "g", "nothing")})
+    assert fine.status_code == 200  # by a new process, where one was lost
+
+
+def test_an_answer_past_the_time_limit_is_ended_and_the_next_one_is_answered(
+    tmp_path: Path,
+) -> None:
+    gate = tmp_path / "gate"
+    hasty = replace(SMALL, answer_seconds=0.5, workers=1)
+    with (
+        running(tmp_path / "curator", hasty) as server,
+        server.api(server.token("analyst")) as api,
+    ):
+        failed = api.post("/datasets/patients/ask", json={"query": asked(gate), "wait": 60})
+        assert failed.json()["error"]["message"] == NO_ANSWER
+        assert kinds(server)[-1] == "charge"
+        server.site.jobs._limits = SMALL  # time enough on a busy machine
+        query = asked(tmp_path / "g", "nothing")
+        after = api.post("/datasets/patients/ask", json={"query": query, "wait": 60})
+        assert after.status_code == 200
+
+
+def test_whoever_asked_stops_an_answer_and_its_worker_ends(
+    server: Running, analyst: httpx.Client, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    form = {"query": asked(gate), "wait": 0}
+    job = analyst.post("/datasets/patients/ask", json=form).json()["job"]
+    eventually(gate.exists)
+    (process,) = workers(server)
+    with server.api(server.token("analyst")) as other:
+        assert other.delete(f"/jobs/{job}").status_code == 404
+    assert analyst.delete(f"/jobs/{job}").json() == {"stopped": True}
+    eventually(lambda: process not in workers(server))
+    eventually(lambda: analyst.get(f"/jobs/{job}").status_code == 500)
+    told = analyst.get(f"/jobs/{job}").json()["error"]["message"]
+    assert "on request. The charge stands" in told
+    assert kinds(server).count("charge") == 1
+
+
+def test_an_owner_stops_an_answer_and_one_who_joined_in_keeps_it_from_ending(
+    server: Running, analyst: httpx.Client, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    form = {"query": asked(gate), "wait": 0}
+    with server.api(server.token("analyst")) as other, server.api(server.token("owner")) as owner:
+        jobs = [
+            api.post("/datasets/patients/ask", json=form).json()["job"] for api in (analyst, other)
+        ]
+        eventually(gate.exists)
+        assert owner.delete(f"/jobs/{jobs[0]}").status_code == 200
+        assert analyst.get(f"/jobs/{jobs[0]}").status_code == 403
+        assert other.get(f"/jobs/{jobs[1]}").json()["state"] == "answering"
+        (tmp_path / "gate.open").touch()
+        eventually(lambda: other.get(f"/jobs/{jobs[1]}").json()["state"] == "done")
+
+
+def test_a_question_stopped_while_it_waits_is_not_charged(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    with running(tmp_path / "curator", replace(SMALL, workers=1)) as server:
+        with server.api(server.token("analyst")) as api:
+            forms = [{"query": asked(gate, epsilon=e), "wait": 0} for e in ("0.1", "0.2")]
+            jobs = [api.post("/datasets/patients/ask", json=form).json()["job"] for form in forms]
+            eventually(gate.exists)
+            api.delete(f"/jobs/{jobs[1]}")
+            told = api.get(f"/jobs/{jobs[1]}").json()["error"]["message"]
+            assert "Nothing was charged" in told
+            (tmp_path / "gate.open").touch()
+            eventually(lambda: api.get(f"/jobs/{jobs[0]}").json()["state"] == "done")
+        assert kinds(server).count("charge") == 1
+
+
+def test_a_worker_killed_before_its_task_is_replaced_and_nothing_is_lost(
+    server: Running, analyst: httpx.Client, tmp_path: Path
+) -> None:
+    for place in range(3):
+        query = asked(tmp_path / "g", "nothing", f"0.{place + 1}")
+        done = analyst.post("/datasets/patients/ask", json={"query": query, "wait": 60})
+        assert done.status_code == 200
+        for process in workers(server):
+            with suppress(ProcessLookupError):  # killed before, and not needed since
+                os.kill(process, signal.SIGKILL)
+    assert kinds(server).count("release") == 3
+
+
+@pytest.fixture
+def wide() -> Domain:
+    return Domain(tuple(Numeric(f"c{place}", 0, 1) for place in range(27)))
+
+
+def test_column_sets_that_would_take_hours_are_refused_before_anything_is_charged(
+    server: Running, analyst: httpx.Client, wide: Domain
+) -> None:
+    server.curator.register("wide", {name: [0.5, 0.6] for name in wide.names}, wide)
+    server.curator.open_budget("wide", AddRemove(), Loss("1"))
+    query = OutlierSubspaces(radius_per_column=0.1, max_crowd=5, epsilon="1e-5", size=4)
+    assert query._number_of_candidates(27) == 17_550
+    for verb in ("ask", "price"):
+        refused = analyst.post(f"/datasets/wide/{verb}", json={"query": query.to_json()})
+        assert refused.status_code == 422
+        assert refused.json()["error"]["kind"] == "too-much-work"
+        assert "Nothing was charged" in refused.json()["error"]["message"]
+    assert [entry.kind for entry in server.curator.history("wide")].count("charge") == 0
+    fewer = replace(query, size=1, epsilon="1", columns=("c0", "c1"))
+    priced = analyst.post("/datasets/wide/price", json={"query": fewer.to_json()})
+    assert 0 < priced.json()["about_seconds"] < SMALL.answer_seconds
+
+
+def test_every_example_of_every_question_may_be_asked_of_a_server_as_it_comes(
+    tmp_path: Path, wide: Domain
+) -> None:
+    with Curator.open(tmp_path) as curator:
+        curator.register("wide", {name: [0.5] for name in wide.names}, wide)
+        curator.register("patients", ROWS, DOMAIN)
+        for of in ("wide", "patients"):
+            for kind in QUERIES.values():
+                for query in kind.examples(curator.dataset(of).domain):
+                    check_work(curator, query, of, Limits())
+                    assert estimated_seconds(curator, query, of, Limits()) > 0
+
+
+def test_estimates_follow_what_was_declared_and_assumed_and_never_the_rows(
+    tmp_path: Path, wide: Domain
+) -> None:
+    query = OutlierSubspaces(radius_per_column=0.1, max_crowd=5, epsilon="1")
+    many = Limits(estimated_records=10**6)
+    with Curator.open(tmp_path) as curator:
+        for name, rows, declared in [("a", 1, 1000), ("b", 900, 1000), ("c", 1, 10**7)]:
+            values = {column: [0.5] * rows for column in wide.names}
+            curator.register(name, values, wide, most_records=declared)
+        times = {name: estimated_seconds(curator, query, name, many) for name in "abc"}
+        assert times["a"] == times["b"] < times["c"]
+        assert times["c"] > estimated_seconds(curator, query, "c", Limits())
+        check_work(curator, query, "b", many)
+        with pytest.raises(TooMuchWork, match="Nothing was charged"):
+            check_work(curator, query, "c", many)
+
+
+def test_one_picture_is_drawn_once_however_many_ask_and_others_are_served_meanwhile(
+    server: Running, analyst: httpx.Client, tmp_path: Path
+) -> None:
+    query = asked(tmp_path / "g", "nothing")
+    analyst.post("/datasets/patients/ask", json={"query": query, "wait": 60})
+    key = analyst.get("/datasets/patients/answers").json()[0]["key"]
+    picture = f"/datasets/patients/answers/{key}/svg"
+    with ThreadPoolExecutor(60) as pool:
+        drawn = list(pool.map(lambda _: analyst.get(picture), range(60)))
+    assert {response.status_code for response in drawn} == {200}
+    assert (tmp_path / "g.drawn").read_text() == "drawn\n"
+
+
+def test_a_stored_answer_is_read_once_however_many_look_at_it(
+    server: Running, analyst: httpx.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = asked(tmp_path / "g", "nothing")
+    analyst.post("/datasets/patients/ask", json={"query": query, "wait": 60})
+    key = analyst.get("/datasets/patients/answers").json()[0]["key"]
+    reads: list[str] = []
+    read = Curator.release
+
+    def counted(self: Curator, of: str, query: Any) -> Any:
+        reads.append(of)
+        time.sleep(0.2)  # as a large one takes
+        return read(self, of, query)
+
+    monkeypatch.setattr(Curator, "release", counted)
+    with ThreadPoolExecutor(20) as pool:
+        shown = list(pool.map(lambda _: server.site.answers.release("patients", key), range(20)))
+    assert len(reads) == 1
+    assert all(release is shown[0] for release in shown)
+
+
+def test_a_picture_that_takes_too_long_is_given_up_and_the_answer_is_there(
+    tmp_path: Path,
+) -> None:
+    gate = tmp_path / "gate"
+    (tmp_path / "gate.open").touch()
+    with (
+        running(tmp_path / "curator", replace(SMALL, picture_seconds=1)) as server,
+        server.api(server.token("analyst")) as api,
+    ):
+        asked_for = api.post("/datasets/patients/ask", json={"query": asked(gate), "wait": 60})
+        here = f"/datasets/patients/answers/{asked_for.json()['key']}"
+        refused = api.get(f"{here}/svg")
+        assert refused.status_code == 503
+        assert "Take it as JSON" in refused.json()["error"]["message"]
+        assert json.loads(api.get(here).text)["sentence"]
+        server.site.answers._limits = SMALL
+        assert api.get(f"{here}/csv").text.startswith("what,value")
