@@ -52,7 +52,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="made-up data alone")
     quick = parser.parse_args().quick
-    sets = [("hospital", hospital(), ("heart_rate", "pressure"))]
+    sets: list[tuple[str, Table, tuple[str, ...]]] = [
+        ("hospital", hospital(), ("heart_rate", "pressure"))
+    ]
     for name, n_columns in [] if quick else SETTINGS:
         table = table_of(Path(os.environ["PRIVOD_DATA"]), name, n_columns)
         sets.append((name, table, table.domain.numeric_names))
