@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 from _tables import Report, Row
@@ -31,17 +32,25 @@ from privod.outliers.contexts.for_owner import matching_contexts
 from privod.outliers.crowds.distance import CrowdIndex
 from privod.pictures.grid_knn import Curve, draw_curves
 from privod.progress import track
+from privod.queries import scoring
 from privod.queries.anomaly_labels import AnomalyLabels
 from privod.queries.bounds import PrivateBounds
 from privod.queries.crowd_bounds import count_outliers
+from privod.queries.density_sketch.query import DensitySketch
 from privod.queries.graded_count import GradedCount, graded_credits
 from privod.queries.grid_knn.query import GridKnn
 from privod.queries.histogram import Histogram
+from privod.queries.interactive_grid.query import InteractiveGridScores
 from privod.queries.lookahead import LookaheadCount
 from privod.queries.marginals.query import MarginalHistograms
+from privod.queries.mean_covariance.query import MeanCovariance
+from privod.queries.model_labels import ModelLabels
+from privod.queries.novelty_labels import NoveltyLabels
+from privod.queries.outlier_context.groups import OutlierGroups
 from privod.queries.outlier_context.query import OutlierContext
 from privod.queries.outlier_count import OutlierCount
 from privod.queries.private_detector.query import DetectorProfile
+from privod.queries.query import Query
 from privod.queries.rare_combinations import RareCombinations
 from privod.queries.subspaces import OutlierSubspaces
 
@@ -50,6 +59,7 @@ EPSILONS = ("0.1", "0.3", "1", "3")
 SIGNS = ("heart_rate", "pressure", "temperature")
 RADIUS, CROWD = 12.0, 5
 AGE_BINS = 24
+SURE = 10**6  # an epsilon at which the noise is nothing
 
 
 @dataclass(frozen=True)
@@ -152,6 +162,74 @@ def labels(table: Table, epsilon: str, source: Randomness) -> float:
     return float(np.mean(right))
 
 
+def newcomers() -> Table:
+    """Patients who are not in the data, of whom some are septic."""
+    return hospital(2_000, seed=1)
+
+
+def right_labels(ask: Callable[[int], Query[Any]], table: Table, source: Randomness) -> float:
+    """The share of right labels over 8 septic newcomers and 20 others, each asked by itself."""
+    ill = septic(newcomers())
+    right = []
+    for row in (*np.flatnonzero(ill)[:8], *np.flatnonzero(~ill)[:20]):
+        query = ask(int(row))
+        truth = replace(query, epsilon=SURE).answer(table, source).value[0]  # type: ignore[type-var]
+        right.append(query.answer(table, source).value[0] == truth)
+    return float(np.mean(right))
+
+
+def novelty_labels(table: Table, epsilon: str, source: Randomness) -> float:
+    points = newcomers().numbers(SIGNS[:2])
+
+    def ask(row: int) -> Query[Any]:
+        return NoveltyLabels(
+            columns=SIGNS[:2],
+            records=(tuple(points[row].tolist()),),
+            tolerances=tuple((name, RADIUS) for name in SIGNS[:2]),
+            max_crowd=CROWD * 4,
+            max_distance=0,
+            epsilon=epsilon,
+        )
+
+    return right_labels(ask, table, source)
+
+
+def model_labels(table: Table, epsilon: str, source: Randomness) -> float:
+    points = newcomers().numbers(SIGNS[:2])
+
+    def ask(row: int) -> Query[Any]:
+        return ModelLabels(
+            columns=SIGNS[:2],
+            records=(tuple(points[row].tolist()),),
+            model=f"knn-distance(n_neighbors={4 * CROWD}, radius={RADIUS})",
+            epsilon=epsilon,
+        )
+
+    return right_labels(ask, table, source)
+
+
+def groups(table: Table, epsilon: str, source: Randomness) -> float:
+    """As `context`, with ages cut into four ranges."""
+    row = int(np.argmin(table.numbers(("heart_rate",))[:, 0]))
+    ward, admission = (str(table.columns()[name][row]) for name in ("ward", "admission"))
+    age, rate = table.numbers(("age", "heart_rate"))[row].tolist()
+    query = OutlierGroups(
+        group_columns=("ward", "admission", "age"),
+        persons=((ward, admission, age, rate),),
+        column="heart_rate",
+        cuts=(("age", 18, 50, 75),),
+        detector="grubbs(alpha=0.05)",
+        epsilon=epsilon,
+    )
+    (found,) = query.answer(table, source).value
+    (best,) = replace(query, epsilon=SURE).answer(table, source).value
+    if not found.groups or not best.groups:
+        return float(not best.groups)
+    columns = table.columns()
+    sizes = [one.groups[0].row_filter(columns).sum() for one in (found, best)]
+    return float(sizes[0] / sizes[1])
+
+
 def context(table: Table, epsilon: str, source: Randomness) -> float:
     """The population of the group found, as a share of the largest where the record stands out."""
     rule = "lof(n_neighbors=20, threshold=1.5)"
@@ -222,6 +300,31 @@ def private_detector(table: Table, epsilon: str, source: Randomness) -> float:
     return ranked(query.answer(table, source).value.scores(payments().asked))
 
 
+def density_sketch(table: Table, epsilon: str, source: Randomness) -> float:
+    query = DensitySketch(columns=table.domain.names, epsilon=epsilon)
+    value = query.answer(table, source).value
+    return ranked(scoring.score(value, payments().asked, 0.1, 5).scores)
+
+
+def mean_covariance(table: Table, epsilon: str, source: Randomness) -> float:
+    query = MeanCovariance(columns=table.domain.names, epsilon=epsilon)
+    value = query.answer(table, source).value
+    return ranked(scoring.score(value, payments().asked, 0.1, 5).scores)
+
+
+def interactive_grid(table: Table, epsilon: str, source: Randomness) -> float:
+    """200 payments and 200 frauds, over three columns of 20 intervals."""
+    labels = payments().labels
+    rows = np.concatenate([np.flatnonzero(labels == label)[:200] for label in (0, 1)])
+    query = InteractiveGridScores(
+        columns=table.domain.names[:3],
+        cells_per_axis=20,
+        epsilon=epsilon,
+        records=tuple(tuple(row) for row in payments().asked[rows, :3].tolist()),
+    )
+    return float(roc_auc_score(labels[rows], query.answer(table, source).value.graded))
+
+
 SHARE, RELATIVE, AUROC = "share of records misplaced", "relative error of the count", "AUROC"
 MEASURES = (
     Measure("histogram-1", SHARE, histogram),
@@ -232,9 +335,15 @@ MEASURES = (
     Measure("graded-count-1", RELATIVE, graded_count),
     Measure("outlier-subspaces-1", "outliers in the column found over the most", subspaces),
     Measure("anomaly-labels-1", "share of right labels", labels),
+    Measure("novelty-labels-1", "share of right labels", novelty_labels),
+    Measure("model-labels-1", "share of right labels", model_labels),
+    Measure("outlier-groups-1", "size of the group found over the largest", groups),
     Measure("outlier-context-1", "size of the group found over the largest", context),
     Measure("marginals-1", AUROC, marginals, detects=True),
     Measure("grid-knn-1", AUROC, grid, detects=True),
+    Measure("interactive-grid-1", AUROC, interactive_grid, detects=True),
+    Measure("mean-covariance-1", AUROC, mean_covariance, detects=True),
+    Measure("density-sketch-1", AUROC, density_sketch, detects=True),
     Measure("private-detector-1", AUROC, private_detector, detects=True),
 )
 
