@@ -21,7 +21,9 @@ from privod.privacy import InCrowd
 from privod.queries.outlier_context.query import OutlierContext
 
 DETECTORS = ("lof(n_neighbors=20, threshold=1.5)", "grubbs", "histogram")
-FAR_OUT, CROWDED = 0.999, 0.5  # shares of all that earn less than the persons asked about
+PERSONS = {"far out": 0.9995, "at the edge": 0.99, "in the crowd": 0.5}
+"""The persons asked about, by the share of all that earn less."""
+
 CROWDS = (5, 20)
 
 
@@ -42,7 +44,7 @@ def main() -> None:
     sample = 40 if quick else 200
     print(f"{name}: {len(rows)} records; {' x '.join(attributes)}; {sample} taken out of each kind")
     figures: dict[str, float] = {}
-    for share, kind in ((FAR_OUT, "far out"), (CROWDED, "in the crowd")):
+    for kind, share in PERSONS.items():
         one = asked(rows, share, kind, attributes)
         for detector in DETECTORS:
             query = OutlierContext(

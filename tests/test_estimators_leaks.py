@@ -36,8 +36,8 @@ def cloud(n: int) -> NDArray[np.float64]:
 
 
 SCORES = (
-    *(GridKnnDetector(score_by=by) for by in ("graded", "basic", "weighted")),  # type: ignore[arg-type]
-    *(MarginalDetector(score_by=by) for by in ("density", "tail")),  # type: ignore[arg-type]
+    *(GridKnnDetector(score_by=by) for by in ("graded", "basic", "weighted")),
+    *(MarginalDetector(score_by=by) for by in ("density", "tail")),
 )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.typing import NDArray
 from pyod.models import combination
@@ -23,7 +24,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
 
 from privod.errors import InvalidParameter
-from privod.estimators.pyod import STAND_INS, PrivateHBOS, PrivateKNN
+from privod.estimators.pyod import STAND_INS, PrivateHBOS, PrivateKNN, PrivateOD
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # PyOD's own: deprecations, the cost of rejection
 
@@ -49,15 +50,20 @@ def data(n_features: int = 2, n_train: int = 200) -> Any:
 
 @pytest.fixture(
     scope="module",
-    params=[(PrivateKNN, "graded", 2), (PrivateHBOS, "density", 2), (PrivateHBOS, "tail", 10)],
-    ids=["as KNN", "as HBOS", "as ECOD"],
+    params=[
+        (PrivateKNN, {"score_by": "graded"}, 2),
+        (PrivateHBOS, {"score_by": "density"}, 2),
+        (PrivateHBOS, {"score_by": "tail"}, 10),
+        (PrivateOD, {}, 10),
+    ],
+    ids=["as KNN", "as HBOS", "as ECOD", "profile"],
 )
 def fitted(request: pytest.FixtureRequest) -> Fitted:
-    kind, score_by, n_features = request.param
+    kind, named, n_features = request.param
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         rows, asked, _, asked_labels = data(n_features)
-        face = kind(epsilon=10, score_by=score_by, random_state=1).fit(rows)
+        face = kind(epsilon=10, **named, random_state=1).fit(rows)
     return Fitted(face, rows, asked, asked_labels)
 
 
@@ -374,3 +380,20 @@ def test_scores_and_labels_combine(kind: Any) -> None:
         combination.majority_vote(labels),
     ):
         assert roc_auc_score(asked_labels, combined) > 0.8
+
+
+def test_a_frame_with_categories_and_gaps_is_scored_and_explained() -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=3000), "kind": rng.choice(["a", "b"], 3000)})
+    frame.loc[5, "x"] = np.nan
+    known = {"x": (-100, 100), "kind": ["a", "b", "c"]}
+    face = PrivateOD(epsilon=5, bounds=known, contamination=0.05).fit(frame)
+    new = pd.DataFrame({"x": [0.1, 60.0], "kind": ["a", "c"]})
+    assert face.predict(new).tolist() == [0, 1]
+    assert face.predict_proba(new).shape == (2, 2)
+    why = face.explain_outlier(new)
+    assert why.columns == ("x", "kind")
+    np.testing.assert_allclose(why.shares.sum(axis=1), face.decision_function(new))
+    again = pickle.loads(pickle.dumps(face))  # noqa: S301 - our own
+    assert again.decision_scores_.shape == (STAND_INS,)
+    assert again.decision_function(new).tolist() == face.decision_function(new).tolist()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from privod.audit.marginals import games
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms import DiscreteLaplace, secure, seeded
+from privod.mechanisms.merged import MergedNoise
 from privod.outliers.grid.grid import Grid
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
 from privod.queries.marginals.query import MarginalHistograms, NoisyMarginals
@@ -27,18 +29,18 @@ def normal_table(n: int, n_columns: int, seed: int = 0) -> Table:
     return Table(domain, {name: rng.normal(size=n) for name in domain.names})
 
 
-def histograms(n: int, n_columns: int = 4, seed: int = 0, **more: object) -> NoisyMarginals:
+def histograms(n: int, n_columns: int = 4, seed: int = 0, **more: Any) -> NoisyMarginals:
     table = normal_table(n, n_columns, seed)
     asked = {"columns": table.domain.names, "epsilon": 1, "bins": 24, **more}
-    return MarginalHistograms(**asked).answer(table, seeded(seed)).value  # type: ignore[arg-type]
+    return MarginalHistograms(**asked).answer(table, seeded(seed)).value
 
 
 def test_the_loss_covers_all_columns_together() -> None:
     names = tuple("abcde")
-    query = MarginalHistograms(columns=names, epsilon="0.5")
+    query = MarginalHistograms(columns=names, epsilon="0.5", bins=8)
     assert query.guarantee() == Guarantee(Loss(Fraction(1, 2)), AddRemove())
     assert query.count_noise == DiscreteLaplace(Fraction(10))
-    replaced = MarginalHistograms(columns=names, epsilon="0.5", adjacency=Replace())
+    replaced = MarginalHistograms(columns=names, epsilon="0.5", bins=8, adjacency=Replace())
     assert replaced.guarantee() == Guarantee(Loss(Fraction(1, 2)), Replace())
     assert replaced.count_noise == DiscreteLaplace(Fraction(20))
 
@@ -146,7 +148,51 @@ def test_saved_histograms_are_read_back_equal(tmp_path: Path) -> None:
 
 
 def test_a_wild_guess_of_the_number_of_records_does_no_harm() -> None:
-    assert histograms(10, bins=None, expected_records=10**400).counts.shape == (4, 100)
+    assert histograms(10, bins=None, expected_records=10**400).counts.shape == (4, 64)
+
+
+@pytest.mark.parametrize("noise", [{}, {"noise": "gaussian", "delta": "1e-6"}])
+@pytest.mark.parametrize("adjacency", [AddRemove(), Replace()])
+def test_where_nobody_says_how_many_records_there_are_a_fiftieth_buys_it(
+    noise: dict[str, Any], adjacency: AddRemove | Replace
+) -> None:
+    few, many = (histograms(n, bins=None, adjacency=adjacency, **noise) for n in (50, 20_000))
+    assert few.counts.shape[1] < many.counts.shape[1] <= 64
+    assert many.records is not None
+    assert abs(many.records.count - 20_000) < 1000
+    assert many.guarantee.loss == Loss(1, noise.get("delta", 0))
+    changed = 4 if adjacency == AddRemove() else 8
+    if not noise:
+        assert many.noise.least_scale == changed / Fraction(49, 50)
+    assert NoisyMarginals.from_json(json.loads(json.dumps(many.to_json()))) == many
+    forged = {**many.to_json(), "records": {"count": 20_000, "noise": [["1", 1]]}}
+    with pytest.raises(InvalidData, match="promise"):
+        NoisyMarginals.from_json(forged)
+    batch = histograms(300, seed=1, bins=many.counts.shape[1], adjacency=adjacency, **noise)
+    merged = many.merge(batch)
+    assert NoisyMarginals.from_json(json.loads(json.dumps(merged.to_json()))) == merged
+
+
+def test_what_is_stated_under_add_remove_counts_the_bought_number_too() -> None:
+    asked: dict[str, Any] = {"columns": ("x0", "x1"), "epsilon": 1, "adjacency": Replace()}
+    domain = normal_table(0, 2).domain
+    (laplace,) = MarginalHistograms(**asked).also(domain)
+    assert laplace.cost.loss == Loss(Fraction(49, 100) + Fraction(1, 50))
+    query = MarginalHistograms(**asked, noise="gaussian", delta="1e-6")
+    (gaussian,) = query.also(domain)
+    assert gaussian.cost.loss == query.guarantee().loss
+    rho = MergedNoise.of(query.count_noise).gaussian[0][0]
+    assert gaussian.cost.zcdp.rho == Fraction(2) / (2 * rho) + Fraction(1, 50) ** 2 / 2
+    assert query.cost().zcdp.rho == Fraction(4) / (2 * rho) + Fraction(1, 50) ** 2 / 2
+
+
+def test_a_number_that_is_said_costs_nothing() -> None:
+    value = histograms(5000, bins=None, expected_records=5000)
+    assert value.records is None
+    assert value.noise.least_scale == 4
+    assert histograms(5000, bins=None).counts.shape[1] in range(
+        value.counts.shape[1] - 1, value.counts.shape[1] + 2
+    )
 
 
 def test_damaged_histograms_are_refused() -> None:
@@ -181,6 +227,22 @@ class _NoiseOfOneColumn(MarginalHistograms):
 
     def guarantee(self) -> Guarantee:
         return Guarantee(Loss(Fraction(self.epsilon)), self.adjacency)
+
+
+class _ExactTotal(MarginalHistograms):
+    """A planted bug: the number of records is bought for next to nothing."""
+
+    @property
+    def noise_of_total(self) -> DiscreteLaplace:
+        return DiscreteLaplace(super().noise_of_total.scale / 500)
+
+    def guarantee(self) -> Guarantee:
+        return Guarantee(Loss(Fraction(self.epsilon)), self.adjacency)
+
+
+def test_the_audit_catches_a_number_of_records_that_is_nearly_exact() -> None:
+    caught = play(games(_ExactTotal)[4], 1500, seeded(1))
+    assert not caught.holds, caught.sentence()
 
 
 @pytest.mark.parametrize("place", [0, 1])

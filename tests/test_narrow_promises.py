@@ -24,6 +24,7 @@ from privod.outliers.contexts.matching import look_from
 from privod.privacy import AddRemove, AdmittedContexts, InCrowd, Loss, SameContexts, Statement
 from privod.queries.anomaly_labels import AnomalyLabels
 from privod.queries.lookahead import LookaheadCount
+from privod.queries.outlier_context.groups import OutlierGroups
 from privod.queries.outlier_context.query import OutlierContext
 from privod.queries.query import canonical_json
 from privod.queries.rare_combinations import RareCombinations
@@ -209,6 +210,40 @@ def test_an_invented_person_beside_a_target_tells_of_it_and_the_owner_sees_that(
     assert (without, with_target) == ({False}, {True})
     found = who_is_protected(tables[1], [adjacency_of(query)], sample=1000)
     assert found.records - found.protected == 1
+
+
+def test_several_persons_and_cut_numbers_are_looked_at_together() -> None:
+    table = salaries()
+    alone = [
+        OutlierGroups(persons=(("CEO", value),), group_columns=("job",), column="pay", epsilon=1)
+        for value in (30.0, 34.0)
+    ]
+    both = replace(alone[0], persons=(("CEO", 30.0), ("CEO", 34.0)))
+    counts = [
+        who_is_protected(table, [context_of(one) for one in some], sample=1000).protected
+        for some in ([both], alone)
+    ]
+    assert counts[0] == counts[1]  # who is protected is protected for each of them
+    cut = Domain((*SALARIES.columns, Numeric("age", 0, 100)))
+    names = np.array(["CEO", "Lawyer"])[table.codes(("job",))[:, 0]]
+    pay = table.numbers(("pay",))[:, 0]
+    rows = Table(cut, {"job": names, "pay": pay, "age": np.arange(40.0)})
+    aged = OutlierGroups(
+        persons=((30.0, 30.0),),
+        group_columns=("age",),
+        column="pay",
+        cuts=(("age", 25.0),),
+        epsilon=1,
+        detector="grubbs",
+    )
+    found = who_is_protected(rows, [context_of(aged)], sample=1000)
+    assert (found.examined, found.alike) == (40, 15)
+
+
+def context_of(query: OutlierGroups) -> SameContexts:
+    found = query.guarantee().adjacency
+    assert isinstance(found, SameContexts)
+    return found
 
 
 def test_a_person_with_several_rows_is_taken_out_whole() -> None:

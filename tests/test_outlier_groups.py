@@ -193,6 +193,37 @@ def test_the_curator_asks_that_the_persons_are_admitted(tmp_path: Path) -> None:
         curator.verify()
 
 
+@pytest.mark.parametrize("cuts", [(), (("age", 30.0, 50.0),)])
+def test_persons_who_are_admitted_one_by_one_may_be_asked_about_together(
+    tmp_path: Path, cuts: Any
+) -> None:
+    columns = ("job", "age") if cuts else ("job",)
+    persons = (("CEO", 35.0, 90.0), ("Lawyer", 70.0, 5.0))
+    rows = persons if cuts else tuple((job, salary) for job, _, salary in persons)
+    both = replace(ASK, group_columns=columns, persons=rows, cuts=cuts)
+    joint = both.guarantee().adjacency
+    assert isinstance(joint, SameContexts)
+    singles = [replace(both, persons=(row,)).guarantee().adjacency for row in rows]
+    assert set(joint.each()) == set(singles)
+    with Curator.open(tmp_path) as curator:
+        curator.register("pay", table_of(ROWS), DOMAIN)
+        curator.open_budget("pay", AddRemove(), Loss(1))
+        curator.open_budget("pay", AdmittedContexts(), Loss(1), confirmed=True)
+        for single in singles:
+            assert isinstance(single, SameContexts)
+            with pytest.raises(NoPromise, match="admitted"):
+                curator.ask(both, of="pay")
+            curator.admit_person("pay", single, "listed", confirmed=True)
+        assert len(curator.ask(both, of="pay").release.value) == 2
+        curator.verify()
+
+
+def test_a_text_that_lists_nobody_stands_for_itself() -> None:
+    for text in ("anybody", "[1]", "{}", '{"persons": 3}', '{"persons": []}', "[" * 9999):
+        alone = SameContexts("grubbs", "salary", text, tells_none=True)
+        assert alone.each() == (alone,)
+
+
 class TooSharp(OutlierGroups):
     """A planted bug: every group and every person pays as if it were the only one."""
 

@@ -55,6 +55,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("marginals", "m.privod"),
         ("mean-covariance", "c.json"),
         ("mean-covariance", "c.privod"),
+        ("density-sketch", "s.privod"),
     ):
         settings = ["columns=age,dose", "epsilon=2"]
         run("ask", "patients", question, *settings, "--out", str(folder / name), *at)
@@ -71,7 +72,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-ALL = ["grid.privod", "grid.json", "m.json", "m.privod", "c.json", "c.privod"]
+ALL = ["grid.privod", "grid.json", "m.json", "m.privod", "c.json", "c.privod", "s.privod"]
 
 
 @pytest.mark.parametrize("grid", ALL)

@@ -125,6 +125,7 @@ def test_what_waits_when_a_server_is_stopped_waits_for_the_next_one(
         eventually(lambda: api.get(f"/jobs/{jobs[1]}").json()["state"] == "done")
         ended = api.get(f"/jobs/{jobs[0]}")
         assert ended.json()["error"]["kind"] == "answer-failed"
+        assert "server was stopped" in ended.json()["error"]["message"]
         kinds = [entry.kind for entry in after.curator.history("patients")]
         assert (kinds.count("charge"), kinds.count("release")) == (2, 1)
 

@@ -12,6 +12,7 @@ from privod.curator import (
     Curator as Curator,
     DataSet as DataSet,
     Entry as Entry,
+    Head as Head,
     Price as Price,
     PricedCharge as PricedCharge,
     Protection as Protection,
@@ -123,6 +124,12 @@ from privod.queries.anomaly_labels import (
 from privod.queries.bounds import (
     PrivateBounds as PrivateBounds,
 )
+from privod.queries.density_sketch.query import (
+    DensitySketch as DensitySketch,
+)
+from privod.queries.density_sketch.release import (
+    NoisySketch as NoisySketch,
+)
 from privod.queries.edit_models import (
     EditModel as EditModel,
     plug_in_model as plug_in_model,
@@ -174,6 +181,9 @@ from privod.queries.outlier_context.query import (
 )
 from privod.queries.outlier_count import (
     OutlierCount as OutlierCount,
+)
+from privod.queries.outlier_radius import (
+    OutlierRadius as OutlierRadius,
 )
 from privod.queries.private_detector.query import (
     DetectorProfile as DetectorProfile,

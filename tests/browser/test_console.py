@@ -16,13 +16,12 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
-from privod.curator import Curator
 from privod.data import Categorical, Domain, Numeric
 from privod.data.examples import BREAST_CANCER, breast_cancer
 from privod.privacy import AddRemove, Loss
-from privod.progress import report
 from privod.queries.catalog import QUERIES
 from privod.queries.private_detector.query import DetectorProfile
+from privod.server.jobs.jobs import Turn
 from privod.server.views.answers import answer_path
 from tests.browser.visiting import TWO_LOOKS, Visit
 from tests.running_server import Running, running
@@ -46,6 +45,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
+    expect.set_options(timeout=60_000)  # milliseconds; the first worker loads the library
     with sync_playwright() as playwright:
         # The sandbox needs rights that containers rarely have; only our own server is visited.
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
@@ -259,16 +259,15 @@ def test_the_console_works_without_script(server: Running, chromium: Browser) ->
 def test_a_long_answer_shows_its_progress_and_then_itself(
     server: Running, chromium: Browser, monkeypatch: pytest.MonkeyPatch, script: bool
 ) -> None:
-    ask = Curator.ask
-
+    look = Turn.look
     go_on = threading.Event()
 
-    def slow(self: Curator, *given: Any, **named: Any) -> Any:
-        report("working", 6, 10)
-        go_on.wait(30)
-        return ask(self, *given, **named)
+    def slow(self: Turn, *given: Any) -> Any:
+        self._work.hear(6)
+        go_on.wait(60)
+        return look(self, *given)
 
-    monkeypatch.setattr(Curator, "ask", slow)
+    monkeypatch.setattr(Turn, "look", slow)
     token = server.token("analyst", "breast-cancer")
     visit = Visit.begin(chromium, server.url, token, java_script_enabled=script)
     visit.go("/data/breast-cancer/ask/histogram-1")
@@ -280,7 +279,7 @@ def test_a_long_answer_shows_its_progress_and_then_itself(
         expect(visit.page.locator("progress")).to_have_js_property("value", 6)
         visit.photograph("job")
     go_on.set()
-    expect(visit.page.locator(".answer")).to_be_visible(timeout=20_000)
+    expect(visit.page.locator(".answer")).to_be_visible()
     assert re.search(r"/answers/[0-9a-f]+$", visit.page.url)
     visit.end()
 

@@ -6,12 +6,20 @@ from privod.audit.game import Game, Reading, fineness
 from privod.data import Domain, Numeric, Table
 from privod.privacy import AddRemove, Replace
 from privod.queries.marginals.query import MarginalHistograms
+from privod.queries.marginals.release import NoisyMarginals
 
 __all__ = ["games"]
 
 DOMAIN = Domain((Numeric("x", 0, 2), Numeric("y", 0, 2)))
 
+
+def _total(value: NoisyMarginals) -> float:
+    return 0.0 if value.records is None else float(value.records.count)
+
+
 READINGS = (
+    Reading("number of records", _total),
+    Reading("all counts", lambda value: float(value.counts.sum())),
     Reading("low bins of both columns", lambda value: float(value.counts[:, 0].sum())),
     Reading(
         "low bins less high bins",
@@ -23,7 +31,7 @@ READINGS = (
 
 
 def games(kind: type[MarginalHistograms] = MarginalHistograms) -> tuple[Game, ...]:
-    """One game under each adjacency and noise."""
+    """One game under each adjacency and noise, and one where the number of records is bought."""
     nobody, low, high = (Table(DOMAIN, {"x": values, "y": values}) for values in ([], [0.5], [1.5]))
     add_remove = kind(columns=("x", "y"), epsilon=1, bins=2, adjacency=AddRemove())
     replace = kind(columns=("x", "y"), epsilon=1, bins=2, adjacency=Replace())
@@ -36,4 +44,5 @@ def games(kind: type[MarginalHistograms] = MarginalHistograms) -> tuple[Game, ..
         Game(replace, low, high, READINGS),
         Game(gaussian[0], nobody, low, READINGS),
         Game(gaussian[1], low, high, READINGS),
+        Game(kind(columns=("x", "y"), epsilon=1), nobody, low, READINGS),
     )

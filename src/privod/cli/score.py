@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-__all__ = ["score"]
+__all__ = ["released_from", "score"]
 
 MOST_SHOWN = 10
 
@@ -30,8 +30,8 @@ def score(
     grid: Annotated[
         Path,
         typer.Option(
-            help="A release of grid-knn, marginals, mean-covariance or private-detector: its"
-            " .privod or .json file."
+            help="A release of private-detector, grid-knn, marginals, mean-covariance or"
+            " density-sketch: its .privod or .json file."
         ),
     ],
     target: Annotated[
@@ -55,7 +55,7 @@ def score(
         raise InvalidParameter("picture", "must end in .svg or .png", str(picture), "Rename it.")
     from privod.queries import scoring
 
-    released = _released(grid)
+    released = released_from(grid)
     if why and not scoring.explains(released):
         way_out = "Ask for private-detector."
         raise InvalidParameter("why", "needs a release of private-detector", str(grid), way_out)
@@ -120,8 +120,10 @@ def score(
     )
 
 
-def _released(path: Path) -> Any:
+def released_from(path: Path) -> Any:
+    """The release in a file, of one of the questions that score."""
     from privod.queries.catalog import release_from_json
+    from privod.queries.density_sketch.release import NoisySketch
     from privod.queries.grid_knn.release import NoisyGrid
     from privod.queries.marginals.release import NoisyMarginals
     from privod.queries.mean_covariance.release import NoisyMoments
@@ -137,6 +139,7 @@ def _released(path: Path) -> Any:
             "marginals": NoisyMarginals,
             "profile": NoisyProfile,
             "moments": NoisyMoments,
+            "sketch": NoisySketch,
         }
         return kinds[kind_of_file(path)].load(path)
     try:
@@ -146,7 +149,7 @@ def _released(path: Path) -> Any:
     except Exception:  # a file from anywhere can be wrong in any way
         raise InvalidData(f"{str(path)!r} is not a release of privod.") from None
     if not isinstance(value, SCORING):
-        way_out = "Ask for grid-knn, marginals, mean-covariance or private-detector."
+        way_out = "Ask for private-detector, grid-knn or marginals, for instance."
         raise InvalidParameter("grid", "must be a release that can score", str(path), way_out)
     return value
 

@@ -6,7 +6,6 @@ decision tells something about them; the report says so.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +21,7 @@ from privod.outliers.contexts.detectors import detector
 from privod.outliers.contexts.for_owner import contexts_moved, rows_alike
 from privod.outliers.crowds.distance import crowds
 from privod.privacy import Adjacency, InCrowd, SameContexts
+from privod.queries.outlier_context.query import persons_in
 
 __all__ = ["FOR_OWNER", "Protection", "who_is_protected"]
 
@@ -113,26 +113,27 @@ def who_is_protected(
             raise InvalidParameter("adjacencies", rule, adjacency.name, way_out)
     unit_of = _units(table)
     units = int(unit_of.max(initial=-1)) + 1
-    persons = [one for one in adjacencies if isinstance(one, SameContexts)]
+    contexts = [one for one in adjacencies if isinstance(one, SameContexts)]
     in_crowds = np.ones(units, dtype=bool)
     for adjacency in adjacencies:
         if isinstance(adjacency, InCrowd):
             in_crowds[unit_of[~_in_crowd(table, adjacency)]] = False
     promises = tuple(f"{one.protected}." for one in adjacencies)
-    if not persons:
+    if not contexts:
         return Protection(promises, units, units, int(in_crowds.sum()))
 
     def count(chosen: Rows) -> int:
         groups = [np.flatnonzero(unit_of == unit) for unit in chosen]
         still = in_crowds[chosen]
-        for person in persons:
-            still = still & ~_moved(table, person, groups)
+        for adjacency in contexts:
+            still = still & ~_moved(table, adjacency, groups)
         return int(still.sum())
 
     chosen = _sampled(np.arange(units), sample)
     alike = np.zeros(len(table), dtype=bool)
-    for person in persons:
-        alike |= rows_alike(table, _person(person)[0])
+    for adjacency in contexts:
+        for person in persons_in(adjacency.record):
+            alike |= rows_alike(table, person.space(table.domain))
     others = _sampled(np.unique(unit_of[alike]), sample)
     figures = (len(chosen), count(chosen), len(others), count(others))
     return Protection(promises, units, *figures)
@@ -162,15 +163,14 @@ def _in_crowd(table: Table, adjacency: InCrowd) -> NDArray[np.bool_]:
     return np.asarray(np.bincount(alike)[alike] >= adjacency.crowd)
 
 
-def _moved(table: Table, person: SameContexts, groups: Sequence[Rows]) -> NDArray[np.bool_]:
-    record, value = _person(person)
-    return contexts_moved(table, record, person.column, value, detector(person.detector), groups)
-
-
-def _person(person: SameContexts) -> tuple[dict[str, str | int], float]:
-    """The attributes and the value of the person, as the adjacency writes them."""
-    pairs, value = json.loads(person.record)
-    return dict(pairs), float(value)
+def _moved(table: Table, adjacency: SameContexts, groups: Sequence[Rows]) -> NDArray[np.bool_]:
+    """Whether each group of rows, taken out, changes the contexts of a person asked about."""
+    rule, column = detector(adjacency.detector), adjacency.column
+    moved = np.zeros(len(groups), dtype=bool)
+    for person in persons_in(adjacency.record):
+        space = person.space(table.domain)
+        moved |= contexts_moved(table, space, column, person.value, rule, groups)
+    return moved
 
 
 def _sampled(units: Rows, size: int) -> Rows:

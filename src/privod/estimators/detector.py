@@ -115,7 +115,7 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         bounds: ArrayLike | None,
         bounds_share: Number,
         bounds_zooms: int,
-        expected_records: int,
+        expected_records: int | None,
         adjacency: str,
         target_fraction: float,
         random_state: Any,

@@ -131,7 +131,7 @@ class GridKnnDetector(ReleaseDetector[NoisyGrid]):
             columns=columns,
             epsilon=epsilon,
             cells_per_axis=None if self.cells_per_axis is None else int(self.cells_per_axis),
-            expected_records=int(self.expected_records),
+            expected_records=int(self.expected_records or 0),  # which is refused
             drop_below=int(limit) if isinstance(limit, Integral) else limit,
             adjacency=self.adjacency,  # type: ignore[arg-type]  # read by name
         )

@@ -34,11 +34,14 @@ class MarginalDetector(ReleaseDetector[NoisyMarginals]):
     Parameters
     ----------
     bins : int, optional
-        Into how many intervals each range is cut; None: chosen from public guesses.
+        Into how many intervals each range is cut; None: from 4 to 64, by the number of records and
+        the noise of a count.
+    expected_records : int, optional
+        The number of rows where it is public, or a public guess. None: a fiftieth of epsilon buys
+        it, where `bins` are to be chosen by it.
     score_by : {"density", "tail"}
         How empty the bins are [HBOS], or how few records lie farther out [ECOD].
-    epsilon, bounds, bounds_share, bounds_zooms, expected_records, adjacency, target_fraction, \
-random_state
+    epsilon, bounds, bounds_share, bounds_zooms, adjacency, target_fraction, random_state
         As in `GridKnnDetector`.
 
     Attributes
@@ -52,6 +55,7 @@ random_state
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ReleaseDetector._parameter_constraints,
         "bins": [Interval(Integral, 2, None, closed="left"), None],
+        "expected_records": [Interval(Integral, 1, None, closed="left"), None],
         "score_by": [StrOptions({"density", "tail"})],
     }
 
@@ -65,7 +69,7 @@ random_state
         bounds_share: Number = 0.25,
         bounds_zooms: int = 1,
         bins: int | None = None,
-        expected_records: int = 1000,
+        expected_records: int | None = None,
         score_by: Literal["density", "tail"] = "density",
         adjacency: Literal["add-remove", "replace"] = "add-remove",
         target_fraction: float = 0.1,
@@ -88,8 +92,8 @@ random_state
         return MarginalHistograms(
             columns=columns,
             epsilon=epsilon,
-            bins=None if self.bins is None else int(self.bins),
-            expected_records=int(self.expected_records),
+            bins=_whole(self.bins),
+            expected_records=_whole(self.expected_records),
             adjacency=self.adjacency,  # type: ignore[arg-type]  # read by name
         )
 
@@ -112,3 +116,7 @@ random_state
     def _limit(self) -> float:
         limits = self.release_.value.threshold(float(self.target_fraction))
         return float(getattr(limits, self.score_by)[0])
+
+
+def _whole(number: int | None) -> int | None:
+    return None if number is None else int(number)

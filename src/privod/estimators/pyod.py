@@ -23,16 +23,18 @@ from privod.errors import InvalidParameter, Unavailable
 from privod.estimators.detector import ReleaseDetector
 from privod.estimators.grid_knn import GridKnnDetector
 from privod.estimators.marginals import MarginalDetector
+from privod.estimators.private import PrivateDetector
 from privod.outliers.grid.grid import Grid
 from privod.privacy import Number
 from privod.queries.denoising import expected_counts
+from privod.queries.private_detector.release import Explanation
 
 try:
     from pyod.models.base import BaseDetector
 except ImportError:
     raise Unavailable("This face is for PyOD, which is not installed. Install pyod.") from None
 
-__all__ = ["PrivateHBOS", "PrivateKNN"]
+__all__ = ["PrivateHBOS", "PrivateKNN", "PrivateOD"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -57,20 +59,12 @@ class _PyODFace(BaseDetector):  # type: ignore[misc]
         contamination: float,
         epsilon: Number,
         bounds: ArrayLike | None,
-        bounds_share: Number,
-        bounds_zooms: int,
-        expected_records: int,
-        score_by: str,
         adjacency: str,
         random_state: Any,
     ) -> None:
         super().__init__(contamination=contamination)
         self.epsilon = epsilon
         self.bounds = bounds
-        self.bounds_share = bounds_share
-        self.bounds_zooms = bounds_zooms
-        self.expected_records = expected_records
-        self.score_by = score_by
         self.adjacency = adjacency
         self.random_state = random_state
 
@@ -83,9 +77,9 @@ class _PyODFace(BaseDetector):  # type: ignore[misc]
         self._classes = 2  # whatever the rows' labels
         given = self.get_params(deep=False)
         detector = self._kind(target_fraction=given.pop("contamination"), **given)
-        self.detector_ = detector.fit(np.asarray(X))
+        self.detector_ = detector.fit(self._read(X))
         self.threshold_ = -self.detector_.offset_
-        self.reference_scores_ = -self.detector_.score_samples(self._places())
+        self.reference_scores_ = self._reference()
         self._mu = float(self.reference_scores_.mean())
         self._sigma = float(self.reference_scores_.std()) or 1.0
         return self._keep(self.decision_function(X))
@@ -93,7 +87,7 @@ class _PyODFace(BaseDetector):  # type: ignore[misc]
     def decision_function(self, X: ArrayLike) -> Floats:  # noqa: N803 - PyOD's name
         """The outlier score of each row; higher is more outlying."""
         check_is_fitted(self, "detector_")
-        return -self.detector_.score_samples(np.asarray(X))
+        return -self.detector_.score_samples(self._read(X))
 
     def predict_proba(
         self,
@@ -103,7 +97,7 @@ class _PyODFace(BaseDetector):  # type: ignore[misc]
     ) -> Any:
         """The chances of each row to be ordinary and to be an outlier, by the release alone."""
         return super(_PyODFace, self._released()).predict_proba(
-            np.asarray(X), method, return_confidence
+            self._read(X), method, return_confidence
         )
 
     def predict_confidence(self, X: ArrayLike) -> Floats:  # noqa: N803 - PyOD's name
@@ -171,6 +165,14 @@ class _PyODFace(BaseDetector):  # type: ignore[misc]
     def _n_released(self) -> int:
         raise NotImplementedError
 
+    def _read(self, X: ArrayLike) -> Any:  # noqa: N803 - PyOD's name
+        """The rows as the detector takes them."""
+        return np.asarray(X)
+
+    def _reference(self) -> Floats:
+        """As many scores as stand-ins, of where the release shows records to be."""
+        return -self.detector_.score_samples(self._places())
+
     def _places(self) -> Floats:
         """As many points as stand-ins, spread like the reference, from the release alone."""
         raise NotImplementedError
@@ -216,17 +218,11 @@ n_neighbors, score_by, adjacency, random_state
         adjacency: str = "add-remove",
         random_state: Any = None,
     ) -> None:
-        super().__init__(
-            contamination,
-            epsilon,
-            bounds,
-            bounds_share,
-            bounds_zooms,
-            expected_records,
-            score_by,
-            adjacency,
-            random_state,
-        )
+        super().__init__(contamination, epsilon, bounds, adjacency, random_state)
+        self.bounds_share = bounds_share
+        self.bounds_zooms = bounds_zooms
+        self.expected_records = expected_records
+        self.score_by = score_by
         self.cells_per_axis = cells_per_axis
         self.drop_below = drop_below
         self.n_neighbors = n_neighbors
@@ -269,22 +265,16 @@ random_state
         bounds_share: Number = 0.25,
         bounds_zooms: int = 1,
         bins: int | None = None,
-        expected_records: int = 1000,
+        expected_records: int | None = None,
         score_by: str = "density",
         adjacency: str = "add-remove",
         random_state: Any = None,
     ) -> None:
-        super().__init__(
-            contamination,
-            epsilon,
-            bounds,
-            bounds_share,
-            bounds_zooms,
-            expected_records,
-            score_by,
-            adjacency,
-            random_state,
-        )
+        super().__init__(contamination, epsilon, bounds, adjacency, random_state)
+        self.bounds_share = bounds_share
+        self.bounds_zooms = bounds_zooms
+        self.expected_records = expected_records
+        self.score_by = score_by
         self.bins = bins
 
     @property
@@ -315,6 +305,58 @@ random_state
             order = np.arange(STAND_INS) * pow(SHUFFLE, column + 1, STAND_INS) % STAND_INS
             cells[:, column] = np.searchsorted(upto, _shares()[order] * upto[-1])
         return np.asarray(geometry.centers_of(cells), dtype=np.float64)
+
+
+class PrivateOD(_PyODFace):
+    """The detector to begin with, with PyOD's face; see `PrivateDetector` for the promise.
+
+    It takes frames, categories and missing values.
+
+    Parameters
+    ----------
+    contamination : float
+        About which share of the reference to label 1; the threshold comes from the release.
+    epsilon, bounds, adjacency, random_state
+        As in `PrivateDetector`.
+
+    Attributes
+    ----------
+    detector_ : PrivateDetector
+        With `release_` and `guarantee_`.
+    threshold_, reference_scores_, decision_scores_, labels_
+        As in `PrivateKNN`.
+    """
+
+    _kind = PrivateDetector
+
+    def __init__(
+        self,
+        contamination: float = 0.1,
+        epsilon: Number = 1.0,
+        bounds: Any = None,
+        adjacency: str = "add-remove",
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(contamination, epsilon, bounds, adjacency, random_state)
+
+    def explain_outlier(self, X: ArrayLike) -> Explanation:  # noqa: N803 - PyOD's name
+        """What each column adds to the score of each row.
+
+        PyOD's method takes the place of a training row; none is kept here, so it takes rows.
+        """
+        check_is_fitted(self, "detector_")
+        found: Explanation = self.detector_.explain(X)
+        return found
+
+    def _read(self, X: ArrayLike) -> Any:  # noqa: N803 - PyOD's name
+        return X
+
+    def _n_released(self) -> int:
+        return round(float(self.detector_.release_.value.records))
+
+    def _reference(self) -> Floats:
+        scores = np.sort(self.detector_.release_.value.reference_scores)
+        return np.asarray(scores[(_shares() * len(scores)).astype(np.int64)])
 
 
 def _shares() -> Floats:

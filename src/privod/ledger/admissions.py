@@ -28,6 +28,7 @@ __all__ = [
     "check_admitted",
     "check_exact_counts",
     "exact_counts_of",
+    "is_admitted",
 ]
 
 
@@ -43,6 +44,11 @@ def admitted(connection: Connection, root: str) -> list[SameContexts]:
     return admitted_by(read_entries(connection, [str(name) for (name,) in names]))
 
 
+def is_admitted(asked: SameContexts, persons: Sequence[SameContexts]) -> bool:
+    """Whether the persons of a question are on the list, together or each of them."""
+    return asked in persons or all(one in persons for one in asked.each())
+
+
 def check_admitted(
     connection: Connection, root: str, asked: Adjacency, dues: Sequence[Due]
 ) -> None:
@@ -50,7 +56,7 @@ def check_admitted(
     if not isinstance(asked, SameContexts):
         return
     by_list = [state for state, _ in dues if isinstance(state.adjacency, AdmittedContexts)]
-    if by_list and asked not in admitted(connection, root):
+    if by_list and not is_admitted(asked, admitted(connection, root)):
         raise NoPromise(
             "Questions about contexts may be asked only about persons whom the owner admitted, with"
             " this detector and column. Request that this person is admitted."

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from privod.errors import InvalidParameter, LedgerDamaged, PrivodError
 from privod.ledger import chain as ledger
 from privod.ledger import store
-from privod.ledger.admissions import ExactCounts
+from privod.ledger.admissions import ExactCounts, is_admitted
 from privod.ledger.budget_state import BudgetState
 from privod.ledger.chain import FIELDS, Entry
 from privod.ledger.database import Connection, Database
@@ -464,7 +464,7 @@ def _check_admitted(
 ) -> None:
     by_list = any(isinstance(replay.budgets[number].adjacency, AdmittedContexts) for number in due)
     then = [person for number, person in replay.admitted.get(root, []) if number < ask]
-    if by_list and isinstance(asked, SameContexts) and asked not in then:
+    if by_list and isinstance(asked, SameContexts) and not is_admitted(asked, then):
         raise LedgerDamaged(f"Entry {ask} asks about a person who had not been admitted.")
 
 

@@ -7,7 +7,9 @@ reverse.
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
@@ -197,6 +199,25 @@ class SameContexts(Adjacency):
             rule = "must be true or false"
             raise InvalidParameter("tells_none", rule, self.tells_none, "Leave it out.")
 
+    def each(self) -> tuple[SameContexts, ...]:
+        """The same for each of the records, where several are given: all of these together are it.
+
+        Two tables keep the contexts of all given records if they keep those of each.
+        """
+        given: Any = None
+        with suppress(ValueError, RecursionError):
+            given = json.loads(self.record)
+        persons = given.get("persons") if isinstance(given, dict) else None
+        if not persons or not isinstance(persons, list):
+            return (self,)
+        if not all(isinstance(one, str) for one in persons):
+            return (self,)
+        alone = (
+            one if not given.get("cuts") else _text({"persons": [one], "cuts": given["cuts"]})
+            for one in persons
+        )
+        return tuple(replace(self, record=record) for record in alone)
+
     def steps_of(self, wider: Adjacency) -> int | None:
         if self.tells_none and wider == replace(self, tells_none=False):
             return 1  # the same contexts are also the same but for none against all
@@ -247,6 +268,11 @@ class AdmittedContexts(Adjacency):
             " protected: an answer may tell exactly whether it is in the data. Each person admitted"
             " later narrows who is protected. The values of admitted persons are public."
         )
+
+
+def _text(data: Any) -> str:
+    """One text for one value, as questions write it."""
+    return json.dumps(data, sort_keys=True, separators=(",", ":"))
 
 
 _ADJACENCIES: dict[str, type[Adjacency]] = {

@@ -15,6 +15,8 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
+import numpy as np
+
 from privod.data import Domain
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteGaussian, DiscreteLaplace
@@ -35,11 +37,16 @@ from privod.queries.query import Query
 
 __all__ = [
     "COUNTS_CHANGED",
+    "FEWEST_BINS",
+    "MOST_BINS",
     "MOST_EXPECTED",
+    "TOTAL_SHARE",
     "CountNoise",
     "CountQuery",
     "NoiseName",
+    "bins_for",
     "chance",
+    "loss_of",
     "told_of_epsilon",
     "uniform_cells",
 ]
@@ -50,6 +57,11 @@ CountNoise = DiscreteLaplace | DiscreteGaussian
 
 COUNTS_CHANGED = {AddRemove(): 1, Replace(): 2}  # in every histogram, by one each
 MOST_EXPECTED = 10**15  # records; a larger guess chooses nothing else
+TOTAL_SHARE = Fraction(1, 50)  # of epsilon, for the number of records where it is bought
+BINS = (
+    4.5  # bins of a column with one record to the noise of a count (benchmarks/choose_detector.py)
+)
+FEWEST_BINS, MOST_BINS = 4, 64
 
 
 class CountQuery(Query[Value]):
@@ -82,26 +94,31 @@ class CountQuery(Query[Value]):
         """In how many histograms every record is counted."""
 
     @property
+    def counts_epsilon(self) -> Fraction:
+        """What of epsilon the counts lose: all of it, where nothing else is bought."""
+        return self.epsilon
+
+    @property
     def chosen_noise(self) -> NoiseName:
         """The noise taken: auto takes the smaller one, by public parameters alone."""
         if self.noise != "auto" or not self.delta:
             return "laplace" if self.noise == "auto" else self.noise
         changed = self._counts_changed
         laplace = self.laplace_noise
-        gaussian = DiscreteGaussian.for_loss(self.epsilon, self.delta, changed)
+        gaussian = DiscreteGaussian.for_loss(self.counts_epsilon, self.delta, changed)
         return "gaussian" if gaussian.deviation < laplace.deviation else "laplace"
 
     @property
     def laplace_noise(self) -> DiscreteLaplace:
         """The Laplace noise that loses epsilon."""
-        return DiscreteLaplace.for_loss(self.epsilon, self._counts_changed)
+        return DiscreteLaplace.for_loss(self.counts_epsilon, self._counts_changed)
 
     @property
     def count_noise(self) -> CountNoise:
         """The noise of each count; all changes are by one, so their squares sum to as much."""
         if self.chosen_noise == "laplace":
             return self.laplace_noise
-        return DiscreteGaussian.for_loss(self.epsilon, self.delta, self._counts_changed)
+        return DiscreteGaussian.for_loss(self.counts_epsilon, self.delta, self._counts_changed)
 
     def within(self, accounting: str) -> Self:
         """Counted by zcdp, auto takes the noise that is smaller for one and the same rho.
@@ -111,7 +128,7 @@ class CountQuery(Query[Value]):
         if self.noise != "auto" or not self.delta or accounting != "zcdp":
             return self
         changed, laplace = self._counts_changed, self.laplace_noise
-        gaussian = DiscreteGaussian.for_loss(self.epsilon, self.delta, changed)
+        gaussian = DiscreteGaussian.for_loss(self.counts_epsilon, self.delta, changed)
         rho = Zcdp.of_loss(laplace.loss(changed)).rho
         cheaper = gaussian.deviation**2 * gaussian.rho(changed) < laplace.deviation**2 * rho
         if not cheaper:
@@ -122,7 +139,7 @@ class CountQuery(Query[Value]):
         noise = self.count_noise
         if isinstance(noise, DiscreteLaplace):
             return Guarantee(noise.loss(self._counts_changed), self.adjacency)
-        lost = Loss(self.epsilon, self.delta)
+        lost = Loss(self.counts_epsilon, self.delta)
         if not noise.keeps(lost, self._counts_changed):
             lost = noise.loss(self._counts_changed, self.delta)
         return Guarantee(lost, self.adjacency)
@@ -159,6 +176,16 @@ def chance(value: Number, name: str) -> Fraction:
     return number
 
 
+def bins_for(records: float, scale: float) -> int:
+    """Into how many bins a column is cut, whose counts will have noise of this scale.
+
+    It grows by the cube root of the records, as the best number of bins of a histogram without
+    noise does [Scott 1979]; here of the records to the noise of a count.
+    """
+    worth = min(max(records, 1.0), MOST_EXPECTED) / scale
+    return int(np.clip(round(BINS * worth ** (1 / 3)), FEWEST_BINS, MOST_BINS))
+
+
 def uniform_cells(expected_records: int, epsilon: float, n_axes: int) -> float:
     """Cells per axis at which noise and coarseness balance, not yet rounded [Su 2016, Section 4].
 
@@ -167,6 +194,13 @@ def uniform_cells(expected_records: int, epsilon: float, n_axes: int) -> float:
     power: float = 2 / (n_axes + 2)
     cells: float = (min(expected_records, MOST_EXPECTED) * epsilon / 10) ** power
     return cells
+
+
+def loss_of(noise: CountNoise, absolute: int, squared: int) -> Fraction:
+    """What noise loses, of changes whose sizes and squares add up to these: epsilon, or rho."""
+    if isinstance(noise, DiscreteLaplace):
+        return noise.loss(absolute).epsilon
+    return noise.rho(squared)
 
 
 @contextmanager

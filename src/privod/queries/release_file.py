@@ -12,6 +12,7 @@ import re
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -52,6 +53,7 @@ KINDS = {
     "marginals": "marginal histograms",
     "profile": "a profile",
     "moments": "moments",
+    "sketch": "a sketch",
 }
 VERSION = 1
 MOST_BYTES = 2**30  # of a saved array, unpacked
@@ -159,13 +161,15 @@ def checked_promise(
     if "noise" not in header and noise_of_total is None:
         return promise, MergedNoise.of(DiscreteLaplace(changed / epsilon))
     noise = MergedNoise.from_json(header["noise"])
+    of_total = Fraction(0) if noise_of_total is None else 1 / noise_of_total.least_scale
+    if of_total >= epsilon:
+        raise InvalidData("The promise is not the one that the noise keeps.")
     if noise.gaussian:
-        _check_gaussian(promise.loss, noise, changed)
+        _check_gaussian(Loss(epsilon - of_total, promise.loss.delta), noise, changed)
         return promise, noise
-    lost = changed / noise.least_scale
-    if noise_of_total is not None:
-        lost += 1 / noise_of_total.least_scale
-    if lost != epsilon or promise.loss.delta:
+    lost = changed / noise.least_scale + of_total
+    kept = lost == epsilon if noise.n_draws == 1 else lost <= epsilon  # parts may differ in share
+    if not kept or promise.loss.delta:
         raise InvalidData("The promise is not the one that the noise keeps.")
     return promise, noise
 

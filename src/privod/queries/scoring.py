@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from privod.data.domain import Categorical, Column
 from privod.errors import InvalidData
 from privod.outliers.grid.grid import Grid
+from privod.queries.density_sketch.release import NoisySketch
 from privod.queries.grid_knn.release import NoisyGrid
 from privod.queries.marginals.release import NoisyMarginals
 from privod.queries.mean_covariance.release import NoisyMoments
@@ -24,8 +25,8 @@ from privod.queries.private_detector.release import NoisyProfile
 __all__ = ["SCORING", "Scorable", "Scored", "columns_of", "explains"]
 __all__ += ["points_of", "reasons", "score", "shown"]
 
-Scorable = NoisyGrid | NoisyMarginals | NoisyMoments | NoisyProfile
-SCORING = (NoisyGrid, NoisyMarginals, NoisyMoments, NoisyProfile)
+Scorable = NoisyGrid | NoisyMarginals | NoisyMoments | NoisyProfile | NoisySketch
+SCORING = (NoisyGrid, NoisyMarginals, NoisyMoments, NoisyProfile, NoisySketch)
 """What releases can score."""
 MOST_REASONS = 3
 
@@ -53,6 +54,8 @@ def columns_of(released: Scorable) -> tuple[Column, ...]:
         return released.layout.columns
     if isinstance(released, NoisyMoments):
         return released.frame.columns
+    if isinstance(released, NoisySketch):
+        return released.hashing.columns
     return released.grid.columns if isinstance(released, NoisyGrid) else released.columns
 
 
@@ -60,7 +63,7 @@ def score(
     released: Scorable, points: NDArray[np.float64], target: float, n_neighbors: int
 ) -> Scored:
     """Score records; about a share `target` of the reference lies beyond the limit."""
-    if isinstance(released, NoisyProfile):
+    if isinstance(released, NoisyProfile | NoisySketch):
         return Scored(released.scores(points), float(released.threshold(target)), 0)
     if isinstance(released, NoisyMoments):
         limit = float(released.threshold(target).distance[0])

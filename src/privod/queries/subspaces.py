@@ -369,6 +369,13 @@ class OutlierSubspaces(Query[FoundSubspaces]):
         ]
         return f"{text}, against one named of as many columns, {' or '.join(each)}."
 
+    def table(self, value: FoundSubspaces) -> dict[str, list[Any]]:
+        found: dict[str, list[Any]] = {"columns": [" ".join(some) for some in value.subspaces]}
+        if value.counts:
+            found["count"] = list(value.counts)
+            found["margin"] = list(value.margins or [None] * len(value.counts))
+        return found
+
     def value_to_json(self, value: FoundSubspaces) -> Any:
         return {
             "subspaces": [list(some) for some in value.subspaces],

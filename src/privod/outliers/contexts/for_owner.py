@@ -96,7 +96,8 @@ def matching_contexts(
     cuts : mapping of str to tuple of float, optional
         Where intervals of numeric attributes meet; contexts take in ranges of them.
     """
-    space = _enumerable(table, record, column, detector, cuts)
+    space = ContextSpace.around(table.domain, record, cuts)
+    _check_enumerable(table, space, column, detector)
     view = look_from(table, space, column, value, detector)
     sizes = view.scan()
     matching = np.flatnonzero(sizes >= 0)
@@ -109,28 +110,20 @@ def matching_contexts(
     return LocalContexts(space.n_contexts, len(matching), largest, by_size, view.present)
 
 
-def _enumerable(
-    table: Table,
-    record: Mapping[str, str | int | float],
-    column: str,
-    detector: Detector,
-    cuts: Mapping[str, tuple[float, ...]] | None = None,
-) -> ContextSpace:
-    """The contexts of a record, unless they are too many to look at each."""
+def _check_enumerable(table: Table, space: ContextSpace, column: str, detector: Detector) -> None:
+    """Refuse contexts that are too many to look at each."""
     (declared,) = table.domain.numeric((column,))
     refuse_too_wide(declared)
-    space = ContextSpace.around(table.domain, record, cuts)
     most = MOST_CONTEXTS if isinstance(detector, BuiltIn) else MOST_CONTEXTS_PLUGGED_IN
     if space.n_contexts > most:
         rule = f"must have at most {most} contexts to enumerate"
         way_out = "Use fewer attributes, or ask OutlierContext with sampler='bfs'."
         raise InvalidParameter("record", rule, space.n_contexts, way_out)
-    return space
 
 
 def contexts_moved(
     table: Table,
-    record: Mapping[str, str | int],
+    space: ContextSpace,
     column: str,
     value: float,
     detector: Detector,
@@ -140,7 +133,7 @@ def contexts_moved(
 
     NOT private: for the owner alone.
     """
-    space = _enumerable(table, record, column, detector)
+    _check_enumerable(table, space, column, detector)
 
     def matching(rows: Table) -> NDArray[np.bool_]:
         return look_from(rows, space, column, value, detector).scan() >= 0
@@ -153,9 +146,8 @@ def contexts_moved(
     return np.array(moved, dtype=bool)
 
 
-def rows_alike(table: Table, record: Mapping[str, str | int]) -> NDArray[np.bool_]:
-    """Which rows have the attributes of a record. NOT private: for the owner alone."""
-    space = ContextSpace.around(table.domain, record)
+def rows_alike(table: Table, space: ContextSpace) -> NDArray[np.bool_]:
+    """Which rows have the attributes of the record. NOT private: for the owner alone."""
     return np.asarray((space.codes(table) == 0).all(axis=1))
 
 

@@ -29,6 +29,7 @@ from privod.privacy import AddRemove, Adjacency, Cost, Guarantee, Statement, pos
 from privod.queries.checks import LARGEST_COUNT, ExactNumber, whole_number
 from privod.queries.count_query import (
     MOST_EXPECTED,
+    TOTAL_SHARE,
     CountNoise,
     CountQuery,
     NoiseName,
@@ -49,7 +50,6 @@ MOST_FALSE_CELLS = 1_000_000
 LEAST_SAID = 0.02  # of the records hidden in noise that a sentence mentions
 ROUNDING = 1e-9  # of logarithms, so that a choice at the limit is not refused
 FALSE_CELLS_PER_RECORD = 0.01  # empty cells that may pass the automatic threshold
-TOTAL_SHARE = Fraction(1, 50)  # of epsilon, for the number of records where cells are dropped
 MANY_CELLS = 4  # to an expected record, past which they are dropped automatically ...
 MANY_RECORDS = 1000  # ... if this many times the threshold are expected: then crowds pass it
 
@@ -81,7 +81,8 @@ class GridKnn(CountQuery[NoisyGrid]):
         more than four cells to an expected record and a thousand times as many of these as the
         threshold, or more than ten million cells; otherwise drop none.
     noise : str
-        One of laplace, gaussian, auto; auto takes the smaller one, by the other parameters alone.
+        One of laplace, gaussian, auto; auto takes the smaller one, by the other parameters alone,
+        and in a budget that is counted by zcdp the one that is smaller for the same rho.
     delta : number
         The probability that the guarantee may fail; 0 allows laplace noise only.
     adjacency : AddRemove or Replace

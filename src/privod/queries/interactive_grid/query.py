@@ -171,7 +171,7 @@ class InteractiveGridScores(KeptQuery[GridScores]):
         margin = self.count_noise.quantile(0.95)
         far = int(np.argmax(value.graded))
         numbers = ", ".join(f"{number:.10g}" for number in self.records[far])
-        farthest = f"{len(self.records)} records were scored; the farthest out is ({numbers})"
+        farthest = f"Of the {len(self.records)} records scored the farthest out is ({numbers})"
         if len(self.records) == 1:
             farthest = f"The record ({numbers}) was scored"
         return (

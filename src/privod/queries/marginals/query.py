@@ -16,20 +16,29 @@ import numpy as np
 
 from privod.data import Domain, Table
 from privod.errors import InvalidParameter
-from privod.mechanisms import Randomness
+from privod.mechanisms import DiscreteLaplace, Randomness
 from privod.mechanisms.merged import MergedNoise
 from privod.outliers.grid.grid import MOST_CELLS_PER_AXIS, Grid
-from privod.privacy import AddRemove, Adjacency, positive
+from privod.privacy import AddRemove, Adjacency, Cost, Guarantee, Statement, Zcdp, positive
 from privod.queries.checks import ExactNumber, whole_number
-from privod.queries.count_query import CountQuery, NoiseName, chance, uniform_cells
+from privod.queries.count_query import (
+    FEWEST_BINS,
+    MOST_EXPECTED,
+    TOTAL_SHARE,
+    CountQuery,
+    NoiseName,
+    bins_for,
+    chance,
+    told_of_epsilon,
+)
+from privod.queries.grid_knn.release import NoisyTotal
 from privod.queries.marginals.release import MarginalScores, NoisyMarginals
 from privod.queries.preview import Preview, of_counts
 from privod.queries.query import Release
 
 __all__ = ["MarginalHistograms", "MarginalScores", "NoisyMarginals"]
 
-MOST_AUTOMATIC_BINS = 100
-MOST_BINS = 10_000_000
+MOST_BINS_IN_ALL = 10_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,12 +57,14 @@ class MarginalHistograms(CountQuery[NoisyMarginals]):
     epsilon : number
         The privacy loss of all histograms together, greater than 0.
     bins : int, optional
-        Into how many equal intervals each column's range is cut, at least 2. None: chosen from
-        `expected_records`, `epsilon` and the number of columns.
-    expected_records : int
-        A public guess of the number of records, at least 1.
+        Into how many equal intervals each column's range is cut, at least 2. None: from 4 to 64, by
+        the number of records and the noise of a count.
+    expected_records : int, optional
+        The number of records where it is public, or a public guess, at least 1. None: a fiftieth of
+        epsilon buys it, where `bins` are to be chosen by it.
     noise : str
-        One of laplace, gaussian, auto; auto takes the smaller one, by the other parameters alone.
+        One of laplace, gaussian, auto; auto takes the smaller one, by the other parameters alone,
+        and in a budget that is counted by zcdp the one that is smaller for the same rho.
     delta : number
         The probability that the guarantee may fail; 0 allows laplace noise only.
     adjacency : AddRemove or Replace
@@ -66,31 +77,77 @@ class MarginalHistograms(CountQuery[NoisyMarginals]):
     columns: tuple[str, ...]
     epsilon: ExactNumber = ExactNumber(positive)
     bins: int | None = None
-    expected_records: int = 1000
+    expected_records: int | None = None
     noise: NoiseName = "laplace"
     delta: ExactNumber = ExactNumber(chance, Fraction(0))
     adjacency: Adjacency = AddRemove()
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole_number(self.expected_records, "expected_records", at_least=1)
+        if self.expected_records is not None:
+            whole_number(self.expected_records, "expected_records", at_least=1)
         if self.bins is not None:
             whole_number(self.bins, "bins", at_least=2)
-        self.guarantee()
+        with told_of_epsilon(self.epsilon, "the fiftieth of it that counts all records"):
+            self.guarantee()
 
     @property
     def n_histograms(self) -> int:
         return len(self.columns)
 
+    @property
+    def buys_total(self) -> bool:
+        """Whether the number of records is bought: where bins hang on it and nobody says it."""
+        return self.bins is None and self.expected_records is None
+
+    @property
+    def counts_epsilon(self) -> Fraction:
+        return self.epsilon * (1 - TOTAL_SHARE) if self.buys_total else self.epsilon
+
+    @property
+    def noise_of_total(self) -> DiscreteLaplace:
+        """The noise of the bought number of records, which one record changes by one."""
+        return DiscreteLaplace.for_loss(self.epsilon * TOTAL_SHARE, 1)
+
+    def guarantee(self) -> Guarantee:
+        counts = super().guarantee()
+        if not self.buys_total:
+            return counts
+        return counts + Guarantee(self.noise_of_total.loss(1), self.adjacency)
+
+    def cost(self) -> Cost:
+        counts = super().cost()
+        if not self.buys_total or self.chosen_noise == "laplace":
+            return counts
+        return Cost(counts.loss, counts.zcdp + Zcdp.of_loss(self.noise_of_total.loss(1)))
+
+    def also(self, domain: Domain) -> tuple[Statement, ...]:
+        counts = super().also(domain)
+        if not self.buys_total:
+            return counts
+        bought = self.noise_of_total.loss(1)
+        return tuple(
+            Statement(
+                Cost.of_loss(each.cost.loss + bought)
+                if self.chosen_noise == "laplace"
+                else Cost(each.cost.loss, each.cost.zcdp + Zcdp.of_loss(bought)),
+                each.adjacency,
+            )
+            for each in counts  # of Gaussian noise, the loss is that of the whole answer already
+        )
+
     def preview(self, domain: Domain) -> Preview:  # noqa: ARG002
-        bins = self.bins or self._automatic_bins()
+        if self.buys_total:
+            shown = of_counts(self.count_noise, 2, f"each count of the {len(self.columns)} columns")
+            return replace(shown, typical_share=1 / FEWEST_BINS)
+        bins = self.bins or self._bins(self.expected_records or 1)
         shown = of_counts(self.count_noise, bins * len(self.columns))
         return replace(shown, typical_share=1 / bins)
 
     def check(self, domain: Domain) -> None:
         domain.numeric(self.columns)
-        if (self.bins or 0) * len(self.columns) > MOST_BINS:
-            rule = f"must give at most {MOST_BINS} bins in all"
+        if (self.bins or 0) * len(self.columns) > MOST_BINS_IN_ALL:
+            rule = f"must give at most {MOST_BINS_IN_ALL} bins in all"
             raise InvalidParameter("bins", rule, self.bins, "Try 20.")
         if (self.bins or 0) > MOST_CELLS_PER_AXIS:
             rule = f"must be at most {MOST_CELLS_PER_AXIS}"
@@ -101,21 +158,32 @@ class MarginalHistograms(CountQuery[NoisyMarginals]):
 
     def answer(self, table: Table, randomness: Randomness) -> Release[NoisyMarginals]:
         columns = table.domain.numeric(self.columns)
-        bins = self.bins or self._automatic_bins()
+        records = None
+        if self.buys_total:
+            noisy = self.noise_of_total.add_to(np.array([len(table)]), randomness)
+            records = NoisyTotal(int(noisy[0]), MergedNoise.of(self.noise_of_total))
+        known = self.expected_records if records is None else max(records.count, 1)
+        bins = self.bins or self._bins(known or 1)
         counts = np.zeros((len(columns), bins), dtype=np.int64)
         for place, column in enumerate(columns):
             counts[place] = table.fold(Grid((column,), bins).counting())
-        noisy = self.count_noise.add_to(counts, randomness)
-        promise = self.guarantee()
-        noise = MergedNoise.of(self.count_noise)
-        value = NoisyMarginals(columns, noisy, noise, promise, randomness.seeded)
+        noise = self.count_noise
+        released = noise.add_to(counts, randomness)
+        value = NoisyMarginals(
+            columns,
+            released,
+            MergedNoise.of(noise),
+            self.guarantee(),
+            randomness.seeded,
+            records,
+        )
         return self.release(value, randomness)
 
     def sentence(self, value: NoisyMarginals) -> str:
         n_columns, bins = value.counts.shape
         return (
             f"Histograms of {n_columns} columns, {bins} bins each, stand for about"
-            f" {max(0, round(value.counts.sum() / n_columns))} records, each count right to within"
+            f" {max(0, value.total)} records, each count right to within"
             f" {value.noise.quantile(0.95)} with 95 % certainty. New records can now be scored"
             " against them without further loss."
         )
@@ -131,6 +199,6 @@ class MarginalHistograms(CountQuery[NoisyMarginals]):
         columns = domain.numeric_names[:8]
         return (cls(columns=columns, epsilon=1),) if columns else ()
 
-    def _automatic_bins(self) -> int:
-        share = float(self.epsilon) / len(self.columns)  # the loss of one column
-        return int(min(MOST_AUTOMATIC_BINS, max(2, uniform_cells(self.expected_records, share, 1))))
+    def _bins(self, records: int) -> int:
+        noise = self.count_noise
+        return bins_for(min(records, MOST_EXPECTED), MergedNoise.of(noise).scale)

@@ -20,7 +20,7 @@ from privod.mechanisms.merged import MergedNoise
 from privod.outliers.grid.grid import Grid
 from privod.privacy import Guarantee, Loss
 from privod.queries.denoising import expected_counts
-from privod.queries.grid_knn.release import scored_points
+from privod.queries.grid_knn.release import NoisyTotal, scored_points
 from privod.queries.grid_knn.threshold import limit
 from privod.queries.release_file import (
     ArrayOf,
@@ -75,6 +75,8 @@ class NoisyMarginals:
         The promise of the release.
     seeded : bool
         Whether the noise came from a test seed; such histograms protect nobody.
+    records : NoisyTotal, optional
+        How many records there are, where that was bought.
     """
 
     columns: tuple[Numeric, ...]
@@ -82,6 +84,7 @@ class NoisyMarginals:
     noise: MergedNoise
     guarantee: Guarantee
     seeded: bool
+    records: NoisyTotal | None = None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, NoisyMarginals):
@@ -90,6 +93,11 @@ class NoisyMarginals:
         return mine == theirs and np.array_equal(self.counts, other.counts)
 
     __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def total(self) -> int:
+        """About how many records there are: by the counts of all columns, which add up to it."""
+        return round(float(self.counts.sum()) / len(self.counts))
 
     def scores(self, points: ArrayLike) -> MarginalScores:
         """Score new records, with the columns in order; what lies outside a range is clipped."""
@@ -134,10 +142,14 @@ class NoisyMarginals:
         promise = Guarantee(loss, self.guarantee.adjacency)
         counts = np.stack([part.counts for part in parts]).sum(axis=0, dtype=np.int64)
         marked = any(part.seeded for part in parts)
-        noise = self.noise
+        noise, records = self.noise, self.records
         for part in others:
             noise = noise + part.noise
-        return replace(self, counts=counts, guarantee=promise, noise=noise, seeded=marked)
+            if records is not None:
+                records = None if part.records is None else records + part.records
+        return replace(
+            self, counts=counts, guarantee=promise, noise=noise, seeded=marked, records=records
+        )
 
     @property
     def _shape(self) -> tuple[object, ...]:
@@ -170,18 +182,22 @@ class NoisyMarginals:
             "guarantee": self.guarantee.to_json(),
             "noise": self.noise.to_json(),
             "seeded": self.seeded,
+            **({} if self.records is None else {"records": self.records.to_json()}),
         }
 
     @classmethod
     def _built(cls, header: dict[str, Any], array: ArrayOf) -> NoisyMarginals:
         """Build histograms of parts that came from outside."""
         columns = checked_columns(header["columns"])
-        promise, noise = checked_promise(header, len(columns))
+        given = header.get("records")
+        records = None if given is None else NoisyTotal.from_json(given)
+        of_total = None if records is None else records.noise
+        promise, noise = checked_promise(header, len(columns), of_total)
         counts = array("counts", "<i8", (len(columns), None))
         if counts.shape[1] < 2:
             raise InvalidData("A histogram must have at least two bins.")
         check_counts(counts)
-        return cls(columns, counts, noise, promise, checked_truth(header["seeded"]))
+        return cls(columns, counts, noise, promise, checked_truth(header["seeded"]), records)
 
     @property
     def _tables(self) -> Floats:

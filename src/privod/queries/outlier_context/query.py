@@ -6,10 +6,11 @@ private choice among matching contexts; proof in docs/proofs/outlier_context.md.
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self, get_args
+from typing import Any, ClassVar, NamedTuple, Self, get_args
 
 from privod.data import Categorical, Domain, Table
 from privod.data.fineness import rounded
@@ -24,7 +25,14 @@ from privod.queries.outlier_context.search import Sampler
 from privod.queries.outlier_context.utility import ContextUtility, context_utility
 from privod.queries.query import Query, Release, canonical_json
 
-__all__ = ["MOST_VISITS", "OutlierContext", "finite_number", "record_text"]
+__all__ = [
+    "MOST_VISITS",
+    "AskedAbout",
+    "OutlierContext",
+    "finite_number",
+    "persons_in",
+    "record_text",
+]
 
 Category = str | int
 
@@ -211,6 +219,27 @@ class OutlierContext(Query[Context | None]):
 def record_text(record: Sequence[tuple[str, Category | float]], value: float) -> str:
     """A stable text for a person's attributes and value, whatever the order of attributes."""
     return canonical_json([[list(pair) for pair in sorted(record)], value])
+
+
+class AskedAbout(NamedTuple):
+    """A person whose contexts are asked about: attributes, value, and how numbers were cut."""
+
+    record: dict[str, Category | float]
+    value: float
+    cuts: dict[str, tuple[float, ...]]
+
+    def space(self, domain: Domain) -> ContextSpace:
+        """The contexts of the person."""
+        return ContextSpace.around(domain, self.record, self.cuts)
+
+
+def persons_in(text: str) -> tuple[AskedAbout, ...]:
+    """Whom a `SameContexts` is about, from the text of its record: one person or several."""
+    data = json.loads(text)
+    texts, rows = (data["persons"], data["cuts"]) if isinstance(data, dict) else ([text], [])
+    cuts = {str(row[0]): tuple(float(cut) for cut in row[1:]) for row in rows}
+    pairs = (json.loads(each) for each in texts)
+    return tuple(AskedAbout(dict(record), float(value), cuts) for record, value in pairs)
 
 
 def _pairs(record: Any) -> tuple[tuple[str, Category], ...]:

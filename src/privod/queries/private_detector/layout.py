@@ -5,9 +5,8 @@ one a column, shows where the records are, and the range is cut down to there. W
 ladder cannot show above its noise, the ladders of all columns together may: those who declare one
 range too wide declare others so. Which is bought, how many bins a column gets and whether products
 of columns are worth their noise follows from the bought number of records, epsilon and the number
-of columns. The constants were chosen by
-sweeps over 31 labeled sets, all of them at once: no set was left out
-(docs/proofs/private_detector.md).
+of columns. DOUBT, LEAST_WORTH and the number of bins were chosen by benchmarks/choose_detector.py,
+which also says how good such a choice is on sets that it was not made by.
 """
 
 from __future__ import annotations
@@ -24,8 +23,9 @@ from privod.data import Categorical, Column, Numeric
 from privod.errors import InvalidData
 from privod.outliers.grid.grid import Grid
 from privod.outliers.grid.kernels.ladder import count_rungs
+from privod.queries.count_query import FEWEST_BINS, MOST_BINS
 
-__all__ = ["Ladder", "Layout", "bins_for", "moments_pay", "sharpened", "sharpening_pays"]
+__all__ = ["Ladder", "Layout", "moments_pay", "sharpened", "sharpening_pays"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -33,13 +33,11 @@ Ints = NDArray[np.int64]
 PARTS = 2  # rungs to an octave of the ladder
 TAIL = 0.01  # of the records may lie beyond a sharpened end ...
 TAIL_TOGETHER = 0.05  # ... or beyond an end that all columns share
-DOUBT = 2.0  # deviations of noise, at least, that a run of rungs must exceed to be believed
+DOUBT = 0.5  # deviations of noise that rungs must exceed to be believed: cutting off costs more
 RUNS = (1, 2, 4, 8)  # rungs taken together ...
 MOST_SUMMED = 64  # ... of a ladder with more rungs than these
 MARGIN = 0.25  # of a sharpened range, added at both ends
-LEAST_WORTH = 2.0  # records to a noise scale of the ladder below which it shows nothing
-BINS = 3.0  # bins of a column with one record to the loss that counts it; grows by the cube root
-FEWEST_BINS, MOST_BINS = 4, 64
+LEAST_WORTH = 5.0  # records to a noise scale of the ladder below which it shows nothing
 MOMENTS_COST = 2.5  # noise of products grows so fast with the columns: their square, and a spectrum
 
 
@@ -104,13 +102,6 @@ def sharpening_pays(records: float, scale: float) -> bool:
     return records >= LEAST_WORTH * scale
 
 
-def bins_for(records: float, scale: float) -> int:
-    """How many bins a column gets, whose counts will have noise of this scale."""
-    return int(
-        np.clip(round(BINS * (max(records, 1.0) / scale) ** (1 / 3)), FEWEST_BINS, MOST_BINS)
-    )
-
-
 def moments_pay(records: float, epsilon: float, n_numeric: int) -> bool:
     """Whether sums of products say more than their noise, at this loss."""
     return n_numeric > 1 and n_numeric**MOMENTS_COST < records * epsilon
@@ -168,7 +159,7 @@ def _first_believed(counts: Floats, needed: float, deviation: float) -> int | No
         needs = needed + DOUBT * deviation * np.sqrt(np.arange(1, len(counts) + 1))
         passing = np.flatnonzero(counts.cumsum() > needs)
         return int(passing[0]) if len(passing) else None
-    doubt = max(DOUBT, math.sqrt(2 * math.log(len(counts))))
+    doubt = math.sqrt(2 * math.log(len(counts)))  # so far the largest of as many strays
     best = None
     for size in RUNS:
         if size > len(counts):

@@ -61,6 +61,10 @@ LEFT_WAITING = (
 )
 STOPPED_WAITING = "It was stopped before its turn came. Nothing was charged."
 STOPPED = "It was stopped on request. The charge stands; asking again is a new charge."
+STOPPED_WITH_SERVER = (
+    "The server was stopped before the answer came. The charge stands; asking again is a new"
+    " charge."
+)
 
 
 def new_id() -> str:
@@ -98,6 +102,8 @@ class _Work(Generic[Result]):
     computed: float | None = None
     ended: float | None = None
     stopped: threading.Event = field(default_factory=threading.Event)
+    told: str = STOPPED
+    """What is said of an answer that was stopped after its charge."""
     _reports: list[tuple[float, int]] = field(default_factory=list)
 
     def begin(self) -> None:
@@ -404,6 +410,7 @@ class Jobs(Generic[Result]):
             late = [work for work in self._works.values() if work.began is not None]
         for work in late:
             LOG.warning("an answer was still being computed; its charge stands")
+            work.told = STOPPED_WITH_SERVER
             work.stopped.set()
         for thread in self._threads:
             thread.join(END_SECONDS)
@@ -450,7 +457,7 @@ class Jobs(Generic[Result]):
         try:
             return self._leader(work, asker).ask(turn)
         except AnswerFailed as problem:
-            return AnswerFailed(STOPPED) if work.stopped.is_set() else problem
+            return AnswerFailed(work.told) if work.stopped.is_set() else problem
         except PrivodError as problem:
             return problem
         except Exception:  # its message might speak of rows, so it goes no further
