@@ -12,6 +12,7 @@ from privod.curator import (
     Curator as Curator,
     DataSet as DataSet,
     Entry as Entry,
+    Head as Head,
     Price as Price,
     PricedCharge as PricedCharge,
     Protection as Protection,
