@@ -18,6 +18,7 @@ settings.load_profile("privod")
 # Modules that start servers, sites or databases, play long games, or search large spaces. All
 # others, and so every module that is new, belong to the fast subset: `make quick`.
 SLOW = {
+    "test_advice",
     "test_audit",
     "test_audit_callables",
     "test_audit_search",
@@ -34,6 +35,7 @@ SLOW = {
     "test_deployment",
     "test_detectors",
     "test_distance",
+    "test_distances",
     "test_docs",
     "test_estimators",
     "test_estimators_batches",
@@ -68,6 +70,7 @@ SLOW = {
     "test_outlier_count_audit",
     "test_outlier_count_public_size",
     "test_outlier_groups",
+    "test_outlier_radius",
     "test_party_processes",
     "test_pictures_bounds",
     "test_preview",

@@ -182,6 +182,9 @@ from privod.queries.outlier_context.query import (
 from privod.queries.outlier_count import (
     OutlierCount as OutlierCount,
 )
+from privod.queries.outlier_radius import (
+    OutlierRadius as OutlierRadius,
+)
 from privod.queries.private_detector.query import (
     DetectorProfile as DetectorProfile,
 )

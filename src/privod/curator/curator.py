@@ -99,6 +99,18 @@ class Answer:
     stored: bool
     head: str = ""
 
+    def plot(self) -> Any:
+        """The answer as a matplotlib figure."""
+        return self.release.plot()
+
+    def to_pandas(self) -> Any:
+        """The answer as a pandas data frame."""
+        return self.release.to_pandas()
+
+    def to_polars(self) -> Any:
+        """The answer as a polars data frame."""
+        return self.release.to_polars()
+
     def _repr_html_(self) -> str:
         charged = "; ".join(f"{one.loss} to {one.adjacency.name}" for one in self.charges)
         cost = "It was answered before and cost nothing." if self.stored else f"Price: {charged}."

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -149,6 +149,13 @@ class Histogram(CountQuery[NoisyCounts]):
             f" each of the {value.counts.size} counts is right to within {margin}"
             " with 95 % certainty."
         )
+
+    def table(self, value: NoisyCounts) -> dict[str, list[Any]]:
+        cells = list(product(*(axis.labels for axis in value.axes)))
+        found: dict[str, list[Any]] = {
+            axis.column: [cell[place] for cell in cells] for place, axis in enumerate(value.axes)
+        }
+        return {**found, "noisy count": value.counts.ravel().tolist()}
 
     def value_to_json(self, value: NoisyCounts) -> Any:
         axes = [
