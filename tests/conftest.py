@@ -18,6 +18,7 @@ settings.load_profile("privod")
 # Modules that start servers, sites or databases, play long games, or search large spaces. All
 # others, and so every module that is new, belong to the fast subset: `make quick`.
 SLOW = {
+    "test_advice",
     "test_audit",
     "test_audit_callables",
     "test_audit_search",
@@ -35,6 +36,7 @@ SLOW = {
     "test_deployment",
     "test_detectors",
     "test_distance",
+    "test_distances",
     "test_docs",
     "test_engines",
     "test_estimators",
@@ -56,6 +58,7 @@ SLOW = {
     "test_joint_refusals",
     "test_leakage",
     "test_ledger_tampering",
+    "test_life_cycle_everywhere",
     "test_merged_noise",
     "test_model_labels",
     "test_narrow_promises",
@@ -69,6 +72,7 @@ SLOW = {
     "test_outlier_count_audit",
     "test_outlier_count_public_size",
     "test_outlier_groups",
+    "test_outlier_radius",
     "test_party_processes",
     "test_pictures_bounds",
     "test_preview",
@@ -98,6 +102,7 @@ SLOW = {
     "test_subspaces",
     "test_vertical_attacks",
     "test_zcdp",
+    "test_zcdp_ledger",
 }
 
 

@@ -139,6 +139,7 @@ def test_a_forged_sketch_is_not_read() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [{"bins": 100}, {"bins": 1}, {"n_tables": 0}, {"bandwidths": ()}, {"bandwidths": (0.0,)},
+     {"bandwidths": 0.1}, {"bandwidths": "0.1"}, {"bandwidths": ("a",)}, {"bandwidths": (10**400,)},
      {"hashes_per_table": 0}, {"key": -1}, {"n_tables": 10_001}, {"delta": "1e-6"}],
 )  # fmt: skip
 def test_wrong_questions_are_refused(wrong: dict[str, Any]) -> None:

@@ -173,3 +173,16 @@ def test_a_release_makes_a_fitted_detector_and_another_share_is_free() -> None:
     few = (detector.retarget(0.01).predict(cloud(2000, seed=4)) == -1).mean()
     many = (detector.retarget(0.3).predict(cloud(2000, seed=4)) == -1).mean()
     assert few < 0.05 < 0.2 < many < 0.45
+
+
+def test_a_delta_takes_gaussian_noise_and_is_part_of_every_promise() -> None:
+    detector = PrivateDetector(1, bounds=(-6, 6), delta="1e-6", random_state=0)
+    assert detector.promised().loss == Loss(1, "1e-6")
+    detector.fit(cloud(2000))
+    assert detector.release_.value.noise.gaussian
+    detector.partial_fit(cloud(500, seed=1))
+    assert detector.guarantee_ == detector.release_.guarantee == detector.promised()
+    assert detector.release_.value.noise.n_draws == 2
+    pure = PrivateDetector.from_release(detector.release_)
+    with pytest.raises(InvalidParameter, match="delta"):
+        pure.partial_fit(cloud(500, seed=2))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,9 @@ from privod.errors import (
     NeedsConfirmation,
     NotAllowed,
     NotFound,
+    Unavailable,
 )
+from privod.ledger.witness_elsewhere import WitnessElsewhere
 from privod.privacy import AddRemove, AdmittedContexts, InCrowd, Loss, SameContexts
 from privod.queries.histogram import Histogram
 from privod.queries.outlier_context.query import OutlierContext
@@ -246,6 +249,55 @@ def test_the_shell_makes_tokens_that_expire(
     run("token", "add", "analyst", "--label", "Ada", "--expires", "2999-01-31")
     (listed,) = run("token", "list")
     assert listed["expires"].startswith("2999-01-31")
+
+
+def test_a_server_is_the_witness_of_a_ledger_elsewhere(
+    server: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"{server.url}/api/v1/witnesses/hospital"
+    monkeypatch.setenv("PRIVOD_WITNESS_TOKEN", server.token("auditor"))
+    here, old = tmp_path / "curator", tmp_path / "old"
+    with Curator.open(here, witness=url) as curator:
+        curator.register("people", ROWS, DOMAIN)
+        curator.open_budget("people", AddRemove(), Loss(1))
+    shutil.copytree(here, old)
+    with Curator.open(here, witness=url) as curator:
+        answer = curator.ask(histogram(3), "people")
+        assert str(server.curator.witness_for("hospital").read()) == answer.head
+        curator.verify()
+    shutil.rmtree(here)
+    shutil.copytree(old, here)  # the ledger and the witness beside it, both rolled back
+    Curator.open(here).close()
+    with pytest.raises(LedgerDamaged, match="witnesses/hospital"):
+        Curator.open(here, witness=url)
+    with (
+        Curator.open(here, witness=url, restoring=True) as behind,
+        pytest.raises(Unavailable, match="Its keeper must remove it"),
+    ):
+        behind.accept_restored("an old copy")
+
+
+def test_a_witness_elsewhere_that_does_not_work_lets_nothing_leave(
+    server: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"{server.url}/api/v1/witnesses/clinic"
+    for wrong in ("ftp://x/y", "http://auditor.example/api/v1/witnesses/x"):
+        with pytest.raises(InvalidParameter, match="https address"):
+            WitnessElsewhere(wrong, "t")
+    monkeypatch.setenv("PRIVOD_WITNESS_TOKEN", server.token("analyst"))
+    with pytest.raises(Unavailable, match="it answers 403"):
+        Curator.open(tmp_path / "curator", witness=url)
+    monkeypatch.setenv("PRIVOD_WITNESS_TOKEN", server.token("owner"))
+    with Curator.open(tmp_path / "curator", witness=url) as curator:
+        curator.register("people", ROWS, DOMAIN)
+        curator.open_budget("people", AddRemove(), Loss(1))
+        monkeypatch.setattr(curator.witnesses.files[1], "_token", "gone")
+        with pytest.raises(Unavailable, match="Nothing leaves without it"):
+            curator.ask(histogram(3), "people")
+        assert curator.budget("people")[0].spent == Loss(0)
+    with server.api(server.token("owner")) as api:
+        assert api.post("/witnesses/clinic", json={"head": "x"}).status_code == 422
+        assert api.get("/witnesses/UPPER").status_code == 422
 
 
 # ---- the client and the console ------------------------------------------------------------------

@@ -160,10 +160,10 @@ def changed(**parameters: Any) -> Callable[[], ModelLabels]:
         (changed(model="nose"), "known one"),
         (changed(model="a b"), "name with parameters"),
         (changed(model="tail-rank(size=3)"), "known parameters"),
-        (changed(model="tail-rank(n_beyond=0)"), "whole number from 1"),
-        (changed(model="tail-rank(n_beyond=2.5)"), "whole number from 1"),
-        (changed(model="knn-distance(radius=nan)"), "above 0"),
-        (changed(model="knn-distance(radius=inf)"), "above 0"),
+        (changed(model="tail-rank(n_beyond=0)"), "above 0"),
+        (changed(model="tail-rank(n_beyond=2.5)"), "whole number"),
+        (changed(model="knn-distance(radius=nan)"), "finite"),
+        (changed(model="knn-distance(radius=inf)"), "finite"),
     ],
 )
 def test_bad_parameters_are_refused_with_a_way_out(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,12 @@ import pytest
 
 from privod.curator import Curator
 from privod.data.examples import HOSPITAL, hospital
+from privod.errors import Unavailable
+from privod.mechanisms import seeded
 from privod.privacy import AddRemove, Loss
+from privod.queries.catalog import QUERIES
 from privod.queries.histogram import Histogram
+from privod.queries.outlier_count import OutlierCount
 
 NOTEBOOKS = sorted((Path(__file__).parent.parent / "examples").glob("*.ipynb"))
 
@@ -35,6 +40,38 @@ def test_answers_prices_and_budgets_show_themselves(tmp_path: Path) -> None:
     (budget,) = curator.budget("<stays>")
     assert "&lt;stays&gt;" in budget._repr_html_()
     assert "epsilon 0.75 left" in budget._repr_html_()
+
+
+@pytest.mark.parametrize("name", list(QUERIES))
+def test_every_answer_is_a_table_in_pandas_and_in_polars(name: str) -> None:
+    table = hospital(60)
+    for query in QUERIES[name].examples(HOSPITAL)[:1]:
+        release = query.answer(table, seeded(1))
+        columns = release.table()
+        assert {len(some) for some in columns.values()} != {0}
+        pandas, polars = release.to_pandas(), release.to_polars()
+        assert list(pandas.columns) == polars.columns == list(columns)
+        assert len(pandas) == len(polars) == len(next(iter(columns.values())))
+
+
+def test_the_table_of_an_answer_says_what_the_answer_says(tmp_path: Path) -> None:
+    curator = Curator.open(tmp_path)
+    curator.register("stays", hospital(50), HOSPITAL)
+    curator.open_budget("stays", AddRemove(), Loss(30))
+    wards = curator.ask(Histogram(columns=("ward",), epsilon=20), "stays")
+    assert wards.to_pandas()["noisy count"].sum() == 50
+    assert list(wards.to_polars()["ward"]) == list(wards.release.value.axes[0].labels)
+    assert wards.plot().axes
+    counting = OutlierCount(radius=1, max_crowd=3, epsilon=1, columns=("age",))
+    counted = curator.ask(counting, "stays")
+    assert counted.to_pandas()["margin"].tolist() == [counting.margin(counted.release.value)]
+
+
+def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    release = Histogram(columns=("ward",), epsilon=1).answer(hospital(5), seeded(1))
+    with pytest.raises(Unavailable, match="pandas is not installed"):
+        release.to_pandas()
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

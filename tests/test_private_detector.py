@@ -16,8 +16,10 @@ from privod.audit.game import play
 from privod.audit.private_detector import games
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.errors import InvalidData, InvalidParameter
-from privod.mechanisms import DiscreteLaplace, seeded
-from privod.privacy import Guarantee, Loss
+from privod.mechanisms import DiscreteGaussian, DiscreteLaplace, seeded
+from privod.privacy import AddRemove, Guarantee, Loss, Replace
+from privod.privacy.zcdp import rho_of_loss
+from privod.queries.count_query import CountNoise
 from privod.queries.mean_covariance.moments import (
     UNIT,
     product_sums,
@@ -134,9 +136,41 @@ def test_profiles_of_one_layout_add_up_and_others_do_not() -> None:
         first.merge(profile(3000, seed=2))
 
 
+GAUSSIAN: dict[str, Any] = {"noise": "gaussian", "delta": "1e-6"}
+
+
+@pytest.mark.parametrize("adjacency", [AddRemove(), Replace()])
+def test_gaussian_noise_takes_shares_of_rho_and_adds_up(adjacency: Any, tmp_path: Path) -> None:
+    first = profile(adjacency=adjacency, **GAUSSIAN)
+    assert first.guarantee == Guarantee(Loss(1, "1e-6"), adjacency)
+    asked = DetectorProfile(columns=DOMAIN.names, epsilon=1, adjacency=adjacency, **GAUSSIAN)
+    assert asked.cost().zcdp.rho == rho_of_loss(Fraction(1), Fraction(1, 10**6))
+    assert len(first.products) == 3
+    assert 3000 < first.records < 5000
+    second = profile(3000, seed=1, layout=first.layout.text, adjacency=adjacency, **GAUSSIAN)
+    merged = first.merge(second)
+    for place, value in enumerate((first, second, merged)):
+        value.save(tmp_path / f"{place}.privod")
+        assert NoisyProfile.load(tmp_path / f"{place}.privod") == value
+    forged = first.to_json()
+    forged["guarantee"] = Guarantee(Loss("0.9", "1e-6"), adjacency).to_json()
+    with pytest.raises(InvalidData, match="promise"):
+        NoisyProfile.from_json(forged)
+    with pytest.raises(InvalidData, match="kind of noise"):
+        first.merge(profile(3000, layout=first.layout.text, adjacency=adjacency))
+
+
+def test_questions_with_laplace_noise_are_written_as_before_there_was_another() -> None:
+    plain = DetectorProfile(columns=("x",), epsilon=1)
+    assert {"noise", "delta"}.isdisjoint(plain.parameters())
+    noisy = DetectorProfile(columns=("x",), epsilon=1, **GAUSSIAN)
+    assert DetectorProfile.from_parameters(noisy.parameters()) == noisy
+
+
 def test_wrong_questions_are_refused() -> None:
     asked: dict[str, Any] = {"columns": ("x",), "epsilon": 1}
-    for wrong in ({"layout": "{}"}, {"layout": "["}, {"octaves": 0}, {"epsilon": 0}):
+    for wrong in ({"layout": "{}"}, {"layout": "["}, {"octaves": 0}, {"epsilon": 0},
+                  {"noise": "gaussian"}, {"delta": "1e-6"}, {"noise": "auto"}):  # fmt: skip
         with pytest.raises(InvalidParameter):
             DetectorProfile(**(asked | wrong))
     other = Layout((Numeric("x", 0, 1),), ((0.0, 1.0),), 4).text
@@ -149,33 +183,39 @@ def test_wrong_questions_are_refused() -> None:
         value.scores([[1.0, 0.0, np.inf]])
 
 
+def less(noise: CountNoise, times: int) -> CountNoise:
+    if isinstance(noise, DiscreteLaplace):
+        return DiscreteLaplace(noise.scale / times)
+    return DiscreteGaussian(noise.sigma2 / times**2)
+
+
 class _NoiseOfOneColumn(DetectorProfile):
     """A planted bug: each histogram is noisy as if it were the only one."""
 
-    def noise_of_counts(self, epsilon: Fraction) -> DiscreteLaplace:
-        return DiscreteLaplace(super().noise_of_counts(epsilon).scale / (8 * len(self.columns)))
+    def noise_of_counts(self, loss: Fraction) -> CountNoise:
+        return less(super().noise_of_counts(loss), 8 * len(self.columns))
 
     def guarantee(self) -> Guarantee:
-        return Guarantee(Loss(Fraction(self.epsilon)), self.adjacency)
+        return Guarantee(Loss(self.epsilon, self.delta), self.adjacency)
 
 
 class _ProductsOfOneColumn(DetectorProfile):
     """A planted bug: products are noisy as if a record had one small coordinate."""
 
-    def noise_of_products(self, epsilon: Fraction, n_numeric: int) -> DiscreteLaplace:
-        return DiscreteLaplace(super().noise_of_products(epsilon, n_numeric).scale / 16)
+    def noise_of_products(self, loss: Fraction, n_numeric: int) -> CountNoise:
+        return less(super().noise_of_products(loss, n_numeric), 16)
 
 
 class _ExactRanges(DetectorProfile):
     """A planted bug: ranges with next to no noise."""
 
-    def noise_of_ranges(self, n_numeric: int) -> DiscreteLaplace:
-        return DiscreteLaplace(super().noise_of_ranges(n_numeric).scale / 1000)
+    def noise_of_ranges(self, n_numeric: int) -> CountNoise:
+        return less(super().noise_of_ranges(n_numeric), 1000)
 
 
 @pytest.mark.parametrize(
     ("kind", "places"),
-    [(_NoiseOfOneColumn, (1, 3)), (_ProductsOfOneColumn, (1,)), (_ExactRanges, (0, 2))],
+    [(_NoiseOfOneColumn, (1, 4)), (_ProductsOfOneColumn, (1, 4)), (_ExactRanges, (0, 2))],
 )
 def test_the_audit_catches_planted_bugs(kind: Any, places: tuple[int, ...]) -> None:
     for place in places:

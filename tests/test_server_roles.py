@@ -33,7 +33,8 @@ class House:
         path = route.path.replace("{dataset}", dataset)
         for part in ("{key}", "{job}", "{token}", "{file}", "{question}"):
             path = path.replace(part, "histogram-1" if part == "{question}" else "nothing")
-        path = path.replace("{budget:int}", "2").replace("{number}", "2")
+        for part, given in (("{budget:int}", "2"), ("{number}", "2"), ("{witness}", "far")):
+            path = path.replace(part, given)
         if token not in self.visitors:
             self.visitors[token] = (self.server.api(token), self.server.browser(token))
         api, browser = self.visitors[token]

@@ -266,6 +266,7 @@ def test_the_description_of_every_question_comes_back(name: str) -> None:
         wire.FileRequest({"name": "add-remove"}, "needed", "2"),
         wire.Decide(True, "fine"),
         wire.Retire("the study ended"),
+        wire.NoteHead("3:ab"),
         wire.ChargeAhead({"name": "replace"}, "1", "a fit"),
         wire.Failure(wire.Problem("not-found", "There is none.")),
     ],

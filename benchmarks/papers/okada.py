@@ -81,7 +81,9 @@ def smooth_noise(noise: str, epsilon: str) -> SmoothNoise:
     """A smooth noise that takes all of epsilon, as the paper's does: no margin is bought."""
     if noise == "heavy":
         return SmoothHeavy.for_loss(epsilon)
-    return {"laplace": SmoothLaplace, "gaussian": SmoothGaussian}[noise].for_loss(epsilon, DELTA)
+    if noise == "laplace":
+        return SmoothLaplace.for_loss(epsilon, DELTA)
+    return SmoothGaussian.for_loss(epsilon, DELTA)
 
 
 def smooth_bound(points: Floats, radius: float, noise: SmoothNoise) -> Fraction:

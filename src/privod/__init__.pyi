@@ -12,6 +12,7 @@ from privod.curator import (
     Curator as Curator,
     DataSet as DataSet,
     Entry as Entry,
+    Head as Head,
     Price as Price,
     PricedCharge as PricedCharge,
     Protection as Protection,
@@ -181,6 +182,9 @@ from privod.queries.outlier_context.query import (
 )
 from privod.queries.outlier_count import (
     OutlierCount as OutlierCount,
+)
+from privod.queries.outlier_radius import (
+    OutlierRadius as OutlierRadius,
 )
 from privod.queries.private_detector.query import (
     DetectorProfile as DetectorProfile,

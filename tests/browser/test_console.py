@@ -354,5 +354,6 @@ def test_the_pictures_list_is_complete() -> None:
     pages = {template.stem for template in templates} - {"base", "parts", "price"}
     assert pages == {
         "answer", "answers", "confirm", "data_set", "data_sets", "error", "history", "job",
-        "open_budget", "question", "questions", "register", "report", "sign_in", "tokens", "verify",
+        "manage", "open_budget", "question", "questions", "register", "report", "requests",
+        "sign_in", "tokens", "verify",
     }  # fmt: skip

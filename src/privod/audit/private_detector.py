@@ -41,13 +41,13 @@ READINGS = (
 
 
 def games(kind: type[DetectorProfile] = DetectorProfile) -> tuple[Game, ...]:
-    """Under each adjacency: with cells bought, and with cells given and products in them."""
+    """Under each adjacency: with cells bought, and given with products in them; Gaussian once."""
     nobody, low, high = (
         Table(DOMAIN, {"x": [place[0] for place in rows], "y": [place[1] for place in rows]})
         for rows in ((), (LOW,), (HIGH,))
     )
     names, octaves = ("x", "y"), MOST_DECLARED + 1  # of ranges so wide some are always bought
-    return tuple(
+    laplace = tuple(
         Game(
             kind(columns=names, epsilon=1, octaves=octaves, layout=layout, adjacency=adjacency),
             left,
@@ -57,3 +57,5 @@ def games(kind: type[DetectorProfile] = DetectorProfile) -> tuple[Game, ...]:
         for adjacency, left, right in ((AddRemove(), nobody, low), (Replace(), low, high))
         for layout in (None, LAYOUT.text)
     )
+    gaussian = kind(columns=names, epsilon=1, layout=LAYOUT.text, noise="gaussian", delta="0.01")
+    return (*laplace, Game(gaussian, nobody, low, READINGS))

@@ -1,6 +1,7 @@
 """The command line."""
 
 from privod.cli import (
+    advice,
     agent,
     analyst,
     backup,
@@ -18,6 +19,7 @@ from privod.cli import (
 from privod.cli.app import app, main
 
 __all__ = [
+    "advice",
     "agent",
     "analyst",
     "app",

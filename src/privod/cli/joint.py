@@ -207,16 +207,15 @@ def party(
         ids=ids,
         results=results,
         approvals=None if approvals is None else Approvals(approvals),
+        charge=None if charge is None else partial(_charge, asked, charge, everyone.names, at),
     )
 
     def run_once() -> None:
-        pay = None if charge is None else partial(_charge, asked, charge, everyone.names, at)
         with _progress(as_json):
             answer = site.run(
                 asked,
                 everyone,
                 lambda: GrpcChannel(everyone, site.identity, Patience(coming=coming)),
-                pay,
             )
         _show(answer, picture, as_json)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-__all__ = ["score"]
+__all__ = ["released_from", "score"]
 
 MOST_SHOWN = 10
 
@@ -55,7 +55,7 @@ def score(
         raise InvalidParameter("picture", "must end in .svg or .png", str(picture), "Rename it.")
     from privod.queries import scoring
 
-    released = _released(grid)
+    released = released_from(grid)
     if why and not scoring.explains(released):
         way_out = "Ask for private-detector."
         raise InvalidParameter("why", "needs a release of private-detector", str(grid), way_out)
@@ -120,7 +120,8 @@ def score(
     )
 
 
-def _released(path: Path) -> Any:
+def released_from(path: Path) -> Any:
+    """The release in a file, of one of the questions that score."""
     from privod.queries.catalog import release_from_json
     from privod.queries.density_sketch.release import NoisySketch
     from privod.queries.grid_knn.release import NoisyGrid

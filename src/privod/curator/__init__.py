@@ -13,6 +13,7 @@ from privod.ledger.chain import Charge, Entry
 from privod.ledger.prices import Price, PricedCharge, fitting
 from privod.ledger.store import DataSet
 from privod.ledger.verification import Verification
+from privod.ledger.witness import Head
 
 __all__ = [
     "ROLES",
@@ -23,6 +24,7 @@ __all__ = [
     "Curator",
     "DataSet",
     "Entry",
+    "Head",
     "Price",
     "PricedCharge",
     "Protection",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections import OrderedDict
@@ -58,7 +59,7 @@ from privod.ledger.schema import bring_up_to_date, check_version
 from privod.ledger.sqlite import SQLite
 from privod.ledger.store import DataSet, refuse_seeded, short_text
 from privod.ledger.verification import Verification, verify
-from privod.ledger.witness import Head, Witnesses
+from privod.ledger.witness import Head, Witness, Witnesses
 from privod.mechanisms import secure
 from privod.privacy import Adjacency, AdmittedContexts, Guarantee, Loss, SameContexts
 from privod.queries.catalog import release_from_json
@@ -82,6 +83,7 @@ Look = Callable[[Query[Any], KeptRows], "Release[Any] | Ints"]
 """Looks at rows and answers; a server does it in a process of its own."""
 
 YOUNGEST_LEFT_BEHIND = 3600.0  # seconds; an upload that takes longer renews its folder
+WITNESS_NAME = re.compile("[a-z0-9-]{1,64}")
 TABLES_KEPT = 2  # tables held in memory between questions
 
 
@@ -98,6 +100,18 @@ class Answer:
     charges: tuple[Charge, ...]
     stored: bool
     head: str = ""
+
+    def plot(self) -> Any:
+        """The answer as a matplotlib figure."""
+        return self.release.plot()
+
+    def to_pandas(self) -> Any:
+        """The answer as a pandas data frame."""
+        return self.release.to_pandas()
+
+    def to_polars(self) -> Any:
+        """The answer as a polars data frame."""
+        return self.release.to_polars()
 
     def _repr_html_(self) -> str:
         charged = "; ".join(f"{one.loss} to {one.adjacency.name}" for one in self.charges)
@@ -196,9 +210,10 @@ class Curator:
             The directory that holds the rows and, unless `database` is given, the ledger.
         database : str, optional
             A postgresql:// URL of the database that holds the ledger.
-        witness : path, optional
+        witness : path or URL, optional
             A file elsewhere, best on another machine's disk, that remembers how far the ledger had
-            come, beside the one in the directory.
+            come, beside the one in the directory; or https://.../api/v1/witnesses/NAME of another
+            curator's server, with a token of it in PRIVOD_WITNESS_TOKEN.
         read_only : bool
             Whether to change nothing at all: for a copy, or a directory that cannot be written.
         restoring : bool
@@ -209,13 +224,12 @@ class Curator:
             scheduler, or "local:N" for N workers on this machine (`privod[dask]`).
         """
         directory = Path(location)
-        second = None if witness is None else Path(witness)
         if read_only:
             kept = open_database(directory, database, read_only=True)
             if database is None:
                 bring_up_to_date(kept)  # of the copy in a temporary place
             kept.read_only = True
-            witnesses = witnesses_of(directory, database, kept.where, second)
+            witnesses = witnesses_of(directory, database, kept.where, witness)
             return cls(directory, kept, witnesses, restoring=restoring)
         try:
             private_directory(directory)
@@ -225,7 +239,7 @@ class Curator:
                 " Name a directory that you may write to."
             ) from None
         kept = open_database(directory, database)
-        witnesses = witnesses_of(directory, database, kept.where, second)
+        witnesses = witnesses_of(directory, database, kept.where, witness)
         counting = None if engine is None else DaskCluster.open(engine)
         return cls(directory, kept, witnesses, restoring=restoring, engine=counting)
 
@@ -892,6 +906,14 @@ class Curator:
         with self.database.reading() as connection:
             store.find_dataset(connection, of)
             return tuple(store.read_releases(connection, of))
+
+    def witness_for(self, name: str) -> Witness:
+        """The witness that this curator keeps for another ledger, under a name."""
+        if not WITNESS_NAME.fullmatch(name):
+            rule = "must be 1 to 64 small letters, digits and hyphens"
+            raise InvalidParameter("name", rule, name[:100], "Try 'hospital'.")
+        private_directory(self.directory / "witnesses")
+        return Witness(self.directory / "witnesses" / name)
 
     def head(self) -> str:
         """How long the ledger is and what it ends in: note it elsewhere, to compare later."""

@@ -21,6 +21,8 @@ from privod.estimators.detector import (
 )
 from privod.estimators.spending import charge
 from privod.privacy import Guarantee, Loss, Number, positive
+from privod.queries.checks import dp_adjacency
+from privod.queries.count_query import chance
 from privod.queries.private_detector.query import DetectorProfile
 from privod.queries.private_detector.release import Explanation, NoisyProfile
 from privod.queries.query import Release
@@ -47,8 +49,8 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
     Guarantee
     ---------
     What `fit` keeps, and so every score, label and explanation, is epsilon-differentially private
-    with respect to the rows of X. `guarantee_` says it with the exact loss. A fixed `random_state`
-    voids it.
+    with respect to the rows of X, or (epsilon, delta) with a delta. `guarantee_` says it with the
+    exact loss. A fixed `random_state` voids it.
 
     Parameters
     ----------
@@ -59,6 +61,9 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         list of one pair a column, (lows, highs), or a dict by column name of pairs, of lists of
         categories, or of `Numeric` and `Categorical`. Ranges may be a hundred times too wide. None:
         found with the same epsilon.
+    delta : number
+        The probability that the guarantee may fail. 0: pure, by Laplace noise. More: Gaussian
+        noise, which is smaller for many columns.
     adjacency : {"add-remove", "replace"}
         Which two data sets must look alike.
     target_fraction : float
@@ -79,6 +84,7 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "epsilon": [*EXACT, Interval(Real, 0, None, closed="neither")],
         "bounds": ["array-like", dict, None],
+        "delta": [*EXACT, Interval(Real, 0, 0.5, closed="both")],
         "adjacency": [StrOptions({"add-remove", "replace"})],
         "target_fraction": [Fraction, Interval(Real, 0, 1, closed="neither")],
         "random_state": ["random_state"],
@@ -92,12 +98,14 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         epsilon: Number = 1.0,
         *,
         bounds: Any = None,
+        delta: Number = 0,
         adjacency: Literal["add-remove", "replace"] = "add-remove",
         target_fraction: float = 0.1,
         random_state: Any = None,
     ) -> None:
         self.epsilon = epsilon
         self.bounds = bounds
+        self.delta = delta
         self.adjacency = adjacency
         self.target_fraction = target_fraction
         self.random_state = random_state
@@ -109,6 +117,11 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         """
         check_is_fitted(self)
         return -self._scores(self._rows(X))
+
+    def promised(self) -> Guarantee:
+        """What one `fit` promises with these parameters; needs no rows."""
+        loss = Loss(positive(self.epsilon, "epsilon"), chance(self.delta, "delta"))
+        return Guarantee(loss, dp_adjacency(self.adjacency))
 
     def explain(self, X: ArrayLike) -> Explanation:  # noqa: N803 - scikit-learn's name
         """What each column adds to the outlier score of each row; free."""
@@ -153,6 +166,8 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
             columns=names,
             epsilon=positive(self.epsilon, "epsilon"),
             octaves=octaves,
+            noise="gaussian" if chance(self.delta, "delta") else "laplace",
+            delta=chance(self.delta, "delta"),
             adjacency=self.adjacency,  # type: ignore[arg-type]  # read by name
         )
         domain = Domain(columns)
@@ -167,29 +182,30 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         self._check()
         rows = self._rows(X)
         known = self.release_.value
-        query = self._like(self.release_, positive(self.epsilon, "epsilon"))
+        loss = Loss(positive(self.epsilon, "epsilon"), chance(self.delta, "delta"))
+        query = self._like(self.release_, loss)
         domain = Domain(self._declared)
         query.check(domain)
         charge(query.guarantee())
         batch = query.answer_rows(domain, rows, self._randomness(known.noise.n_draws))
         merged = known.merge(batch.value)
-        asked = self._like(self.release_, merged.guarantee.loss.epsilon)
+        asked = self._like(self.release_, merged.guarantee.loss)
         self.release_ = Release(asked, merged, asked.guarantee(), merged.seeded)
-        largest = max(self.guarantee_.loss.epsilon, batch.guarantee.loss.epsilon)
-        adjacency = batch.guarantee.adjacency
-        self.guarantee_ = Guarantee(Loss(largest), adjacency)  # batches are disjoint
+        self.guarantee_ = merged.guarantee  # batches are disjoint
         self._set_offset()
         return batch.guarantee
 
     @staticmethod
-    def _like(release: Release[NoisyProfile], epsilon: Fraction) -> DetectorProfile:
+    def _like(release: Release[NoisyProfile], loss: Loss) -> DetectorProfile:
         query = release.query
         assert isinstance(query, DetectorProfile)  # noqa: S101 - what such a release answers
         return DetectorProfile(
             columns=query.columns,
-            epsilon=epsilon,
+            epsilon=loss.epsilon,
             octaves=query.octaves,
             layout=release.value.layout.text,
+            noise=query.noise,
+            delta=loss.delta,
             adjacency=query.adjacency,
         )
 

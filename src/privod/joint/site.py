@@ -44,6 +44,8 @@ class Site:
         A folder for suspects and signed transcripts.
     approvals : Approvals, optional
         If given, runs that are not approved there are refused.
+    charge : callable, optional
+        Called before any row is hashed: books the run's epsilon, or raises.
     """
 
     identity: Identity
@@ -53,18 +55,12 @@ class Site:
     ids: str | None = None
     results: Path | None = None
     approvals: Approvals | None = None
+    charge: Callable[[], None] | None = None
 
     def run(
-        self,
-        question: JointOutliers,
-        roster: Roster,
-        connect: Callable[[], Channel],
-        pay: Callable[[], None] | None = None,
+        self, question: JointOutliers, roster: Roster, connect: Callable[[], Channel]
     ) -> JointAnswer:
-        """Take part in one run over a fresh channel; write down what is to be kept.
-
-        `pay` charges for it once everything was checked, before anything of the rows is sent.
-        """
+        """Take part in one run over a fresh channel; write down what is to be kept."""
         question.check_parties(len(roster.names))
         question.check(self.domain)
         subject = subject_of(question, self.domain, roster)
@@ -74,8 +70,8 @@ class Site:
         def act(channel: Channel) -> JointAnswer:
             if self.approvals is not None:
                 self.approvals.use(subject)
-            if pay is not None:
-                pay()
+            if self.charge is not None:
+                self.charge()
             return take_part(question, table, channel, self.identity, roster, self.contributions)
 
         answer = attend(connect(), act)

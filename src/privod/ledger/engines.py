@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 
 from privod.ledger.database import Database
@@ -10,6 +11,8 @@ from privod.ledger.private_files import close_to_others, private_file
 from privod.ledger.witness import Witness, Witnesses
 
 __all__ = ["open_database", "witnesses_of"]
+
+TOKEN_VARIABLE = "PRIVOD_WITNESS_TOKEN"  # noqa: S105 - the name of a variable, not a secret
 
 
 def open_database(directory: Path, url: str | None, read_only: bool = False) -> Database:
@@ -30,9 +33,17 @@ def open_database(directory: Path, url: str | None, read_only: bool = False) -> 
     return PostgreSQL(url)
 
 
-def witnesses_of(directory: Path, url: str | None, where: str, second: Path | None) -> Witnesses:
+def witnesses_of(
+    directory: Path, url: str | None, where: str, second: str | Path | None
+) -> Witnesses:
     """The witness beside the ledger and, if the owner named one, another elsewhere."""
     # One directory of rows may serve several databases, of which each has a witness of its own.
     name = "witness" if url is None else f"witness-{hashlib.sha256(where.encode()).hexdigest()[:8]}"
-    paths = (directory / name,) if second is None else (directory / name, second)
-    return Witnesses(tuple(Witness(path) for path in paths))
+    beside = Witness(directory / name)
+    if second is None:
+        return Witnesses((beside,))
+    if not str(second).startswith(("http://", "https://")):
+        return Witnesses((beside, Witness(Path(second))))
+    from privod.ledger.witness_elsewhere import WitnessElsewhere
+
+    return Witnesses((beside, WitnessElsewhere(str(second), os.environ.get(TOKEN_VARIABLE, ""))))

@@ -10,21 +10,24 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
-from privod.errors import LedgerDamaged, Unavailable
+from privod.errors import InvalidParameter, LedgerDamaged, Unavailable
 from privod.ledger.chain import read_head
 from privod.ledger.database import Connection
 from privod.ledger.private_files import private_file, sync_file
 
-__all__ = ["Head", "Witness", "Witnesses"]
+__all__ = ["Head", "Remembers", "Witness", "Witnesses"]
 
 SLOT = 512  # bytes, what a disk writes as a whole: a torn write leaves the other slots as they were
 SLOTS = 8  # as many may be on their way to the disk at once; in all one page of the file system
 MAGIC = "privod-witness-1"
+WRITTEN = re.compile("([0-9]{1,15}):([0-9a-f]{64}|)")  # a ledger without entries has no hash
 WAY_OUT = (
     "Put back the latest copy; if there is none, charge what is missing and accept the ledger as"
     " restored."
@@ -40,6 +43,15 @@ class Head:
 
     def __str__(self) -> str:
         return f"{self.number}:{self.hash}"
+
+    @classmethod
+    def read(cls, text: str) -> Head:
+        """Read it as it is written, "number:hash"."""
+        written = WRITTEN.fullmatch(text)
+        if written is None:
+            way_out = "Give it as an answer carries it."
+            raise InvalidParameter("head", "must be like '17:5f2c...'", text[:100], way_out)
+        return cls(int(written[1]), written[2])
 
 
 class Witness:
@@ -123,11 +135,28 @@ class Witness:
         )
 
 
+class Remembers(Protocol):
+    """A witness, wherever it is."""
+
+    @property
+    def path(self) -> Path | str:
+        """Where."""
+
+    def read(self) -> Head | None:
+        """The latest head that was noted; None if there is none yet."""
+
+    def note(self, head: Head, *, durably: bool = True) -> None:
+        """Remember a head, unless a later one is remembered already."""
+
+    def start_anew(self, head: Head) -> None:
+        """Forget what was noted, and remember this head."""
+
+
 @dataclass(frozen=True)
 class Witnesses:
     """Every witness of one ledger: the one beside it and, if the owner named one, another."""
 
-    files: tuple[Witness, ...]
+    files: tuple[Remembers, ...]
 
     def check(self, connection: Connection) -> None:
         """Refuse a ledger that does not contain the latest head that a witness saw."""

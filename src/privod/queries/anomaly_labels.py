@@ -195,6 +195,11 @@ class AnomalyLabels(Query[tuple[bool, ...]]):
             text += f", that of a record with no other near it of {_in_words(self.lone_error)}"
         return f"{text}."
 
+    def table(self, value: tuple[bool, ...]) -> dict[str, list[Any]]:
+        asked = zip(*self.records, strict=True)
+        found = {name: list(some) for name, some in zip(self.columns, asked, strict=True)}
+        return {**found, "said anomalous": list(value)}
+
     def value_to_json(self, value: tuple[bool, ...]) -> Any:
         return list(value)
 

@@ -46,6 +46,7 @@ __all__ = [
     "NoiseName",
     "bins_for",
     "chance",
+    "loss_of",
     "told_of_epsilon",
     "uniform_cells",
 ]
@@ -193,6 +194,13 @@ def uniform_cells(expected_records: int, epsilon: float, n_axes: int) -> float:
     power: float = 2 / (n_axes + 2)
     cells: float = (min(expected_records, MOST_EXPECTED) * epsilon / 10) ** power
     return cells
+
+
+def loss_of(noise: CountNoise, absolute: int, squared: int) -> Fraction:
+    """What noise loses, of changes whose sizes and squares add up to these: epsilon, or rho."""
+    if isinstance(noise, DiscreteLaplace):
+        return noise.loss(absolute).epsilon
+    return noise.rho(squared)
 
 
 @contextmanager

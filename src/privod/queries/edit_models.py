@@ -6,18 +6,16 @@ or goes, at least 0 where the record is anomalous. That is all the general const
 
 from __future__ import annotations
 
-import inspect
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privod.data import Numeric
 from privod.errors import InvalidParameter
+from privod.plug_ins import given_numbers, name_and_numbers, new_name, number_parameters
 
 __all__ = ["GROUP", "EditModel", "edit_model", "plug_in_model"]
 
@@ -27,7 +25,6 @@ GROUP = "privod.edit_models"
 Floats = NDArray[np.float64]
 Margin = Callable[..., int]
 
-LARGEST = 1e300
 FAILED = -1  # the margin where somebody's function fails: normal, one edit from the border
 
 
@@ -114,28 +111,14 @@ def plug_in_model(name: str, function: Margin) -> EditModel:
     The promise rests on its margin changing by at most 1 when one record comes or goes; that is not
     checked. Keyword-only parameters, whose defaults are numbers, are parameters of the model.
     """
-    if not re.fullmatch(r"[a-z][a-z0-9-]*", name) or name in _known:
-        rule = "must be new, of small letters, digits and hyphens"
-        raise InvalidParameter("name", rule, name, "Try 'my-model-2'.")
-    found = []
-    for one in inspect.signature(function).parameters.values():
-        if one.kind is not one.KEYWORD_ONLY:
-            continue
-        if isinstance(one.default, bool) or not isinstance(one.default, int | float):
-            rule, way_out = "must have a number as default", "Write *, share=0.1."
-            raise InvalidParameter(f"the parameter {one.name}", rule, one.default, way_out)
-        found.append((one.name, one.default))
-    _known[name] = EditModel(name, function, tuple(found))
+    new_name(name, _known)
+    _known[name] = EditModel(name, function, number_parameters(function))
     return _known[name]
 
 
 def edit_model(text: str) -> EditModel:
     """The model a text describes, such as ``knn-distance(n_neighbors=5, radius=2)``."""
-    parts = re.fullmatch(r"\s*([a-z][a-z0-9-]*)\s*(?:\((.*)\))?\s*", str(text))
-    if parts is None:
-        way_out = "Try 'tail-rank(n_beyond=5)'."
-        raise InvalidParameter("model", "must be a name with parameters", text, way_out)
-    name, inside = parts.group(1), parts.group(2) or ""
+    name, inside = name_and_numbers(text, "model", "tail-rank(n_beyond=5)")
     if name not in _known:
         for point in entry_points(group=GROUP, name=name):
             plug_in_model(name, point.load())
@@ -143,25 +126,12 @@ def edit_model(text: str) -> EditModel:
         way_out = f"Known are {', '.join(_known)}; make your own known with plug_in_model."
         raise InvalidParameter("model", "must be a known one", text, way_out)
     model = _known[name]
-    given: dict[str, Any] = dict(model.parameters)
-    for part in filter(None, (part.strip() for part in inside.split(","))):
-        key, _, number = (piece.strip() for piece in part.partition("="))
-        if key not in given:
-            way_out = f"{name} has {', '.join(given) or 'none'}."
-            raise InvalidParameter("model", "must have known parameters", part, way_out)
-        given[key] = _number(key, number, type(given[key]))
-    return replace(model, parameters=tuple(given.items()))
-
-
-def _number(key: str, text: str, kind: type[int | float]) -> int | float:
-    try:
-        number = kind(text)
-    except ValueError:
-        number = kind(-1)
-    if not 0 < number <= LARGEST:
-        rule = "must be a whole number from 1" if kind is int else "must be a number above 0"
-        raise InvalidParameter(key, rule, text, "Try 5.")
-    return number
+    kinds = {key: type(number) for key, number in model.parameters}
+    given = given_numbers(inside, "model", kinds, model)
+    for key, number in given.items():
+        if not number > 0:
+            raise InvalidParameter(key, "must be above 0", number, f"Try {model}.")
+    return replace(model, parameters=tuple((dict(model.parameters) | given).items()))
 
 
 plug_in_model("knn-distance", knn_distance)

@@ -187,6 +187,10 @@ class GradedCount(Query[GradedOutliers]):
             " for each further one."
         )
 
+    def table(self, value: GradedOutliers) -> dict[str, list[Any]]:
+        margin = self.margin(value.n_columns, value.n_groups)
+        return {"count": [value.count], "margin": [margin]}
+
     def value_to_json(self, value: GradedOutliers) -> Any:
         return asdict(value)
 
@@ -201,7 +205,7 @@ class GradedCount(Query[GradedOutliers]):
         columns = domain.numeric_names[:2]
         if not columns:
             return ()
-        return (cls(radius=0.05, max_crowd=5, epsilon=1, columns=columns, scale="range"),)
+        return (cls(radius=0.01, max_crowd=5, epsilon=1, columns=columns, scale="range"),)
 
     def _distances(self, domain: Domain) -> Distances:
         return Distances.over(domain, self.columns, self.scale, self.weights)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -83,7 +83,8 @@ class Histogram(CountQuery[NoisyCounts]):
     bins : int
         Into how many equal intervals a numeric column's range is cut, at least 1.
     noise : str
-        One of laplace, gaussian, auto; auto takes the smaller one, by the other parameters alone.
+        One of laplace, gaussian, auto; auto takes the smaller one, by the other parameters alone,
+        and in a budget that is counted by zcdp the one that is smaller for the same rho.
     delta : number
         The probability that the guarantee may fail; 0 allows laplace noise only.
     adjacency : AddRemove or Replace
@@ -148,6 +149,13 @@ class Histogram(CountQuery[NoisyCounts]):
             f" each of the {value.counts.size} counts is right to within {margin}"
             " with 95 % certainty."
         )
+
+    def table(self, value: NoisyCounts) -> dict[str, list[Any]]:
+        cells = list(product(*(axis.labels for axis in value.axes)))
+        found: dict[str, list[Any]] = {
+            axis.column: [cell[place] for cell in cells] for place, axis in enumerate(value.axes)
+        }
+        return {**found, "noisy count": value.counts.ravel().tolist()}
 
     def value_to_json(self, value: NoisyCounts) -> Any:
         axes = [

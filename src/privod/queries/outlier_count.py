@@ -70,7 +70,7 @@ NOISES: tuple[str, ...] = ("auto", "global", "laplace", "heavy", "gaussian")
 LARGEST_NOISE = 2**40  # the largest scale that discrete Laplace noise is drawn at
 LARGEST_EPSILON = 10**9  # for a change of 1 it makes the smallest noise that is drawn
 USUAL_SHARE = Fraction(1, 3)  # of epsilon for the margin; less widens it, more widens the noise
-EXAMPLE_RADIUS = 0.05  # in shares of the declared ranges
+EXAMPLE_RADIUS = 0.01  # in shares of the declared ranges
 DOUBTS = tuple(place / 1000 for place in range(5, 50, 5))  # of the bound; the rest of 5 % is noise
 
 
@@ -355,6 +355,9 @@ class OutlierCount(Query[CountedOutliers]):
             return f"{text}; how far off the count may be was not told by the version that counted."
         return f"{text}; the count is right to within {margin} with 95 % certainty."
 
+    def table(self, value: CountedOutliers) -> dict[str, list[Any]]:
+        return {"count": [value.count], "margin": [self.margin(value)]}
+
     def value_to_json(self, value: CountedOutliers) -> Any:
         return asdict(value)
 
@@ -376,7 +379,7 @@ class OutlierCount(Query[CountedOutliers]):
             return ()
         asked: dict[str, Any] = {"radius": EXAMPLE_RADIUS, "scale": "range", "columns": columns}
         first = cls(max_crowd=3, epsilon=1, **asked)
-        follows = cls(max_crowd=20, epsilon=1, delta="1e-6", noise="laplace", **asked)
+        follows = cls(max_crowd=20, epsilon=2, delta="1e-6", noise="laplace", **asked)
         return (first, follows)
 
     def _distances(self, domain: Domain) -> Distances:

@@ -17,6 +17,7 @@ from privod.data import Domain, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms.randomness import Randomness
 from privod.privacy import Adjacency, Cost, Guarantee, Statement, adjacency_from_json
+from privod.queries.frames import as_frame
 from privod.queries.html import figure, release_html
 from privod.queries.preview import Preview
 
@@ -122,6 +123,15 @@ class Query(ABC, Generic[Value]):
     def value_from_json(self, data: Any) -> Value:
         """Read back what `value_to_json` wrote."""
 
+    def table(self, value: Value) -> dict[str, list[Any]]:
+        """The answer as columns of equal length: one row, lists as JSON, unless it knows better."""
+        told = self.value_to_json(value)
+        row = told if isinstance(told, dict) else {"answer": told}
+        return {
+            name: [canonical_json(entry) if isinstance(entry, list | dict) else entry]
+            for name, entry in row.items()
+        }
+
     @classmethod
     @abstractmethod
     def examples(cls, domain: Domain) -> tuple[Self, ...]:
@@ -213,6 +223,18 @@ class Release(Generic[Value]):
     def plot(self) -> Any:
         """The answer as a matplotlib figure."""
         return figure(self)
+
+    def table(self) -> dict[str, list[Any]]:
+        """The answer as columns of equal length."""
+        return self.query.table(self.value)
+
+    def to_pandas(self) -> Any:
+        """The answer as a pandas data frame."""
+        return as_frame("pandas", self.table())
+
+    def to_polars(self) -> Any:
+        """The answer as a polars data frame."""
+        return as_frame("polars", self.table())
 
     def _repr_html_(self) -> str:
         return release_html(self)

@@ -121,7 +121,7 @@ class OutlierSubspaces(Query[FoundSubspaces]):
 
     name: ClassVar[str] = "outlier-subspaces-1"
     question: ClassVar[str] = "In which columns do the most outliers show?"
-    later: ClassVar[dict[str, Any]] = {"scale": "own", "weights": []}
+    later: ClassVar[dict[str, Any]] = {"delta": "0", "scale": "own", "weights": []}
 
     radius_per_column: float
     max_crowd: int
@@ -368,6 +368,13 @@ class OutlierSubspaces(Query[FoundSubspaces]):
             for size in sorted({len(some) for some in value.subspaces})
         ]
         return f"{text}, against one named of as many columns, {' or '.join(each)}."
+
+    def table(self, value: FoundSubspaces) -> dict[str, list[Any]]:
+        found: dict[str, list[Any]] = {"columns": [" ".join(some) for some in value.subspaces]}
+        if value.counts:
+            found["count"] = list(value.counts)
+            found["margin"] = list(value.margins or [None] * len(value.counts))
+        return found
 
     def value_to_json(self, value: FoundSubspaces) -> Any:
         return {

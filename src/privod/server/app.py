@@ -25,6 +25,7 @@ from privod.server.http.authorization import (
     OWNER,
     READERS,
     SERVER_OWNER,
+    Access,
     Route,
     api_route,
     console_route,
@@ -39,6 +40,7 @@ from privod.wire import Failure, kind_of, problem_of
 __all__ = ["API", "CONSOLE", "make_app"]
 
 V1 = "/api/v1"
+WITNESSES = Access(("owner", "auditor"), everywhere=True)
 
 API = (
     Route("GET", f"{V1}/health", api.health, OPEN),
@@ -75,6 +77,8 @@ API = (
     Route("GET", f"{V1}/jobs/{{job}}", api.job, ANALYST),
     Route("DELETE", f"{V1}/jobs/{{job}}", api.stop_job, READERS),
     Route("POST", f"{V1}/verify", api.verify, AUDITORS),
+    Route("GET", f"{V1}/witnesses/{{witness}}", life_cycle.witness, WITNESSES),
+    Route("POST", f"{V1}/witnesses/{{witness}}", life_cycle.note_head, WITNESSES),
     Route("GET", f"{V1}/tokens", api.tokens, OWNER),
     Route("POST", f"{V1}/tokens", api.make_token, OWNER),
     Route("DELETE", f"{V1}/tokens/{{token}}", api.revoke_token, OWNER),

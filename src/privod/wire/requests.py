@@ -21,6 +21,7 @@ __all__ = [
     "FileRequest",
     "LimitToken",
     "MakeToken",
+    "NoteHead",
     "OpenBudget",
     "RaiseBudget",
     "Retire",
@@ -132,6 +133,14 @@ class ChargeAhead:
     epsilon: Number
     reason: Name
     delta: Number = "0"
+
+
+@dataclass(frozen=True)
+class NoteHead:
+    """Where another curator's ledger ends, to be remembered."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = STRICT
+    head: Name
 
 
 @dataclass(frozen=True)

@@ -375,11 +375,11 @@ class ContextSpace:
             for end in range(own, last + 1)
         )
 
-    def _free_to_change(self, place: int, choice: int) -> list[int]:
+    def _free_to_change(self, place: int, choice: int) -> Sequence[int]:
         """Which free values of an attribute can come or go; of a run, its ends and those next."""
         runs = self._runs_known[place]
         bits = range(self.free_bits[place])
-        return [bit for bit in bits if runs is None or choice ^ (2 << bit) in runs]
+        return bits if runs is None else [bit for bit in bits if choice ^ (2 << bit) in runs]
 
     @cached_property
     def _runs_known(self) -> tuple[frozenset[int] | None, ...]:

@@ -6,11 +6,9 @@ such as ``lof(n_neighbors=20, threshold=1.5)``, from which `detector` makes it a
 
 from __future__ import annotations
 
-import inspect
 import math
-import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from importlib.metadata import entry_points
@@ -30,6 +28,7 @@ from privod.outliers.contexts.kernels.decide import (
     histogram_stands_out,
     local_outlier_factor,
 )
+from privod.plug_ins import given_numbers, name_and_numbers, new_name, number_parameters
 
 __all__ = [
     "Detector",
@@ -262,10 +261,8 @@ def plug_in(name: str, function: Callable[..., bool]) -> PluggedIn:
     Keyword-only parameters of the function are parameters of the detector: what
     ``def top(population, value, *, share=0.1)`` does is asked for as ``top(share=0.2)``.
     """
-    if not re.fullmatch(r"[a-z][a-z0-9-]*", name) or name in BUILT_IN or name in _plugged_in:
-        rule = "must be new, of small letters, digits and hyphens"
-        raise InvalidParameter("name", rule, name, "Try 'isolation-forest-2'.")
-    _plugged_in[name] = PluggedIn(name, function, _parameters_of(function))
+    new_name(name, (*BUILT_IN, *_plugged_in))
+    _plugged_in[name] = PluggedIn(name, function, number_parameters(function))
     return _plugged_in[name]
 
 
@@ -290,21 +287,19 @@ def from_estimator(name: str, make: Callable[[], Any]) -> PluggedIn:
 
 def detector(text: str) -> Grubbs | LocalOutlierFactor | Histogram | PluggedIn:
     """The detector a text describes: ``grubbs(alpha=0.05)``, ``lof`` or a plugged-in name."""
-    parts = re.fullmatch(r"\s*([a-z][a-z0-9-]*)\s*(?:\((.*)\))?\s*", text)
-    if parts is None:
-        raise InvalidParameter("detector", "must be a name with parameters", text, "Try 'lof'.")
-    name, inside = parts.group(1), parts.group(2)
+    name, inside = name_and_numbers(text, "detector", "lof")
     own = _plugged_in_as(name)
     if own is not None:
         usual = dict(own.parameters)
-        given = _given(inside, name, {key: type(usual[key]) for key in usual}, own)
+        kinds = {key: type(number) for key, number in own.parameters}
+        given = given_numbers(inside, "detector", kinds, own)
         return replace(own, parameters=tuple((usual | given).items())) if given else own
     if name not in BUILT_IN:
         known = ", ".join((*BUILT_IN, *_plugged_in))
         raise InvalidParameter("detector", "must be a known one", text, f"Known are {known}.")
     kind = BUILT_IN[name]
     kinds = {field.name: int if field.type == "int" else float for field in fields(kind)}
-    return kind(**_given(inside, name, kinds, kind()))
+    return kind(**given_numbers(inside, "detector", kinds, kind()))
 
 
 def _plugged_in_as(name: str) -> PluggedIn | None:
@@ -313,40 +308,6 @@ def _plugged_in_as(name: str) -> PluggedIn | None:
         for point in entry_points(group=GROUP, name=name):
             plug_in(name, point.load())
     return _plugged_in.get(name)
-
-
-def _given(
-    inside: str | None, name: str, kinds: Mapping[str, type[int | float]], example: object
-) -> dict[str, Any]:
-    """The parameters between the brackets, each a number."""
-    parameters: dict[str, Any] = {}
-    for part in filter(None, (part.strip() for part in (inside or "").split(","))):
-        key, _, number = (piece.strip() for piece in part.partition("="))
-        if key not in kinds:
-            way_out = f"{name} has {', '.join(kinds) or 'none'}."
-            raise InvalidParameter("detector", "must have known parameters", part, way_out)
-        try:
-            parameters[key] = kinds[key](number)
-        except ValueError:
-            way_out = f"Try {example}."
-            raise InvalidParameter(key, "must be a number", number, way_out) from None
-        if not abs(parameters[key]) <= LARGEST:
-            raise InvalidParameter(key, "must be finite", number, f"Try {example}.")
-    return parameters
-
-
-def _parameters_of(function: Callable[..., bool]) -> tuple[tuple[str, int | float], ...]:
-    """The keyword-only parameters of a function and their defaults, which must be numbers."""
-    found = []
-    for one in inspect.signature(function).parameters.values():
-        if one.kind is not one.KEYWORD_ONLY:
-            continue
-        if isinstance(one.default, bool) or not isinstance(one.default, int | float):
-            rule = "must have a number as default"
-            way_out = "Write def top(population, value, *, share=0.1)."
-            raise InvalidParameter(f"the parameter {one.name}", rule, one.default, way_out)
-        found.append((one.name, one.default))
-    return tuple(found)
 
 
 def made_up(column: Numeric) -> list[Floats]:

@@ -144,12 +144,17 @@ def _menus(space: ContextSpace) -> Menus:
 def _chosen(space: ContextSpace, contexts: list[Choices]) -> tuple[NDArray[np.bool_], Ints]:
     """Which codes each context takes in, and where those of each attribute begin."""
     n_bytes = [bits // 8 + 1 for bits in space.free_bits]
-    packed = b"".join(
-        choice.to_bytes(width, "little")
-        for context in contexts
-        for choice, width in zip(context, n_bytes, strict=True)
-    )
-    rows = np.frombuffer(packed, np.uint8).reshape(len(contexts), sum(n_bytes))
+    if max(n_bytes) < 8:  # each choice is a machine word
+        words = np.array(contexts, dtype="<i8").reshape(len(contexts), len(n_bytes), 1)
+        each = words.view(np.uint8)
+        rows = np.concatenate([each[:, at, :width] for at, width in enumerate(n_bytes)], axis=1)
+    else:
+        packed = b"".join(
+            choice.to_bytes(width, "little")
+            for context in contexts
+            for choice, width in zip(context, n_bytes, strict=True)
+        )
+        rows = np.frombuffer(packed, np.uint8).reshape(len(contexts), sum(n_bytes))
     bits = np.unpackbits(rows, axis=1, bitorder="little").view(np.bool_)
     return bits, 8 * np.cumsum([0, *n_bytes])
 

@@ -25,6 +25,7 @@ SLACK = 2.0**-20  # balls are taken this much larger, far beyond any rounding
 TINY_RADIUS = 1e-150  # below, squares of differences vanish, and points count as near by that
 FEW = 64  # points that are counted sooner than kernels for many are loaded, or even compiled
 MOST_PAIRS = 2e9  # numbers compared at most to count crowds in full
+MOST_SPREADS = 1e8  # numbers compared at most to see how far apart points are on average
 LARGE_CROWD = 256  # where that is too many, crowds are counted up to here
 MOST_LOOKS = 3e7  # numbers compared at most while boxes are halved ...
 MOST_BOXES = 20_000  # ... and boxes looked at
@@ -44,10 +45,29 @@ def most_in_one_ball(points: NDArray[Any], radius: float) -> int:
     around = crowds(2 * reach, cap=cap)  # all of a ball lie within a diameter of each other
     bound = int(around.max()) if int(around.max()) < cap else n
     found = int(crowds(reach, cap=cap).max())  # a ball around one of them
+    if found < bound and n * n * d <= MOST_SPREADS:
+        bound = min(bound, _by_spread(array, reach))
     if found >= bound:
         return bound
     could_hold_more = around >= min(found + 1, cap)
     return min(bound, _by_halving(array[could_hold_more], reach, found))
+
+
+def _by_spread(points: Floats, reach: float) -> int:
+    """At most so many points lie in one ball, by how far apart points are on average.
+
+    The squared distances between all ordered pairs of m points are m times twice their sum from
+    the mean, and no place has a smaller sum than the mean: in a ball they come to 2 m^2 r^2 at
+    most. So one of the m has squared distances of at most 2 m r^2 to the others, all within 2 r.
+    """
+    best = 1
+    for point in points:
+        squares = np.sort(_gaps(points, point, point))  # itself first, at 0
+        near = np.cumsum(squares[squares <= (2 * reach) ** 2])
+        sizes = np.arange(1, len(near) + 1)
+        fits = np.flatnonzero(near <= 2 * sizes * reach**2 * (1 + SLACK))
+        best = max(best, int(sizes[fits[-1]]))
+    return best
 
 
 def _crowds_of_few(points: Floats, radius: float, *, cap: int) -> NDArray[np.int64]:

@@ -26,7 +26,7 @@ from privod.mechanisms import seeded
 from privod.queries.checks import whole_number
 from privod.queries.release_file import checked_columns
 
-__all__ = ["MOST_KEY", "Hashing"]
+__all__ = ["LEAST_WIDTH", "MOST_TABLES", "MOST_WIDTH", "Hashing"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -38,6 +38,7 @@ MOST_TABLES = 10_000  # with all bandwidths
 MOST_BINS = 1 << 20
 MOST_COUNTS = 1 << 24
 MOST_HASHES = 64
+LEAST_WIDTH, MOST_WIDTH = 1e-6, 1e6
 
 
 @dataclass(frozen=True)
@@ -74,9 +75,8 @@ class Hashing:
         whole_number(self.key, "key", at_least=0, at_most=MOST_KEY)
         if self.bins & (self.bins - 1):
             raise InvalidParameter("bins", "must be a power of two", self.bins, "Try 256.")
-        if not self.bandwidths or not all(1e-6 <= width <= 1e6 for width in self.bandwidths):
-            rule = "must be numbers from 1e-6 to 1e6, in shares of the diagonal"
-            raise InvalidParameter("bandwidths", rule, self.bandwidths, "Try 0.1 and 0.4.")
+        if not all(LEAST_WIDTH <= width <= MOST_WIDTH for width in self.bandwidths):
+            raise InvalidData("The bandwidths are none that are asked for.")
         if self.all_tables > MOST_TABLES or self.all_tables * self.bins > MOST_COUNTS:
             rule = f"must make at most {MOST_TABLES} tables and {MOST_COUNTS} counts in all"
             raise InvalidParameter("n_tables", rule, self.all_tables, "Try 10.")

@@ -13,12 +13,18 @@ from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 from privod.data import Domain, Table
+from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness
 from privod.mechanisms.merged import MergedNoise
 from privod.privacy import AddRemove, Adjacency, positive
 from privod.queries.checks import ExactNumber
 from privod.queries.count_query import CountQuery, NoiseName, chance
-from privod.queries.density_sketch.hashing import Hashing
+from privod.queries.density_sketch.hashing import (
+    LEAST_WIDTH,
+    MOST_TABLES,
+    MOST_WIDTH,
+    Hashing,
+)
 from privod.queries.density_sketch.release import NoisySketch
 from privod.queries.preview import Preview, of_counts
 from privod.queries.query import Release
@@ -52,7 +58,8 @@ class DensitySketch(CountQuery[NoisySketch]):
     key : int
         Chooses the directions; public, and the same for sketches that are to be merged.
     noise : str
-        One of laplace, gaussian, auto; auto takes the smaller one, by the other parameters alone.
+        One of laplace, gaussian, auto; auto takes the smaller one, by the other parameters alone,
+        and in a budget that is counted by zcdp the one that is smaller for the same rho.
     delta : number
         The probability that the guarantee may fail; 0 allows laplace noise only.
     adjacency : AddRemove or Replace
@@ -75,7 +82,12 @@ class DensitySketch(CountQuery[NoisySketch]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "bandwidths", tuple(map(float, self.bandwidths)))
+        given: Any = self.bandwidths
+        listed = isinstance(given, tuple | list) and 0 < len(given) <= MOST_TABLES
+        if not listed or not all(_is_width(each) for each in given):
+            rule = f"must be numbers from {LEAST_WIDTH:g} to {MOST_WIDTH:g}, shares of the diagonal"
+            raise InvalidParameter("bandwidths", rule, given, "Try 0.1 and 0.4.")
+        object.__setattr__(self, "bandwidths", tuple(map(float, given)))
         self._hashing(())  # refuses what cannot be hashed by
         self.guarantee()
 
@@ -124,3 +136,8 @@ class DensitySketch(CountQuery[NoisySketch]):
         return Hashing(
             columns, self.n_tables, self.bandwidths, self.hashes_per_table, self.bins, self.key
         )
+
+
+def _is_width(value: Any) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and LEAST_WIDTH <= value <= MOST_WIDTH

@@ -81,7 +81,8 @@ class GridKnn(CountQuery[NoisyGrid]):
         more than four cells to an expected record and a thousand times as many of these as the
         threshold, or more than ten million cells; otherwise drop none.
     noise : str
-        One of laplace, gaussian, auto; auto takes the smaller one, by the other parameters alone.
+        One of laplace, gaussian, auto; auto takes the smaller one, by the other parameters alone,
+        and in a budget that is counted by zcdp the one that is smaller for the same rho.
     delta : number
         The probability that the guarantee may fail; 0 allows laplace noise only.
     adjacency : AddRemove or Replace

@@ -63,7 +63,8 @@ class MarginalHistograms(CountQuery[NoisyMarginals]):
         The number of records where it is public, or a public guess, at least 1. None: a fiftieth of
         epsilon buys it, where `bins` are to be chosen by it.
     noise : str
-        One of laplace, gaussian, auto; auto takes the smaller one, by the other parameters alone.
+        One of laplace, gaussian, auto; auto takes the smaller one, by the other parameters alone,
+        and in a budget that is counted by zcdp the one that is smaller for the same rho.
     delta : number
         The probability that the guarantee may fail; 0 allows laplace noise only.
     adjacency : AddRemove or Replace

@@ -34,7 +34,7 @@ from privod.privacy import (
 )
 from privod.privacy.zcdp import epsilon_of_rho, rho_of_loss
 from privod.queries.checks import ExactNumber, column_names, dp_adjacency
-from privod.queries.count_query import CountNoise, chance, told_of_epsilon
+from privod.queries.count_query import CountNoise, chance, loss_of, told_of_epsilon
 from privod.queries.mean_covariance.frame import Frame, change_of, half_ranges, radius_from
 from privod.queries.mean_covariance.moments import (
     UNIT,
@@ -224,9 +224,7 @@ class MeanCovariance(Query[NoisyMoments]):
     def _loss_of(self, part: str) -> Fraction:
         """What a part loses: epsilon, or rho of Gaussian noise."""
         noise, changed = self._noises[part], change_of(part, len(self.columns), self.adjacency)
-        if isinstance(noise, DiscreteLaplace):
-            return noise.loss(changed.absolute).epsilon
-        return noise.rho(changed.squared)
+        return loss_of(noise, changed.absolute, changed.squared)
 
     @property
     def _losses(self) -> list[Fraction]:

@@ -172,20 +172,27 @@ def public_order(space: ContextSpace, start: Choices) -> Iterator[Choices]:
         yield from map(space.numbered, range(space.n_contexts))
         return
     widths = [8 * -(-(bits + 1) // WORD) for bits in space.free_bits]
+    ends = np.cumsum(widths)
     for number in count():
         draw = hashlib.shake_256(b"privod contexts %d" % number).digest(BATCH * sum(widths))
-        for first in range(0, len(draw), sum(widths)):
-            yield tuple(_picked(space, draw[first : first + sum(widths)], widths))
+        rows = np.frombuffer(draw, np.uint8).reshape(BATCH, sum(widths))
+        parts = [
+            np.ascontiguousarray(rows[:, end - width : end])
+            for end, width in zip(ends, widths, strict=True)
+        ]
+        yield from zip(*(_picked(space, at, part) for at, part in enumerate(parts)), strict=True)
 
 
-def _picked(space: ContextSpace, draw: bytes, widths: list[int]) -> Iterator[int]:
-    """The choices that a draw picks: its bits, or the range of that number."""
-    for place, (width, everyone) in enumerate(zip(widths, space.everyone, strict=True)):
-        word, draw = int.from_bytes(draw[:width], "little"), draw[width:]
-        if space.runs[place] is None:
-            yield word & everyone | 1
-        else:
-            yield space.choice(place, word % space.n_choices[place])
+def _picked(space: ContextSpace, place: int, drawn: NDArray[np.uint8]) -> list[int]:
+    """The choices in one attribute that rows of bytes pick: their bits, or a range by number."""
+    if drawn.shape[1] == WORD // 8:
+        words = drawn.view("<u8")[:, 0].tolist()
+    else:
+        words = [int.from_bytes(row.tobytes(), "little") for row in drawn]
+    runs, everyone = space.runs[place], space.everyone[place]
+    if runs is None:
+        return [word & everyone | 1 for word in words]
+    return [runs[word % len(runs)] for word in words]
 
 
 def first_match(pool: Candidates, start: Choices, most_probes: int) -> Choices | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import entry_points
@@ -15,6 +14,7 @@ from privod.errors import InvalidParameter
 from privod.mechanisms.selection import LARGEST_UTILITY
 from privod.outliers.contexts.contexts import Context, ContextSpace
 from privod.outliers.contexts.detectors import made_up
+from privod.plug_ins import new_name
 
 __all__ = ["OVERLAP", "POPULATION", "ContextUtility", "context_utility", "plug_in_utility"]
 
@@ -84,9 +84,7 @@ def plug_in_utility(name: str, function: Worth, *, sensitivity: int) -> ContextU
     The promise rests on the declared sensitivity; it is not checked, and nothing is assumed about
     the direction of change, so a choice costs twice what it costs with a monotone utility.
     """
-    if not re.fullmatch(r"[a-z][a-z0-9-]*", name) or name in _known:
-        rule = "must be new, of small letters, digits and hyphens"
-        raise InvalidParameter("name", rule, name, "Try 'women-in-it-2'.")
+    new_name(name, _known)
     if isinstance(sensitivity, bool) or not isinstance(sensitivity, int) or sensitivity < 1:
         rule = "must be a whole number of at least 1"
         raise InvalidParameter("sensitivity", rule, sensitivity, "Scale the utility to fit.")

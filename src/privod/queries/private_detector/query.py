@@ -4,7 +4,8 @@ Of epsilon a fiftieth buys the number of records. If it can show anything, three
 ranges: noisy counts on public geometric ladders, so that declared ranges may be far too wide. The
 rest buys a histogram of every column (missing values have a cell of their own) and, where they are
 worth their noise, the sums of products of the numeric columns, half each. What is worth it depends
-on the bought number, epsilon and the number of columns. Everything else, scores, thresholds,
+on the bought number, epsilon and the number of columns. Gaussian noise takes the same shares of
+rho. Everything else, scores, thresholds,
 explanations, is post-processing (`NoisyProfile`). Proof in docs/proofs/private_detector.md.
 """
 
@@ -15,7 +16,7 @@ import math
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +24,25 @@ from numpy.typing import NDArray
 from privod.data import Domain, Numeric, Table
 from privod.data.fineness import rounded
 from privod.errors import InvalidParameter
-from privod.mechanisms import DiscreteLaplace, Randomness
+from privod.mechanisms import DiscreteGaussian, DiscreteLaplace, Randomness
 from privod.mechanisms.merged import MergedNoise
-from privod.privacy import AddRemove, Adjacency, Guarantee, positive
+from privod.privacy import AddRemove, Adjacency, Cost, Guarantee, Loss, Zcdp, positive
+from privod.privacy.zcdp import epsilon_of_rho, rho_of_loss
 from privod.queries.checks import ExactNumber, column_names, dp_adjacency, whole_number
-from privod.queries.count_query import COUNTS_CHANGED, TOTAL_SHARE, bins_for, told_of_epsilon
-from privod.queries.mean_covariance.moments import product_sums, products_change
+from privod.queries.count_query import (
+    COUNTS_CHANGED,
+    TOTAL_SHARE,
+    CountNoise,
+    bins_for,
+    chance,
+    loss_of,
+    told_of_epsilon,
+)
+from privod.queries.mean_covariance.moments import (
+    product_sums,
+    products_change,
+    squared_products_change,
+)
 from privod.queries.private_detector.layout import (
     Ladder,
     Layout,
@@ -72,6 +86,10 @@ class DetectorProfile(Query[NoisyProfile]):
     layout : str, optional
         The cells of an earlier release (`value.layout.text`), for one that adds up with it. None:
         chosen anew.
+    noise : str
+        One of laplace, gaussian: gaussian noise is smaller for many columns, and needs a delta.
+    delta : number
+        The probability that the guarantee may fail; 0 for laplace noise, more for gaussian.
     adjacency : AddRemove or Replace
         Which two data sets must look alike.
     """
@@ -83,40 +101,69 @@ class DetectorProfile(Query[NoisyProfile]):
     epsilon: ExactNumber = ExactNumber(positive)
     octaves: int = 14
     layout: str | None = None
+    noise: Literal["laplace", "gaussian"] = "laplace"
+    delta: ExactNumber = ExactNumber(chance, Fraction(0))
     adjacency: Adjacency = AddRemove()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", column_names(self.columns))
         object.__setattr__(self, "adjacency", dp_adjacency(self.adjacency))
         whole_number(self.octaves, "octaves", at_least=1, at_most=MOST_OCTAVES)
+        if self.noise not in ("laplace", "gaussian"):
+            rule = "must be one of laplace, gaussian"
+            raise InvalidParameter("noise", rule, self.noise, "Try 'laplace'.")
+        if (self.noise == "gaussian") != bool(self.delta):
+            rule = "must be greater than 0 for gaussian noise, and 0 for laplace noise"
+            raise InvalidParameter("delta", rule, str(self.delta), "Try gaussian with 1e-6.")
         if self.layout is not None:
             self._given_layout()
         with told_of_epsilon(self.epsilon, PARTS):
             self.guarantee()
 
     @property
-    def noise_of_total(self) -> DiscreteLaplace:
+    def budget(self) -> Fraction:
+        """What is divided into parts: epsilon, or for Gaussian noise the rho that it is worth."""
+        if self.noise == "laplace":
+            return self.epsilon
+        return rho_of_loss(self.epsilon, self.delta)
+
+    @property
+    def noise_of_total(self) -> CountNoise:
         """The noise of the number of records, which one record changes by one."""
-        return DiscreteLaplace.for_loss(self.epsilon * TOTAL_SHARE, 1)
+        return self._noise(self.budget * TOTAL_SHARE, 1, 1)
 
-    def noise_of_ranges(self, n_numeric: int) -> DiscreteLaplace:
+    def noise_of_ranges(self, n_numeric: int) -> CountNoise:
         """The noise of every rung: a record lies on one rung of each ladder."""
-        return self._noise(self.epsilon * RANGE_SHARE, n_numeric)
+        changed = COUNTS_CHANGED[self.adjacency] * n_numeric
+        return self._noise(self.budget * RANGE_SHARE, changed, changed)
 
-    def noise_of_counts(self, epsilon: Fraction) -> DiscreteLaplace:
+    def noise_of_counts(self, loss: Fraction) -> CountNoise:
         """The noise of every cell, at this loss: a record lies in one cell of each column."""
-        return self._noise(epsilon, len(self.columns))
+        return self._noise(loss, self._cells_changed, self._cells_changed)
 
-    def noise_of_products(self, epsilon: Fraction, n_numeric: int) -> DiscreteLaplace:
+    def noise_of_products(self, loss: Fraction, n_numeric: int) -> CountNoise:
         """The noise of every sum of products, at this loss."""
-        return self._noise(epsilon, products_change(n_numeric))
+        times = COUNTS_CHANGED[self.adjacency]
+        changed = times * products_change(n_numeric)
+        return self._noise(loss, changed, times * squared_products_change())
 
     def guarantee(self) -> Guarantee:
-        """Each part's loss is that of its noise; whichever are bought, they add up to epsilon."""
-        rest = self.epsilon * (1 - TOTAL_SHARE)
-        changed = COUNTS_CHANGED[self.adjacency] * len(self.columns)
-        counts = self.noise_of_counts(rest).loss(changed)
-        return Guarantee(self.noise_of_total.loss(1) + counts, self.adjacency)
+        """Each part's loss is that of its noise; whichever are bought, they add up to the same."""
+        lost = self._lost
+        if self.noise == "laplace":
+            return Guarantee(Loss(lost), self.adjacency)
+        worth = self.epsilon if lost <= self.budget else epsilon_of_rho(lost, self.delta)
+        return Guarantee(Loss(worth, self.delta), self.adjacency)
+
+    def cost(self) -> Cost:
+        loss = self.guarantee().loss
+        return Cost.of_loss(loss) if self.noise == "laplace" else Cost(loss, Zcdp(self._lost))
+
+    def parameters(self) -> dict[str, Any]:
+        """Noise and delta are written where they are asked for: others read as they always did."""
+        usual = {"noise": "laplace", "delta": "0"}
+        written = super().parameters()
+        return {key: value for key, value in written.items() if usual.get(key) != value}
 
     def check(self, domain: Domain) -> None:
         columns = tuple(domain[name] for name in self.columns)
@@ -129,7 +176,7 @@ class DetectorProfile(Query[NoisyProfile]):
             if n_numeric:
                 self.noise_of_ranges(n_numeric)
             if given is not None and given.centers:
-                self.noise_of_products(self.epsilon * MOMENT_SHARE / 2, n_numeric)
+                self.noise_of_products(self.budget * MOMENT_SHARE / 2, n_numeric)
 
     def answer(self, table: Table, randomness: Randomness) -> Release[NoisyProfile]:
         columns = tuple(table.domain[name] for name in self.columns)
@@ -149,7 +196,7 @@ class DetectorProfile(Query[NoisyProfile]):
         total = int(counted[0])
         records = max(float(total), FEWEST_RECORDS)
         surely = total - CERTAIN * self.noise_of_total.deviation
-        rest = self.epsilon * (1 - TOTAL_SHARE)
+        rest = self.budget * (1 - TOTAL_SHARE)
         layout, spent = self._given_layout(), Fraction(0)
         numeric = [at for at, column in enumerate(columns) if isinstance(column, Numeric)]
         if layout is None:
@@ -157,7 +204,7 @@ class DetectorProfile(Query[NoisyProfile]):
             rest -= spent
             product_loss = self._product_loss(rest, surely, len(numeric))
             counts_noise = self.noise_of_counts(rest - product_loss)
-            layout = Layout(columns, ranges, bins_for(records, float(counts_noise.scale)))
+            layout = Layout(columns, ranges, bins_for(records, MergedNoise.of(counts_noise).scale))
         else:
             product_loss = rest * MOMENT_SHARE if layout.centers else Fraction(0)
             counts_noise = self.noise_of_counts(rest - product_loss)
@@ -214,12 +261,28 @@ class DetectorProfile(Query[NoisyProfile]):
     def examples(cls, domain: Domain) -> tuple[Self, ...]:
         return (cls(columns=domain.names[:30], epsilon=1),)
 
-    def _noise(self, epsilon: Fraction, changed: int) -> DiscreteLaplace:
-        return DiscreteLaplace.for_loss(epsilon, COUNTS_CHANGED[self.adjacency] * changed)
+    @property
+    def _lost(self) -> Fraction:
+        """Epsilon, or rho, of the number of records and of the counts where these have the rest."""
+        counts, changed = self.noise_of_counts(self.budget * (1 - TOTAL_SHARE)), self._cells_changed
+        return loss_of(self.noise_of_total, 1, 1) + loss_of(counts, changed, changed)
+
+    @property
+    def _cells_changed(self) -> int:
+        return COUNTS_CHANGED[self.adjacency] * len(self.columns)
+
+    def _noise(self, loss: Fraction, absolute: int, squared: int) -> CountNoise:
+        """The noise that loses so much, for changes whose sizes and squares add up to these."""
+        if self.noise == "laplace":
+            return DiscreteLaplace.for_loss(loss, absolute)
+        return DiscreteGaussian.for_rho(loss, squared)
 
     def _product_loss(self, rest: Fraction, surely: float, n_numeric: int) -> Fraction:
         share = rest * MOMENT_SHARE
-        return share if moments_pay(surely, float(share), n_numeric) else Fraction(0)
+        worth = float(share)  # epsilon; of rho, that of Laplace noise that varies as much
+        if self.noise == "gaussian":
+            worth = (n_numeric + 1) * math.sqrt(worth / COUNTS_CHANGED[self.adjacency])
+        return share if moments_pay(surely, worth, n_numeric) else Fraction(0)
 
     def _ranges(
         self, domain: Domain, rows: Floats, records: float, surely: float, randomness: Randomness
@@ -230,8 +293,9 @@ class DetectorProfile(Query[NoisyProfile]):
         if not numeric:
             return (), Fraction(0)
         noise = self.noise_of_ranges(len(numeric))
+        scale = MergedNoise.of(noise).scale
         declared_at_all = self.octaves <= MOST_DECLARED
-        if declared_at_all and not sharpening_pays(surely, float(noise.scale)):
+        if declared_at_all and not sharpening_pays(surely, scale):
             return declared, Fraction(0)
         ladders = [Ladder(low, high, self.octaves) for low, high in declared]
         places = [at for at, column in enumerate(domain.columns) if isinstance(column, Numeric)]
@@ -239,12 +303,12 @@ class DetectorProfile(Query[NoisyProfile]):
             noise.add_to(ladder.counts(np.ascontiguousarray(rows[:, place])), randomness)
             for ladder, place in zip(ladders, places, strict=True)
         ]
-        found = sharpened(ladders, noisy, records, float(noise.scale))
+        found = sharpened(ladders, noisy, records, scale)
         ranges = tuple(
             (float(rounded(low)), float(rounded(high))) if rounded(low) < rounded(high) else wide
             for (low, high), wide in zip(found, declared, strict=True)
         )
-        return ranges, self.epsilon * RANGE_SHARE
+        return ranges, self.budget * RANGE_SHARE
 
     def _given_layout(self) -> Layout | None:
         if self.layout is None:

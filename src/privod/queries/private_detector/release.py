@@ -28,9 +28,16 @@ from privod.data import Categorical, Numeric
 from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms import seeded
 from privod.mechanisms.merged import MergedNoise
-from privod.privacy import Guarantee, exact
+from privod.privacy import Guarantee, Loss, exact
+from privod.privacy.zcdp import rho_of_loss
 from privod.queries.count_query import COUNTS_CHANGED
-from privod.queries.mean_covariance.moments import UNIT, products_change, standardized, symmetric
+from privod.queries.mean_covariance.moments import (
+    UNIT,
+    products_change,
+    squared_products_change,
+    standardized,
+    symmetric,
+)
 from privod.queries.private_detector.layout import Layout
 from privod.queries.release_file import (
     ArrayOf,
@@ -105,7 +112,7 @@ class NoisyProfile:
     noise_of_total, noise_of_counts, noise_of_products : MergedNoise
         The noise of each, public; None for products that were not bought.
     range_loss : Fraction
-        What the ranges cost: part of the guarantee.
+        What the ranges cost, epsilon or rho of Gaussian noise: part of the guarantee.
     guarantee : Guarantee
         The promise of the release.
     seeded : bool
@@ -242,7 +249,7 @@ class NoisyProfile:
         for part in others:
             if not isinstance(part, NoisyProfile) or part._shape != self._shape:
                 raise InvalidData(
-                    "Profiles add up only with the same cells and adjacency."
+                    "Profiles add up only with the same cells, adjacency and kind of noise."
                     " Ask for them with the layout of the first."
                 )
         merged = parts[0]
@@ -259,17 +266,19 @@ class NoisyProfile:
                 if products is None or part.noise_of_products is None
                 else products + part.noise_of_products,
             )
-        widest = max(parts, key=lambda part: part.guarantee.loss.epsilon)
+        losses = [part.guarantee.loss for part in parts]  # a record lies in one part
+        loss = Loss(max(lost.epsilon for lost in losses), max(lost.delta for lost in losses))
         return replace(
             merged,
             range_loss=max(part.range_loss for part in parts),
-            guarantee=widest.guarantee,
+            guarantee=Guarantee(loss, self.guarantee.adjacency),
             seeded=any(part.seeded for part in parts),
         )
 
     @property
     def _shape(self) -> tuple[object, ...]:
-        return self.layout, len(self.products), self.guarantee.adjacency
+        gaussian = bool(self.noise_of_total.gaussian)
+        return self.layout, len(self.products), self.guarantee.adjacency, gaussian
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as plain values."""
@@ -325,15 +334,14 @@ class NoisyProfile:
         if of_total is None or of_counts is None or (of_products is None) == bool(n_products):
             raise InvalidData("The noise does not fit what was released.")
         promise = Guarantee.from_json(header["guarantee"])
-        changed = COUNTS_CHANGED[promise.adjacency]
         spent = exact(header["range_loss"], "range_loss")
-        lost = spent + 1 / of_total.least_scale
-        lost += changed * len(layout.columns) / of_counts.least_scale
+        changed = COUNTS_CHANGED[promise.adjacency]
+        cells = changed * len(layout.columns)
+        parts = [(of_total, 1, 1), (of_counts, cells, cells)]
         if of_products is not None:
-            lost += changed * products_change(n_numeric) / of_products.least_scale
-        merged = of_total.n_draws > 1  # a later batch, with cells given, does not pay for ranges
-        short = promise.loss.epsilon < lost - spent if merged else promise.loss.epsilon != lost
-        if spent < 0 or short or promise.loss.delta:
+            squared = changed * squared_products_change()
+            parts.append((of_products, changed * products_change(n_numeric), squared))
+        if spent < 0 or not _kept(promise.loss, spent, parts):
             raise InvalidData("The promise is not the one that the noise keeps.")
         seeded_so = checked_truth(header["seeded"])
         return cls(
@@ -506,6 +514,23 @@ class NoisyProfile:
         drawn = self.drawn
         distance = _law(self._distance(drawn)) if len(self.products) else None
         return _law(self._rarity(drawn)), distance
+
+
+def _kept(loss: Loss, spent: Fraction, parts: list[tuple[MergedNoise, int, int]]) -> bool:
+    """Whether the least noisy draws, and what the ranges cost, keep the promise.
+
+    In a merge a later batch, with cells given, does not pay for the ranges.
+    """
+    merged = parts[0][0].n_draws > 1
+    lost = Fraction(0) if merged else spent
+    for noise, absolute, squared in parts:
+        if bool(loss.delta) != bool(noise.gaussian) or (noise.gaussian and noise.parts):
+            return False
+        gaussian = noise.gaussian
+        lost += squared / (2 * gaussian[0][0]) if gaussian else absolute / noise.least_scale
+    if loss.delta:
+        return lost <= rho_of_loss(loss.epsilon, loss.delta)
+    return lost <= loss.epsilon if merged else lost == loss.epsilon
 
 
 def _law(scores: Floats) -> _Law:

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from privod import wire
-from privod.curator import Curator, acting
+from privod.curator import Curator, Head, acting
 from privod.errors import InvalidParameter, NeedsConfirmation, NotFound, PrivodError
 from privod.privacy import Adjacency, Guarantee, Loss, SameContexts, adjacency_from_json
 from privod.server import authentication as auth
@@ -39,6 +39,7 @@ __all__ += ["manage_decide", "manage_limit", "manage_raise", "manage_retire", "r
 __all__ += ["request_form", "requests", "retire", "send_request"]
 
 Dataset = Annotated[str, Path(max_length=1000)]
+Witnessed = Annotated[str, Path(max_length=64)]
 
 
 @contextmanager
@@ -155,6 +156,19 @@ def retire(request: Request, dataset: Dataset, form: wire.Retire) -> dict[str, b
     with _acting(request) as curator:
         curator.retire(dataset, form.reason, confirmed=form.confirmed)
     return {"retired": True}
+
+
+def witness(request: Request, witness: Witnessed) -> dict[str, str | None]:
+    """Where the ledger of another curator ended when it was last noted here."""
+    noted = site_of(request).curator.witness_for(witness).read()
+    return {"head": None if noted is None else str(noted)}
+
+
+def note_head(request: Request, witness: Witnessed, form: wire.NoteHead) -> dict[str, str | None]:
+    """Remember where the ledger of another curator ends, unless a later head is known."""
+    kept = site_of(request).curator.witness_for(witness)
+    kept.note(Head.read(form.head))
+    return {"head": str(kept.read())}
 
 
 # ---- for people --------------------------------------------------------------------------------
