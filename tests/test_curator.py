@@ -26,9 +26,9 @@ from privod.errors import (
     Unavailable,
 )
 from privod.mechanisms import Randomness, seeded
-from privod.privacy import AddRemove, Adjacency, Loss, Replace
+from privod.privacy import AddRemove, Adjacency, Loss
+from privod.queries.anomaly_labels import AnomalyLabels
 from privod.queries.histogram import Histogram
-from privod.queries.outlier_count import OutlierCount
 from privod.queries.query import Release
 
 AGES = Domain((Numeric("age", 0, 120),))
@@ -108,8 +108,13 @@ def test_a_stored_answer_is_given_even_when_nothing_is_left(curator: Curator) ->
         ("how old?", "people", InvalidParameter),
         (question(), "animals", NotFound),
         (
-            OutlierCount(
-                columns=("age",), radius=1, max_crowd=3, epsilon="0.1", adjacency=Replace()
+            AnomalyLabels(
+                records=((3.0,),),
+                columns=("age",),
+                radius=1,
+                max_crowd=3,
+                edit_margin=2,
+                epsilon="0.1",
             ),
             "people",
             NoPromise,

@@ -294,3 +294,9 @@ class DrawsLikeThePaper(OutlierSubspaces):
 
 def test_the_audit_catches_the_papers_scale() -> None:
     assert not all(play(game, 2500, seeded(5)).holds for game in games(DrawsLikeThePaper))
+
+
+def test_a_question_of_the_first_version_reads_as_it_always_did() -> None:
+    written = ask().to_json()
+    assert not {"delta", "scale", "weights"} & set(written)
+    assert ask(count_share="0.5", delta="1e-6").to_json()["delta"] == "1/1000000"

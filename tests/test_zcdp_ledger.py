@@ -36,9 +36,9 @@ from privod.privacy import (
     Zcdp,
     ZcdpBudget,
 )
+from privod.queries.density_sketch.query import DensitySketch
 from privod.queries.grid_knn.query import GridKnn
 from privod.queries.histogram import Histogram
-from privod.queries.marginals.query import MarginalHistograms
 from privod.queries.subspaces import OutlierSubspaces
 
 COLUMNS = tuple(f"x{place}" for place in range(4))
@@ -308,17 +308,22 @@ def test_auto_takes_gaussian_noise_in_a_zcdp_budget_and_the_smaller_one_elsewher
         assert sums.ask(asked, "people").release.query == asked
 
 
-def test_gaussian_noise_is_smaller_for_the_same_rho_at_every_number_of_columns() -> None:
-    for n_columns in (1, 2, 4):
-        asked = MarginalHistograms(
-            columns=COLUMNS[:n_columns], epsilon="0.1", noise="auto", delta="1e-9"
+def test_gaussian_noise_is_smaller_for_the_same_rho_at_every_number_of_histograms() -> None:
+    for n_tables in (1, 2, 4):
+        asked = DensitySketch(
+            columns=COLUMNS,
+            n_tables=n_tables,
+            bandwidths=(0.1,),
+            epsilon="0.1",
+            noise="auto",
+            delta="1e-9",
         )
         taken = asked.within("zcdp")
         assert taken.noise == "gaussian"
         noise, laplace = taken.count_noise, asked.laplace_noise
         spent = taken.cost().zcdp.rho / Zcdp.of_loss(Loss("0.1")).rho
         gain = laplace.deviation**2 / (noise.deviation**2 * float(spent))
-        assert gain == pytest.approx(2 * n_columns, rel=0.02)
+        assert gain == pytest.approx(2 * n_tables, rel=0.02)
         assert asked.within("sums") is asked
 
 

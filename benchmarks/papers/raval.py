@@ -330,7 +330,7 @@ def picture(first: list[dict[str, Any]], second: list[Any], third: list[Any]) ->
 def main() -> None:
     """Run every experiment and write the report."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="two small sets, a minute")
+    parser.add_argument("--quick", action="store_true", help="two small sets, some minutes")
     quick = parser.parse_args().quick
     OUT.mkdir(parents=True, exist_ok=True)
     miniboone = partial(real, "miniboone_signal", "miniboone", ("emmott_difficulty",))

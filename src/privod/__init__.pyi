@@ -41,6 +41,7 @@ from privod.data import (
     Domain as Domain,
     IntakeReport as IntakeReport,
     Numeric as Numeric,
+    SqlQuery as SqlQuery,
     Table as Table,
     read as read,
 )

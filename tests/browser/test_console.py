@@ -23,7 +23,7 @@ from privod.queries.catalog import QUERIES
 from privod.queries.private_detector.query import DetectorProfile
 from privod.server.jobs.jobs import Turn
 from privod.server.views.answers import answer_path
-from tests.browser.visiting import TWO_LOOKS, Visit
+from tests.browser.visiting import PATIENCE, TWO_LOOKS, Visit
 from tests.running_server import Running, running
 
 CHROMIUM = os.environ.get("PRIVOD_CHROMIUM") or shutil.which("chromium") or ""
@@ -45,7 +45,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    expect.set_options(timeout=60_000)  # milliseconds; the first worker loads the library
+    expect.set_options(timeout=PATIENCE)
     with sync_playwright() as playwright:
         # The sandbox needs rights that containers rarely have; only our own server is visited.
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
@@ -169,6 +169,27 @@ def test_records_are_scored_on_the_page_of_an_answer(server: Running, chromium: 
     expect(visit.page.get_by_label("For the shell")).to_contain_text("privod ask breast-cancer")
     visit.photograph("scored")
     visit.end()
+
+
+def test_an_analyst_requests_a_budget_and_its_owner_decides(
+    server: Running, chromium: Browser
+) -> None:
+    analyst = Visit.begin(chromium, server.url, server.token("analyst"))
+    analyst.go("/data/breast-cancer/requests")
+    analyst.page.fill("#adjacency", '{"name": "add-remove"}')
+    analyst.page.fill("#epsilon", "12")
+    analyst.page.fill("#reason", "Ten is too little for a yearly report.")
+    analyst.photograph("requests")
+    analyst.page.click("main form button:has-text('Send')")
+    expect(analyst.page.locator("main")).to_contain_text("yearly report")
+    analyst.end()
+    owner = Visit.begin(chromium, server.url, server.token("owner"))
+    owner.go("/data/breast-cancer/manage")
+    owner.photograph("manage")
+    owner.page.locator("form:has-text('Decline') [name=reason]").fill("Ten it is.")
+    owner.page.click("main button:has-text('Decline')")
+    expect(owner.page.locator("main")).to_contain_text("declined")
+    owner.end()
 
 
 @pytest.mark.parametrize("name", QUERIES)
@@ -354,5 +375,6 @@ def test_the_pictures_list_is_complete() -> None:
     pages = {template.stem for template in templates} - {"base", "parts", "price"}
     assert pages == {
         "answer", "answers", "confirm", "data_set", "data_sets", "error", "history", "job",
-        "open_budget", "question", "questions", "register", "report", "sign_in", "tokens", "verify",
+        "manage", "open_budget", "question", "questions", "register", "report", "requests",
+        "sign_in", "tokens", "verify",
     }  # fmt: skip

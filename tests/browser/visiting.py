@@ -52,6 +52,9 @@ PALE = """(least) => {
     return found; }"""
 
 
+PATIENCE = 120_000  # milliseconds; a busy machine draws and renders slowly
+
+
 @dataclass
 class Visit:
     """One person's window."""
@@ -65,7 +68,7 @@ class Visit:
     def begin(cls, browser: Browser, url: str, token: str | None = None, **options: Any) -> Visit:
         """Open a window, and sign in if there is a token."""
         context = browser.new_context(viewport={"width": WIDE, "height": HEIGHT}, **options)
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(PATIENCE)
         visit = cls(context.new_page(), url, context)
         visit.page.on("console", visit._hear)
         visit.page.on("pageerror", lambda error: visit.complaints.append(str(error)))

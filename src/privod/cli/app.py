@@ -20,6 +20,7 @@ __all__ = ["AsJson", "At", "app", "curator_at", "main"]
 LOCATION_VARIABLE = "PRIVOD_AT"
 DATABASE_VARIABLE = "PRIVOD_DATABASE"
 WITNESS_VARIABLE = "PRIVOD_WITNESS"
+ENGINE_VARIABLE = "PRIVOD_ENGINE"
 TOKEN_VARIABLE = "PRIVOD_TOKEN"  # noqa: S105 - the name of a variable, not a secret
 DEFAULT_LOCATION = "privod-curator"
 
@@ -73,6 +74,7 @@ def curator_at(location: str, *, read_only: bool = False) -> CuratorProtocol:
         database=os.environ.get(DATABASE_VARIABLE) or None,
         witness=os.environ.get(WITNESS_VARIABLE) or None,
         read_only=read_only,
+        engine=os.environ.get(ENGINE_VARIABLE) or None,
     )
 
 

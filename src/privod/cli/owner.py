@@ -38,8 +38,20 @@ FOR_OWNER = "For the owner alone, exact and not private:"
 @app.command()
 def register(
     name: Annotated[str, typer.Argument(help="A name for the data set.")],
-    file: Annotated[Path, typer.Argument(help="A .csv or .parquet file.")],
     domain: Annotated[Path, typer.Option(help="A JSON file that declares the public domain.")],
+    file: Annotated[
+        Path | None, typer.Argument(help="A .csv or .parquet file, or a folder of these.")
+    ] = None,
+    sql: Annotated[
+        str | None, typer.Option(help="Instead of a file: a query without an order.")
+    ] = None,
+    database: Annotated[
+        str | None,
+        typer.Option("--from", help="Its database: postgresql://..., or a DuckDB or SQLite file."),
+    ] = None,
+    order_by: Annotated[
+        str | None, typer.Option(help="Its columns that tell all rows apart, with commas.")
+    ] = None,
     continues: Annotated[
         str | None,
         typer.Option(help="An earlier data set about the same people: shares its budgets."),
@@ -68,11 +80,13 @@ def register(
     mark = "\t" if separator == "tab" else separator
     dialect = CsvDialect(encoding=encoding, separator=mark, decimal=decimal, thousands=thousands)
 
+    source = _source(file, sql, database, order_by)
+
     def take(confirmed: bool) -> Registered:
         with progress_bars(as_json), curator_at(at) as curator:
             return curator.register(
                 name,
-                file,
+                source,
                 declared,
                 continues=continues,
                 dialect=dialect,
@@ -92,6 +106,18 @@ def register(
     )
     shown = (text, FOR_OWNER, *registered.report.sentences(), registered.warning())
     emit(wire.Registered.of(registered), as_json, *map(words, shown))
+
+
+def _source(file: Path | None, sql: str | None, database: str | None, order_by: str | None) -> Any:
+    from privod.data import SqlQuery
+
+    if (file is None) == (sql is None):
+        way_out = "Name a file, or give a query with --sql, --from and --order-by."
+        raise InvalidParameter("the source", "must be a file or a query", file, way_out)
+    if sql is None:
+        return file
+    keys = tuple(name.strip() for name in (order_by or "").split(",") if name.strip())
+    return SqlQuery(sql, database or "", keys)
 
 
 @app.command()

@@ -33,7 +33,9 @@ from privod.curator.tokens import TokenStore
 from privod.data import Domain, Table
 from privod.data.csv_file import CsvDialect
 from privod.data.intake import IntakeReport
+from privod.engines.dask_cluster import DaskCluster
 from privod.engines.size import IN_MEMORY, SizeClass
+from privod.engines.stored import Engine
 from privod.errors import (
     AlreadyExists,
     AnswerFailed,
@@ -162,14 +164,20 @@ class Curator:
     """
 
     def __init__(
-        self, directory: Path, database: Database, witnesses: Witnesses, *, restoring: bool = False
+        self,
+        directory: Path,
+        database: Database,
+        witnesses: Witnesses,
+        *,
+        restoring: bool = False,
+        engine: Engine | None = None,
     ) -> None:
         self.store = TokenStore(database)
         self.job_records = JobRecords(database)
         self.witnesses = witnesses
         self.directory = directory
         self.database = database
-        self._rows = RowStore(directory / "rows")
+        self._rows = RowStore(directory / "rows", engine)
         self._datasets: dict[str, DataSet] = {}
         self._sizes: dict[str, SizeClass] = {}
         self._tables: OrderedDict[str, Table] = OrderedDict()
@@ -192,6 +200,7 @@ class Curator:
         witness: str | Path | None = None,
         read_only: bool = False,
         restoring: bool = False,
+        engine: str | None = None,
     ) -> Self:
         """Open the curator that lives in a directory, or start one there.
 
@@ -210,6 +219,9 @@ class Curator:
         restoring : bool
             Whether to open a ledger that is behind its witness. It can be read, charged by its
             owner and accepted (`accept_restored`), and sells nothing before that.
+        engine : str, optional
+            Who adds up over rows that are not held in memory: "tls://host:port" of a Dask
+            scheduler, or "local:N" for N workers on this machine (`privod[dask]`).
         """
         directory = Path(location)
         if read_only:
@@ -228,11 +240,14 @@ class Curator:
             ) from None
         kept = open_database(directory, database)
         witnesses = witnesses_of(directory, database, kept.where, witness)
-        return cls(directory, kept, witnesses, restoring=restoring)
+        counting = None if engine is None else DaskCluster.open(engine)
+        return cls(directory, kept, witnesses, restoring=restoring, engine=counting)
 
     def close(self) -> None:
-        """Close the connections to the database."""
+        """Close the connections to the database, and let go of the cluster."""
         self.database.close()
+        if self._rows.engine is not None:
+            self._rows.engine.close()
 
     def __enter__(self) -> Self:
         return self
@@ -579,7 +594,9 @@ class Curator:
                 )
             }
         rows = self._rows.directory
+        self._rows.remove_unfinished()
         found = [path for path in rows.iterdir() if path.is_dir()] if rows.is_dir() else []
+        found = [path for path in found if not self._rows.is_being_written(path)]
         latest = time.time() - YOUNGEST_LEFT_BEHIND
         left = [path for path in found if path.name not in used and path.stat().st_mtime < latest]
         for path in left:
@@ -729,6 +746,7 @@ class Curator:
             )
         if not paid:
             self._check_size(question, folder, seal)
+            self._rows.check_engine(folder, seal)
         # Whoever asks the same at the same time waits here, and then finds the release stored.
         with self.database.alone(question.key):
             charges: tuple[Charge, ...] = ()
@@ -807,7 +825,8 @@ class Curator:
         with self._tables_mutex:
             table = self._tables.get(rows.folder)
             if table is None:
-                table = self._tables[rows.folder] = rows.load()
+                table = self._rows.load(rows.folder, rows.seal, rows.domain)
+                self._tables[rows.folder] = table
                 if len(self._tables) > TABLES_KEPT:
                     self._tables.popitem(last=False)
             self._tables.move_to_end(rows.folder)

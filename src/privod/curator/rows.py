@@ -133,7 +133,7 @@ class RowStore:
 
     def remove_unfinished(self) -> None:
         """Remove folders whose writer was killed: nobody holds their lock any more."""
-        for path in self.directory.glob(f"*/{WRITING}"):
+        for path in self.directory.glob(f"[!.]*/{WRITING}"):  # hidden ones have no lock yet
             with suppress(OSError):
                 lock = os.open(path, os.O_RDWR | os.O_CLOEXEC)
                 try:
@@ -141,6 +141,10 @@ class RowStore:
                     shutil.rmtree(path.parent, ignore_errors=True)
                 finally:
                     os.close(lock)
+
+    def is_being_written(self, folder: Path) -> bool:
+        """Whether somebody is writing this folder, or was before unfinished ones were removed."""
+        return (folder / WRITING).exists()
 
     def forget(self, name: str) -> None:
         """Remove rows whose registration did not come about."""
@@ -188,6 +192,11 @@ class RowStore:
         if _is_first_form(folder):
             return SizeClass()
         return Manifest.read(folder, (folder / SALT).read_bytes(), seal).size
+
+    def check_engine(self, name: str, seal: str) -> None:
+        """Raise `Unavailable` unless the engine, where there is one, can add up these rows."""
+        if self.engine is not None and not self.size(name, seal).in_memory:
+            StoredRows(self.directory / name, seal, self.engine).check_engine()
 
     def load(self, name: str, seal: str, domain: Domain) -> Table:
         """The rows as a table, if they are those that were registered."""

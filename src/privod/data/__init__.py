@@ -4,6 +4,7 @@ from privod.data.csv_file import CsvDialect
 from privod.data.domain import Categorical, Column, Domain, Numeric
 from privod.data.intake import ColumnReport, IntakeReport
 from privod.data.sources import read
+from privod.data.sql import SqlQuery
 from privod.data.table import Table
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "Domain",
     "IntakeReport",
     "Numeric",
+    "SqlQuery",
     "Table",
     "read",
 ]

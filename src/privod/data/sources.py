@@ -1,4 +1,4 @@
-"""Where do records come from? Files, frames and mappings, in portions of Arrow columns, in order.
+"""Where do records come from? Files, frames, queries: portions of Arrow columns, in order.
 
 Only declared columns are ever read: what the others hold, or whether they can be read at all, does
 not matter. What a reader complains about is a file's form and its columns' types. A cell that does
@@ -23,6 +23,7 @@ from privod.data.cells import as_arrow
 from privod.data.csv_file import SEPARATORS, CsvDialect, LineTally, csv_batches, csv_header
 from privod.data.domain import Domain
 from privod.data.intake import Intake, IntakeReport, absent_columns
+from privod.data.sql import SqlQuery, sql_portions
 from privod.data.table import Table
 from privod.errors import InvalidData, InvalidParameter, Unavailable
 
@@ -38,10 +39,10 @@ def read(source: Any, domain: Domain, dialect: CsvDialect | None = None) -> Tabl
 
     Parameters
     ----------
-    source : path, frame or mapping
+    source : path, frame, query or mapping
         A path ending in .csv or .parquet, or of a folder of Parquet files, read in the order of
         their names; a frame of pandas, polars (lazy ones too) or pyarrow, or any stream of Arrow
-        batches; or a mapping of column names to arrays.
+        batches; a query in a database (`SqlQuery`); or a mapping of column names to arrays.
     domain : Domain
         What is public; columns it does not name are not read.
     dialect : CsvDialect, optional
@@ -72,6 +73,8 @@ def portions_of(
     """The declared columns of a source as they are there, a bounded number of records at a time."""
     if isinstance(source, str | Path):
         return _from_file(Path(source), domain, dialect or CsvDialect(), lines)
+    if isinstance(source, SqlQuery):
+        return sql_portions(source, domain, wanted_of(domain), ROWS_AT_ONCE, check_names)
     if isinstance(source, Table):
         return iter([_as_arrow(source.columns(), domain)])
     if isinstance(source, Mapping):

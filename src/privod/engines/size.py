@@ -19,8 +19,8 @@ IN_MEMORY = 10_000_000
 
 MOST_RECORDS = 1 << 40
 MOST_VALUES = 500_000_000  # of 8 bytes: what a question of a larger data set may hold at once
-VALUES_IN_PARTITION = 1 << 23
-ROWS_IN_PARTITION = 1 << 20
+VALUES_IN_PARTITION = 1 << 22
+ROWS_IN_PARTITION = 1 << 19  # two at a time are capped in memory
 MOST_PARTITIONS = 512  # each is an open file while rows are split by persons
 
 

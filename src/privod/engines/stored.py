@@ -21,7 +21,7 @@ from privod.errors import InvalidData
 from privod.progress import track
 from privod.threads import available_threads, thread_pool
 
-__all__ = ["MANIFEST", "SALT", "Manifest", "StoredRows", "partition_path"]
+__all__ = ["MANIFEST", "SALT", "Engine", "Manifest", "StoredRows", "partition_path"]
 
 MANIFEST, SALT = "manifest.json", "salt"
 AT_ONCE = 1 << 16  # rows in a block
@@ -86,6 +86,12 @@ def _seal_of(text: str, salt: bytes) -> str:
 class Engine(Protocol):
     """Who adds up over partitions, if not the threads of this process."""
 
+    def check(self, rows: StoredRows) -> None:
+        """Raise `Unavailable` unless it can add up these rows."""
+
+    def close(self) -> None:
+        """Let go of it."""
+
     def fold(self, rows: StoredRows, fold: Fold[State]) -> State | None:
         """Add up over all rows; None if that did not come about, whatever the reason."""
 
@@ -132,6 +138,11 @@ class StoredRows:
             if found is not None:
                 return found
         return self.fold_here(fold, range(self.n_partitions))
+
+    def check_engine(self) -> None:
+        """Raise `Unavailable` unless who adds up can do so; before anything is charged."""
+        if self._engine is not None:
+            self._engine.check(self)
 
     def fold_here(self, fold: Fold[State], partitions: Sequence[int]) -> State:
         """Add up some partitions in the threads of this process."""

@@ -126,11 +126,11 @@ def take_part(
     domain = table.domain
     question.check_parties(len(roster.names))
     question.check(domain)
-    points = question.scaled(table.numbers(question.own_columns(domain)), domain)
     session = agree(channel, identity, roster, question.terms(domain))
     epsilon = None if question.epsilon is None else Fraction(question.epsilon)
     digest = _digest(table, question.own_columns(domain), ordered=question.partition == "vertical")
     run = contributions.claim(digest, roster.names, epsilon)
+    points = question.scaled(table.numbers(question.own_columns(domain)), domain)
     plan = None
     if question.partition == "horizontal" and question.protocol == "sealed":
         rows, n, plan = horizontal.take_part(
@@ -216,5 +216,5 @@ def _digest(table: Table, columns: tuple[str, ...], *, ordered: bool = False) ->
     numbers = np.ascontiguousarray(table.numbers(names))
     if not ordered and len(numbers):
         numbers = numbers[np.lexsort(numbers.T)]
-    digest.update(numbers.tobytes())
+    digest.update(numbers.data)
     return digest.digest()

@@ -121,7 +121,7 @@ class OutlierSubspaces(Query[FoundSubspaces]):
 
     name: ClassVar[str] = "outlier-subspaces-1"
     question: ClassVar[str] = "In which columns do the most outliers show?"
-    later: ClassVar[dict[str, Any]] = {"scale": "own", "weights": []}
+    later: ClassVar[dict[str, Any]] = {"delta": "0", "scale": "own", "weights": []}
 
     radius_per_column: float
     max_crowd: int

@@ -149,6 +149,6 @@ def load_library() -> None:
 
 
 def _modules() -> list[str]:
-    """Where the questions are answered: loaded once, before any worker is forked."""
+    """Where questions are answered and drawn: loaded once, before any worker is forked."""
     asked = [one for one in questions().values() if not one.joint]
-    return sorted({one.query.partition(":")[0] for one in asked})
+    return ["privod.pictures", *sorted({one.query.partition(":")[0] for one in asked})]

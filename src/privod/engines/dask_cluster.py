@@ -1,0 +1,229 @@
+"""Add up over partitions on the workers of a Dask cluster, with the same bits as here.
+
+Whoever reaches the scheduler is the curator: exact counts lie in the memory of workers, and any
+client with credentials can fetch them. So a cluster is reached by TLS with certificates for both
+sides, or on this machine alone. Tasks have random names, are given an opaque plan and numbers of
+partitions, and return counts or nothing: never an exception, whose text would stand in logs.
+
+Workers, their versions and their sight of the files are checked before a question is charged.
+A cluster that is lost afterwards costs time alone: no noise was drawn yet, and the same rows are
+added up here instead.
+"""
+
+from __future__ import annotations
+
+import pickle
+import platform
+import secrets
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib.metadata import version
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, Self, TypeVar
+from urllib.parse import urlsplit
+
+from privod.data.folding import Fold
+from privod.engines.stored import StoredRows
+from privod.errors import InvalidParameter, Unavailable
+
+__all__ = ["DaskCluster"]
+
+State = TypeVar("State")
+
+TASKS_PER_WORKER = 2  # few, so that counts are added up there and not sent
+PATIENCE = 5.0  # seconds between two looks whether the cluster is still there
+LONGEST_WITHOUT_WORKERS = 60.0  # seconds; a killed worker is started again within a few
+
+
+class DaskCluster:
+    """The workers of a Dask cluster.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Connected to the cluster.
+    closing : list, optional
+        What to close with it, last one first.
+    """
+
+    def __init__(self, client: Any, closing: Sequence[Any] = ()) -> None:
+        self._client = client
+        self._closing = [*closing, client]
+
+    @classmethod
+    def open(cls, address: str) -> Self:
+        """Connect to a cluster, or start one on this machine.
+
+        Parameters
+        ----------
+        address : str
+            "tls://host:port" of a scheduler, with the certificates that Dask's configuration names;
+            "tcp://127.0.0.1:port" of one on this machine; or "local:N" to start N workers here,
+            with certificates of their own, that stop with the curator.
+        """
+        kind, _, number = address.partition(":")
+        if kind != "local" and not _is_allowed(address):
+            way_out = "Write tls://host:port, or local:2 to start two workers on this machine."
+            rule = "must be an address with TLS, or of this machine"
+            raise InvalidParameter("engine", rule, address, way_out)
+        if kind == "local" and not (number.isdigit() and 1 <= int(number) <= 1024):
+            raise InvalidParameter("engine", "must say how many workers", address, "Try local:2.")
+        try:
+            import dask
+            from distributed import Client, LocalCluster, Security
+        except ImportError:
+            raise Unavailable("Install privod[dask] to count on a Dask cluster.") from None
+        try:
+            if kind != "local":
+                secure = Security() if address.startswith("tls:") else None
+                return cls(Client(address, security=secure, set_as_default=False))
+            with dask.config.set(_NO_SPILLING | _NO_PAGES):
+                cluster = LocalCluster(
+                    n_workers=int(number),
+                    threads_per_worker=1,
+                    dashboard_address="127.0.0.1:0",
+                    scheduler_kwargs={"dashboard": False},
+                    security=Security.temporary(),
+                    silence_logs=50,
+                )
+            return cls(Client(cluster, set_as_default=False), [cluster])
+        except (OSError, ValueError, TypeError):
+            raise Unavailable(
+                f"The Dask cluster at {address!r} cannot be reached. Check that its scheduler runs,"
+                " and the certificates in Dask's configuration (distributed.comm.tls)."
+            ) from None
+
+    def close(self) -> None:
+        """Disconnect, and stop the workers that were started here."""
+        while self._closing:
+            self._closing.pop().close()
+
+    def check(self, rows: StoredRows) -> None:
+        """Raise `Unavailable` unless every worker can add up these rows as we would."""
+        found: dict[str, str] = {}
+        with suppress(Exception):  # of the network, whose words say nothing to an owner
+            found = self._client.run(_fitness, _plan(rows, None), _versions())
+        wrong = sorted(set(found.values()) - {""})
+        if not found or wrong:
+            why = wrong[0] if wrong else "no worker answers"
+            raise Unavailable(
+                f"The Dask cluster cannot count these rows: {why}. Nothing was charged. Mend the"
+                " cluster, or open the curator without it."
+            )
+
+    def fold(self, rows: StoredRows, fold: Fold[State]) -> State | None:
+        """Add up on the workers; None if that did not come about, whatever the reason."""
+        with suppress(Exception):  # then the rows are added up where we are
+            return self._fold(rows, fold)
+        return None
+
+    def _fold(self, rows: StoredRows, fold: Fold[State]) -> State | None:
+        plan = _plan(rows, fold)
+        n_tasks = min(rows.n_partitions, TASKS_PER_WORKER * max(1, self._n_workers()))
+        parts = [
+            self._submit(_added_up, plan, tuple(range(task, rows.n_partitions, n_tasks)))
+            for task in range(n_tasks)
+        ]
+        while len(parts) > 1:  # by twos, so that no machine holds all parts
+            pairs = [parts[place : place + 2] for place in range(0, len(parts), 2)]
+            parts = [self._submit(_merged, plan, *pair) for pair in pairs]
+        found = self._result(parts[0])
+        return None if found is None else found[0]
+
+    def _submit(self, work: Any, *arguments: Any) -> Any:
+        return self._client.submit(work, *arguments, key=secrets.token_hex(16), pure=False)
+
+    def _n_workers(self) -> int:
+        return len(self._client.scheduler_info(n_workers=-1)["workers"])
+
+    def _result(self, future: Any) -> Any:
+        """Wait for a result as long as somebody may be working on it."""
+        last_seen = time.monotonic()
+        while True:
+            try:
+                return future.result(timeout=PATIENCE)
+            except TimeoutError:
+                if self._n_workers():
+                    last_seen = time.monotonic()
+                elif time.monotonic() - last_seen > LONGEST_WITHOUT_WORKERS:
+                    return None
+
+
+_NO_SPILLING = {
+    "distributed.worker.memory.target": False,
+    "distributed.worker.memory.spill": False,
+}
+_NO_PAGES: dict[str, Any] = {
+    "distributed.scheduler.http.routes": [],
+    "distributed.worker.http.routes": [],
+}
+
+
+def _is_allowed(address: str) -> bool:
+    parts = urlsplit(address)
+    if parts.scheme == "tls":
+        return bool(parts.hostname)
+    with suppress(ValueError):
+        return parts.scheme == "tcp" and ip_address(parts.hostname or "").is_loopback
+    return False
+
+
+def _plan(rows: StoredRows, fold: Fold[Any] | None) -> bytes:
+    return pickle.dumps((str(rows.folder.resolve()), rows.seal, fold))
+
+
+def _versions() -> tuple[str, ...]:
+    """What must be the same for counts to be."""
+    packages = [version(name) for name in ("privod", "numpy", "pyarrow", "numba")]
+    return (*platform.python_version_tuple()[:2], *packages)
+
+
+# ---- on a worker: a value or nothing, never an exception -----------------------------------------
+
+
+def _fitness(plan: bytes, versions: tuple[str, ...]) -> str:
+    """Why this worker cannot count; "" if it can."""
+    import dask
+
+    try:
+        if _versions() != versions:
+            return "a worker has other versions of Python, privod or its packages"
+        if any(dask.config.get(setting, default=None) for setting in _NO_SPILLING):
+            return "a worker spills to disk (set distributed.worker.memory.target and .spill false)"
+        _rows(plan)
+    except Exception:
+        return "a worker does not see the files"
+    return ""
+
+
+def _rows(plan: bytes) -> tuple[StoredRows, Any]:
+    folder, seal, fold = pickle.loads(plan)  # noqa: S301 - from the curator, by TLS
+    return StoredRows(Path(folder), seal), fold
+
+
+def _added_up(plan: bytes, partitions: tuple[int, ...]) -> tuple[Any] | None:
+    try:
+        rows, fold = _rows(plan)
+        return (rows.fold_here(fold, partitions),)
+    except Exception:
+        return None
+
+
+def _merged(plan: bytes, *parts: tuple[Any] | None) -> tuple[Any] | None:
+    try:
+        fold = pickle.loads(plan)[2]  # noqa: S301 - from the curator, by TLS
+        total = fold.start()
+        for part in parts:
+            if part is None:
+                return None
+            total = fold.merge(total, _own(part[0]))
+        return (total,)
+    except Exception:
+        return None
+
+
+def _own(state: Any) -> Any:
+    """A copy that may be changed: what Dask hands out may be another task's, or read-only."""
+    return pickle.loads(pickle.dumps(state))  # noqa: S301 - our own

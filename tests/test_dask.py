@@ -1,0 +1,237 @@
+"""Counting on a Dask cluster: the same bits, checked before the charge, lost without harm."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dask
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+
+from privod.curator import Curator
+from privod.curator.rows import RowStore
+from privod.data import Categorical, Domain, Numeric
+from privod.data.binning import Codes, Equal
+from privod.data.folding import Block, CellCounts
+from privod.data.mock import mock_rows
+from privod.engines import SizeClass, StoredRows
+from privod.engines import dask_cluster as module
+from privod.engines import size as sizes
+from privod.engines.dask_cluster import DaskCluster
+from privod.errors import InvalidParameter, Unavailable
+from privod.mechanisms import seeded
+from privod.privacy import AddRemove, Loss
+from privod.queries.catalog import QUERIES
+from privod.queries.histogram import Histogram
+from privod.queries.query import canonical_json
+
+DOMAIN = Domain(
+    (Numeric("height", 0, 10), Numeric("weight", -5, 5), Categorical("group", ("x", "y", "z"))),
+    "who",  # whose hash spreads rows over all partitions
+)
+LARGE = SizeClass(sizes.IN_MEMORY + 1)
+COUNTS = CellCounts((("height", Equal(0, 10, 7)), ("group", Codes(3))))
+QUESTION = Histogram(columns=("height",), bins=5, epsilon="0.1")
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+
+
+@dataclass(frozen=True)
+class SlowCounts(CellCounts):
+    """Counts that say who counts and take their time, so that a worker can be killed meanwhile."""
+
+    marks: str = ""
+
+    def add(self, state: Any, block: Block) -> Any:
+        (Path(self.marks) / str(os.getpid())).touch()
+        time.sleep(1)
+        return super().add(state, block)
+
+
+@dataclass(frozen=True)
+class BrokenCounts(CellCounts):
+    """Counts that quote a row when they fail."""
+
+    def add(self, state: Any, block: Block) -> Any:
+        raise ValueError(f"CANARY {block.numbers[0]} {state}")
+
+
+@pytest.fixture(scope="module")
+def inside() -> Iterator[DaskCluster]:
+    """A cluster in this process."""
+    with dask.config.set(module._NO_SPILLING):
+        cluster = LocalCluster(
+            processes=False,
+            n_workers=2,
+            threads_per_worker=1,
+            protocol="inproc",
+            dashboard_address="127.0.0.1:0",
+        )
+        engine = DaskCluster(Client(cluster, set_as_default=False), [cluster])
+        yield engine
+        engine.close()
+
+
+@pytest.fixture(scope="module")
+def workers() -> Iterator[DaskCluster]:
+    """Two worker processes behind TLS."""
+    engine = DaskCluster.open("local:2")
+    yield engine
+    engine.close()
+
+
+def kept(tmp_path: Path, engine: Any, n: int = 600) -> StoredRows:
+    store = RowStore(tmp_path / "rows", engine)
+    folder, seal, _ = store.keep(mock_rows(DOMAIN, n), DOMAIN, size=LARGE)
+    return StoredRows(store.directory / folder, seal, engine)
+
+
+def here(rows: StoredRows) -> Any:
+    return rows.fold_here(COUNTS, range(rows.n_partitions))
+
+
+def test_every_question_releases_the_same_on_a_cluster(
+    tmp_path: Path, inside: DaskCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there: list[Any] = []
+
+    def recorded(engine: DaskCluster, rows: StoredRows, fold: Any) -> Any:
+        there.append(engine._fold(rows, fold))  # what goes wrong is raised, not done here instead
+        return there[-1]
+
+    monkeypatch.setattr(DaskCluster, "fold", recorded)
+    store = RowStore(tmp_path / "rows")
+    folder, seal, _ = store.keep(mock_rows(DOMAIN, 600), DOMAIN, size=LARGE)
+    alone = store.load(folder, seal, DOMAIN)
+    store.engine = inside
+    spread = store.load(folder, seal, DOMAIN)
+    asked = [
+        query
+        for kind in QUERIES.values()
+        for query in kind.examples(DOMAIN)
+        if query.held_per_record(DOMAIN) == 0
+    ]
+    assert len(asked) >= 5
+    for query in asked:
+        releases = {
+            canonical_json(query.answer(table, seeded(3)).to_json()) for table in (alone, spread)
+        }
+        assert len(releases) == 1, query.name
+    assert len(there) >= len(asked)
+    assert not any(part is None for part in there)
+
+
+def test_a_task_that_fails_returns_nothing_and_rows_are_added_up_here(
+    tmp_path: Path, inside: DaskCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = kept(tmp_path, inside)
+    broken = BrokenCounts(COUNTS.axes)
+    plan = module._plan(rows, broken)
+    assert module._added_up(plan, (0, 1)) is None
+    assert module._merged(plan, (np.zeros(3),), None) is None
+    assert inside.fold(rows, broken) is None
+    assert "CANARY" not in caplog.text
+    inside.check(rows)
+
+
+def test_workers_are_checked_before_the_charge(tmp_path: Path, inside: DaskCluster) -> None:
+    rows = kept(tmp_path, inside)
+    inside.check(rows)
+    versions = module._versions()
+    plan = module._plan(rows, None)
+    assert "other versions" in module._fitness(plan, ("0", *versions[1:]))
+    with dask.config.set({"distributed.worker.memory.spill": 0.7}):
+        assert "spills to disk" in module._fitness(plan, versions)
+    unseen = pickle.dumps((str(tmp_path / "CANARY"), rows.seal, None))
+    assert module._fitness(unseen, versions) == "a worker does not see the files"
+
+
+class Lost:
+    """A cluster that answered when it was asked, and is gone when it counts."""
+
+    def __init__(self, answers: bool) -> None:
+        self.answers, self.asked = answers, 0
+
+    def run(self, *_: object) -> dict[str, str]:
+        return {"worker": ""} if self.answers else {}
+
+    def scheduler_info(self, **_: object) -> Any:
+        self.asked += 1
+        raise OSError("the scheduler is gone")
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_lost_cluster_refuses_before_the_charge_and_costs_time_alone_after_it(
+    tmp_path: Path, answers: bool
+) -> None:
+    lost = Lost(answers)
+    with Curator.open(tmp_path) as curator:
+        curator.register("d", mock_rows(DOMAIN, 100), DOMAIN, most_records=LARGE.most_records)
+        curator.open_budget("d", AddRemove(), Loss(1))
+        curator._rows.engine = DaskCluster(lost)
+        if answers:
+            assert len(curator.ask(QUESTION, "d").charges) == 1
+            assert lost.asked > 0
+        else:
+            with pytest.raises(Unavailable, match=r"no worker answers\. Nothing was charged"):
+                curator.ask(QUESTION, "d")
+        assert curator.budget("d")[0].spent == Loss("0.1" if answers else 0)
+        curator._rows.engine = None
+
+
+def test_two_worker_processes_count_alike_and_one_is_killed_in_the_middle(
+    tmp_path: Path, workers: DaskCluster
+) -> None:
+    rows = kept(tmp_path, workers)
+    workers.check(rows)
+    assert workers.fold(rows, COUNTS).tolist() == here(rows).tolist()  # type: ignore[union-attr]
+    pids = set(workers._client.run(os.getpid).values())
+    assert len(pids) == 2
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    found: list[Any] = []
+
+    def count() -> None:
+        found.append(workers.fold(rows, SlowCounts(COUNTS.axes, str(marks))))
+
+    counting = threading.Thread(target=count)
+    counting.start()
+    while not any(marks.iterdir()) and counting.is_alive():
+        time.sleep(0.01)
+    killed = int(next(marks.iterdir()).name)
+    assert killed in pids
+    os.kill(killed, signal.SIGKILL)
+    counting.join()
+    assert found[0].tolist() == here(rows).tolist()
+
+
+def test_a_curator_starts_and_stops_workers_of_its_own(tmp_path: Path) -> None:
+    with Curator.open(tmp_path, engine="local:1") as curator:
+        curator.register("d", mock_rows(DOMAIN, 100), DOMAIN, most_records=LARGE.most_records)
+        curator.open_budget("d", AddRemove(), Loss(1))
+        assert curator.ask(QUESTION, "d").charges
+        engine = curator._rows.engine
+        assert isinstance(engine, DaskCluster)
+        (pid,) = engine._client.run(os.getpid).values()
+    deadline = time.monotonic() + 60
+    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not Path(f"/proc/{pid}").exists()
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["tcp://192.0.2.1:8786", "tcp://cluster:8786", "http://127.0.0.1", "local", "local:0", "tls:"],
+)
+def test_a_cluster_elsewhere_is_reached_by_tls_alone(address: str) -> None:
+    with pytest.raises(InvalidParameter, match="engine must"):
+        DaskCluster.open(address)
