@@ -49,6 +49,7 @@ from privod.queries.novelty_labels import NoveltyLabels
 from privod.queries.outlier_context.groups import OutlierGroups
 from privod.queries.outlier_context.query import OutlierContext
 from privod.queries.outlier_count import OutlierCount
+from privod.queries.outlier_radius import OutlierRadius
 from privod.queries.private_detector.query import DetectorProfile
 from privod.queries.query import Query
 from privod.queries.rare_combinations import RareCombinations
@@ -126,6 +127,20 @@ def graded_count(table: Table, epsilon: str, source: Randomness) -> float:
     credits = graded_credits(table.numbers(SIGNS[:2]), RADIUS, CROWD, query.n_grades)
     truth = float(credits.sum()) / query.n_grades
     return abs(query.answer(table, source).value.count - truth) / truth
+
+
+def radius(table: Table, epsilon: str, source: Randomness) -> float:
+    query = OutlierRadius(
+        share="0.01",
+        max_crowd=CROWD,
+        epsilon=epsilon,
+        columns=SIGNS[:2],
+        scale="own",
+        smallest=2,
+        largest=100,
+    )
+    found = query.answer(table, source).value.radius
+    return count_outliers(table.numbers(SIGNS[:2]), found, CROWD) / (0.01 * len(table))
 
 
 def subspaces(table: Table, epsilon: str, source: Randomness) -> float:
@@ -333,6 +348,7 @@ MEASURES = (
     Measure("private-bounds-1", "width of the range over that of the bulk", bounds),
     Measure("outlier-count-1", RELATIVE, outlier_count),
     Measure("graded-count-1", RELATIVE, graded_count),
+    Measure("outlier-radius-1", "share that stands apart over the one asked for", radius),
     Measure("outlier-subspaces-1", "outliers in the column found over the most", subspaces),
     Measure("anomaly-labels-1", "share of right labels", labels),
     Measure("novelty-labels-1", "share of right labels", novelty_labels),
