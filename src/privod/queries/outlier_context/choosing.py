@@ -137,7 +137,8 @@ class GroupChoice:
             chosen = self._directly(view, mechanism, randomness)
         else:
             chosen = self._searching(view, sampler, start, mechanism, randomness)
-        return chosen, view.judge(chosen).sizes
+        spare = [space.everyone] * (self.n_groups - len(chosen))  # the work tells nothing
+        return chosen, view.judge([*chosen, *spare]).sizes[: len(chosen)]
 
     def _directly(
         self, view: RecordView, mechanism: ExponentialMechanism, randomness: Randomness

@@ -18,7 +18,8 @@ from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, Randomness
 from privod.outliers.contexts import detectors
 from privod.outliers.contexts.contexts import Context, ContextSpace
-from privod.privacy import Cost, Guarantee, Number, SameContexts, Zcdp, exact, positive
+from privod.privacy import Cost, Guarantee, Number, SameContexts, Zcdp, positive
+from privod.privacy.loss import as_exact
 from privod.queries.checks import ExactNumber, column_names, whole_number
 from privod.queries.outlier_context.choosing import GroupChoice
 from privod.queries.outlier_context.query import MOST_VISITS, finite_number, record_text
@@ -37,7 +38,7 @@ EXAMPLE_VALUES = 8  # of the category of an example
 
 
 def _share(value: Number, name: str) -> Fraction:
-    share = exact(value, name)
+    share = as_exact(value, name)
     if not 0 <= share < 1:
         raise InvalidParameter(name, "must be at least 0 and below 1", value, "Try 0.2.")
     return share
