@@ -195,3 +195,14 @@ def test_the_command_serves_an_agent_over_standard_input_and_output(server: Runn
             return {tool.name for tool in (await session.list_tools()).tools}
 
     assert asyncio.run(visit()) == TOOLS
+
+
+def test_a_question_that_the_budget_refuses_uses_up_nothing_of_the_allowance(
+    server: Running,
+) -> None:
+    with connect(server.url, server.token("analyst")) as client:
+        allowance = Allowance(Fraction(5000), Fraction(5000))
+        agent = Agent(client, allowance)
+        with pytest.raises(BudgetExceeded):
+            agent.ask(**histogram("2000"), most_epsilon="5000")
+        assert allowance.spent == 0

@@ -203,7 +203,10 @@ def test_the_sentence_says_no_more_than_every_table_keeps() -> None:
     plain = labels(0, max_crowd=100, epsilon=1)
     assert plain.sentence((True,)).endswith("wrong with a probability of at most 26.9%.")
     assert plain.sentence((False,)).startswith("The record asked about is not said to be in the")
-    assert plain.sentence((True, False)).startswith("Of the 2 records asked about, 1 are said to")
+    assert plain.sentence((True, False)).startswith(
+        "Of the 2 records asked about, 1 (number 1) is said to be in the data"
+    )
+    assert plain.sentence((False, False)).startswith("None of the 2 records asked about is said")
     for crowd_of, copies in ((0, 0), (1, 1), (60, 0)):
         assert plain.error(crowd_of, copies) == plain.largest_error  # nothing is "far less"
     narrow = labels(0, max_crowd=100, edit_margin=10, epsilon=1)

@@ -30,6 +30,7 @@ from privod.server.jobs.jobs import (
     Job,
     Jobs,
     Turn,
+    _Work,
     next_release_time,
 )
 from privod.server.jobs.queue import FairQueue
@@ -390,3 +391,48 @@ def test_an_answer_stands_in_the_ledger_at_the_release_time_and_not_before(tmp_p
         assert (
             times["release"] == times["charge"]
         )  # so that the ledger tells no more than the release times
+
+
+def test_who_may_not_pay_keeps_nobody_else_from_the_answer() -> None:
+    release = threading.Event()
+
+    def refused(_turn: Turn) -> int:
+        raise BudgetExceeded("This token may spend nothing. Nothing was charged.")
+
+    def busy(_turn: Turn) -> int:
+        release.wait(60)
+        return 0
+
+    jobs: Jobs[int] = Jobs(Limits(workers=1), lambda _: True)
+    try:
+        jobs.start(busy, asker="victim", key=("d", "first"), question="q")
+        mine = jobs.start(napping(0), asker="victim", key=("d", "second"), question="q")
+        theirs = jobs.start(refused, asker="mallory", key=("d", "second"), question="q")
+        release.set()
+        assert ended(mine).result() == 1
+        with pytest.raises(BudgetExceeded):
+            ended(theirs).result()
+    finally:
+        release.set()
+        jobs.close()
+
+
+def test_a_stop_has_its_effect_at_a_release_time_and_tells_no_finer_one() -> None:
+    work: _Work[int] = _Work(("d", "k"), threading.Event())
+    work.began = time.monotonic() - 1.01 * FIRST_RELEASE_SECONDS
+    work.stop()
+    expected = FIRST_RELEASE_SECONDS * RELEASE_RATIO
+    assert work.stop_age == pytest.approx(expected)
+    assert not work.is_stopped()
+    work.began -= expected
+    assert work.is_stopped()
+
+
+def test_a_stop_with_the_server_waits_for_no_release_time() -> None:
+    closing = threading.Event()
+    work: _Work[int] = _Work(("d", "k"), closing)
+    work.begin()
+    work.stop()
+    assert not work.is_stopped()
+    closing.set()
+    assert work.is_stopped()

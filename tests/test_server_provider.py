@@ -114,6 +114,7 @@ LIES: dict[str, dict[str, Any]] = {
     "not signed": {"signs_with": "", "algorithm": "none"},
     "signed with a shared secret": {"signs_with": SECRET * 2, "algorithm": "HS256"},
     "without a role": {"claims": {"privod_roles": []}},
+    "with a role for a data set without a name": {"claims": {"privod_roles": ["owner:"]}},
     "with a role unknown here": {"claims": {"privod_roles": ["admin", 7]}},
     "with roles that are no list": {"claims": {"privod_roles": {"owner": True}}},
 }

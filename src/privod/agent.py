@@ -135,6 +135,10 @@ class Agent:
         limit = exact(most_epsilon, "most_epsilon")
         price = self._client.price(query, dataset)
         if not price.already_answered:
+            if not price.affordable:
+                raise BudgetExceeded(
+                    "The budget does not allow this question. Nothing was charged."
+                )
             self._allowance.take(_cost(price), limit)
         return _told(self._client.ask(query, dataset).release)
 

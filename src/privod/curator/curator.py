@@ -79,6 +79,7 @@ NO_ANSWER = (
     "The question was charged and no answer came. The charge stands, whatever the reason;"
     " asking again, under a new request id, is a new charge."
 )
+RETIRED = "{0!r} was retired: its rows are deleted. Stored answers stay free."
 Look = Callable[[Query[Any], KeptRows], "Release[Any] | Ints"]
 """Looks at rows and answers; a server does it in a process of its own."""
 
@@ -738,7 +739,7 @@ class Curator:
             folder, seal = store.where_rows_are(connection, of)
             retired = store.is_retired(connection, of)
         if retired:
-            raise NotFound(f"{of!r} was retired: its rows are deleted. Stored answers stay free.")
+            raise NotFound(RETIRED.format(of))
         if not paid and not self._rows.has(folder):
             raise Unavailable(
                 f"The rows of {of!r} are not in {str(self.directory)!r}. Nothing was charged."
@@ -755,6 +756,8 @@ class Curator:
                 if stored is None:
                     if question.paid_before(connection, request_id):
                         raise AnswerFailed(NO_ANSWER)
+                    if store.is_retired(connection, of):  # while it waited
+                        raise NotFound(RETIRED.format(of))
                     self.witnesses.check(connection)
                     dues = question.dues(connection)
                     charges = ledger.charge(

@@ -125,11 +125,11 @@ class JobRecords:
     def adopt(self, old: str, new: str) -> list[JobRecord]:
         """Take over what a server process left behind, the oldest first."""
         with self._database.writing() as connection:
+            rows = connection.execute(
+                f"{_RECORD} WHERE server = ? AND outcome IS NULL ORDER BY time, id", old
+            )
             connection.execute(
                 "UPDATE jobs SET server = ? WHERE server = ? AND outcome IS NULL", new, old
-            )
-            rows = connection.execute(
-                f"{_RECORD} WHERE server = ? AND outcome IS NULL ORDER BY time, id", new
             )
         return [_record(row) for row in rows]
 

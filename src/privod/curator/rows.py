@@ -18,6 +18,7 @@ from privod.data import Domain, Table
 from privod.data.csv_file import CsvDialect, LineTally
 from privod.data.intake import Intake, IntakeReport
 from privod.data.sources import portions_of, read
+from privod.engines.sealed_file import seals_beside
 from privod.engines.size import SizeClass
 from privod.engines.stored import MANIFEST, SALT, Engine, Manifest, StoredRows, partition_path
 from privod.engines.writing import write_rows
@@ -160,7 +161,9 @@ class RowStore:
             numbers = range(len(content["seals"]))
         except (OSError, ValueError, KeyError, TypeError):
             return False
-        return all(partition_path(folder, number).is_file() for number in numbers)
+        partitions = [partition_path(folder, number) for number in numbers]
+        wanted = [folder / SALT, *partitions, *map(seals_beside, partitions)]
+        return all(path.is_file() for path in wanted)
 
     def report(self, name: str) -> IntakeReport | None:
         """What became of the records when they were taken in, if it was noted then."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from privod.errors import InvalidData
 
-__all__ = ["SealedReader", "SealedWriter", "sealed_again"]
+__all__ = ["SealedReader", "SealedWriter", "sealed_again", "seals_beside"]
 
 PIECE = 1 << 16
 SEAL_BYTES = 32
@@ -32,7 +32,8 @@ def _file_seal(salt: bytes, number: int, size: int, seals: bytes) -> str:
     return hashlib.sha256(salt + about + seals).hexdigest()
 
 
-def _seals_beside(path: Path) -> Path:
+def seals_beside(path: Path) -> Path:
+    """Where the seals of a file lie."""
     return path.with_suffix(".seals")
 
 
@@ -96,7 +97,7 @@ class SealedWriter(io.RawIOBase):
         if self._begun:
             self._add(self._begun)
         self._file.close()
-        beside = _seals_beside(self._path)
+        beside = seals_beside(self._path)
         beside.write_bytes(self._seals)
         beside.chmod(0o600)
         self.seal = _file_seal(self._salt, self._number, self._size, bytes(self._seals))
@@ -121,7 +122,7 @@ class SealedReader(io.RawIOBase):
     def __init__(self, path: Path, salt: bytes, number: int, seal: str) -> None:
         super().__init__()
         self._salt, self._number = salt, number
-        self._seals = _seals_beside(path).read_bytes()
+        self._seals = seals_beside(path).read_bytes()
         self._file = path.open("rb", buffering=0)
         self._size = self._file.seek(0, io.SEEK_END)
         self._at = 0
@@ -191,6 +192,6 @@ def sealed_again(path: Path, salt: bytes, number: int) -> str:
         while piece := file.read(PIECE):
             seals += _piece_seal(salt, number, len(seals) // SEAL_BYTES, piece)
             size += len(piece)
-    if _seals_beside(path).read_bytes() != bytes(seals):
+    if seals_beside(path).read_bytes() != bytes(seals):
         return ""
     return _file_seal(salt, number, size, bytes(seals))

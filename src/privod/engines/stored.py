@@ -212,7 +212,7 @@ class StoredRows:
         return RowsInMemory(n, numbers, codes)
 
     def sealed_again(self) -> bool:
-        """Whether every file in the folder is, as a whole, the one that was written."""
+        """Whether every partition is, as a whole, the one that was written."""
         return all(
             sealed_again(partition_path(self.folder, number), self._salt, number) == seal
             for number, seal in enumerate(self._manifest.seals)

@@ -34,7 +34,9 @@ from privod.queries.checks import (
     checked_radius,
     checked_records,
     column_names,
+    labeled,
     numeric_columns,
+    said_to_be,
     typical_radius,
     whole_number,
 )
@@ -183,10 +185,7 @@ class AnomalyLabels(Query[tuple[bool, ...]]):
         return self.error(crowd=0, copies=0)
 
     def sentence(self, value: tuple[bool, ...]) -> str:
-        if len(value) == 1:
-            text = f"The record asked about is {'' if value[0] else 'not '}said to be"
-        else:
-            text = f"Of the {len(value)} records asked about, {sum(value)} are said to be"
+        text = said_to_be(value, "record asked about", "records asked about")
         text += (
             f" in the data and anomalous (at most {self.max_crowd} records within {self.radius:g});"
             f" a label is wrong with a probability of at most {_in_words(self.largest_error)}"
@@ -196,9 +195,7 @@ class AnomalyLabels(Query[tuple[bool, ...]]):
         return f"{text}."
 
     def table(self, value: tuple[bool, ...]) -> dict[str, list[Any]]:
-        asked = zip(*self.records, strict=True)
-        found = {name: list(some) for name, some in zip(self.columns, asked, strict=True)}
-        return {**found, "said anomalous": list(value)}
+        return labeled(self.columns, self.records, value)
 
     def value_to_json(self, value: tuple[bool, ...]) -> Any:
         return list(value)

@@ -127,6 +127,9 @@ class Histogram(CountQuery[NoisyCounts]):
             rule = f"must give at most {MOST_CELLS} cells"
             raise InvalidParameter("columns", rule, cells, "Name fewer columns or use fewer bins.")
 
+    def n_numbers(self, domain: Domain) -> int:
+        return self.n_cells(domain)
+
     def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
         return 0
 

@@ -21,7 +21,9 @@ from privod.queries.checks import (
     ExactNumber,
     checked_records,
     column_names,
+    labeled,
     numeric_columns,
+    said_to_be,
     whole_number,
 )
 from privod.queries.edit_models import edit_model
@@ -115,10 +117,11 @@ class ModelLabels(Query[tuple[bool, ...]]):
         return math.exp(-damped) / (1 + math.exp(-plain))
 
     def sentence(self, value: tuple[bool, ...]) -> str:
-        which = "The new record is said to be" if value[0] else "The new record is not said to be"
-        if len(value) > 1:
-            which = f"Of the {len(value)} new records, {sum(value)} are said to be"
+        which = said_to_be(value, "new record", "new records")
         return f"{which} anomalous by {self.model}. {self._at_worst}."
+
+    def table(self, value: tuple[bool, ...]) -> dict[str, list[Any]]:
+        return labeled(self.columns, self.records, value)
 
     def value_to_json(self, value: tuple[bool, ...]) -> Any:
         return list(value)

@@ -21,7 +21,14 @@ from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness
 from privod.privacy import AddRemove, Guarantee, Loss, positive
 from privod.queries.anomaly_labels import answer_by_edits
-from privod.queries.checks import LARGEST_COUNT, ExactNumber, column_names, whole_number
+from privod.queries.checks import (
+    LARGEST_COUNT,
+    ExactNumber,
+    column_names,
+    labeled,
+    said_to_be,
+    whole_number,
+)
 from privod.queries.outlier_context.query import finite_number
 from privod.queries.preview import Preview
 from privod.queries.query import Query, Release
@@ -169,14 +176,15 @@ class NoveltyLabels(Query[tuple[bool, ...]]):
         return self._lies(self.edits(others))
 
     def sentence(self, value: tuple[bool, ...]) -> str:
-        which = "The new record is said to be" if value[0] else "The new record is not said to be"
-        if len(value) > 1:
-            which = f"Of the {len(value)} new records, {sum(value)} are said to be"
         return (
-            f"{which} anomalous among those at hand (at most {self.max_crowd} near it, itself"
+            f"{said_to_be(value, 'new record', 'new records')}"
+            f" anomalous among those at hand (at most {self.max_crowd} near it, itself"
             f" included); a label is wrong with a probability of at most {self._lies(1):.1%}, that"
             f" of a record with no other near it of at most {self.error(others=0):.2g}."
         )
+
+    def table(self, value: tuple[bool, ...]) -> dict[str, list[Any]]:
+        return labeled(self.columns, self.records, value)
 
     def value_to_json(self, value: tuple[bool, ...]) -> Any:
         return list(value)

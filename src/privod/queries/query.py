@@ -31,6 +31,7 @@ __all__ = [
 Value = TypeVar("Value")
 
 NANOSECONDS_A_VALUE = 20  # to read a value once, place it and count it
+NANOSECONDS_A_NUMBER = 2000  # to draw its noise, and to write and read it as text
 
 
 class Query(ABC, Generic[Value]):
@@ -93,7 +94,12 @@ class Query(ABC, Generic[Value]):
 
         From public things alone: `records` is what a server assumes, not how many there are.
         """
-        return NANOSECONDS_A_VALUE * records * len(domain.columns)
+        read = NANOSECONDS_A_VALUE * records * len(domain.columns)
+        return read + NANOSECONDS_A_NUMBER * self.n_numbers(domain)
+
+    def n_numbers(self, domain: Domain) -> int:  # noqa: ARG002 - most hold few
+        """About how many numbers the answer holds, where they can be many; public."""
+        return 0
 
     @abstractmethod
     def check(self, domain: Domain) -> None:
@@ -175,8 +181,8 @@ class Query(ABC, Generic[Value]):
             return cls(**given)
         except TypeError as problem:
             missing = str(problem).rpartition(": ")[2]
-            way_out = "Give every parameter that has no default."
-            raise InvalidParameter("parameters", "must be complete", missing, way_out) from None
+            rule, way_out = "must be complete", "Give every parameter that has no default."
+            raise InvalidParameter("parameters", rule, f"none of {missing}", way_out) from None
 
 
 def plain_value(value: Any) -> Any:

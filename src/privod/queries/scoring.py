@@ -89,9 +89,10 @@ def reasons(released: Scorable, points: NDArray[np.float64]) -> list[str]:
     explained = released.explain(points)
     texts = []
     for shares in explained.shares:
-        order = (-shares).argsort(kind="stable")[:MOST_REASONS].tolist()
-        whole = max(float(shares.sum()), 1e-12)
-        said = [f"{explained.columns[at]} {shares[at] / whole:.0%}" for at in order]
+        raising = np.maximum(shares, 0)  # what lowers the score is no reason for it
+        order = (-raising).argsort(kind="stable")[:MOST_REASONS].tolist()
+        whole = max(float(raising.sum()), 1e-12)
+        said = [f"{explained.columns[at]} {raising[at] / whole:.0%}" for at in order]
         texts.append(", ".join(said))
     return texts
 

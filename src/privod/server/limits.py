@@ -83,6 +83,8 @@ class Limits:
         Answers computed or waiting to be, in all and for one token.
     answer_seconds, answer_bytes : float, int
         How long a worker process may look at rows for one answer, and how much memory it may have.
+    answer_numbers : int
+        How many numbers an answer may hold.
     estimated_records : int
         For how many records the time of an answer is estimated, before anything is charged.
     picture_seconds : float
@@ -111,6 +113,7 @@ class Limits:
     waiting_jobs_per_token: int = 8
     answer_seconds: float = 600
     answer_bytes: int = 4 * 1024**3
+    answer_numbers: int = 1_000_000
     estimated_records: int = 100_000
     picture_seconds: float = 20
     result_bytes: int = 256 * 1024**2

@@ -232,8 +232,8 @@ def visitor_for(curator: Curator, account: Account) -> Visitor:
 def _role(account: Account) -> tuple[str, str | None]:
     """The first role that privod knows; a role may be for one data set."""
     for given in account.roles:
-        role, _, of = given.partition(":")
-        if role in ROLES:
+        role, colon, of = given.partition(":")
+        if role in ROLES and bool(colon) == bool(of):  # "owner:" names nothing: no role
             return role, of or None
     raise NotAllowed("Your account has no role here. Ask the owner of the data.")
 

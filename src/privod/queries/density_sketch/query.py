@@ -102,6 +102,9 @@ class DensitySketch(CountQuery[NoisySketch]):
     def check(self, domain: Domain) -> None:
         domain.numeric(self.columns)
 
+    def n_numbers(self, domain: Domain) -> int:  # noqa: ARG002 - every bin has a count
+        return self.n_tables * len(self.bandwidths) * self.bins
+
     def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
         return 0
 

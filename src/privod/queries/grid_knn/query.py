@@ -204,6 +204,9 @@ class GridKnn(CountQuery[NoisyGrid]):
         """The cells, from public knowledge alone."""
         return Grid(domain.numeric(self.columns), self._cells_per_axis)
 
+    def n_numbers(self, domain: Domain) -> int:  # noqa: ARG002 - cells are all there is
+        return self.n_cells if self.threshold is None else 0
+
     def held_per_record(self, domain: Domain) -> int:
         if self.threshold is None:
             return 0

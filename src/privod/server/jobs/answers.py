@@ -7,6 +7,8 @@ Pictures and tables are written in a worker process, each once however many ask 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -142,7 +144,8 @@ class Answers:
             earlier = sum((loss for _, loss in oldest), Loss(0))
             drawn.insert(0, ("earlier charges", _plain(earlier)))
         task = {"kind": "budget", "title": title, "budget": _plain(budget), "charges": drawn}
-        return await self._by_worker((of, f"{title}: {len(charges)}", "budget"), lambda: task)
+        drawn_from = hashlib.sha256(json.dumps(task).encode()).hexdigest()
+        return await self._by_worker((of, drawn_from, "budget"), lambda: task)
 
     def close(self) -> None:
         """End the worker process."""
@@ -189,7 +192,7 @@ class Answers:
             if place not in self._written:
                 self._written[place] = written
                 self._size += len(written)
-            while self._size > KEPT_BYTES:
+            while self._size > KEPT_BYTES and len(self._written) > 1:  # the newest stays
                 _, dropped = self._written.popitem(last=False)
                 self._size -= len(dropped)
         return written

@@ -25,7 +25,13 @@ def estimated_seconds(curator: Curator, query: Query[Any], of: str, limits: Limi
 
 
 def check_work(curator: Curator, query: Query[Any], of: str, limits: Limits) -> None:
-    """Refuse what would not end in time."""
+    """Refuse what would not end in time, and answers too long to be written and read here."""
+    numbers = query.n_numbers(curator.dataset(of).domain)
+    if numbers > limits.answer_numbers:
+        raise TooMuchWork(
+            f"The answer would hold {numbers} numbers, and this server writes"
+            f" {limits.answer_numbers} at most. Nothing was charged. Ask for fewer bins or columns."
+        )
     seconds = estimated_seconds(curator, query, of, limits)
     if seconds > limits.answer_seconds:
         raise TooMuchWork(

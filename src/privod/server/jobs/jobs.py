@@ -28,7 +28,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privod.curator.rows import KeptRows
-from privod.errors import AnswerFailed, LimitReached, NotAllowed, NotFound, PrivodError, Unavailable
+from privod.errors import (
+    AnswerFailed,
+    BudgetExceeded,
+    LimitReached,
+    NotAllowed,
+    NotFound,
+    PrivodError,
+    Unavailable,
+)
 from privod.queries.catalog import release_from_json
 from privod.queries.interactive_grid.kept import KeptQuery
 from privod.queries.query import Query, Release
@@ -60,6 +68,7 @@ LEFT_WAITING = (
     " back, and is answered then."
 )
 STOPPED_WAITING = "It was stopped before its turn came. Nothing was charged."
+STOPPED_JOINED = "You no longer wait for it. What was charged in your name stays charged."
 STOPPED = "It was stopped on request. The charge stands; asking again is a new charge."
 STOPPED_WITH_SERVER = (
     "The server was stopped before the answer came. The charge stands; asking again is a new"
@@ -102,12 +111,26 @@ class _Work(Generic[Result]):
     computed: float | None = None
     ended: float | None = None
     stopped: threading.Event = field(default_factory=threading.Event)
+    stop_age: float | None = None
+    """From which age on a stop has its effect: a release time, so that it tells no finer one."""
     told: str = STOPPED
     """What is said of an answer that was stopped after its charge."""
     _reports: list[tuple[float, int]] = field(default_factory=list)
 
     def begin(self) -> None:
         self.began = time.monotonic()
+
+    def stop(self) -> None:
+        """End the work at the next release time, whenever that was asked for."""
+        if self.stop_age is None:
+            self.stop_age = next_release_time(self._age(time.monotonic()))
+        self.stopped.set()
+
+    def is_stopped(self) -> bool:
+        """Whether the work is to be given up now; a server that is stopped does not wait."""
+        if self.closing.is_set():
+            return self.stopped.is_set()
+        return self.stop_age is not None and self._age(time.monotonic()) >= self.stop_age
 
     def finish(self, outcome: Result | PrivodError) -> None:
         self.ended = time.monotonic()
@@ -129,8 +152,8 @@ class _Work(Generic[Result]):
 
     def wait_for_release_time(self) -> None:
         """Wait for the release time after the answer was there; the second time that has passed."""
-        if self.stopped.is_set():
-            return  # by somebody, at a moment of their own choice
+        if self.is_stopped() and self.computed is None:
+            return  # at a release time, or with the server
         if self.computed is None:
             self.computed = time.monotonic()
         moment = next_release_time(self._age(self.computed))
@@ -197,8 +220,8 @@ class Turn:
         if time.monotonic() - self._looked > VALID_SECONDS:
             self._looked = time.monotonic()
             if not self._wanted():
-                self._work.stopped.set()
-        return self._work.stopped.is_set()
+                self._work.stop()
+        return self._work.is_stopped()
 
 
 @dataclass(eq=False)
@@ -384,16 +407,21 @@ class Jobs(Generic[Result]):
             if work.ended is not None:
                 return
             if len(work.jobs) == 1 and work.began is not None:
-                work.stopped.set()
+                work.stop()
                 return
             if len(work.jobs) > 1:
-                work.jobs.remove(job)
-                alone: _Work[Result] = _Work(work.key, self._closing, jobs=[job])
-                alone.finish(NotAllowed(STOPPED_WAITING))
-                job.work = alone
+                told = STOPPED_WAITING if work.began is None else STOPPED_JOINED
+                self._part(job, NotAllowed(told))
             else:
                 self._end(work, NotAllowed(STOPPED_WAITING))
         self._note_end(job)
+
+    def _part(self, job: Job[Result], problem: PrivodError) -> None:
+        """End one asker's job and leave the work to the others who wait for it."""
+        job.work.jobs.remove(job)
+        alone: _Work[Result] = _Work(job.work.key, self._closing, jobs=[job])
+        alone.finish(problem)
+        job.work = alone
 
     def close(self) -> None:
         """Drop what is waiting, give what is running a while to end, and end it then."""
@@ -455,7 +483,7 @@ class Jobs(Generic[Result]):
         """Ask in the name of whoever's turn it is, unless the token was revoked meanwhile."""
         turn = Turn(work, worker, self._limits, lambda: self._is_wanted(work))
         try:
-            return self._leader(work, asker).ask(turn)
+            return self._asked(work, asker, turn)
         except AnswerFailed as problem:
             return AnswerFailed(work.told) if work.stopped.is_set() else problem
         except PrivodError as problem:
@@ -464,6 +492,19 @@ class Jobs(Generic[Result]):
             return AnswerFailed("The question could not be answered.")
         finally:
             work.wait_for_release_time()
+
+    def _asked(self, work: _Work[Result], asker: str, turn: Turn) -> Result:
+        """Ask in one name after the other: who may not pay keeps nobody else from the answer."""
+        while True:
+            leader = self._leader(work, asker)
+            try:
+                return leader.ask(turn)
+            except (BudgetExceeded, NotAllowed) as problem:  # before anything was charged
+                with self._changed:
+                    if len(work.jobs) == 1 or leader not in work.jobs:
+                        raise
+                    self._part(leader, problem)
+                self._note_end(leader)
 
     def _is_wanted(self, work: _Work[Result]) -> bool:
         with self._changed:
