@@ -134,18 +134,18 @@ def take(results: Path, figures: Path = FIGURES) -> list[str]:
     taken = []
     for made in sorted(results.glob("*/run.json")):
         full = {k: v for k, v in json.loads(made.read_text()).items() if not v["quick"]}
+        if not full:
+            continue
         folder = figures / made.parent.name
         folder.mkdir(parents=True, exist_ok=True)
         for table in full:
             shutil.copyfile(made.parent / f"{table}.csv", folder / f"{table}.csv")
             taken.append(f"{folder.name}/{table}")
         for picture in shown() & {f"{folder.name}/{p.name}" for p in made.parent.glob("*.png")}:
-            if full:
-                shutil.copyfile(results / picture, figures / picture)
+            shutil.copyfile(results / picture, figures / picture)
         notes = folder / "run.json"
         known = json.loads(notes.read_text()) if notes.exists() else {}
-        if full:
-            notes.write_text(json.dumps({**known, **full}, indent=1, sort_keys=True) + "\n")
+        notes.write_text(json.dumps({**known, **full}, indent=1, sort_keys=True) + "\n")
     return taken
 
 

@@ -196,9 +196,11 @@ def measure(
                 choices = space.numbered(number)  # a scan of millions is timed once
             else:
                 answer = query.answer(table, secure()).value
-                assert answer is not None
-                choices = space.choices(answer)
                 measured.seconds.append(time.perf_counter() - started)
+                if answer is None:  # the search came across none
+                    shares.append(0.0)
+                    continue
+                choices = space.choices(answer)
             inside = one.view.members(choices)
             inside = inside & one.view.members(one.start) if overlap else inside
             shares.append((1 + int(inside.sum())) / best)
