@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,9 @@ from privod.cli.app import DEFAULT_LOCATION, AsJson, At, app, curator_at
 from privod.cli.output import emit, progress_bars, table, words
 from privod.errors import InvalidParameter
 from privod.texts import check_text
+
+if TYPE_CHECKING:
+    from privod.privacy import Adjacency
 
 __all__ = ["ask", "guarantee", "price", "questions"]
 
@@ -78,14 +81,26 @@ def guarantee(question: Question, settings: Settings = None, as_json: AsJson = F
     """Say what a question guarantees and to whom, and which budget its owner must open for it."""
     query = _query(question, settings)
     given = query.guarantee()
-    adjacency = json.dumps(given.adjacency.to_json())
     emit(
         wire.Guarantee.of(given),
         as_json,
         words(given.sentence()),
         words(_not_protected(query)),
-        words(f"A budget for it: privod open DATA --epsilon LIMIT --adjacency '{adjacency}'"),
+        words(_opening(given.adjacency)),
     )
+
+
+def _opening(adjacency: Adjacency) -> str:
+    """What an owner types so that a question with this guarantee can be asked."""
+    from privod.privacy import SameContexts
+
+    written = json.dumps(adjacency.to_json())
+    if isinstance(adjacency, SameContexts):
+        return (
+            "A budget for it: privod open DATA --epsilon LIMIT --adjacency admitted-contexts\n"
+            f"and then: privod admit DATA '{written}' --reason WHY"
+        )
+    return f"A budget for it: privod open DATA --epsilon LIMIT --adjacency '{written}'"
 
 
 @app.command()
