@@ -416,6 +416,45 @@ def do(curator: Curator, what: str, adjacency: Adjacency, amount: str, place: in
         curator.ask(query, "people")
 
 
+def bare(folder: Path, adjacency: Adjacency) -> Curator:
+    """One main budget of 1, spent and closed."""
+    curator = Curator.open(folder)
+    curator.register("people", ROWS, DOMAIN)
+    curator.open_budget("people", adjacency, Loss(1), confirmed=True)
+    curator.ask(wide(3, "1", adjacency), "people")
+    curator.close_budget("people", adjacency, "enough", confirmed=True)
+    return curator
+
+
+@pytest.mark.parametrize(
+    ("closed", "wanted"),
+    [(main, other) for main in (AddRemove(), Replace()) for other in ADJACENCIES if other != main],
+)
+def test_after_a_main_budget_was_closed_no_other_is_opened(
+    tmp_path: Path, closed: Adjacency, wanted: Adjacency
+) -> None:
+    with bare(tmp_path, closed) as curator:
+        with pytest.raises(NoPromise, match="closed for good, so no other can be opened"):
+            curator.open_budget("people", wanted, Loss(100), confirmed=True)
+        with pytest.raises(NotFound, match="budgets are closed"):
+            curator.ask(wide(4, "40"), "people")
+        curator.verify()
+
+
+def test_a_version_that_continues_a_closed_data_set_opens_no_budget_either(tmp_path: Path) -> None:
+    with bare(tmp_path, AddRemove()) as curator:
+        curator.register("later", ROWS, DOMAIN, continues="people")
+        with pytest.raises(NoPromise, match="closed for good"):
+            curator.open_budget("later", Replace(), Loss(100), confirmed=True)
+
+
+def test_beside_a_replace_budget_the_owner_is_told_that_no_allowance_helps(tmp_path: Path) -> None:
+    curator = people(tmp_path)
+    curator.open_budget("people", Replace(), Loss(1), confirmed=True)
+    with pytest.raises(NoPromise, match="none can be opened for 'people' any more"):
+        curator.open_budget("people", CROWD, Loss(1), confirmed=True)
+
+
 def test_a_closed_data_set_says_so(tmp_path: Path) -> None:
     curator = people(tmp_path)
     curator.close_budget("people", AddRemove(), "the study ended", confirmed=True)

@@ -26,7 +26,7 @@ from privod.ledger.chain import Entry
 from privod.ledger.database import Connection
 from privod.ledger.store import short_text
 from privod.outliers.contexts.detectors import LocalOutlierFactor, PluggedIn, detector
-from privod.privacy import AddRemove, Adjacency, AdmittedContexts, Loss, SameContexts
+from privod.privacy import Adjacency, AdmittedContexts, Loss, SameContexts
 from privod.queries.checks import LARGEST_COUNT, whole_number
 from privod.queries.query import canonical_json
 
@@ -83,7 +83,7 @@ def _closes_with(state: BudgetState, others: Sequence[BudgetState]) -> list[Budg
     """
     if state.role == "allowance":
         return []  # main and allowances are counted beside each other
-    if state.role == "main" and state.adjacency == AddRemove():
+    if state.role == "main":
         return list(others)
     return [other for other in others if other.role != "allowance"]
 
