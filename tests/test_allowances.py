@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from privod.curator import Accounting, Curator
+from privod.curator import Accounting, BudgetState, Curator
 from privod.data import Categorical, Domain, Numeric
 from privod.errors import (
     AlreadyExists,
@@ -21,14 +21,17 @@ from privod.errors import (
     NotFound,
     PrivodError,
 )
+from privod.ledger.prices import charges_due
 from privod.privacy import (
     AddRemove,
     Adjacency,
     AdmittedContexts,
+    Guarantee,
     InCrowd,
     Loss,
     Replace,
     SameContexts,
+    Statement,
 )
 from privod.queries.bounds import PrivateBounds
 from privod.queries.grid_knn.query import GridKnn
@@ -439,6 +442,25 @@ def test_after_a_main_budget_was_closed_no_other_is_opened(
         with pytest.raises(NotFound, match="budgets are closed"):
             curator.ask(wide(4, "40"), "people")
         curator.verify()
+
+
+@pytest.mark.parametrize("reason", ["a fit", "elsewhere"])
+def test_no_reason_lets_a_loss_without_a_bound_be_charged_ahead(
+    tmp_path: Path, reason: str
+) -> None:
+    with people(tmp_path) as curator:
+        curator.open_budget("people", Replace(), Loss(10), confirmed=True)
+        with pytest.raises(NoPromise, match="none under add-remove"):
+            curator.charge_ahead("people", Guarantee(Loss(3), Replace()), reason)
+
+
+def test_a_narrow_question_has_no_bound_beside_a_replace_budget() -> None:
+    budgets = [
+        BudgetState(place, "people", adjacency, Loss(1), Loss(0), role=role)
+        for place, (adjacency, role) in enumerate([(Replace(), "main"), (CROWD, "narrow")])
+    ]
+    _, unbounded = charges_due((Statement.of(Guarantee(Loss("0.1"), CROWD)),), budgets, 1)
+    assert [state.adjacency for state in unbounded] == [Replace()]
 
 
 def test_a_version_that_continues_a_closed_data_set_opens_no_budget_either(tmp_path: Path) -> None:

@@ -97,6 +97,16 @@ def test_many_small_questions_fit_into_one_and_a_millionth(tmp_path: Path) -> No
     curator.verify()
 
 
+def test_what_rho_paid_for_is_never_shown_as_a_plain_sum(tmp_path: Path) -> None:
+    with start(tmp_path) as curator:
+        curator.ask(counts(16, "0.5", noise="gaussian", delta="1e-6"), "people")
+        state = state_of(curator)
+        assert not state.adding
+        assert state.spent.delta == 0
+        assert state.tightest.method == "zero-concentrated composition"
+        assert state.tightest.loss.delta > 0
+
+
 def test_a_large_question_is_paid_by_the_plain_sum(tmp_path: Path) -> None:
     curator = start(tmp_path)
     assert state_of(curator).left.epsilon == 1

@@ -204,7 +204,8 @@ def dues_elsewhere(connection: Connection, of: str, guarantee: Guarantee) -> lis
     """Which budgets pay for a loss that no question of this ledger made, and how much each."""
     dataset = store.find_dataset(connection, of)
     budgets = ledger.budgets_of(connection, dataset.root)
-    return dues_of((Statement.of(guarantee),), budgets, dataset.domain, ELSEWHERE, of)
+    statements = (Statement.of(guarantee),)
+    return dues_of(statements, budgets, dataset.domain, ELSEWHERE, of, revealed=True)
 
 
 def charge_ahead(
