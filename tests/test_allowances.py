@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from privod.curator import Accounting, Curator
+from privod.curator import Accounting, BudgetState, Curator
 from privod.data import Categorical, Domain, Numeric
 from privod.errors import (
     AlreadyExists,
@@ -21,14 +21,17 @@ from privod.errors import (
     NotFound,
     PrivodError,
 )
+from privod.ledger.prices import charges_due
 from privod.privacy import (
     AddRemove,
     Adjacency,
     AdmittedContexts,
+    Guarantee,
     InCrowd,
     Loss,
     Replace,
     SameContexts,
+    Statement,
 )
 from privod.queries.bounds import PrivateBounds
 from privod.queries.grid_knn.query import GridKnn
@@ -414,6 +417,64 @@ def do(curator: Curator, what: str, adjacency: Adjacency, amount: str, place: in
     else:
         query = wide(10 + place, amount, adjacency) if what == "wide" else copies(place, amount)
         curator.ask(query, "people")
+
+
+def bare(folder: Path, adjacency: Adjacency) -> Curator:
+    """One main budget of 1, spent and closed."""
+    curator = Curator.open(folder)
+    curator.register("people", ROWS, DOMAIN)
+    curator.open_budget("people", adjacency, Loss(1), confirmed=True)
+    curator.ask(wide(3, "1", adjacency), "people")
+    curator.close_budget("people", adjacency, "enough", confirmed=True)
+    return curator
+
+
+@pytest.mark.parametrize(
+    ("closed", "wanted"),
+    [(main, other) for main in (AddRemove(), Replace()) for other in ADJACENCIES if other != main],
+)
+def test_after_a_main_budget_was_closed_no_other_is_opened(
+    tmp_path: Path, closed: Adjacency, wanted: Adjacency
+) -> None:
+    with bare(tmp_path, closed) as curator:
+        with pytest.raises(NoPromise, match="closed for good, so no other can be opened"):
+            curator.open_budget("people", wanted, Loss(100), confirmed=True)
+        with pytest.raises(NotFound, match="budgets are closed"):
+            curator.ask(wide(4, "40"), "people")
+        curator.verify()
+
+
+@pytest.mark.parametrize("reason", ["a fit", "elsewhere"])
+def test_no_reason_lets_a_loss_without_a_bound_be_charged_ahead(
+    tmp_path: Path, reason: str
+) -> None:
+    with people(tmp_path) as curator:
+        curator.open_budget("people", Replace(), Loss(10), confirmed=True)
+        with pytest.raises(NoPromise, match="none under add-remove"):
+            curator.charge_ahead("people", Guarantee(Loss(3), Replace()), reason)
+
+
+def test_a_narrow_question_has_no_bound_beside_a_replace_budget() -> None:
+    budgets = [
+        BudgetState(place, "people", adjacency, Loss(1), Loss(0), role=role)
+        for place, (adjacency, role) in enumerate([(Replace(), "main"), (CROWD, "narrow")])
+    ]
+    _, unbounded = charges_due((Statement.of(Guarantee(Loss("0.1"), CROWD)),), budgets, 1)
+    assert [state.adjacency for state in unbounded] == [Replace()]
+
+
+def test_a_version_that_continues_a_closed_data_set_opens_no_budget_either(tmp_path: Path) -> None:
+    with bare(tmp_path, AddRemove()) as curator:
+        curator.register("later", ROWS, DOMAIN, continues="people")
+        with pytest.raises(NoPromise, match="closed for good"):
+            curator.open_budget("later", Replace(), Loss(100), confirmed=True)
+
+
+def test_beside_a_replace_budget_the_owner_is_told_that_no_allowance_helps(tmp_path: Path) -> None:
+    curator = people(tmp_path)
+    curator.open_budget("people", Replace(), Loss(1), confirmed=True)
+    with pytest.raises(NoPromise, match="none can be opened for 'people' any more"):
+        curator.open_budget("people", CROWD, Loss(1), confirmed=True)
 
 
 def test_a_closed_data_set_says_so(tmp_path: Path) -> None:

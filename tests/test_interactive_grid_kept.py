@@ -17,7 +17,7 @@ import pytest
 
 from privod.audit.game import play
 from privod.audit.interactive_grid import games
-from privod.curator import Curator
+from privod.curator import Curator, backup, restore
 from privod.curator import curator as curator_module
 from privod.data import Domain, Numeric, Table
 from privod.errors import AnswerFailed, InvalidParameter, LedgerDamaged, NoPromise
@@ -168,6 +168,23 @@ def test_after_an_accepted_restore_no_old_grid_is_asked_on(tmp_path: Path) -> No
             curator.ask(replace(ASK, n_neighbors=4), of="plane")
         assert curator.ask(ASK, of="plane").stored  # what was told stays told
         curator.ask(replace(ASK, epsilon="1/4"), of="plane")
+
+
+def test_a_cell_told_after_a_backup_is_not_drawn_again_by_the_restored_curator(
+    tmp_path: Path,
+) -> None:
+    later = replace(ASK, records=((2.1, 7.9),))
+    with start(tmp_path / "live") as curator:
+        curator.ask(ASK, of="plane")
+        backup(curator, tmp_path / "kept")
+        curator.ask(later, of="plane")
+    restore(tmp_path / "kept", tmp_path / "restored")
+    with Curator.open(tmp_path / "restored") as restored:
+        with pytest.raises(NoPromise, match="restored after this grid was opened"):
+            restored.ask(later, of="plane")
+        assert restored.ask(ASK, of="plane").stored
+        restored.ask(replace(ASK, epsilon="1/4"), of="plane")
+        restored.verify()
 
 
 def test_a_store_that_forgets_what_it_drew_is_found_by_verification(

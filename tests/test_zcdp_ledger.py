@@ -97,6 +97,16 @@ def test_many_small_questions_fit_into_one_and_a_millionth(tmp_path: Path) -> No
     curator.verify()
 
 
+def test_what_rho_paid_for_is_never_shown_as_a_plain_sum(tmp_path: Path) -> None:
+    with start(tmp_path) as curator:
+        curator.ask(counts(16, "0.5", noise="gaussian", delta="1e-6"), "people")
+        state = state_of(curator)
+        assert not state.adding
+        assert state.spent.delta == 0
+        assert state.tightest.method == "zero-concentrated composition"
+        assert state.tightest.loss.delta > 0
+
+
 def test_a_large_question_is_paid_by_the_plain_sum(tmp_path: Path) -> None:
     curator = start(tmp_path)
     assert state_of(curator).left.epsilon == 1
@@ -209,6 +219,32 @@ def test_what_was_revealed_elsewhere_is_charged_in_full(tmp_path: Path) -> None:
     curator.raise_budget("people", AddRemove(), Loss(3, "1e-6"), "so that work can go on")
     curator.ask(counts(0, "0.5"), "people")
     curator.verify()
+
+
+TINY = Fraction(1, 10**400)
+
+
+def test_a_budget_that_cannot_be_converted_is_refused_when_it_is_opened(tmp_path: Path) -> None:
+    with pytest.raises(InvalidParameter, match="a delta that converts"):
+        start(tmp_path, Loss(1, TINY))
+
+
+def test_a_budget_with_a_very_small_delta_still_answers(tmp_path: Path) -> None:
+    with start(tmp_path, Loss(1, "1e-60")) as curator:
+        curator.ask(counts(0, "0.1"), "people")
+        assert state_of(curator).left.epsilon == Fraction("0.9")
+        curator.verify()
+
+
+@pytest.mark.parametrize("limit", [Loss(0, "1e-7"), Loss(1, 1), Loss(1, TINY)])
+def test_a_limit_that_cannot_be_converted_is_refused_when_it_is_set(
+    tmp_path: Path, limit: Loss
+) -> None:
+    with start(tmp_path) as curator:
+        ada = curator.store.add_token("a" * 64, "analyst", "people", "Ada").id
+        with pytest.raises(InvalidParameter):
+            curator.limit_token("people", AddRemove(), ada, limit)
+        curator.limit_token("people", AddRemove(), ada, Loss(0))
 
 
 def test_a_token_is_held_to_its_limit_by_the_same_count(tmp_path: Path) -> None:

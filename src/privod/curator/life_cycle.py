@@ -26,7 +26,7 @@ from privod.ledger.chain import Entry
 from privod.ledger.database import Connection
 from privod.ledger.store import short_text
 from privod.outliers.contexts.detectors import LocalOutlierFactor, PluggedIn, detector
-from privod.privacy import AddRemove, Adjacency, AdmittedContexts, Loss, SameContexts
+from privod.privacy import Adjacency, AdmittedContexts, Loss, SameContexts, ZcdpBudget
 from privod.queries.checks import LARGEST_COUNT, whole_number
 from privod.queries.query import canonical_json
 
@@ -83,7 +83,7 @@ def _closes_with(state: BudgetState, others: Sequence[BudgetState]) -> list[Budg
     """
     if state.role == "allowance":
         return []  # main and allowances are counted beside each other
-    if state.role == "main" and state.adjacency == AddRemove():
+    if state.role == "main":
         return list(others)
     return [other for other in others if other.role != "allowance"]
 
@@ -128,6 +128,7 @@ def raise_budget(
     raised = replace(state, budget=budget)
     if state.conversion_delta is not None:  # the new limit is split as the old one, and converted
         share = state.conversion_delta / state.budget.delta
+        ZcdpBudget.of(budget.epsilon, budget.delta, share)  # refuses what cannot be converted
         raised = replace(raised, conversion_delta=budget.delta * share)
     ledger.append(
         connection,
@@ -274,6 +275,9 @@ def limit_token(
 ) -> None:
     """Set how much of a budget the questions of one token may cost; the budget still rules."""
     state = _open_budget_of(connection, of, adjacency)
+    if state.zcdp is not None and limit.delta:  # it is split as the budget is, and converted
+        share = state.zcdp.conversion_delta / state.budget.delta
+        ZcdpBudget.of(limit.epsilon, limit.delta, share)
     ids = [str(row[0])[:16] for row in connection.execute("SELECT hash FROM tokens")]
     if token not in ids:
         raise NotFound("There is no such token. See the list of tokens.")

@@ -25,6 +25,11 @@ def backup(curator: Curator, destination: str | Path) -> Verification:
     Others go on asking meanwhile; the copy is the ledger of one moment. Its head is in what is
     returned: note it elsewhere, to recognize an old backup later.
     """
+    return _copy(curator, destination)
+
+
+def _copy(curator: Curator, destination: str | Path, reason: str | None = None) -> Verification:
+    """Copy a curator and verify the copy; with a reason, the copy says that it was restored."""
     if not isinstance(curator.database, SQLite):
         raise Unavailable(
             "A ledger in PostgreSQL is backed up by the server's own tools."
@@ -42,6 +47,8 @@ def backup(curator: Curator, destination: str | Path) -> Verification:
             copy.job_records.drop_waiting()  # the original's server answers them
             # Rows never change and are there before their entry, so the later copy is complete.
             _copy_rows(_folders(copy), curator, copy)
+            if reason is not None:
+                copy.accept_restored(reason)
             return copy.verify()
     except OSError as problem:
         raise Unavailable(
@@ -55,7 +62,8 @@ def restore(
     """Put a backup in a new place and verify it there; the backup stays as it is.
 
     A backup lacks what was charged after it was made. Charge that (`charge_elsewhere`) before
-    anybody asks the restored curator.
+    anybody asks the restored curator. Its ledger gets an entry that it was restored, so grids that
+    were opened before draw no more counts: some may have been told that the backup lacks.
 
     Parameters
     ----------
@@ -68,7 +76,7 @@ def restore(
     """
     with Curator.open(kept, read_only=True) as copy:
         copy.verify(expected_head)
-        return backup(copy, destination)
+        return _copy(copy, destination, "put back from a backup")
 
 
 def migrate(source: Curator, target: Curator) -> Verification:

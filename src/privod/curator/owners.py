@@ -117,6 +117,7 @@ def open_budget(
             f"{of!r} has a budget under {adjacency.name} already. Raise it, if it is open."
         )
     role = "main" if adjacency in (AddRemove(), Replace()) else "allowance"
+    _check_not_ended(of, budgets)
     check_beside(of, adjacency, budgets)
     conversion = _conversion_delta(role, budget, accounting)
     sentences = gives_up(adjacency, budgets)
@@ -157,6 +158,16 @@ def _conversion_delta(role: str, budget: Loss, accounting: Accounting) -> Fracti
     return ZcdpBudget.of(budget.epsilon, budget.delta).conversion_delta
 
 
+def _check_not_ended(of: str, budgets: Sequence[BudgetState]) -> None:
+    """Refuse every budget once a main one was closed: what it promised covers what comes later."""
+    ended = [state for state in budgets if state.role == "main" and state.closed is not None]
+    if ended:
+        raise NoPromise(
+            f"The {ended[0].adjacency.name} budget of {of!r} was closed for good, so no other can"
+            " be opened: its answers would come on top of what the closed budget promised."
+        )
+
+
 def check_beside(of: str, adjacency: Adjacency, budgets: Sequence[BudgetState]) -> None:
     """Refuse budgets that cannot stand beside each other."""
     opened = [state for state in budgets if state.closed is None]
@@ -179,7 +190,8 @@ def check_beside(of: str, adjacency: Adjacency, budgets: Sequence[BudgetState]) 
     if Replace() in mains:
         raise NoPromise(
             f"An allowance for {adjacency.name} cannot be opened beside a replace budget: pairs of"
-            " data sets that differ in size have no bound there. Close the replace budget first."
+            f" data sets that differ in size have no bound there. So none can be opened for {of!r}"
+            " any more."
         )
     if AddRemove() not in mains:
         raise NoPromise(
@@ -192,7 +204,8 @@ def dues_elsewhere(connection: Connection, of: str, guarantee: Guarantee) -> lis
     """Which budgets pay for a loss that no question of this ledger made, and how much each."""
     dataset = store.find_dataset(connection, of)
     budgets = ledger.budgets_of(connection, dataset.root)
-    return dues_of((Statement.of(guarantee),), budgets, dataset.domain, ELSEWHERE, of)
+    statements = (Statement.of(guarantee),)
+    return dues_of(statements, budgets, dataset.domain, ELSEWHERE, of, revealed=True)
 
 
 def charge_ahead(

@@ -41,18 +41,21 @@ def tightest(
     spent: Loss,
     budget_delta: Fraction,
     rho: tuple[Fraction, Fraction] | None = None,
+    adding: bool = True,
 ) -> Total:
     """The least epsilon of those that are known to hold, at the budget's delta.
 
     `rho` is what was spent of a budget that is counted by zcdp, with the delta that converts it.
+    Once such a budget is no longer adding, the delta spent leaves out what rho paid for: then
+    nothing but rho bounds the loss.
     """
-    found = [Total(spent, "addition")]
-    if rho is not None and rho[0] > 0:
+    found = [Total(spent, "addition")] if rho is None or adding else []
+    if rho is not None and (rho[0] > 0 or not adding):
         spent_rho, conversion = rho
         whole = Loss(epsilon_of_rho(spent_rho, conversion), conversion + spent.delta)
         found.append(Total(whole, "zero-concentrated composition"))
-    composed = _worst_case(losses, spent, budget_delta or USUAL_DELTA)
-    if composed is not None:
+    composed = _worst_case(losses, spent, budget_delta or USUAL_DELTA) if adding else None
+    if composed is not None:  # else a loss carried from before may lack its delta
         found.append(composed)
     return min(found, key=lambda total: total.loss.epsilon)
 

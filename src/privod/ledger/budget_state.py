@@ -162,7 +162,7 @@ class BudgetState:
     def tightest(self) -> Total:
         """The smallest total that is known to hold, for show; what is enforced is `after`."""
         rho = None if self.zcdp is None else (self.spent_rho, self.zcdp.conversion_delta)
-        return tightest(self.losses, self.spent, self.budget.delta, rho)
+        return tightest(self.losses, self.spent, self.budget.delta, rho, self.adding)
 
     def to_json(self) -> dict[str, Any]:
         """Everything but the tightest total, as plain values."""

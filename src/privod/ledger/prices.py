@@ -235,7 +235,7 @@ def charges_due(
         cost = least_cost(state.adjacency, statements, cap, by_rho=state.accounting == "zcdp")
         if cost is not None:
             due.append((state, cost))
-        elif state.role == "main" and not narrow:
+        elif state.role == "main" and (not narrow or state.adjacency == Replace()):
             unbounded.append(state)
     if narrow:
         due += _from_allowances(statements, budgets, cap)
@@ -263,15 +263,19 @@ def dues_of(
     domain: Domain,
     name: str,
     of: str,
+    revealed: bool = False,
 ) -> list[Due]:
-    """Which of a data set's budgets pay for a question of this name, and how much each."""
+    """Which of a data set's budgets pay for a question of this name, and how much each.
+
+    What was `revealed` elsewhere is charged also where a budget has no bound for it.
+    """
     opened = [state for state in budgets if state.closed is None]
     if not opened:
         closed = " (its budgets are closed)" if budgets else ". Open a budget first"
         raise NotFound(f"No budget is open for {of!r}, so it answers nothing{closed}.")
     due, unbounded = charges_due(statements, opened, domain.max_rows_per_person)
     asked = statements[0].adjacency.name
-    if unbounded and name != ELSEWHERE:
+    if unbounded and not revealed:
         names = ", ".join(sorted({state.adjacency.name for state in unbounded}))
         raise NoPromise(
             f"{name} as it is asked states a loss under {asked} and none under {names}, whose"

@@ -177,6 +177,9 @@ class Spent:
 NOTHING_SPENT = Spent()
 
 
+SMALLEST_DELTA = Fraction(1, 10**100)  # that converts rho; a float holds it with room
+
+
 @dataclass(frozen=True)
 class ZcdpBudget:
     """A budget of (epsilon, delta) that questions are paid from by either currency.
@@ -209,7 +212,11 @@ class ZcdpBudget:
         loss, share = Loss(epsilon, delta), positive(conversion_share, "conversion_share")
         if share > 1:
             raise InvalidParameter("conversion_share", "must be at most 1", share, "Try 1/2.")
-        return cls(loss, loss.delta * share)
+        found = cls(loss, loss.delta * share)
+        if found.conversion_delta < SMALLEST_DELTA:
+            rule = "must have a delta that converts rho, above 2e-100"
+            raise InvalidParameter("budget", rule, str(loss), "Try epsilon 1, delta 1e-6.")
+        return found
 
     @property
     def rho(self) -> Fraction:
