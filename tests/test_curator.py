@@ -353,3 +353,11 @@ def test_everything_public_can_be_written_as_json(curator: Curator) -> None:
 def test_a_stored_answer_needs_a_release(curator: Curator) -> None:
     with pytest.raises(NotFound, match="has no stored answer"):
         curator.release("people", question())
+
+
+def test_rows_that_lack_what_reading_takes_are_refused_before_the_charge(curator: Curator) -> None:
+    (lost,) = (curator.directory / "rows").glob("*/*.seals")
+    lost.unlink()
+    with pytest.raises(Unavailable, match="Nothing was charged"):
+        curator.ask(question(), "people")
+    assert curator.budget("people")[0].spent == Loss(0)

@@ -405,9 +405,9 @@ def test_who_may_not_pay_keeps_nobody_else_from_the_answer() -> None:
 
     jobs: Jobs[int] = Jobs(Limits(workers=1), lambda _: True)
     try:
-        jobs.start(busy, asker="victim", key=("d", "first"), question="q")
-        mine = jobs.start(napping(0), asker="victim", key=("d", "second"), question="q")
+        jobs.start(busy, asker="other", key=("d", "first"), question="q")
         theirs = jobs.start(refused, asker="mallory", key=("d", "second"), question="q")
+        mine = jobs.start(napping(0), asker="victim", key=("d", "second"), question="q")
         release.set()
         assert ended(mine).result() == 1
         with pytest.raises(BudgetExceeded):

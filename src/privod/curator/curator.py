@@ -740,7 +740,7 @@ class Curator:
             retired = store.is_retired(connection, of)
         if retired:
             raise NotFound(RETIRED.format(of))
-        if not paid and not self._rows.has(folder):
+        if not paid and not self._rows.can_be_read(folder):
             raise Unavailable(
                 f"The rows of {of!r} are not in {str(self.directory)!r}. Nothing was charged."
                 " Restore them from a backup, or open the directory that holds them."

@@ -154,16 +154,24 @@ class RowStore:
     def has(self, name: str) -> bool:
         """Whether the rows are here at all."""
         folder = self.directory / name
+        partitions = self._partitions(folder)
+        return partitions is not None and all(path.is_file() for path in partitions)
+
+    def can_be_read(self, name: str) -> bool:
+        """Whether everything is here that reading the rows takes: salt and seals beside them."""
+        folder = self.directory / name
+        beside = [folder / SALT, *map(seals_beside, self._partitions(folder) or [])]
+        return self.has(name) and all(path.is_file() for path in beside)
+
+    def _partitions(self, folder: Path) -> list[Path] | None:
+        """The files that the manifest names; None if there is none to be read."""
         if _is_first_form(folder):
-            return True
+            return []
         try:
             content = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-            numbers = range(len(content["seals"]))
+            return [partition_path(folder, number) for number in range(len(content["seals"]))]
         except (OSError, ValueError, KeyError, TypeError):
-            return False
-        partitions = [partition_path(folder, number) for number in numbers]
-        wanted = [folder / SALT, *partitions, *map(seals_beside, partitions)]
-        return all(path.is_file() for path in wanted)
+            return None
 
     def report(self, name: str) -> IntakeReport | None:
         """What became of the records when they were taken in, if it was noted then."""
