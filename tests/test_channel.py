@@ -227,3 +227,25 @@ def test_a_replayed_message_ends_the_run() -> None:
     with pytest.raises(ProtocolAborted, match="for step 0 in step 1"):
         channel.trade("echo", b"2", 100)
     thread.join()
+
+
+@pytest.mark.parametrize(
+    ("is_lost", "said"),
+    [(True, "'a' was lost during 'echo'"), (False, "'a' sent a message that ends too early")],
+)
+def test_a_message_cut_short_is_told_from_a_party_that_is_gone(is_lost: bool, said: str) -> None:
+    meeting = Meeting(["a"])
+    meeting.join("a")
+
+    def quietly() -> None:
+        with pytest.raises(ProtocolAborted, match=said):
+            meeting.collect("echo", 3 * CHUNK)
+
+    thread = Thread(target=quietly)
+    thread.start()
+    frames = list(split(bytes(2 * CHUNK), meeting.session, 0))[:1]
+    with pytest.raises(ProtocolAborted):
+        list(meeting.accept("a", frames, lambda: is_lost))
+    thread.join()
+    assert meeting.failure is not None
+    assert said in meeting.failure

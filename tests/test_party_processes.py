@@ -195,8 +195,7 @@ def test_a_party_killed_in_the_middle_ends_the_run_everywhere(site: Site) -> Non
         code, out, log = outcome(process)
         assert code == 2
         assert out == ""
-        between, within = "'bern' was lost during", "'bern' sent a message that ends too early"
-        assert between in log or within in log  # killed between two messages, or within one
+        assert "'bern' was lost during" in log
     assert monotonic() - started < SECONDS
 
 

@@ -212,8 +212,13 @@ class Meeting:
                 )
             self._changed.notify_all()
 
-    def accept(self, name: str, frames: Iterable[bytes]) -> Iterator[bytes]:
-        """Take one message of a party, wait for all, and give back the frames of the answer."""
+    def accept(
+        self, name: str, frames: Iterable[bytes], is_lost: Callable[[], bool] = lambda: False
+    ) -> Iterator[bytes]:
+        """Take one message of a party, wait for all, and give back the frames of the answer.
+
+        A message that ends too early is the party's fault, unless `is_lost` says that it is gone.
+        """
         try:
             step = self._turn[name]
             most, sink = self._wait_until_open(step)
@@ -221,6 +226,8 @@ class Meeting:
             for frame in frames:
                 assembly.add(frame)
                 self.moved(name)
+            if not assembly.is_whole and is_lost():
+                self.leave(name, None)
             answer = self._deposit(name, step, assembly)
         except ProtocolAborted as problem:
             self.fail(str(problem))

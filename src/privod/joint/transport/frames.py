@@ -92,9 +92,14 @@ class Assembly:
         """How many bytes the message has, once its first frame is there."""
         return 0 if self._expected is None else self._expected[1]
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the last frame is there."""
+        return self._expected is not None and self._count == self._expected[0]
+
     def message(self) -> bytes:
         """Return the whole message; it is empty if a sink took it."""
-        if self._expected is None or self._count != self._expected[0]:
+        if not self.is_whole:
             self._abort("sent a message that ends too early")
         return b"".join(self._pieces)
 

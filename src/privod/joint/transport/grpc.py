@@ -39,6 +39,7 @@ SILENCE_SECONDS = 10.0  # without a heartbeat, after which somebody counts as lo
 RETRY_SECONDS = 0.2
 HANDSHAKE_TRIES = 5  # a listener that comes up may reset a connection; one that refuses always does
 GRACE_SECONDS = 2.0
+LOST_SECONDS = 5.0  # within which a broken call is known to be one
 LOST = "The aggregator was lost. Run again."
 
 OPTIONS = [
@@ -144,8 +145,12 @@ class GrpcAggregator:
 
     def _trade(self, frames: Iterator[bytes], context: Any) -> Iterator[bytes]:
         name = self._speaker(context)
+        ended = Event()
+        if not context.add_callback(ended.set):
+            ended.set()
         try:
-            yield from self.meeting.accept(name, frames)
+            # A killed party's frames end a moment before its call is seen to.
+            yield from self.meeting.accept(name, frames, lambda: ended.wait(LOST_SECONDS))
         except ProtocolAborted as problem:
             context.abort(grpc.StatusCode.ABORTED, str(problem))
         except grpc.RpcError:

@@ -27,8 +27,8 @@ class OccupiedCells(NamedTuple):
 
 
 @dataclass(frozen=True)
-class AllCells:
-    """How many rows each cell holds, by cell index.
+class _Cells:
+    """What counting cells takes.
 
     Parameters
     ----------
@@ -49,6 +49,10 @@ class AllCells:
     def codes(self) -> tuple[str, ...]:
         """No categorical column spans a grid."""
         return ()
+
+
+class AllCells(_Cells):
+    """How many rows each cell holds, by cell index."""
 
     def start(self) -> Ints:
         """All cells empty."""
@@ -76,29 +80,8 @@ class PackedCells:
     n_waiting: int = 0
 
 
-@dataclass(frozen=True)
-class SomeCells:
-    """The cells that hold a row, and how many rows: a key of 64-bit words for each.
-
-    Parameters
-    ----------
-    numbers : tuple of str
-        The columns that span the grid.
-    lows, scales : tuple of float
-        Where each begins, and how many cells it has to a unit.
-    cells_per_axis : int
-        Into how many intervals each is cut.
-    """
-
-    numbers: tuple[str, ...]
-    lows: tuple[float, ...]
-    scales: tuple[float, ...]
-    cells_per_axis: int
-
-    @property
-    def codes(self) -> tuple[str, ...]:
-        """No categorical column spans a grid."""
-        return ()
+class SomeCells(_Cells):
+    """The cells that hold a row, and how many rows: a key of 64-bit words for each."""
 
     @cached_property
     def _bits(self) -> int:
