@@ -29,7 +29,7 @@ LENGTH = 400_000  # 3.2 MB: four frames
 @pytest.fixture
 def hub() -> Iterator[tuple[GrpcAggregator, Roster]]:
     """A listening aggregator, and the roster that says where."""
-    aggregator = GrpcAggregator(ROSTER, IDENTITIES["hub"], "127.0.0.1:0", Patience(5, 5))
+    aggregator = GrpcAggregator(ROSTER, IDENTITIES["hub"], "127.0.0.1:0", Patience(20, 20))
     with aggregator:
         yield aggregator, replace(ROSTER, address=f"127.0.0.1:{aggregator.port}")
         aggregator.meeting.fail("The test is over.")

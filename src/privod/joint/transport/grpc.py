@@ -39,7 +39,7 @@ SILENCE_SECONDS = 10.0  # without a heartbeat, after which somebody counts as lo
 RETRY_SECONDS = 0.2
 HANDSHAKE_TRIES = 5  # a listener that comes up may reset a connection; one that refuses always does
 GRACE_SECONDS = 2.0
-LOST_SECONDS = 5.0  # within which a broken call is known to be one
+LOST_SECONDS = 2.0  # within which a broken call is known to be one
 LOST = "The aggregator was lost. Run again."
 
 OPTIONS = [

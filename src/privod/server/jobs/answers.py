@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -134,6 +135,16 @@ class Answers:
 
         return await self._by_worker(place, task)
 
+    async def scored(self, of: str, key: str, points: list[list[float]]) -> dict[str, Any]:
+        """A visitor's own records scored against a stored answer; neither is kept."""
+        place = (of, key, secrets.token_hex(8))
+        task = {"kind": "score", "release": self.release(of, key).to_json(), "points": points}
+        with self._lock:
+            future = self._submit(place, lambda: self._done(task))
+        written = await asyncio.shield(asyncio.wrap_future(future))
+        found: dict[str, Any] = json.loads(written)
+        return found
+
     async def history_picture(
         self, of: str, title: str, budget: Loss, charges: list[tuple[str, Loss]]
     ) -> bytes:
@@ -160,22 +171,32 @@ class Answers:
                 return self._written[place]
             future = self._underway.get(place)
             if future is None:
-                if len(self._underway) >= MOST_WAITING:
-                    raise LimitReached("Too many pictures are being drawn. Try again in a minute.")
-                future = self._thread.submit(self._write, place, task)
-                self._underway[place] = future
+                future = self._submit(place, lambda: self._kept(place, lambda: self._done(task())))
         return await asyncio.shield(asyncio.wrap_future(future))
 
-    def _write(self, place: Place, task: Callable[[], dict[str, Any]]) -> bytes:
+    def _submit(self, place: Place, act: Callable[[], bytes]) -> Future[bytes]:
+        """Have it done when its turn comes; the lock is held."""
+        if len(self._underway) >= MOST_WAITING:
+            raise LimitReached("Too many pictures are being drawn. Try again in a minute.")
+
+        def turn() -> bytes:
+            try:
+                return act()
+            finally:
+                with self._lock:
+                    del self._underway[place]
+
+        future = self._underway[place] = self._thread.submit(turn)
+        return future
+
+    def _done(self, task: dict[str, Any]) -> bytes:
         try:
-            return self._kept(place, lambda: self._writer.run(task(), self._limits.picture_seconds))
+            return self._writer.run(task, self._limits.picture_seconds)
         except TaskFailed:
             raise Unavailable(
-                "This answer is too large to be drawn or written as a table here. Take it as JSON."
+                "This answer is too large to be drawn, written as a table or scored against here."
+                " Take it as JSON."
             ) from None
-        finally:
-            with self._lock:
-                del self._underway[place]
 
     def ready(self, of: str, query: Query[Any]) -> bytes | None:
         """The answer to a question, if it was served before."""

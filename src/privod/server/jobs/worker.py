@@ -1,8 +1,8 @@
 """What a worker process does: one task at a time, answered over its pipe, and nothing else.
 
-It looks at rows, or writes a stored release as a picture or a table. It never opens the ledger,
-so it can be ended at any moment. Of a task that fails it says that it failed, not why: what a
-failure says may quote a row.
+It looks at rows, writes a stored release as a picture or a table, or scores records against one.
+It never opens the ledger, so it can be ended at any moment. Of a task that fails it says that it
+failed, not why: what a failure says may quote a row.
 """
 
 from __future__ import annotations
@@ -20,11 +20,14 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from privod.curator.rows import KeptRows
 from privod.data import Domain, Table
 from privod.mechanisms import secure
 from privod.privacy import Loss
 from privod.progress import listening
+from privod.queries import scoring
 from privod.queries.catalog import query_from_json, release_from_json
 from privod.queries.interactive_grid.kept import looked
 from privod.queries.query import Release, canonical_json
@@ -35,6 +38,8 @@ __all__ = ["DONE", "FAILED", "PROGRESS", "READY", "work"]
 READY, PROGRESS, DONE, FAILED = b"+", b"p", b"d", b"f"
 """How a worker's messages begin."""
 
+TARGET = 0.1  # the share of the reference that lies beyond the limit of scores
+N_NEIGHBORS = 5
 TABLES_KEPT = 2  # tables held in memory between questions
 NICENESS = 19  # whoever reads stored answers comes first, by far
 
@@ -86,6 +91,8 @@ def _done(task: dict[str, Any], tables: OrderedDict[str, Table], channel: Connec
     release = release_from_json(task["release"])
     if kind == "csv":
         return as_csv(release).encode()
+    if kind == "score":
+        return _scores(release.value, task["points"])
     from privod import pictures
 
     return pictures.svg(pictures.draw(release))
@@ -99,6 +106,31 @@ def _answer(task: dict[str, Any], tables: OrderedDict[str, Table], channel: Conn
         found = looked(query, _table(rows, tables), secure())
     written = found.to_json() if isinstance(found, Release) else {"counts": found.tolist()}
     return canonical_json(written).encode()
+
+
+def _scores(released: scoring.Scorable, rows: list[list[float]]) -> bytes:
+    """A visitor's records scored, the most outlying first."""
+    points = np.array(rows, dtype=np.float64).reshape(len(rows), -1)
+    found = scoring.score(released, points, TARGET, N_NEIGHBORS)
+    why = scoring.reasons(released, points)
+    shown = [
+        {
+            "row": at + 1,
+            "score": f"{found.scores[at]:.4g}",
+            "out": bool(found.stands_out[at]),
+            "why": why[at],
+        }
+        for at in (-found.scores).argsort(kind="stable").tolist()
+    ]
+    told = {
+        "rows": shown,
+        "out": int(found.stands_out.sum()),
+        "limit": f"{found.limit:.4g}",
+        "share": f"{TARGET:.0%}",
+        "explains": any(why),
+        "doubt": bool(found.hidden_share > TARGET),
+    }
+    return json.dumps(told).encode()
 
 
 def _telling(channel: Connection) -> Callable[[str, int, int | None], None]:

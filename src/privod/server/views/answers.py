@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import Response
@@ -27,8 +28,6 @@ __all__ += ["answers", "page_of", "score", "written"]
 ON_A_PAGE = 50
 LONGEST_SEARCH = 200
 MOST_SCORED = 1000
-TARGET = 0.1
-N_NEIGHBORS = 5
 NOTEBOOK = "application/x-ipynb+json"
 
 
@@ -86,12 +85,15 @@ def answer(request: Request) -> Response:
     return _page(request)
 
 
-def score(request: Request) -> Response:
+async def score(request: Request) -> Response:
     """The answer's page with the visitor's own records scored: nothing is kept, nothing charged."""
+    of, key = request.path_params["dataset"], request.path_params["key"]
     try:
-        return _page(request, scored=_scored(request))
+        points = await run_in_threadpool(_points, request)
+        scored = await site_of(request).answers.scored(of, key, points)
     except PrivodError as problem:
-        return _page(request, problem=str(problem), status=422)
+        return await run_in_threadpool(_page, request, problem=str(problem), status=422)
+    return await run_in_threadpool(_page, request, scored=scored)
 
 
 def _page(
@@ -121,31 +123,15 @@ def _page(
     )
 
 
-def _scored(request: Request) -> dict[str, Any]:
+def _points(request: Request) -> list[list[float]]:
+    """What was sent, as the numbers that the answer scores."""
     release = _release(request)
     if not isinstance(release.value, scoring.SCORING):
         raise InvalidData("This answer cannot score records.")
-    frame = _records(request)
-    points = scoring.points_of(frame, release.value, "What was sent")
-    found = scoring.score(release.value, points, TARGET, N_NEIGHBORS)
-    why = scoring.reasons(release.value, points)
-    rows = [
-        {
-            "row": at + 1,
-            "score": f"{found.scores[at]:.4g}",
-            "out": bool(found.stands_out[at]),
-            "why": why[at],
-        }
-        for at in (-found.scores).argsort(kind="stable").tolist()
-    ]
-    return {
-        "rows": rows,
-        "out": int(found.stands_out.sum()),
-        "limit": f"{found.limit:.4g}",
-        "share": f"{TARGET:.0%}",
-        "explains": any(why),
-        "doubt": found.hidden_share > TARGET,
-    }
+    points: list[list[float]] = scoring.points_of(
+        _records(request), release.value, "What was sent"
+    ).tolist()
+    return points
 
 
 def _records(request: Request) -> pa.Table:
