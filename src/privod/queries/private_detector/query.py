@@ -13,15 +13,17 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.data import Domain, Numeric, Table
+from privod.data import Column, Domain, Numeric, Table
 from privod.data.fineness import rounded
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteGaussian, DiscreteLaplace, Randomness
@@ -56,6 +58,9 @@ from privod.queries.query import Query, Release
 __all__ = ["MOST_DECLARED", "DetectorProfile"]
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+AddUp = Callable[[Callable[[Floats], Ints]], Ints]
+"""Adds up what a function makes of rows, over all rows, wherever they are."""
 
 RANGE_SHARE = Fraction(3, 20)  # for the ranges, where they can be sharpened at all
 MOMENT_SHARE = Fraction(1, 2)  # of what is left, for products, where they pay
@@ -178,21 +183,24 @@ class DetectorProfile(Query[NoisyProfile]):
             if given is not None and given.centers:
                 self.noise_of_products(self.budget * MOMENT_SHARE / 2, n_numeric)
 
+    def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
+        return 0
+
     def answer(self, table: Table, randomness: Randomness) -> Release[NoisyProfile]:
         columns = tuple(table.domain[name] for name in self.columns)
-        rows = np.empty((len(table), len(columns)))
-        for place, column in enumerate(columns):
-            numeric = isinstance(column, Numeric)
-            read = table.numbers if numeric else table.codes
-            rows[:, place] = read((column.name,))[:, 0]
-        return self.answer_rows(Domain(columns), rows, randomness)
+        return self._answer(columns, len(table), partial(table.sums, self.columns), randomness)
 
     def answer_rows(
         self, domain: Domain, rows: Floats, randomness: Randomness
     ) -> Release[NoisyProfile]:
         """Answer for rows in the order of the columns, categories as their places, NaN missing."""
         columns = tuple(domain[name] for name in self.columns)
-        counted = self.noise_of_total.add_to(np.array([len(rows)]), randomness)
+        return self._answer(columns, len(rows), lambda work: work(rows), randomness)
+
+    def _answer(
+        self, columns: tuple[Column, ...], n_rows: int, add_up: AddUp, randomness: Randomness
+    ) -> Release[NoisyProfile]:
+        counted = self.noise_of_total.add_to(np.array([n_rows]), randomness)
         total = int(counted[0])
         records = max(float(total), FEWEST_RECORDS)
         surely = total - CERTAIN * self.noise_of_total.deviation
@@ -200,7 +208,7 @@ class DetectorProfile(Query[NoisyProfile]):
         layout, spent = self._given_layout(), Fraction(0)
         numeric = [at for at, column in enumerate(columns) if isinstance(column, Numeric)]
         if layout is None:
-            ranges, spent = self._ranges(Domain(columns), rows, records, surely, randomness)
+            ranges, spent = self._ranges(columns, add_up, records, surely, randomness)
             rest -= spent
             product_loss = self._product_loss(rest, surely, len(numeric))
             counts_noise = self.noise_of_counts(rest - product_loss)
@@ -208,7 +216,7 @@ class DetectorProfile(Query[NoisyProfile]):
         else:
             product_loss = rest * MOMENT_SHARE if layout.centers else Fraction(0)
             counts_noise = self.noise_of_counts(rest - product_loss)
-        counts = counts_noise.add_to(layout.counts(rows), randomness)
+        counts = counts_noise.add_to(add_up(layout.counts), randomness)
         value = NoisyProfile(
             replace(layout, centers=(), scales=()),
             total,
@@ -226,14 +234,11 @@ class DetectorProfile(Query[NoisyProfile]):
                 centers, scales = value.spread
                 layout = replace(layout, centers=centers, scales=scales)
             noise = self.noise_of_products(product_loss, len(numeric))
-            radius = math.sqrt(len(numeric))
-            sums = product_sums(
-                rows[:, numeric], np.array(layout.centers), np.array(layout.scales), radius
-            )
+            multiplying = partial(_products, numeric, layout.centers, layout.scales)
             value = replace(
                 value,
                 layout=layout,
-                products=noise.add_to(sums, randomness),
+                products=noise.add_to(add_up(multiplying), randomness),
                 noise_of_products=MergedNoise.of(noise),
             )
         return self.release(value, randomness)
@@ -285,10 +290,15 @@ class DetectorProfile(Query[NoisyProfile]):
         return share if moments_pay(surely, worth, n_numeric) else Fraction(0)
 
     def _ranges(
-        self, domain: Domain, rows: Floats, records: float, surely: float, randomness: Randomness
+        self,
+        columns: tuple[Column, ...],
+        add_up: AddUp,
+        records: float,
+        surely: float,
+        randomness: Randomness,
     ) -> tuple[tuple[tuple[float, float], ...], Fraction]:
         """Sharpened ranges and what they cost, or the declared ones for nothing."""
-        numeric = domain.numeric()
+        numeric = Domain(columns).numeric()
         declared = tuple((column.low, column.high) for column in numeric)
         if not numeric:
             return (), Fraction(0)
@@ -298,11 +308,10 @@ class DetectorProfile(Query[NoisyProfile]):
         if declared_at_all and not sharpening_pays(surely, scale):
             return declared, Fraction(0)
         ladders = [Ladder(low, high, self.octaves) for low, high in declared]
-        places = [at for at, column in enumerate(domain.columns) if isinstance(column, Numeric)]
-        noisy = [
-            noise.add_to(ladder.counts(np.ascontiguousarray(rows[:, place])), randomness)
-            for ladder, place in zip(ladders, places, strict=True)
-        ]
+        places = [at for at, column in enumerate(columns) if isinstance(column, Numeric)]
+        counts = add_up(partial(_rungs, places, ladders))
+        ends = np.cumsum([len(ladder.steps) for ladder in ladders])[:-1]
+        noisy = [noise.add_to(own, randomness) for own in np.split(counts, ends)]
         found = sharpened(ladders, noisy, records, scale)
         ranges = tuple(
             (float(rounded(low)), float(rounded(high))) if rounded(low) < rounded(high) else wide
@@ -322,3 +331,21 @@ class DetectorProfile(Query[NoisyProfile]):
             rule = "must describe the cells of a release"
             raise InvalidParameter("layout", rule, type(self.layout).__name__, way_out)
         return layout
+
+
+def _rungs(places: list[int], ladders: list[Ladder], rows: Floats) -> Ints:
+    """How many rows lie on each rung, ladder after ladder."""
+    counted = [
+        ladder.counts(np.ascontiguousarray(rows[:, place]))
+        for place, ladder in zip(places, ladders, strict=True)
+    ]
+    return np.concatenate(counted)
+
+
+def _products(
+    places: list[int], centers: tuple[float, ...], scales: tuple[float, ...], rows: Floats
+) -> Ints:
+    """The sums of products of the numeric columns, in a ball as wide as there are columns."""
+    return product_sums(
+        rows[:, places], np.array(centers), np.array(scales), math.sqrt(len(places))
+    )
