@@ -72,7 +72,9 @@ def main() -> None:
         subprocess.run([scripts / "privod", "demo"], check=True, cwd=empty)
         assert (Path(empty) / "out" / "privod-demo.html").is_file()
         install(scripts, str(client))
-        code = "import privod, privod_client; assert privod.__version__ == privod_client.__version__"
+        code = (
+            "import privod, privod_client; assert privod.__version__ == privod_client.__version__"
+        )
         subprocess.run([scripts / "python", "-I", "-c", code], check=True, cwd=empty)
     print(f"{library.name} installs into an empty environment and runs the demo there.")
 
