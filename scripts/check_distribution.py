@@ -42,7 +42,9 @@ def environment(directory: Path, wanted: str) -> Path:
 
 def install(scripts: Path, wanted: str) -> None:
     """Install into an environment."""
-    subprocess.run([scripts / "python", "-m", "pip", "install", "--quiet", wanted], check=True)
+    subprocess.run(
+        [scripts / "python", "-I", "-m", "pip", "install", "--quiet", wanted], check=True
+    )
 
 
 def size(directory: Path) -> int:
@@ -72,9 +74,7 @@ def main() -> None:
         subprocess.run([scripts / "privod", "demo"], check=True, cwd=empty)
         assert (Path(empty) / "out" / "privod-demo.html").is_file()
         install(scripts, str(client))
-        code = (
-            "import privod, privod_client; assert privod.__version__ == privod_client.__version__"
-        )
+        code = "import privod as p, privod_client as c; assert p.__version__ == c.__version__"
         subprocess.run([scripts / "python", "-I", "-c", code], check=True, cwd=empty)
     print(f"{library.name} installs into an empty environment and runs the demo there.")
 

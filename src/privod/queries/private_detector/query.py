@@ -33,6 +33,7 @@ from privod.privacy.zcdp import epsilon_of_rho, rho_of_loss
 from privod.queries.checks import ExactNumber, column_names, dp_adjacency, whole_number
 from privod.queries.count_query import (
     COUNTS_CHANGED,
+    FEWEST_BINS,
     TOTAL_SHARE,
     CountNoise,
     bins_for,
@@ -45,6 +46,7 @@ from privod.queries.mean_covariance.moments import (
     products_change,
     squared_products_change,
 )
+from privod.queries.preview import Preview, of_counts
 from privod.queries.private_detector.layout import (
     Ladder,
     Layout,
@@ -169,6 +171,18 @@ class DetectorProfile(Query[NoisyProfile]):
         usual = {"noise": "laplace", "delta": "0"}
         written = super().parameters()
         return {key: value for key, value in written.items() if usual.get(key) != value}
+
+    def preview(self, domain: Domain) -> Preview:
+        """Of the largest noise that counts may get: less where ranges or products do not pay."""
+        loss, given = self.budget * (1 - TOTAL_SHARE), self._given_layout()
+        numeric = any(isinstance(domain[name], Numeric) for name in self.columns)
+        if given is None and numeric:
+            loss -= self.budget * RANGE_SHARE
+        if (given is None and numeric) or (given is not None and given.centers):
+            loss *= 1 - MOMENT_SHARE
+        about = f"each count of the {len(self.columns)} columns"
+        shown = of_counts(self.noise_of_counts(loss), 2, about)
+        return replace(shown, typical_share=1 / FEWEST_BINS)
 
     def check(self, domain: Domain) -> None:
         columns = tuple(domain[name] for name in self.columns)
