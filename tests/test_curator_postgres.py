@@ -19,7 +19,7 @@ from privod.data import Domain, Numeric
 from privod.errors import BudgetExceeded, InvalidParameter, LedgerDamaged, Unavailable
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
 from privod.queries.histogram import Histogram
-from tests.postgres_cluster import find_server, running_server
+from tests.postgres_cluster import crash, find_server, running_server
 
 pytestmark = pytest.mark.skipif(
     find_server() is None, reason="PostgreSQL: no server program (apt-get install postgresql)"
@@ -200,6 +200,17 @@ def test_a_server_that_restarts_costs_one_failed_request_at_most(
     with pytest.raises(Unavailable, match="went away"):
         curator.budget("people")
     assert curator.budget("people")[0].spent == Loss("0.1")
+
+
+def test_a_server_that_crashes_forgets_nothing_that_was_shown(curator: Curator, url: str) -> None:
+    answers = [curator.ask(question(bins), "people") for bins in (3, 4, 5)]
+    crash(url)
+    with pytest.raises(Unavailable, match="went away"):
+        curator.budget("people")
+    assert curator.budget("people")[0].spent == Loss("0.3")
+    for bins, answer in zip((3, 4, 5), answers, strict=True):
+        assert curator.ask(question(bins), "people").release == answer.release
+    curator.verify(answers[-1].head)
 
 
 def test_a_server_that_is_not_there_is_named_without_its_password(tmp_path: Path) -> None:
