@@ -30,7 +30,7 @@ from tests.postgres_cluster import crash, find_server, running_server
 
 from privod.curator import Accounting, Curator
 from privod.data import Domain, Numeric
-from privod.errors import AnswerFailed, BudgetExceeded, LedgerDamaged, Unavailable
+from privod.errors import AnswerFailed, BudgetExceeded, LedgerDamaged, PrivodError, Unavailable
 from privod.privacy import NOTHING_SPENT, AddRemove, Cost, Loss, ZcdpBudget
 from privod.queries.histogram import Histogram
 from privod.queries.query import canonical_json
@@ -118,14 +118,27 @@ def hammer(
 # ---- killed at any moment ----------------------------------------------------------------------
 
 
-def _work_until_killed(place: Place, unit: Fraction, seed: int, shown: str) -> None:
-    """Ask at random, and note every answer that was shown, until somebody ends it."""
+def _work_until_killed(
+    place: Place,
+    unit: Fraction,
+    seed: int,
+    shown: str,
+    expected: tuple[type[PrivodError], ...] = (),
+) -> None:
+    """Ask at random, and note every answer that was shown, until somebody ends it.
+
+    `expected` failures are passed over: those of a server that crashes meanwhile.
+    """
     chance = random.Random(seed)
     handle = os.open(shown, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     with place.open() as curator:
         while True:
             query = question(chance.randrange(4000), unit)
-            release = curator.ask(query, DATA, request_id=f"{seed}-{chance.random()}").release
+            try:
+                release = curator.ask(query, DATA, request_id=f"{seed}-{chance.random()}").release
+            except expected:
+                time.sleep(0.05)
+                continue
             line = json.dumps([canonical_json(query.to_json()), canonical_json(release.to_json())])
             os.write(handle, f"{line}\n".encode())
 
@@ -159,22 +172,6 @@ def kill_often(
     return len(shown)
 
 
-def _work_through_crashes(place: Place, unit: Fraction, seed: int, shown: str) -> None:
-    """Ask at random and note what was shown, whatever becomes of the server meanwhile."""
-    chance = random.Random(seed)
-    handle = os.open(shown, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    with place.open() as curator:
-        while True:
-            query = question(chance.randrange(4000), unit)
-            try:
-                release = curator.ask(query, DATA, request_id=f"{seed}-{chance.random()}").release
-            except (Unavailable, AnswerFailed):
-                time.sleep(0.05)
-                continue
-            line = json.dumps([canonical_json(query.to_json()), canonical_json(release.to_json())])
-            os.write(handle, f"{line}\n".encode())
-
-
 def crash_often(place: Place, url: str, times: int, scratch: Path) -> int:
     """End the server at once and start it, again and again; how many answers were shown."""
     chance = random.Random(1)
@@ -183,7 +180,8 @@ def crash_often(place: Place, url: str, times: int, scratch: Path) -> int:
     notes.touch()
     workers = [
         context().Process(
-            target=_work_through_crashes, args=(place, Fraction(1, 7), seed, str(notes))
+            target=_work_until_killed,
+            args=(place, Fraction(1, 7), seed, str(notes), (Unavailable, AnswerFailed)),
         )
         for seed in range(2)
     ]
