@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
+# Many tests wait (for servers, release times, a process to end): one more worker than cores uses that.
+WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
+export PYTHONDONTWRITEBYTECODE =  # tests start hundreds of processes, which need not compile every module anew
 RUNS ?= 400000
 ARGS ?=  # for papers, race and soak: --quick makes each script a matter of a minute
 
@@ -15,10 +18,10 @@ serve: $(VENV)/ready-test  ## a server on this machine with sample data, its tok
 	$(BIN)/privod serve --sample
 
 test: check system  ## set everything up; format, lint, types, floors, tests
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n $(WORKERS)
 
 quick: $(VENV)/ready-test  ## the fast subset of the tests
-	$(BIN)/pytest -n auto -m "not slow"
+	$(BIN)/pytest -n $(WORKERS) -m "not slow"
 
 check: $(VENV)/ready-test
 	$(BIN)/ruff format --check .
@@ -74,3 +77,4 @@ stub: $(VENV)/ready-test  ## tell type checkers of the public names, after addin
 
 clean:  ## remove the environment and everything made
 	rm -rf $(VENV) out build dist src/*.egg-info
+	find src tests benchmarks scripts -name __pycache__ -prune -exec rm -rf {} +
