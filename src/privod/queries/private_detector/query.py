@@ -15,15 +15,17 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.data import Domain, Numeric, Table
+from privod.data import Column, Domain, Numeric, Table
 from privod.data.fineness import rounded
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteGaussian, DiscreteLaplace, Randomness
@@ -33,6 +35,7 @@ from privod.privacy.zcdp import epsilon_of_rho, rho_of_loss
 from privod.queries.checks import ExactNumber, column_names, dp_adjacency, whole_number
 from privod.queries.count_query import (
     COUNTS_CHANGED,
+    FEWEST_BINS,
     TOTAL_SHARE,
     CountNoise,
     bins_for,
@@ -45,6 +48,7 @@ from privod.queries.mean_covariance.moments import (
     products_change,
     squared_products_change,
 )
+from privod.queries.preview import Preview, of_counts
 from privod.queries.private_detector.layout import (
     Ladder,
     Layout,
@@ -59,6 +63,9 @@ from privod.queries.query import Query, Release
 __all__ = ["MOST_DECLARED", "DetectorProfile"]
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+AddUp = Callable[[Callable[[Floats], Ints]], Ints]
+"""Adds up what a function makes of rows, over all rows, wherever they are."""
 
 NONE = np.zeros(0, dtype=np.int64)
 RANGE_SHARE = Fraction(3, 20)  # for the ranges, where they can be sharpened at all
@@ -177,6 +184,18 @@ class DetectorProfile(Query[NoisyProfile]):
         written = super().parameters()
         return {key: value for key, value in written.items() if usual.get(key) != value}
 
+    def preview(self, domain: Domain) -> Preview:
+        """Of the largest noise that counts may get: less where ranges or products do not pay."""
+        loss, given = self.budget * (1 - TOTAL_SHARE), self._given_layout()
+        numeric = any(isinstance(domain[name], Numeric) for name in self.columns)
+        if given is None and numeric:
+            loss -= self.budget * RANGE_SHARE
+        if (given is None and numeric) or (given is not None and given.centers):
+            loss *= 1 - MOMENT_SHARE
+        about = f"each count of the {len(self.columns)} columns"
+        shown = of_counts(self.noise_of_counts(loss), 2, about)
+        return replace(shown, typical_share=1 / FEWEST_BINS)
+
     def check(self, domain: Domain) -> None:
         columns = tuple(domain[name] for name in self.columns)
         given = self._given_layout()
@@ -191,21 +210,24 @@ class DetectorProfile(Query[NoisyProfile]):
                 self.noise_of_products(self.budget * MOMENT_SHARE / 2, n_numeric)
             self.noise_of_scores  # noqa: B018
 
+    def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
+        return 0
+
     def answer(self, table: Table, randomness: Randomness) -> Release[NoisyProfile]:
         columns = tuple(table.domain[name] for name in self.columns)
-        rows = np.empty((len(table), len(columns)))
-        for place, column in enumerate(columns):
-            numeric = isinstance(column, Numeric)
-            read = table.numbers if numeric else table.codes
-            rows[:, place] = read((column.name,))[:, 0]
-        return self.answer_rows(Domain(columns), rows, randomness)
+        return self._answer(columns, len(table), partial(table.sums, self.columns), randomness)
 
     def answer_rows(
         self, domain: Domain, rows: Floats, randomness: Randomness
     ) -> Release[NoisyProfile]:
         """Answer for rows in the order of the columns, categories as their places, NaN missing."""
         columns = tuple(domain[name] for name in self.columns)
-        counted = self.noise_of_total.add_to(np.array([len(rows)]), randomness)
+        return self._answer(columns, len(rows), lambda work: work(rows), randomness)
+
+    def _answer(
+        self, columns: tuple[Column, ...], n_rows: int, add_up: AddUp, randomness: Randomness
+    ) -> Release[NoisyProfile]:
+        counted = self.noise_of_total.add_to(np.array([n_rows]), randomness)
         total = int(counted[0])
         records = max(float(total), FEWEST_RECORDS)
         surely = total - CERTAIN * self.noise_of_total.deviation
@@ -214,7 +236,7 @@ class DetectorProfile(Query[NoisyProfile]):
         scored = self._scoring(given, surely)
         rest = self.budget * (1 - TOTAL_SHARE - (SCORE_SHARE if scored else 0))
         if given is None:
-            ranges, spent = self._ranges(Domain(columns), rows, records, surely, randomness)
+            ranges, spent = self._ranges(columns, add_up, records, surely, randomness)
             rest -= spent
             product_loss = self._product_loss(rest, surely, len(numeric))
             counts_noise = self.noise_of_counts(rest - product_loss)
@@ -227,7 +249,7 @@ class DetectorProfile(Query[NoisyProfile]):
         value = NoisyProfile(
             layout=replace(layout, centers=(), scales=()),
             total=total,
-            counts=counts_noise.add_to(layout.counts(rows), randomness),
+            counts=counts_noise.add_to(add_up(layout.counts), randomness),
             products=NONE,
             scored=NONE,
             noise_of_total=MergedNoise.of(self.noise_of_total),
@@ -243,18 +265,15 @@ class DetectorProfile(Query[NoisyProfile]):
                 centers, scales = value.spread
                 layout = replace(layout, centers=centers, scales=scales)
             noise = self.noise_of_products(product_loss, len(numeric))
-            radius = math.sqrt(len(numeric))
-            sums = product_sums(
-                rows[:, numeric], np.array(layout.centers), np.array(layout.scales), radius
-            )
+            multiplying = partial(_products, numeric, layout.centers, layout.scales)
             value = replace(
                 value,
                 layout=layout,
-                products=noise.add_to(sums, randomness),
+                products=noise.add_to(add_up(multiplying), randomness),
                 noise_of_products=MergedNoise.of(noise),
             )
         if scored:  # scores by what is released so far: public functions of a record
-            counted = counts_of_scores(value.scores_of(rows))
+            counted = add_up(partial(_scored, value.ready()))
             value = replace(
                 value,
                 layout=replace(layout, scored=True),
@@ -317,10 +336,15 @@ class DetectorProfile(Query[NoisyProfile]):
         return share if moments_pay(surely, worth, n_numeric) else Fraction(0)
 
     def _ranges(
-        self, domain: Domain, rows: Floats, records: float, surely: float, randomness: Randomness
+        self,
+        columns: tuple[Column, ...],
+        add_up: AddUp,
+        records: float,
+        surely: float,
+        randomness: Randomness,
     ) -> tuple[tuple[tuple[float, float], ...], Fraction]:
         """Sharpened ranges and what they cost, or the declared ones for nothing."""
-        numeric = domain.numeric()
+        numeric = Domain(columns).numeric()
         declared = tuple((column.low, column.high) for column in numeric)
         if not numeric:
             return (), Fraction(0)
@@ -330,11 +354,10 @@ class DetectorProfile(Query[NoisyProfile]):
         if declared_at_all and not sharpening_pays(surely, scale):
             return declared, Fraction(0)
         ladders = [Ladder(low, high, self.octaves) for low, high in declared]
-        places = [at for at, column in enumerate(domain.columns) if isinstance(column, Numeric)]
-        noisy = [
-            noise.add_to(ladder.counts(np.ascontiguousarray(rows[:, place])), randomness)
-            for ladder, place in zip(ladders, places, strict=True)
-        ]
+        places = [at for at, column in enumerate(columns) if isinstance(column, Numeric)]
+        counts = add_up(partial(_rungs, places, ladders))
+        ends = np.cumsum([len(ladder.steps) for ladder in ladders])[:-1]
+        noisy = [noise.add_to(own, randomness) for own in np.split(counts, ends)]
         found = sharpened(ladders, noisy, records, scale)
         ranges = tuple(
             (float(rounded(low)), float(rounded(high))) if rounded(low) < rounded(high) else wide
@@ -367,4 +390,27 @@ def _told(value: NoisyProfile) -> str:
     return (
         f" Beyond the threshold for {TOLD_SHARE:.0%} of the records lie between {low:.1%} and"
         f" {high:.1%} of them, with 95 % certainty."
+    )
+
+
+def _scored(value: NoisyProfile, rows: Floats) -> Ints:
+    """How many rows lie in each cell of the ladder of scores, by what is released."""
+    return counts_of_scores(value.scores_of(rows))
+
+
+def _rungs(places: list[int], ladders: list[Ladder], rows: Floats) -> Ints:
+    """How many rows lie on each rung, ladder after ladder."""
+    counted = [
+        ladder.counts(np.ascontiguousarray(rows[:, place]))
+        for place, ladder in zip(places, ladders, strict=True)
+    ]
+    return np.concatenate(counted)
+
+
+def _products(
+    places: list[int], centers: tuple[float, ...], scales: tuple[float, ...], rows: Floats
+) -> Ints:
+    """The sums of products of the numeric columns, in a ball as wide as there are columns."""
+    return product_sums(
+        rows[:, places], np.array(centers), np.array(scales), math.sqrt(len(places))
     )
