@@ -34,24 +34,22 @@ def built(source: Path, out: Path) -> Path:
 
 def environment(directory: Path, wanted: str) -> Path:
     """Install what is wanted into an empty environment; return its scripts."""
-    venv.create(directory, with_pip=True)
+    venv.create(directory)
     scripts = directory / "bin"
     install(scripts, wanted)
     return scripts
 
 
 def install(scripts: Path, wanted: str) -> None:
-    """Install into an environment."""
-    subprocess.run(
-        [scripts / "python", "-I", "-m", "pip", "install", "--quiet", wanted], check=True
-    )
+    """Install into an environment that has no pip of its own."""
+    pip = [sys.executable, "-I", "-m", "pip", "--python", str(scripts / "python"), "install"]
+    subprocess.run([*pip, "--quiet", wanted], check=True)
 
 
 def size(directory: Path) -> int:
-    """How many bytes the files of an environment take, pip and compiled files left out."""
-    own = ("pip", "__pycache__")
-    files = [file for file in directory.rglob("*") if file.is_file()]
-    return sum(file.stat().st_size for file in files if not set(own) & set(file.parts))
+    """How many bytes the packages of an environment take, compiled files left out."""
+    files = [file for file in (directory / "lib").rglob("*") if file.is_file()]
+    return sum(file.stat().st_size for file in files if "__pycache__" not in file.parts)
 
 
 def main() -> None:

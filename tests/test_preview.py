@@ -59,7 +59,7 @@ def random_question(kind: str, generator: np.random.Generator) -> Any:
     columns = tuple(generator.choice(HOSPITAL.numeric_names, 2, replace=False).tolist())
     bins = int(generator.integers(2, 20))
     crowd, radius = int(generator.integers(1, 6)), float(generator.integers(1, 20))
-    given: dict[str, Any] = {
+    known: dict[str, dict[str, Any]] = {
         "histogram-1": {"columns": (columns[0], "ward"), "bins": bins},
         "marginals-1": {"columns": columns, "bins": bins},
         "grid-knn-1": {"columns": columns, "cells_per_axis": 5, "drop_below": None},
@@ -80,8 +80,9 @@ def random_question(kind: str, generator: np.random.Generator) -> Any:
         "density-sketch-1": {"columns": columns, "n_tables": 5, "bins": 64},
         "mean-covariance-1": {"columns": columns},
         "private-detector-1": {"columns": (*columns, "ward")},
-    }[kind]
-    return QUERIES[kind](epsilon=epsilon, **given)
+    }
+    asked: Any = QUERIES[kind]
+    return asked(epsilon=epsilon, **known[kind])
 
 
 def errors_of(query: Any, table: Table, seed: int) -> Ints:

@@ -273,7 +273,7 @@ class DetectorProfile(Query[NoisyProfile]):
                 noise_of_products=MergedNoise.of(noise),
             )
         if scored:  # scores by what is released so far: public functions of a record
-            counted = add_up(partial(_scored, value.ready()))
+            counted = add_up(partial(_by_score, value.ready()))
             value = replace(
                 value,
                 layout=replace(layout, scored=True),
@@ -379,25 +379,6 @@ class DetectorProfile(Query[NoisyProfile]):
         return layout
 
 
-def _told(value: NoisyProfile) -> str:
-    """How far off the threshold for a tenth of the records may be, where that is known."""
-    if value.noise_of_scores is None:
-        return " Thresholds are guesses: too few records to count them by their scores."
-    known = value.share_beyond(value.threshold(TOLD_SHARE))
-    if known is None:  # of several profiles
-        return ""
-    low, high = known
-    return (
-        f" Beyond the threshold for {TOLD_SHARE:.0%} of the records lie between {low:.1%} and"
-        f" {high:.1%} of them, with 95 % certainty."
-    )
-
-
-def _scored(value: NoisyProfile, rows: Floats) -> Ints:
-    """How many rows lie in each cell of the ladder of scores, by what is released."""
-    return counts_of_scores(value.scores_of(rows))
-
-
 def _rungs(places: list[int], ladders: list[Ladder], rows: Floats) -> Ints:
     """How many rows lie on each rung, ladder after ladder."""
     counted = [
@@ -413,4 +394,23 @@ def _products(
     """The sums of products of the numeric columns, in a ball as wide as there are columns."""
     return product_sums(
         rows[:, places], np.array(centers), np.array(scales), math.sqrt(len(places))
+    )
+
+
+def _by_score(value: NoisyProfile, rows: Floats) -> Ints:
+    """How many rows have a score on each rung, by what is released already."""
+    return counts_of_scores(value.scores_of(rows))
+
+
+def _told(value: NoisyProfile) -> str:
+    """How far off the threshold for a tenth of the records may be, where that is known."""
+    if value.noise_of_scores is None:
+        return " Thresholds are guesses: too few records to count them by their scores."
+    known = value.share_beyond(value.threshold(TOLD_SHARE))
+    if known is None:  # of several profiles
+        return ""
+    low, high = known
+    return (
+        f" Beyond the threshold for {TOLD_SHARE:.0%} of the records lie between {low:.1%} and"
+        f" {high:.1%} of them, with 95 % certainty."
     )
