@@ -194,6 +194,11 @@ class NoisyProfile:
             found[start : start + BLOCK] = score
         return found
 
+    def ready(self) -> NoisyProfile:
+        """The same, with what all scores need computed once, before copies of it go elsewhere."""
+        self._laws  # noqa: B018 - kept from here on
+        return self
+
     def explain(self, rows: ArrayLike) -> Explanation:
         """What each column adds to the score of each record."""
         asked = self._asked(rows)
