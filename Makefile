@@ -41,6 +41,9 @@ system:
 	    || echo "not installed:$$wanted"; \
 	  fi; \
 	fi
+	@test -e out/axe/node_modules || ! command -v npm > /dev/null \
+	|| npm install --silent --no-fund --no-audit --prefix out/axe axe-core@4 > /dev/null \
+	|| echo "not installed: axe-core"
 
 audit: $(VENV)/ready-test  ## try long and hard to catch each question breaking its promise
 	$(BIN)/privod audit --runs $(RUNS)

@@ -177,7 +177,10 @@ class Answers:
     def _submit(self, place: Place, act: Callable[[], bytes]) -> Future[bytes]:
         """Have it done when its turn comes; the lock is held."""
         if len(self._underway) >= MOST_WAITING:
-            raise LimitReached("Too many pictures are being drawn. Try again in a minute.")
+            raise LimitReached(
+                "Too many answers are being drawn, written as tables or scored against."
+                " Try again in a minute."
+            )
 
         def turn() -> bytes:
             try:

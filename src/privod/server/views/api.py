@@ -20,7 +20,7 @@ from privod.errors import InvalidParameter, LedgerDamaged, NotFound, PrivodError
 from privod.privacy import Loss, adjacency_from_json
 from privod.queries.catalog import QUERIES, query_from_json
 from privod.server import authentication as auth
-from privod.server.asking import answer_of, begin, find_job, may_stop, state_of
+from privod.server.asking import answer_of, begin, find_job, state_of, stop
 from privod.server.jobs import uploads
 from privod.server.jobs.estimates import check_work, estimated_seconds
 from privod.server.jobs.jobs import Job
@@ -226,8 +226,7 @@ def job(request: Request, job: Annotated[str, Path(max_length=64)]) -> wire.Job:
 
 def stop_job(request: Request, job: Annotated[str, Path(max_length=64)]) -> dict[str, bool]:
     """Stop one's own job, or as an owner one about one's data; what was charged stays charged."""
-    visitor = visitor_of(request)
-    site_of(request).jobs.stop(job, lambda found: may_stop(visitor, found))
+    stop(site_of(request), visitor_of(request), job)
     return {"stopped": True}
 
 
