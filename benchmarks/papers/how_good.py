@@ -1,8 +1,8 @@
 """How good is each question? Its accuracy against epsilon and the number of records.
 
 Run `PRIVOD_DATA=folder python benchmarks/papers/how_good.py` (some minutes), or with `--quick`.
-Writes out/papers/how_good/: `accuracy.csv` (one line a question, size and epsilon) and a picture of
-each question.
+Writes out/papers/how_good/: `accuracy.csv` (one line a question, size and epsilon), `joint.csv`
+(the same of a run of three parties) and a picture of each question.
 
 The detectors learn from card payments (credit_fraud, 28 columns, the rough ranges -100 to 100) and
 must tell 20,000 other payments from the frauds; all other questions are asked of made-up stays in a
@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cache
 from typing import Any
 
@@ -26,6 +27,9 @@ from sklearn.metrics import roc_auc_score
 
 from privod.data import Domain, Numeric, Table
 from privod.data.examples import HOSPITAL, data_frame, hospital
+from privod.errors import InvalidParameter
+from privod.joint.question import JointOutliers
+from privod.joint.run import rehearse
 from privod.mechanisms import Randomness, secure
 from privod.outliers.contexts.detectors import detector
 from privod.outliers.contexts.for_owner import matching_contexts
@@ -340,6 +344,31 @@ def interactive_grid(table: Table, epsilon: str, source: Randomness) -> float:
     return float(roc_auc_score(labels[rows], query.answer(table, source).value.graded))
 
 
+def joint_outliers(table: Table, epsilon: str, source: Randomness) -> float:
+    """F1 of what three hospitals with a third each suspect, against exact crowds over all."""
+    columns, points = SIGNS[:2], table.numbers(SIGNS[:2])
+    domain = Domain(table.domain.numeric(columns))
+    places = np.array_split(np.arange(len(points)), 3)
+    holders = {
+        f"hospital {number}": Table(domain, dict(zip(columns, points[rows].T, strict=True)))
+        for number, rows in enumerate(places)
+    }
+    query = JointOutliers(
+        partition="horizontal",
+        far_fraction=0.99,
+        radius=RADIUS,
+        columns=columns,
+        epsilon=Fraction(epsilon),
+    )
+    answers = rehearse(query, holders, source).answers
+    suspects = np.concatenate(
+        [rows[answers[name].rows] for name, rows in zip(holders, places, strict=True)]
+    )
+    most = answers["hospital 0"].max_crowd
+    outlying = np.flatnonzero(CrowdIndex(points).crowds(RADIUS) <= most)
+    return 2 * len(np.intersect1d(suspects, outlying)) / (len(suspects) + len(outlying))
+
+
 SHARE, RELATIVE, AUROC = "share of records misplaced", "relative error of the count", "AUROC"
 MEASURES = (
     Measure("histogram-1", SHARE, histogram),
@@ -362,13 +391,18 @@ MEASURES = (
     Measure("density-sketch-1", AUROC, density_sketch, detects=True),
     Measure("private-detector-1", AUROC, private_detector, detects=True),
 )
+JOINT = Measure("joint-outliers-1", "F1 of the suspects", joint_outliers)
+JOINT_SIZES, JOINT_EPSILONS, JOINT_RUNS = (10_000, 100_000), ("0.3", "1", "3", "10"), 5
 
 
-def measured(measure: Measure, table: Table, epsilon: str, repeats: int) -> Row:
-    """Some answers at one size and epsilon."""
+def measured(measure: Measure, table: Table, epsilon: str, repeats: int) -> list[Row]:
+    """Some answers at one size and epsilon; none where the question is refused there."""
     source = secure()
-    found = np.array([measure.of(table, epsilon, source) for _ in range(repeats)])
-    return {
+    try:
+        found = np.array([measure.of(table, epsilon, source) for _ in range(repeats)])
+    except InvalidParameter:
+        return []
+    row = {
         "question": measure.question,
         "measure": measure.reads,
         "records": len(table),
@@ -376,6 +410,7 @@ def measured(measure: Measure, table: Table, epsilon: str, repeats: int) -> Row:
         "mean": float(found.mean()),
         "deviation": float(found.std()),
     }
+    return [row]
 
 
 def drawn(measure: Measure, rows: list[Row]) -> Figure:
@@ -394,18 +429,25 @@ def main() -> None:
     """Ask every question at every size and epsilon."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="one size, two answers each")
-    quick = parser.parse_args().quick
-    report = Report("how_good", quick)
-    sizes = SIZES[:1] if quick else SIZES
-    rows = [
-        measured(measure, table, epsilon, 2 if quick else 20)
-        for measure in track(MEASURES, "asking")
-        for table in map(measure.table, sizes)
-        for epsilon in EPSILONS
-    ]
-    report.table("accuracy", rows)
-    for measure in MEASURES:
-        report.picture(measure.question, drawn(measure, rows))
+    parser.add_argument("--joint", action="store_true", help="the joint run alone")
+    asked = parser.parse_args()
+    report = Report("how_good", asked.quick)
+    tables = {
+        "accuracy": (MEASURES, SIZES[:1] if asked.quick else SIZES, EPSILONS, 20),
+        "joint": ((JOINT,), JOINT_SIZES[: 1 if asked.quick else 2], JOINT_EPSILONS, JOINT_RUNS),
+    }
+    for name in ("joint",) if asked.joint else tables:
+        measures, sizes, epsilons, repeats = tables[name]
+        rows = [
+            row
+            for measure in track(measures, "asking")
+            for table in map(measure.table, sizes)
+            for epsilon in epsilons
+            for row in measured(measure, table, epsilon, 2 if asked.quick else repeats)
+        ]
+        report.table(name, rows)
+        for measure in measures:
+            report.picture(measure.question, drawn(measure, rows))
 
 
 if __name__ == "__main__":
