@@ -196,8 +196,11 @@ def price(request: Request, dataset: Dataset, form: wire.AskPrice) -> wire.Price
 async def ask(request: Request, response: Response, dataset: Dataset, form: wire.Ask) -> Any:
     """Ask a question: 200 with the answer, or 202 with a job if it takes longer than `wait`."""
     site, visitor = site_of(request), visitor_of(request)
-    query = await run_in_threadpool(site.curator.adapted, query_from_json(form.query), dataset)
-    ready = site.answers.ready(dataset, query)
+    query = query_from_json(form.query)
+    ready = site.answers.ready(dataset, query)  # stored as it is asked, or not at all
+    if ready is None:
+        query = await run_in_threadpool(site.curator.adapted, query, dataset)
+        ready = site.answers.ready(dataset, query)
     if ready is not None:
         return Response(ready, media_type=JSON)
     begun = await begin(site, visitor, query, dataset, form.request_id)
