@@ -2,8 +2,8 @@
 
 Run `PRIVOD_DATA=folder python benchmarks/papers/how_good.py` (some minutes), or with `--quick`, or
 with `--only grid-knn-1` and others, which leaves the published figures of all others as they are.
-Writes out/papers/how_good/: `accuracy.csv` (one line a question, size and epsilon), `joint.csv`
-(the same of a run of three parties) and a picture of each question.
+Writes out/papers/how_good/: `accuracy.csv` (one line a question, size and epsilon) and a picture of
+each question.
 
 The detectors learn from card payments (credit_fraud, 28 columns, the rough ranges -100 to 100) and
 must tell 20,000 other payments from the frauds; all other questions are asked of made-up stays in a
@@ -67,7 +67,7 @@ EPSILONS = ("0.1", "0.3", "1", "3")
 SIGNS = ("heart_rate", "pressure", "temperature")
 RADIUS, CROWD = 12.0, 5
 AGE_BINS = 24
-PUBLISHED = Path("docs/figures/how_good")
+PUBLISHED = Path("docs/figures/how_good/accuracy.csv")
 SURE = 10**6  # an epsilon at which the noise is nothing
 
 
@@ -79,6 +79,8 @@ class Measure:
     reads: str
     of: Callable[[Table, str, Randomness], float]
     detects: bool = False
+    sizes: tuple[int, ...] = SIZES
+    answers: int = 20
 
     def table(self, size: int) -> Table:
         """What is asked about, so many records of it."""
@@ -394,9 +396,14 @@ MEASURES = (
     Measure("mean-covariance-1", AUROC, mean_covariance, detects=True),
     Measure("density-sketch-1", AUROC, density_sketch, detects=True),
     Measure("private-detector-1", AUROC, private_detector, detects=True),
+    Measure(
+        "joint-outliers-1",
+        "F1 of the suspects",
+        joint_outliers,
+        sizes=(10_000, 100_000),
+        answers=5,
+    ),
 )
-JOINT = Measure("joint-outliers-1", "F1 of the suspects", joint_outliers)
-JOINT_SIZES, JOINT_EPSILONS, JOINT_RUNS = (10_000, 100_000), ("0.3", "1", "3", "10"), 5
 
 
 def measured(measure: Measure, table: Table, epsilon: str, repeats: int) -> list[Row]:
@@ -429,39 +436,29 @@ def drawn(measure: Measure, rows: list[Row]) -> Figure:
     return draw_curves(measure.question, curves, measure.reads)
 
 
-def published(name: str, anew: list[str]) -> list[Row]:
-    """The rows of the last published run that are not measured anew."""
-    with (PUBLISHED / f"{name}.csv").open(newline="", encoding="utf-8") as file:
-        return [row for row in csv.DictReader(file) if row["question"] not in anew]
-
-
 def main() -> None:
     """Ask every question at every size and epsilon."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="one size, two answers each")
-    known = [measure.question for measure in (*MEASURES, JOINT)]
+    known = [measure.question for measure in MEASURES]
     parser.add_argument("--only", nargs="+", choices=known, default=known, metavar="QUESTION")
     options = parser.parse_args()
-    report = Report("how_good", options.quick)
-    tables = {
-        "accuracy": (MEASURES, SIZES[: 1 if options.quick else None], EPSILONS, 20),
-        "joint": ((JOINT,), JOINT_SIZES[: 1 if options.quick else 2], JOINT_EPSILONS, JOINT_RUNS),
-    }
-    for name, (measures, sizes, epsilons, repeats) in tables.items():
-        chosen = [measure for measure in measures if measure.question in options.only]
-        rows = [
-            row
-            for measure in track(chosen, "asking")
-            for table in map(measure.table, sizes)
-            for epsilon in epsilons
-            for row in measured(measure, table, epsilon, 2 if options.quick else repeats)
-        ]
-        for measure in chosen:
-            report.picture(measure.question, drawn(measure, rows))
-        if chosen:
-            if len(chosen) < len(measures):
-                rows += published(name, options.only)
-            report.table(name, sorted(rows, key=lambda row: known.index(row["question"])))
+    quick = options.quick
+    report = Report("how_good", quick)
+    chosen = [measure for measure in MEASURES if measure.question in options.only]
+    rows = [
+        row
+        for measure in track(chosen, "asking")
+        for table in map(measure.table, measure.sizes[:1] if quick else measure.sizes)
+        for epsilon in EPSILONS
+        for row in measured(measure, table, epsilon, 2 if quick else measure.answers)
+    ]
+    for measure in chosen:
+        report.picture(measure.question, drawn(measure, rows))
+    if len(chosen) < len(MEASURES):
+        with PUBLISHED.open(newline="", encoding="utf-8") as file:
+            rows += [row for row in csv.DictReader(file) if row["question"] not in options.only]
+    report.table("accuracy", sorted(rows, key=lambda row: known.index(row["question"])))
 
 
 if __name__ == "__main__":
