@@ -42,6 +42,9 @@ system:
 	    || echo "not installed:$$wanted"; \
 	  fi; \
 	fi
+	@test -e out/axe/node_modules || ! command -v npm > /dev/null \
+	|| npm install --silent --no-fund --no-audit --prefix out/axe axe-core@4 > /dev/null \
+	|| echo "not installed: axe-core"
 
 audit: $(VENV)/ready-test  ## try long and hard to catch each question breaking its promise
 	$(BIN)/privod audit --runs $(RUNS)
@@ -55,7 +58,8 @@ figures: $(VENV)/ready-test  ## write the figures of docs/figures into the pages
 	$(BIN)/python scripts/write_figures.py
 
 race: $(VENV)/ready-test $(VENV)/ready-race  ## our times beside the peers', in one run each
-	for script in benchmarks/race_*.py; do $(BIN)/python $$script $(ARGS) || exit 1; done
+	for script in benchmarks/race_*.py; do $(BIN)/python scripts/run_benchmark.py $$script $(ARGS) || exit 1; done
+	$(BIN)/python scripts/write_figures.py --take out/benchmarks
 
 soak: $(VENV)/ready-test system  ## load, crashes and tampering, for minutes
 	for script in benchmarks/soak_*.py; do $(BIN)/python $$script $(ARGS) || exit 1; done
