@@ -27,6 +27,7 @@ from privod.curator import (
     DataSet,
     Entry,
     Price,
+    Protection,
     Registered,
     Request,
     Verification,
@@ -227,6 +228,21 @@ class Client:
         """The persons about whom contexts may be asked, which is public."""
         found = [adjacency_from_json(person) for person in self._get(_path(of, "admitted"))]
         return tuple(person for person in found if isinstance(person, SameContexts))
+
+    def allow_exact_counts(
+        self, of: str, adjacency: Adjacency, counts: int, reason: str, *, confirmed: bool = False
+    ) -> int:
+        """Allow so many counts to be told exactly; see `Curator.allow_exact_counts`."""
+        asked = wire.AllowExact(adjacency.to_json(), counts, reason, confirmed)
+        return int(self._act(_path(of, "exact-counts"), asked)["left"])
+
+    def who_is_protected(
+        self, of: str, adjacency: Adjacency | None = None, *, sample: int = 100
+    ) -> tuple[Protection, ...]:
+        """Whom narrow promises protect, for the owner alone; see `Curator.who_is_protected`."""
+        asked = wire.WhoIsProtected(None if adjacency is None else adjacency.to_json(), sample)
+        found = self._act(_path(of, "protected"), asked)["protected"]
+        return tuple(Protection.from_json(one) for one in found)
 
     def limit_token(self, of: str, adjacency: Adjacency, token: str, limit: Loss) -> None:
         """Set how much of a budget the questions of one token (by its id) may cost."""
