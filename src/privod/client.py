@@ -202,14 +202,14 @@ class Client:
     ) -> int:
         """Allow so many counts to be told exactly; see `Curator.allow_exact_counts`."""
         asked = wire.AllowExact(adjacency.to_json(), counts, reason, confirmed)
-        return int(self._act(_path(of, "exact-counts"), asked)["left"])
+        return int(self._server.act(path_of(of, "exact-counts"), asked)["left"])
 
     def who_is_protected(
         self, of: str, adjacency: Adjacency | None = None, *, sample: int = 100
     ) -> tuple[Protection, ...]:
         """Whom narrow promises protect, for the owner alone; see `Curator.who_is_protected`."""
         asked = wire.WhoIsProtected(None if adjacency is None else adjacency.to_json(), sample)
-        found = self._act(_path(of, "protected"), asked)["protected"]
+        found = self._server.act(path_of(of, "protected"), asked)["protected"]
         return tuple(Protection.from_json(one) for one in found)
 
     def limit_token(self, of: str, adjacency: Adjacency, token: str, limit: Loss) -> None:
