@@ -168,6 +168,7 @@ def test_an_owner_registers_opens_a_budget_and_hands_out_a_token(
         "person": "id",
         "max_rows_per_person": "1",
         "continues": "",
+        "most_records": "20000000",
     }
     preview = checked(owner.post("/data/new/preview", **fields))
     assert "0 to 120" in preview
@@ -177,6 +178,7 @@ def test_an_owner_registers_opens_a_budget_and_hands_out_a_token(
     rows = b"id,age,sex,grade,weight\n7,40,female,2,60\n8,41,male,1,\n"
     made = owner.post("/data/new", files={"file": ("rows.csv", rows)}, **fields)
     assert made.headers["location"] == "/data/console%20data/report"
+    assert server.curator.size_class("console data").most_records == 20_000_000
     checked(owner.get(made.headers["location"]))
     path = "/data/console%20data/budgets/new"
     asked = checked(owner.post(path, adjacency="replace", epsilon="1", delta="0"))
@@ -203,6 +205,8 @@ def test_an_owner_registers_opens_a_budget_and_hands_out_a_token(
         ({"columns": "age: 5 to 1"}, "must have low &lt; high"),
         ({"max_rows_per_person": "few"}, "must be a whole number"),
         ({"name": " "}, "name must not be empty"),
+        ({"most_records": "many"}, "most_records must be a whole number"),
+        ({"most_records": "0"}, "most_records must be a whole number from 1 to"),
     ],
 )
 def test_a_wrong_domain_shows_the_form_again(

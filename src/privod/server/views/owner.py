@@ -14,6 +14,7 @@ from privod.curator.protection import FOR_OWNER
 from privod.data import Domain
 from privod.data.csv_file import ENCODINGS, CsvDialect
 from privod.data.intake import LossyIntake
+from privod.engines.size import IN_MEMORY, SizeClass
 from privod.errors import InvalidData, InvalidParameter, NeedsConfirmation, NotFound, PrivodError
 from privod.privacy import AddRemove, Adjacency, InCrowd, Loss, Replace, adjacency_from_json
 from privod.server import authentication as auth
@@ -28,11 +29,14 @@ from privod.wire import token_id
 __all__ = ["edit_columns", "make_token", "open_budget", "open_budget_form", "preview", "register"]
 __all__ += ["register_form", "report", "revoke_token", "tokens"]
 
-COLUMNS_FIELDS = ("name", "columns", "person", "max_rows_per_person", "continues")
+COLUMNS_FIELDS = ("name", "columns", "person", "max_rows_per_person", "continues", "most_records")
 DIALECT_FIELDS = ("encoding", "separator", "decimal", "thousands")
 ENCODING_CHOICES = tuple(ENCODINGS)
 SEPARATOR_CHOICES = ((",", "comma"), (";", "semicolon"), ("\t", "tab"), ("|", "bar"))
-BLANK = {"name": "", "columns": "", "person": "", "max_rows_per_person": "1", "continues": ""}
+BLANK = dict.fromkeys(COLUMNS_FIELDS, "") | {
+    "max_rows_per_person": "1",
+    "most_records": str(IN_MEMORY),
+}
 
 
 def register_form(request: Request) -> Response:
@@ -50,6 +54,7 @@ def preview(request: Request) -> Response:
     form = _typed(request)
     try:
         domain = _domain(form)
+        _size(form)
     except PrivodError as problem:
         return _register_page(request, form, problem)
     return _file_page(request, form, domain)
@@ -60,7 +65,7 @@ def register(request: Request) -> Response:
     form = _typed(request)
     file = form_of(request).get("file")
     try:
-        domain = _domain(form)
+        domain, size = _domain(form), _size(form)
     except PrivodError as problem:
         return _register_page(request, form, problem)
     try:
@@ -74,6 +79,7 @@ def register(request: Request) -> Response:
             continues=form["continues"] or None,
             dialect=_dialect(request),
             confirmed=text_of(request, "confirmed") == "yes",
+            most_records=size.most_records,
         )
     except LossyIntake as lossy:
         return _file_page(request, form, domain, str(lossy), lossy.report.sentences())
@@ -127,6 +133,17 @@ def _domain(form: dict[str, str]) -> Domain:
     if not form["name"].strip():
         raise InvalidParameter("name", "must not be empty", "", "Try 'patients-2026'.")
     return domain_from_lines(form["columns"], form["person"], form["max_rows_per_person"])
+
+
+def _size(form: dict[str, str]) -> SizeClass:
+    """The most records, as typed; the usual class where nothing is."""
+    text = form["most_records"].strip()
+    try:
+        most = int(text or IN_MEMORY)
+    except ValueError:
+        rule = "must be a whole number"
+        raise InvalidParameter("most_records", rule, text[:50], "Try 100000000.") from None
+    return SizeClass(most)
 
 
 def _register_page(
