@@ -30,6 +30,8 @@ from privod.outliers.hashing.outliers import crowd_limit
 
 __all__ = ["JointAnswer", "Rehearsal", "aggregate", "rehearse", "take_part"]
 
+DIGEST_BLOCK = 1 << 16  # rows copied at a time
+
 
 @dataclass(frozen=True, eq=False)
 class JointAnswer:
@@ -213,8 +215,10 @@ def _digest(table: Table, columns: tuple[str, ...], *, ordered: bool = False) ->
     """
     names = tuple(sorted(columns))
     digest = hashlib.sha256(json.dumps(names).encode())
-    numbers = np.ascontiguousarray(table.numbers(names))
-    if not ordered and len(numbers):
-        numbers = numbers[np.lexsort(numbers.T)]
-    digest.update(numbers.data)
+    numbers = table.numbers(names)
+    order = None if ordered else np.lexsort(numbers.T)
+    for start in range(0, len(numbers), DIGEST_BLOCK):
+        rows = slice(start, start + DIGEST_BLOCK)
+        block = numbers[rows if order is None else order[rows]]
+        digest.update(np.ascontiguousarray(block).data)
     return digest.digest()

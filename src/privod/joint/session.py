@@ -66,9 +66,7 @@ class Session:
 
 def agree(channel: Channel, identity: Identity, roster: Roster, parameters: bytes) -> Session:
     """Exchange signed keys with everybody and check that all mean the same run."""
-    if identity.name not in roster.names or roster[identity.name].certificate != (
-        identity.certificate
-    ):
+    if identity.name not in roster.names or not roster[identity.name].has(identity.certificate):
         raise ProtocolAborted(
             f"{identity.name!r} is not on its own roster with this certificate."
             " Fetch the current roster."

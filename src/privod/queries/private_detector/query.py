@@ -3,10 +3,12 @@
 Of epsilon a fiftieth buys the number of records. If it can show anything, three twentieths buy
 ranges: noisy counts on public geometric ladders, so that declared ranges may be far too wide. The
 rest buys a histogram of every column (missing values have a cell of their own) and, where they are
-worth their noise, the sums of products of the numeric columns, half each. What is worth it depends
-on the bought number, epsilon and the number of columns. Gaussian noise takes the same shares of
-rho. Everything else, scores, thresholds,
-explanations, is post-processing (`NoisyProfile`). Proof in docs/proofs/private_detector.md.
+worth their noise, the sums of products of the numeric columns, half each. Last, where it shows
+anything, a tenth that was laid aside counts the records by their scores under what was released
+so far, so that a threshold flags the share it is asked for. What is worth it depends on the bought
+number, epsilon and the number of columns. Gaussian noise takes the same shares of rho. Everything
+else, scores, thresholds, explanations, is post-processing (`NoisyProfile`). Proof in
+docs/proofs/private_detector.md.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from privod.privacy.zcdp import epsilon_of_rho, rho_of_loss
 from privod.queries.checks import ExactNumber, column_names, dp_adjacency, whole_number
 from privod.queries.count_query import (
     COUNTS_CHANGED,
+    FEWEST_BINS,
     TOTAL_SHARE,
     CountNoise,
     bins_for,
@@ -45,6 +48,7 @@ from privod.queries.mean_covariance.moments import (
     products_change,
     squared_products_change,
 )
+from privod.queries.preview import Preview, of_counts
 from privod.queries.private_detector.layout import (
     Ladder,
     Layout,
@@ -53,6 +57,7 @@ from privod.queries.private_detector.layout import (
     sharpening_pays,
 )
 from privod.queries.private_detector.release import FEWEST_RECORDS, NoisyProfile
+from privod.queries.private_detector.thresholds import counts_of_scores, scoring_pays
 from privod.queries.query import Query, Release
 
 __all__ = ["MOST_DECLARED", "DetectorProfile"]
@@ -62,12 +67,15 @@ Ints = NDArray[np.int64]
 AddUp = Callable[[Callable[[Floats], Ints]], Ints]
 """Adds up what a function makes of rows, over all rows, wherever they are."""
 
+NONE = np.zeros(0, dtype=np.int64)
 RANGE_SHARE = Fraction(3, 20)  # for the ranges, where they can be sharpened at all
+SCORE_SHARE = Fraction(1, 10)  # for the records by their scores, where they show anything
 MOMENT_SHARE = Fraction(1, 2)  # of what is left, for products, where they pay
 MOST_OCTAVES = 1000
 MOST_DECLARED = 20  # octaves past which nobody can call a range declared: it must be sharpened
 CERTAIN = 2.0  # deviations below the bought number that there surely are records for what is bought
-PARTS = "the parts it is divided into for numbers, ranges, histograms and products"
+TOLD_SHARE = 0.1  # of the records, whose threshold the sentence tells the error of
+PARTS = "the parts it is divided into for numbers, ranges, histograms, products and scores"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,8 +85,8 @@ class DetectorProfile(Query[NoisyProfile]):
     Guarantee
     ---------
     Every record is protected (AddRemove), or what every record says (Replace). The number of
-    records, the ranges, the histograms and the products get noise once each; their losses add up
-    to epsilon, and scoring costs nothing.
+    records, the ranges, the histograms, the products and the counts of scores get noise once each;
+    their losses add up to epsilon, and scoring new records costs nothing.
 
     Parameters
     ----------
@@ -152,6 +160,12 @@ class DetectorProfile(Query[NoisyProfile]):
         changed = times * products_change(n_numeric)
         return self._noise(loss, changed, times * squared_products_change())
 
+    @property
+    def noise_of_scores(self) -> CountNoise:
+        """The noise of the counts of scores: a record has one score."""
+        changed = COUNTS_CHANGED[self.adjacency]
+        return self._noise(self.budget * SCORE_SHARE, changed, changed)
+
     def guarantee(self) -> Guarantee:
         """Each part's loss is that of its noise; whichever are bought, they add up to the same."""
         lost = self._lost
@@ -170,6 +184,18 @@ class DetectorProfile(Query[NoisyProfile]):
         written = super().parameters()
         return {key: value for key, value in written.items() if usual.get(key) != value}
 
+    def preview(self, domain: Domain) -> Preview:
+        """Of the largest noise that counts may get: less where ranges or products do not pay."""
+        loss, given = self.budget * (1 - TOTAL_SHARE), self._given_layout()
+        numeric = any(isinstance(domain[name], Numeric) for name in self.columns)
+        if given is None and numeric:
+            loss -= self.budget * RANGE_SHARE
+        if (given is None and numeric) or (given is not None and given.centers):
+            loss *= 1 - MOMENT_SHARE
+        about = f"each count of the {len(self.columns)} columns"
+        shown = of_counts(self.noise_of_counts(loss), 2, about)
+        return replace(shown, typical_share=1 / FEWEST_BINS)
+
     def check(self, domain: Domain) -> None:
         columns = tuple(domain[name] for name in self.columns)
         given = self._given_layout()
@@ -182,6 +208,7 @@ class DetectorProfile(Query[NoisyProfile]):
                 self.noise_of_ranges(n_numeric)
             if given is not None and given.centers:
                 self.noise_of_products(self.budget * MOMENT_SHARE / 2, n_numeric)
+            self.noise_of_scores  # noqa: B018
 
     def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
         return 0
@@ -204,30 +231,34 @@ class DetectorProfile(Query[NoisyProfile]):
         total = int(counted[0])
         records = max(float(total), FEWEST_RECORDS)
         surely = total - CERTAIN * self.noise_of_total.deviation
-        rest = self.budget * (1 - TOTAL_SHARE)
-        layout, spent = self._given_layout(), Fraction(0)
+        given, spent = self._given_layout(), Fraction(0)
         numeric = [at for at, column in enumerate(columns) if isinstance(column, Numeric)]
-        if layout is None:
+        scored = self._scoring(given, surely)
+        rest = self.budget * (1 - TOTAL_SHARE - (SCORE_SHARE if scored else 0))
+        if given is None:
             ranges, spent = self._ranges(columns, add_up, records, surely, randomness)
             rest -= spent
             product_loss = self._product_loss(rest, surely, len(numeric))
             counts_noise = self.noise_of_counts(rest - product_loss)
-            layout = Layout(columns, ranges, bins_for(records, MergedNoise.of(counts_noise).scale))
+            bins = bins_for(records, MergedNoise.of(counts_noise).scale)
+            layout = Layout(columns, ranges, bins)
         else:
+            layout = replace(given, scored=False)
             product_loss = rest * MOMENT_SHARE if layout.centers else Fraction(0)
             counts_noise = self.noise_of_counts(rest - product_loss)
-        counts = counts_noise.add_to(add_up(layout.counts), randomness)
         value = NoisyProfile(
-            replace(layout, centers=(), scales=()),
-            total,
-            counts,
-            np.zeros(0, dtype=np.int64),
-            MergedNoise.of(self.noise_of_total),
-            MergedNoise.of(counts_noise),
-            None,
-            spent,
-            self.guarantee(),
-            randomness.seeded,
+            layout=replace(layout, centers=(), scales=()),
+            total=total,
+            counts=counts_noise.add_to(add_up(layout.counts), randomness),
+            products=NONE,
+            scored=NONE,
+            noise_of_total=MergedNoise.of(self.noise_of_total),
+            noise_of_counts=MergedNoise.of(counts_noise),
+            noise_of_products=None,
+            noise_of_scores=None,
+            range_loss=spent,
+            guarantee=self.guarantee(),
+            seeded=randomness.seeded,
         )
         if product_loss:
             if not layout.centers:
@@ -241,6 +272,14 @@ class DetectorProfile(Query[NoisyProfile]):
                 products=noise.add_to(add_up(multiplying), randomness),
                 noise_of_products=MergedNoise.of(noise),
             )
+        if scored:  # scores by what is released so far: public functions of a record
+            counted = add_up(partial(_by_score, value.ready()))
+            value = replace(
+                value,
+                layout=replace(layout, scored=True),
+                scored=self.noise_of_scores.add_to(counted, randomness),
+                noise_of_scores=MergedNoise.of(self.noise_of_scores),
+            )
         return self.release(value, randomness)
 
     def sentence(self, value: NoisyProfile) -> str:
@@ -252,8 +291,9 @@ class DetectorProfile(Query[NoisyProfile]):
         return (
             f"A profile of {len(value.layout.columns)} columns{products} stands for about"
             f" {round(value.records)} records, each cell's count right to within"
-            f" {value.noise_of_counts.quantile(0.95)} with 95 % certainty. New records can now be"
-            " scored against it, and their scores explained, without further loss."
+            f" {value.noise_of_counts.quantile(0.95)} with 95 % certainty.{_told(value)}"
+            " New records can now be scored against it, and their scores explained, without"
+            " further loss."
         )
 
     def value_to_json(self, value: NoisyProfile) -> Any:
@@ -281,6 +321,12 @@ class DetectorProfile(Query[NoisyProfile]):
         if self.noise == "laplace":
             return DiscreteLaplace.for_loss(loss, absolute)
         return DiscreteGaussian.for_rho(loss, squared)
+
+    def _scoring(self, given: Layout | None, surely: float) -> bool:
+        """Whether the records are counted by their scores: as the first did, or where it pays."""
+        if given is not None:
+            return given.scored
+        return scoring_pays(surely, MergedNoise.of(self.noise_of_scores).scale)
 
     def _product_loss(self, rest: Fraction, surely: float, n_numeric: int) -> Fraction:
         share = rest * MOMENT_SHARE
@@ -348,4 +394,23 @@ def _products(
     """The sums of products of the numeric columns, in a ball as wide as there are columns."""
     return product_sums(
         rows[:, places], np.array(centers), np.array(scales), math.sqrt(len(places))
+    )
+
+
+def _by_score(value: NoisyProfile, rows: Floats) -> Ints:
+    """How many rows have a score on each rung, by what is released already."""
+    return counts_of_scores(value.scores_of(rows))
+
+
+def _told(value: NoisyProfile) -> str:
+    """How far off the threshold for a tenth of the records may be, where that is known."""
+    if value.noise_of_scores is None:
+        return " Thresholds are guesses: too few records to count them by their scores."
+    known = value.share_beyond(value.threshold(TOLD_SHARE))
+    if known is None:  # of several profiles
+        return ""
+    low, high = known
+    return (
+        f" Beyond the threshold for {TOLD_SHARE:.0%} of the records lie between {low:.1%} and"
+        f" {high:.1%} of them, with 95 % certainty."
     )

@@ -22,21 +22,20 @@ from privod.server.http.authorization import form_of
 from privod.server.jobs import uploads
 from privod.server.site import site_of, visitor_of
 from privod.server.views.console import text_of
-from privod.server.views.forms import Box, Choice, domain_from_lines
+from privod.server.views.forms import Box, Choice, domain_from_lines, with_header
 from privod.server.views.pages import page, redirect, segment
 from privod.wire import token_id
 
 __all__ = ["edit_columns", "make_token", "open_budget", "open_budget_form", "preview", "register"]
 __all__ += ["register_form", "report", "revoke_token", "tokens"]
 
-COLUMNS_FIELDS = ("name", "columns", "person", "max_rows_per_person", "continues", "most_records")
+COLUMNS_FIELDS = (
+    *("name", "columns", "person", "max_rows_per_person", "most_records", "continues"),
+)
 DIALECT_FIELDS = ("encoding", "separator", "decimal", "thousands")
 ENCODING_CHOICES = tuple(ENCODINGS)
 SEPARATOR_CHOICES = ((",", "comma"), (";", "semicolon"), ("\t", "tab"), ("|", "bar"))
-BLANK = dict.fromkeys(COLUMNS_FIELDS, "") | {
-    "max_rows_per_person": "1",
-    "most_records": str(IN_MEMORY),
-}
+BLANK = dict.fromkeys(COLUMNS_FIELDS, "") | {"max_rows_per_person": "1"}
 
 
 def register_form(request: Request) -> Response:
@@ -45,8 +44,13 @@ def register_form(request: Request) -> Response:
 
 
 def edit_columns(request: Request) -> Response:
-    """Back from the preview to the columns, with what was typed."""
-    return _register_page(request, _typed(request))
+    """The columns with what was typed, and those that a header names besides."""
+    form = _typed(request)
+    try:
+        form["columns"] = with_header(form["columns"], text_of(request, "header"))
+    except PrivodError as problem:
+        return _register_page(request, form, problem)
+    return _register_page(request, form)
 
 
 def preview(request: Request) -> Response:
@@ -54,7 +58,7 @@ def preview(request: Request) -> Response:
     form = _typed(request)
     try:
         domain = _domain(form)
-        _size(form)
+        _most_records(form)
     except PrivodError as problem:
         return _register_page(request, form, problem)
     return _file_page(request, form, domain)
@@ -65,7 +69,7 @@ def register(request: Request) -> Response:
     form = _typed(request)
     file = form_of(request).get("file")
     try:
-        domain, size = _domain(form), _size(form)
+        domain = _domain(form)
     except PrivodError as problem:
         return _register_page(request, form, problem)
     try:
@@ -79,7 +83,7 @@ def register(request: Request) -> Response:
             continues=form["continues"] or None,
             dialect=_dialect(request),
             confirmed=text_of(request, "confirmed") == "yes",
-            most_records=size.most_records,
+            most_records=_most_records(form),
         )
     except LossyIntake as lossy:
         return _file_page(request, form, domain, str(lossy), lossy.report.sentences())
@@ -129,21 +133,19 @@ def _typed(request: Request) -> dict[str, str]:
     return {name: text_of(request, name) for name in COLUMNS_FIELDS}
 
 
+def _most_records(form: dict[str, str]) -> int:
+    typed = form["most_records"].strip()
+    if not typed:
+        return IN_MEMORY
+    if not (typed.isascii() and typed.isdigit() and len(typed) < 20):
+        raise InvalidParameter("most_records", "must be a whole number", typed, "Try 100000.")
+    return SizeClass(int(typed)).most_records
+
+
 def _domain(form: dict[str, str]) -> Domain:
     if not form["name"].strip():
         raise InvalidParameter("name", "must not be empty", "", "Try 'patients-2026'.")
     return domain_from_lines(form["columns"], form["person"], form["max_rows_per_person"])
-
-
-def _size(form: dict[str, str]) -> SizeClass:
-    """The most records, as typed; the usual class where nothing is."""
-    text = form["most_records"].strip()
-    try:
-        most = int(text or IN_MEMORY)
-    except ValueError:
-        rule = "must be a whole number"
-        raise InvalidParameter("most_records", rule, text[:50], "Try 100000000.") from None
-    return SizeClass(most)
 
 
 def _register_page(
