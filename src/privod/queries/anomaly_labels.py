@@ -25,7 +25,7 @@ from privod.outliers.crowds.anomalies import (
     protected_crowd,
     sensitive_edits_to_flip,
 )
-from privod.outliers.crowds.lookup import lookup_for
+from privod.outliers.crowds.lookup import crowds_and_copies
 from privod.outliers.crowds.public_cover import most_in_one_ball
 from privod.privacy import AddRemove, Adjacency, Guarantee, InCrowd, Loss, positive
 from privod.queries.checks import (
@@ -156,9 +156,11 @@ class AnomalyLabels(Query[tuple[bool, ...]]):
     def check(self, domain: Domain) -> None:
         numeric_columns(domain, self.columns)
 
+    def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
+        return 0
+
     def answer(self, table: Table, randomness: Randomness) -> Release[tuple[bool, ...]]:
         columns = tuple(sorted(self.columns))  # the order that InCrowd adds up in
-        lookup = lookup_for(table, columns, self.radius)
         label_epsilon = self.label_epsilon
         far = self.max_crowd + self.most_edits  # all larger crowds are as many edits away
         labels = [
@@ -168,7 +170,9 @@ class AnomalyLabels(Query[tuple[bool, ...]]):
                 label_epsilon,
                 randomness,
             )
-            for crowd, copies in lookup.crowds_and_copies(self._records(), cap=far)
+            for crowd, copies in crowds_and_copies(
+                table, columns, self.radius, self._records(), cap=far
+            )
         ]
         return self.release(tuple(labels), randomness)
 
