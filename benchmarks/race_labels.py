@@ -100,6 +100,7 @@ def main() -> None:
         others, copies = crowds(one, table, 200 if options.quick else 2000)
         anomalous = others + 1 <= MAX_CROWD
         found = list(zip(others[anomalous].tolist(), copies[anomalous].tolist(), strict=True))
+        figures[f"{one.name}_anomalous"] = len(found)
         print(f"{one.name}: {len(table)} records, {len(found)} of {len(others)} are anomalous")
         for epsilon in EPSILONS:
             newcomer = NoveltyLabels(

@@ -1,11 +1,13 @@
 """Does what we publish work where there is nothing else? Builds it, installs it, runs the demo.
 
-The sdist is built first and the wheel from it, so that a file missing in the sdist is found. The
-wheel is installed into an empty environment in a directory of its own, away from the sources.
+Both distributions, the library and the thin client: the sdist is built first and the wheel from it,
+so that a file missing in the sdist is found. Each wheel is installed into an empty environment in a
+directory of its own, away from the sources; the thin client also beside the library.
 """
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,34 +17,64 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 
 
-def built(out: Path) -> Path:
-    """Build both files into a folder and return the wheel."""
-    subprocess.run([sys.executable, "-m", "build", "--outdir", str(out), str(ROOT)], check=True)
-    (wheel,) = out.glob("*.whl")
-    return wheel
+CLIENT = ROOT / "client"
+LARGEST_CLIENT = 20_000_000  # bytes on disk of the thin client with all that it needs
 
 
-def installed(wheel: Path, directory: Path) -> Path:
-    """Install the wheel with what the demo needs into an empty environment; return its scripts."""
-    venv.create(directory, with_pip=True)
+def built(source: Path, out: Path) -> Path:
+    """Build both files of a distribution into a folder and return the wheel."""
+    with tempfile.TemporaryDirectory() as empty:
+        build = [sys.executable, "-m", "build", "--outdir", empty, str(source)]
+        subprocess.run(build, check=True)
+        for file in sorted(Path(empty).iterdir()):
+            shutil.copy(file, out)
+        (wheel,) = Path(empty).glob("*.whl")
+        return out / wheel.name
+
+
+def environment(directory: Path, wanted: str) -> Path:
+    """Install what is wanted into an empty environment; return its scripts."""
+    venv.create(directory)
     scripts = directory / "bin"
-    wanted = f"privod[demo] @ {wheel.resolve().as_uri()}"
-    subprocess.run([scripts / "python", "-m", "pip", "install", "--quiet", wanted], check=True)
+    install(scripts, wanted)
     return scripts
+
+
+def install(scripts: Path, wanted: str) -> None:
+    """Install into an environment that has no pip of its own."""
+    pip = [sys.executable, "-I", "-m", "pip", "--python", str(scripts / "python"), "install"]
+    subprocess.run([*pip, "--quiet", wanted], check=True)
+
+
+def size(directory: Path) -> int:
+    """How many bytes the packages of an environment take, compiled files left out."""
+    files = [file for file in (directory / "lib").rglob("*") if file.is_file()]
+    return sum(file.stat().st_size for file in files if "__pycache__" not in file.parts)
 
 
 def main() -> None:
     """Build, install, run; any failure ends it."""
     out = ROOT / "dist"
-    for old in [*out.glob("privod-*.whl"), *out.glob("privod-*.tar.gz")]:
+    out.mkdir(exist_ok=True)
+    for old in [*out.glob("privod*.whl"), *out.glob("privod*.tar.gz")]:
         old.unlink()
-    wheel = built(out)
+    library, client = built(ROOT, out), built(CLIENT, out)
     with tempfile.TemporaryDirectory() as empty:
-        scripts = installed(wheel, Path(empty) / "environment")
+        scripts = environment(Path(empty) / "client", str(client))
+        code = "import privod_client, sys; assert 'numpy' not in sys.modules"
+        subprocess.run([scripts / "python", "-I", "-c", code], check=True, cwd=empty)
+        taken = size(Path(empty) / "client")
+        assert taken <= LARGEST_CLIENT, f"the thin client takes {taken} bytes"
+        print(f"{client.name}: {client.stat().st_size} bytes, installed {taken / 1e6:.1f} MB.")
+        wanted = f"privod[demo] @ {library.resolve().as_uri()}"
+        scripts = environment(Path(empty) / "library", wanted)
         subprocess.run([scripts / "privod", "--version"], check=True, cwd=empty)
         subprocess.run([scripts / "privod", "demo"], check=True, cwd=empty)
         assert (Path(empty) / "out" / "privod-demo.html").is_file()
-    print(f"{wheel.name} installs into an empty environment and runs the demo there.")
+        install(scripts, str(client))
+        code = "import privod as p, privod_client as c; assert p.__version__ == c.__version__"
+        subprocess.run([scripts / "python", "-I", "-c", code], check=True, cwd=empty)
+    print(f"{library.name} installs into an empty environment and runs the demo there.")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -106,10 +107,21 @@ SLOW = {
 }
 
 
+def is_slow(path: Path) -> bool:
+    """Whether `make quick` leaves a module out."""
+    return path.stem in SLOW or path.parent.name == "browser"
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even import what `make quick` leaves out."""
+    left_out = config.getoption("markexpr") == "not slow" and is_slow(collection_path)
+    return True if left_out else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what `make quick` leaves out."""
     for item in items:
-        if item.path.stem in SLOW or item.path.parent.name == "browser":
+        if is_slow(item.path):
             item.add_marker(pytest.mark.slow)
 
 

@@ -177,7 +177,7 @@ def test_too_many_requests_are_told(tmp_path: Path) -> None:
 def test_a_long_answer_is_waited_for_and_its_progress_is_heard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("privod.client.WAIT", 0.0)
+    monkeypatch.setattr("privod.wire.connection.WAIT", 0.0)
     heard: list[tuple[str, int, int | None]] = []
 
     def hear(*told: Any) -> None:

@@ -14,9 +14,10 @@ from typer.testing import CliRunner
 
 from privod.cli import app
 from privod.curator import Curator, backup, migrate
+from privod.curator import owners as curator_owners
 from privod.data import Domain, Numeric
 from privod.errors import BudgetExceeded, InvalidParameter, LedgerDamaged, Unavailable
-from privod.privacy import AddRemove, Loss, Replace
+from privod.privacy import AddRemove, Guarantee, Loss, Replace
 from privod.queries.histogram import Histogram
 from tests.postgres_cluster import find_server, running_server
 
@@ -82,6 +83,19 @@ def test_the_life_of_a_question(curator: Curator, tmp_path: Path, url: str) -> N
         assert another.ask(question(3), "people").release == answer.release
         another.store.add_token("h", "auditor", None, "label")
     assert curator.store.find_token("h") is not None
+
+
+def test_a_charge_is_on_the_disk_of_the_server_when_it_returns(curator: Curator) -> None:
+    lost = Guarantee(Loss("0.001"), AddRemove())
+    for number in range(30):  # the server flushes by itself now and then, and not thirty times
+        with curator.database.writing() as connection:
+            curator_owners.charge_elsewhere(connection, "people", lost, f"reason {number}")
+            written = connection.execute("SELECT pg_current_wal_insert_lsn()")[0][0]
+        with curator.database.glancing() as connection:
+            flushed = connection.execute(
+                "SELECT pg_current_wal_flush_lsn() >= ?::pg_lsn", str(written)
+            )
+        assert flushed == [(True,)]
 
 
 def test_threads_are_granted_exactly_what_there_is(curator: Curator) -> None:

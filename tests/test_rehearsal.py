@@ -57,6 +57,19 @@ def test_the_bill_of_a_rehearsal_adds_up_for_persons(tmp_path: Path, domain_file
     assert shown["budgets"] == ["add-remove: spent epsilon 0.6 of epsilon 0.6, left epsilon 0"]
 
 
+def test_a_rehearsal_says_what_would_be_noise_as_a_price_does(
+    tmp_path: Path, domain_file: Path
+) -> None:
+    analysis = tmp_path / "analysis.json"
+    analysis.write_text(json.dumps([{"name": "histogram", "columns": ["ward"], "epsilon": "0.01"}]))
+    command = ["rehearse", str(analysis), "--domain", str(domain_file), "--records", "50"]
+    shown = CliRunner().invoke(app, [*command, "--json"], catch_exceptions=False).stdout
+    (told,) = json.loads(shown)["worth"]
+    assert "The answer would be mostly noise: epsilon" in told
+    printed = CliRunner().invoke(app, command, catch_exceptions=False).stdout
+    assert "would do." in " ".join(printed.split())
+
+
 @pytest.mark.parametrize("text", ["", "{}", "[]", "[1]", "no json"])
 def test_an_analysis_that_is_no_list_of_questions_is_refused(
     text: str, tmp_path: Path, domain_file: Path

@@ -11,7 +11,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-__version__ = "0.2.0"
+from privod.version import __version__ as __version__
 
 ROOMS = ("errors", "privacy", "data", "queries", "curator", "client")
 """The modules whose public names are public here too, the quickest to load first."""

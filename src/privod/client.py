@@ -7,16 +7,11 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
-import secrets
 import tempfile
-import time
-import weakref
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
-from urllib.parse import quote, urlsplit
+from typing import TYPE_CHECKING, Any, Self
 
 from privod import wire
 from privod.curator import (
@@ -37,11 +32,10 @@ from privod.data.csv_file import CsvDialect
 from privod.data.intake import IntakeReport
 from privod.data.sources import read_with_report, write_parquet
 from privod.engines.size import IN_MEMORY
-from privod.errors import InvalidData, InvalidParameter, PrivodError, Unavailable
 from privod.privacy import Adjacency, Guarantee, Loss, SameContexts, adjacency_from_json
-from privod.progress import report
 from privod.queries.catalog import release_from_json
 from privod.queries.query import Query, Release
+from privod.wire.connection import Connection, as_noun, as_nouns, path_of
 from privod.wire.protocol import CuratorProtocol
 from privod.wire.reading import (
     read_answer,
@@ -55,21 +49,7 @@ from privod.wire.reading import (
     read_verification,
 )
 
-try:
-    import httpx
-except ImportError:
-    raise Unavailable(
-        "Talking to a server needs httpx, which is not installed. Install privod[client]."
-    ) from None
-
 __all__ = ["Client", "connect"]
-
-PATIENCE = 60.0  # seconds for one request; a long answer is a job that is asked about again
-TRIES = 3  # of a request that never reached the server, or whose response never reached us
-WAIT = 10.0  # seconds that the server may wait for an answer before it calls it a job
-FIRST_PAUSE, PAUSE_RATIO, LONGEST_PAUSE = 0.2, 1.25, 5.0  # between looks at a job, in seconds
-
-Noun = TypeVar("Noun")
 
 
 def connect(url: str, token: str, *, authority: str | Path | None = None) -> Client:
@@ -91,26 +71,11 @@ class Client:
     """A curator that runs elsewhere; see `connect`."""
 
     def __init__(self, url: str, token: str, *, authority: str | Path | None = None) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            way_out = "Write https://curator.example."
-            raise InvalidParameter("url", "must be an http or https address", url, way_out)
-        if parts.scheme == "http" and not _is_loopback(parts.hostname):
-            way_out = "Use https, so that the token does not travel in the clear."
-            raise InvalidParameter("url", "must be https unless it is this machine", url, way_out)
-        if not token or not token.isascii() or not token.isprintable():
-            raise InvalidParameter("token", "must be a token", "***", "Ask the owner for one.")
-        self._http = httpx.Client(
-            base_url=f"{url.rstrip('/')}/api/v1",
-            headers={"authorization": f"Bearer {token}", "accept": "application/json"},
-            timeout=PATIENCE,
-            verify=_trusting(authority),
-        )
-        self._finalizer = weakref.finalize(self, self._http.close)
+        self._server = Connection(url, token, authority=authority)
 
     def close(self) -> None:
         """Close the connection; happens by itself when the client is forgotten."""
-        self._finalizer()
+        self._server.close()
 
     def __enter__(self) -> Self:
         return self
@@ -124,7 +89,7 @@ class Client:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Client({str(self._http.base_url)!r})"
+        return f"Client({self._server.url!r})"
 
     # ---- data sets and budgets -------------------------------------------------------------------
 
@@ -156,24 +121,21 @@ class Client:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "rows.parquet"
             write_parquet(table, path)
-            with path.open("rb") as file:
-                sent = self._http.build_request(
-                    "POST", "/datasets", data=fields, files={"file": ("rows.parquet", file)}
-                )
-                return read_registered(_noun(wire.Registered, self._once(sent)))
+            sent = self._server.send_file("/datasets", fields, path)
+            return read_registered(as_noun(wire.Registered, sent))
 
     def report(self, of: str) -> IntakeReport:
         """What became of the records of a data set, for the owner alone."""
-        return IntakeReport.from_json(self._get(_path(of, "report")))
+        return IntakeReport.from_json(self._server.get(path_of(of, "report")))
 
     def datasets(self) -> tuple[DataSet, ...]:
         """Every data set that the token is for."""
-        found = _nouns(wire.DataSet, self._get("/datasets"))
+        found = as_nouns(wire.DataSet, self._server.get("/datasets"))
         return tuple(read_dataset(dataset) for dataset in found)
 
     def dataset(self, name: str) -> DataSet:
         """The data set of this name."""
-        return read_dataset(_noun(wire.DataSet, self._get(_path(name))))
+        return read_dataset(as_noun(wire.DataSet, self._server.get(path_of(name))))
 
     def open_budget(
         self,
@@ -188,27 +150,31 @@ class Client:
         asked = wire.OpenBudget(
             adjacency.to_json(), **budget.to_json(), confirmed=confirmed, accounting=accounting
         )
-        return read_budget(_noun(wire.Budget, self._post(_path(of, "budgets"), asked)))
+        return read_budget(as_noun(wire.Budget, self._server.post(path_of(of, "budgets"), asked)))
 
     def close_budget(
         self, of: str, adjacency: Adjacency, reason: str, *, confirmed: bool = False
     ) -> tuple[BudgetState, ...]:
         """Let a budget pay for nothing more; see `Curator.close_budget`."""
         asked = wire.CloseBudget(adjacency.to_json(), reason, confirmed)
-        closed = _nouns(wire.Budget, self._act(_path(of, "budgets", "close"), asked))
+        closed = as_nouns(wire.Budget, self._server.act(path_of(of, "budgets", "close"), asked))
         return tuple(read_budget(budget) for budget in closed)
 
     def raise_budget(self, of: str, adjacency: Adjacency, budget: Loss, reason: str) -> BudgetState:
         """Allow more under an adjacency; see `Curator.raise_budget`."""
         asked = wire.RaiseBudget(adjacency.to_json(), reason=reason, **budget.to_json())
-        return read_budget(_noun(wire.Budget, self._act(_path(of, "budgets", "raise"), asked)))
+        return read_budget(
+            as_noun(wire.Budget, self._server.act(path_of(of, "budgets", "raise"), asked))
+        )
 
     def convert_budget(
         self, of: str, adjacency: Adjacency, reason: str, *, confirmed: bool = False
     ) -> BudgetState:
         """Make a narrow budget of an earlier version an allowance."""
         asked = wire.CloseBudget(adjacency.to_json(), reason, confirmed)
-        return read_budget(_noun(wire.Budget, self._act(_path(of, "budgets", "convert"), asked)))
+        return read_budget(
+            as_noun(wire.Budget, self._server.act(path_of(of, "budgets", "convert"), asked))
+        )
 
     def admit_person(
         self,
@@ -221,27 +187,29 @@ class Client:
     ) -> int:
         """Allow questions about the contexts of one person; see `Curator.admit_person`."""
         asked = wire.Admit(person.to_json(), reason, confirmed, isolating)
-        return int(self._act(_path(of, "admitted"), asked)["entry"])
+        return int(self._server.act(path_of(of, "admitted"), asked)["entry"])
 
     def admitted(self, of: str) -> tuple[SameContexts, ...]:
         """The persons about whom contexts may be asked, which is public."""
-        found = [adjacency_from_json(person) for person in self._get(_path(of, "admitted"))]
+        found = [
+            adjacency_from_json(person) for person in self._server.get(path_of(of, "admitted"))
+        ]
         return tuple(person for person in found if isinstance(person, SameContexts))
 
     def limit_token(self, of: str, adjacency: Adjacency, token: str, limit: Loss) -> None:
         """Set how much of a budget the questions of one token (by its id) may cost."""
         asked = wire.LimitToken(adjacency.to_json(), token, **limit.to_json())
-        self._act(_path(of, "limits"), asked)
+        self._server.act(path_of(of, "limits"), asked)
 
     def request(self, of: str, adjacency: Adjacency, loss: Loss | None, reason: str) -> Request:
         """Ask the owner for a budget or allowance up to a loss, or (without one) for a person."""
         amounts = {} if loss is None else loss.to_json()
         asked = wire.FileRequest(adjacency.to_json(), reason, **amounts)
-        return read_request(_noun(wire.Request, self._act(_path(of, "requests"), asked)))
+        return read_request(as_noun(wire.Request, self._server.act(path_of(of, "requests"), asked)))
 
     def requests(self, of: str) -> tuple[Request, ...]:
         """What analysts asked for about a data set, and what became of it."""
-        found = _nouns(wire.Request, self._get(_path(of, "requests")))
+        found = as_nouns(wire.Request, self._server.get(path_of(of, "requests")))
         return tuple(read_request(request) for request in found)
 
     def decide(
@@ -249,20 +217,20 @@ class Client:
     ) -> Request:
         """Approve a request, which does what it asks for, or decline it."""
         asked = wire.Decide(approve, reason, confirmed)
-        path = _path(of, "requests", str(number))
-        return read_request(_noun(wire.Request, self._act(path, asked)))
+        path = path_of(of, "requests", str(number))
+        return read_request(as_noun(wire.Request, self._server.act(path, asked)))
 
     def charge_ahead(self, of: str, guarantee: Guarantee, reason: str) -> tuple[Charge, ...]:
         """Charge what is about to be revealed without the curator; see `Curator.charge_ahead`."""
         asked = wire.ChargeAhead(
             guarantee.adjacency.to_json(), reason=reason, **guarantee.loss.to_json()
         )
-        charged = _nouns(wire.Charge, self._act(_path(of, "charges"), asked))
+        charged = as_nouns(wire.Charge, self._server.act(path_of(of, "charges"), asked))
         return tuple(read_charge(charge) for charge in charged)
 
     def retire(self, of: str, reason: str, *, confirmed: bool = False) -> None:
         """Delete the rows of a data set for good; its ledger and its releases are kept."""
-        self._act(_path(of, "retire"), wire.Retire(reason, confirmed))
+        self._server.act(path_of(of, "retire"), wire.Retire(reason, confirmed))
 
     # ---- asking --------------------------------------------------------------------------------
 
@@ -272,34 +240,21 @@ class Client:
 
     def price(self, query: Query[Any], of: str) -> Price:
         """Say what a question would cost, without looking and without charging."""
-        data = self._post(_path(of, "price"), wire.AskPrice(query.to_json()))
-        return read_price(_noun(wire.Price, data))
+        data = self._server.post(path_of(of, "price"), wire.AskPrice(query.to_json()))
+        return read_price(as_noun(wire.Price, data))
 
     def ask(self, query: Query[Any], of: str, *, request_id: str | None = None) -> Answer:
         """Answer a question, at the price that `price` says.
 
         A request that is lost on the way is sent again under the same id, so it is paid once.
         """
-        asked = wire.Ask(query.to_json(), request_id or secrets.token_urlsafe(16), WAIT)
-        data = self._post(_path(of, "ask"), asked)
-        if isinstance(data, dict) and "job" in data:
-            return read_answer(self._finished(_noun(wire.Job, data)))
-        return read_answer(_noun(wire.Answer, data))
-
-    def _finished(self, job: wire.Job) -> wire.Answer:
-        pause = FIRST_PAUSE
-        while job.answer is None:
-            time.sleep(pause)
-            pause = min(pause * PAUSE_RATIO, LONGEST_PAUSE)
-            job = _noun(wire.Job, self._get(f"/jobs/{quote(job.job, safe='')}"))
-            report("answering", job.tenths, 10)
-        return job.answer
+        return read_answer(self._server.ask(query.to_json(), of, request_id))
 
     # ---- reading the ledger ----------------------------------------------------------------------
 
     def budget(self, of: str) -> tuple[BudgetState, ...]:
         """The budgets that count for a data set, and what is left in each."""
-        found = _nouns(wire.Budget, self._get(_path(of, "budget")))
+        found = as_nouns(wire.Budget, self._server.get(path_of(of, "budget")))
         return tuple(read_budget(budget) for budget in found)
 
     def history(self, of: str | None = None) -> tuple[Entry, ...]:
@@ -308,13 +263,13 @@ class Client:
         entries = {
             entry.number: read_entry(entry)
             for name in names
-            for entry in _nouns(wire.Entry, self._get(_path(name, "history")))
+            for entry in as_nouns(wire.Entry, self._server.get(path_of(name, "history")))
         }
         return tuple(entries[number] for number in sorted(entries))
 
     def releases(self, of: str) -> tuple[Release[Any], ...]:
         """Every stored answer about a data set, oldest first."""
-        listed = _nouns(wire.AnswerListed, self._get(_path(of, "answers")))
+        listed = as_nouns(wire.AnswerListed, self._server.get(path_of(of, "answers")))
         return tuple(self._release(of, item.key) for item in reversed(listed))
 
     def release(self, of: str, query: Query[Any]) -> Release[Any]:
@@ -322,12 +277,12 @@ class Client:
         return self._release(of, wire.answer_key(self.adapted(query, of)))
 
     def _release(self, of: str, key: str) -> Release[Any]:
-        found = _noun(wire.Answer, self._get(_path(of, "answers", key)))
+        found = as_noun(wire.Answer, self._server.get(path_of(of, "answers", key)))
         return release_from_json(found.release)
 
     def visitor(self) -> wire.Visitor:
         """Whose token this is: its role, the data set it is for, its label."""
-        return _noun(wire.Visitor, self._get("/me"))
+        return as_noun(wire.Visitor, self._server.get("/me"))
 
     def head(self) -> str:
         """How long the ledger is and what it ends in, once all of it is verified."""
@@ -335,90 +290,8 @@ class Client:
 
     def verify(self, expected_head: str | None = None) -> Verification:
         """Have the whole ledger recomputed; raises `LedgerDamaged` if it does not hold."""
-        data = self._post("/verify", wire.Verify(expected_head))
-        return read_verification(_noun(wire.Verification, data))
-
-    # ---- requests ------------------------------------------------------------------------------
-
-    def _get(self, path: str) -> Any:
-        return self._sent("GET", path)
-
-    def _post(self, path: str, asked: Any) -> Any:
-        return self._sent("POST", path, wire.encode(asked))
-
-    def _act(self, path: str, asked: Any) -> Any:
-        """Send what must not be done twice: if the connection breaks, look before trying again."""
-        return self._once(self._http.build_request("POST", path, json=wire.encode(asked)))
-
-    def _sent(self, method: str, path: str, body: Any = None) -> Any:
-        """Send, and again if the connection broke; every request here may be sent twice."""
-        for attempt in range(1, TRIES + 1):
-            try:
-                return self._once(self._http.build_request(method, path, json=body))
-            except Unavailable:
-                if attempt == TRIES:
-                    raise
-                time.sleep(0.2 * attempt)
-        raise AssertionError("unreachable")
-
-    def _once(self, request: httpx.Request) -> Any:
-        try:
-            response = self._http.send(request)
-            data = response.json()
-        except (httpx.HTTPError, ValueError):
-            raise Unavailable(
-                f"The server at {self._http.base_url.host!r} cannot be reached or is not a curator."
-                " Check the address and whether it is running."
-            ) from None
-        if response.is_success:
-            return data
-        raise _problem(data)
-
-
-def _trusting(authority: str | Path | None) -> Any:
-    if authority is None:
-        return True
-    import ssl
-
-    try:
-        return ssl.create_default_context(cafile=str(authority))
-    except OSError:
-        way_out = "Name the PEM file of your certificate authority."
-        raise InvalidParameter(
-            "authority", "must be a readable PEM file", str(authority), way_out
-        ) from None
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def _path(dataset: str, *parts: str) -> str:
-    name = quote(dataset.replace("%", "%25").replace("/", "%2F"), safe="")  # as the server reads it
-    return "/".join(["/datasets", name, *(quote(part, safe="") for part in parts)])
-
-
-def _problem(data: Any) -> PrivodError:
-    """The error that the curator raised over there."""
-    return _noun(wire.Failure, data).error.exception()
-
-
-def _noun(kind: type[Noun], data: Any) -> Noun:
-    """Read what the server sent."""
-    try:
-        return wire.decode(kind, data)
-    except InvalidData:
-        raise Unavailable(
-            "The server answered in a way that no curator does. Check the address."
-        ) from None
-
-
-def _nouns(kind: type[Noun], data: Any) -> list[Noun]:
-    """Read a list of what the server sent."""
-    return [_noun(kind, item) for item in (data if isinstance(data, list) else [data])]
+        data = self._server.post("/verify", wire.Verify(expected_head))
+        return read_verification(as_noun(wire.Verification, data))
 
 
 if TYPE_CHECKING:

@@ -120,7 +120,7 @@ def price(
 ) -> None:
     """Say what a question would cost and be worth; looks at no data and charges nothing."""
     from privod.privacy import decimal_text
-    from privod.queries.preview import enough_epsilon, epsilon_within
+    from privod.queries.preview import epsilon_within, worth
 
     if within is not None and not _names_epsilon(settings):
         settings = [*(settings or []), "epsilon=1"]
@@ -131,11 +131,6 @@ def price(
             asked = replace(asked, epsilon=epsilon_within(asked, domain, within))
         query: Any = curator.adapted(asked, dataset)
         found = curator.price(query, dataset)
-    preview = query.preview(domain)
-    worth = preview.sentence()
-    if preview.is_noise(records):
-        enough = decimal_text(enough_epsilon(query, domain, records or 0))
-        worth += f" The answer would be mostly noise: epsilon {enough} would do."
     rows = [
         [charge.adjacency.name, str(charge.loss), str(charge.left), _many(charge.questions_left)]
         for charge in found.charges
@@ -146,7 +141,7 @@ def price(
     emit(
         wire.Price.of(found, query, domain),
         as_json,
-        words(worth, "bold"),
+        words(worth(query, domain, records), "bold"),
         words(f"Epsilon: {decimal_text(query.epsilon)}." if within is not None else ""),
         words(query.guarantee().sentence()),
         words(_not_protected(query)),

@@ -45,10 +45,11 @@ def rehearse(
     records: Records = 1000,
     as_json: AsJson = False,
 ) -> None:
-    """Run a whole analysis on made-up rows and print what it would cost."""
+    """Run a whole analysis on made-up rows and print what it would cost and be worth."""
     from privod.data.mock import mock_table
     from privod.demo import ask_all
     from privod.queries.catalog import query_from_json
+    from privod.queries.preview import worth
 
     asked = _read(analysis, "analysis", "Write [{'name': 'histogram', 'columns': ...}, ...].")
     if not isinstance(asked, list) or not asked:
@@ -58,12 +59,10 @@ def rehearse(
     queries = [query_from_json(entry) for entry in asked]
     with tempfile.TemporaryDirectory() as directory, progress_bars(as_json):
         shown = ask_all(Path(directory), mock_table(declared, records), queries)
-    rows = [
-        [step.name, step.price, query.preview(declared).sentence()]
-        for step, query in zip(shown.steps, queries, strict=True)
-    ]
+    worths = [worth(query, declared, records) for query in queries]
+    rows = [[step.name, step.price, told] for step, told in zip(shown.steps, worths, strict=True)]
     emit(
-        shown.to_json(),
+        {**shown.to_json(), "worth": worths},
         as_json,
         words("On made-up rows: what is answered here says nothing about the real ones.", "bold"),
         table("The bill", ["question", "price", "worth"], rows),

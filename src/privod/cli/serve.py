@@ -52,6 +52,9 @@ def serve(
     proxy: Annotated[
         str | None, typer.Option(help="The address of a trusted proxy that speaks TLS.")
     ] = None,
+    prefix: Annotated[
+        str, typer.Option(help="The path under which the proxy shows it, such as /privod.")
+    ] = "",
     max_upload: Annotated[int, typer.Option(help="The largest file to register, in MB.")] = 512,
     workers: Annotated[int, typer.Option(help="Answers computed at once.")] = 2,
     answer_seconds: Annotated[
@@ -91,7 +94,7 @@ def serve(
             "The server is not installed. Install it with: pip install 'privod[server]'"
         ) from None
 
-    listening = Listening(host, port, tuple(name or ()), certificate, key, proxy)
+    listening = Listening(host, port, tuple(name or ()), certificate, key, proxy, prefix)
     limits = Limits(
         upload_bytes=max_upload * 1024**2,
         workers=workers,

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import beta
 
 from privod.data import Table
 from privod.errors import InvalidParameter
@@ -182,6 +181,8 @@ def _sampled(units: Rows, size: int) -> Rows:
 
 def _interval(hits: int, tries: int) -> tuple[float, float]:
     """Between what shares the true one lies [Clopper and Pearson 1934], 95 %."""
-    low = float(beta.ppf(0.025, hits, tries - hits + 1)) if hits else 0.0
-    high = float(beta.ppf(0.975, hits + 1, tries - hits)) if hits < tries else 1.0
+    from scipy.special import betaincinv  # takes a while to import, and only this needs it
+
+    low = float(betaincinv(hits, tries - hits + 1, 0.025)) if hits else 0.0
+    high = float(betaincinv(hits + 1, tries - hits, 0.975)) if hits < tries else 1.0
     return low, high

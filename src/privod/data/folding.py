@@ -18,7 +18,16 @@ from numpy.typing import NDArray
 from privod.data.binning import Binning, Codes
 from privod.threads import available_threads, in_threads
 
-__all__ = ["Block", "CellCounts", "Copies", "Fold", "folded", "folded_in_threads", "side_by_side"]
+__all__ = [
+    "Block",
+    "CellCounts",
+    "Copies",
+    "Fold",
+    "RowSums",
+    "folded",
+    "folded_in_threads",
+    "side_by_side",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -177,3 +186,48 @@ class Copies:
     def merge(self, left: int, right: int) -> int:
         """Add up."""
         return left + right
+
+
+@dataclass(frozen=True)
+class RowSums:
+    """Whole numbers that a function makes of some rows, added up over all.
+
+    Parameters
+    ----------
+    columns : tuple of str
+        The columns of the rows that the function is given, in this order.
+    numbers : tuple of str
+        Those of them that are numeric; of the others, the positions in their lists are given.
+    work : callable
+        Takes rows of shape (n, columns), in any grouping, and returns their sums; to be added up on
+        another machine it must be one that can be pickled.
+    """
+
+    columns: tuple[str, ...]
+    numbers: tuple[str, ...]
+    work: Callable[[Floats], Ints]
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The categorical ones."""
+        return tuple(name for name in self.columns if name not in self.numbers)
+
+    def start(self) -> Ints:
+        """What no rows add up to."""
+        return self.work(np.empty((0, len(self.columns))))
+
+    def add(self, state: Ints, block: Block) -> Ints:
+        """Add the sums of a block of rows."""
+        return self.merge(state, self.work(self._rows(block)))
+
+    def merge(self, left: Ints, right: Ints) -> Ints:
+        """Add number by number."""
+        left += right
+        return left
+
+    def _rows(self, block: Block) -> Floats:
+        if self.columns == self.numbers:
+            return block.numbers
+        numbers, codes = iter(block.numbers.T), iter(block.codes.T)
+        columns = [next(numbers if name in self.numbers else codes) for name in self.columns]
+        return side_by_side(columns, len(block), np.float64)

@@ -7,7 +7,7 @@ added up exactly gathers columns side by side.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol, Self, TypeVar
 
@@ -18,7 +18,15 @@ from numpy.typing import NDArray
 from privod.data.binning import Binning
 from privod.data.cells import as_arrow
 from privod.data.domain import Domain
-from privod.data.folding import Block, CellCounts, Copies, Fold, folded_in_threads, side_by_side
+from privod.data.folding import (
+    Block,
+    CellCounts,
+    Copies,
+    Fold,
+    RowSums,
+    folded_in_threads,
+    side_by_side,
+)
 from privod.data.intake import Intake, Portion, absent_columns
 from privod.data.persons import first_rows, numbered
 
@@ -169,6 +177,12 @@ class Table:
     def counts(self, axes: Sequence[tuple[str, Binning]]) -> Ints:
         """How many rows lie in each cell that bins of some columns span; not private."""
         return self.fold(CellCounts(tuple(axes)))
+
+    def sums(self, columns: Sequence[str], work: Callable[[NDArray[np.float64]], Ints]) -> Ints:
+        """The whole numbers that `work` makes of rows of these columns, added up; not private."""
+        numeric = self.domain.numeric_names
+        names = tuple(columns)
+        return self.fold(RowSums(names, tuple(name for name in names if name in numeric), work))
 
     def copies(self, columns: Sequence[str], record: Sequence[float]) -> int:
         """How many rows equal a record in some numeric columns; not private."""

@@ -45,11 +45,14 @@ class Manifest:
         How many rows each partition has.
     seals : tuple of str
         The seal of each partition.
+    report : str
+        The seal of the owner's report; "" where none was sealed, as in earlier versions.
     """
 
     size: SizeClass
     rows: tuple[int, ...]
     seals: tuple[str, ...]
+    report: str = ""
 
     def __repr__(self) -> str:
         return f"Manifest({self.size}, rows private)"
@@ -61,6 +64,7 @@ class Manifest:
             "most_records": self.size.most_records,
             "rows": self.rows,
             "seals": self.seals,
+            **({"report": self.report} if self.report else {}),
         }
         return json.dumps(content, sort_keys=True)
 
@@ -72,7 +76,8 @@ class Manifest:
             raise InvalidData("The rows on disk are not those that were registered.")
         content = json.loads(text)
         size = SizeClass(content["most_records"])
-        return cls(size, tuple(content["rows"]), tuple(content["seals"]))
+        rows, seals = tuple(content["rows"]), tuple(content["seals"])
+        return cls(size, rows, seals, str(content.get("report", "")))
 
     def seal(self, salt: bytes) -> str:
         """One seal for everything in the folder, for the ledger."""

@@ -24,6 +24,7 @@ from privod.mechanisms import Randomness
 from privod.privacy import AddRemove, Adjacency, positive
 from privod.queries.checks import ExactNumber, whole_number
 from privod.queries.count_query import CountQuery
+from privod.queries.preview import CERTAINTY, Preview
 from privod.queries.query import Release
 
 __all__ = ["PrivateBounds"]
@@ -80,6 +81,15 @@ class PrivateBounds(CountQuery[tuple[Numeric, ...]]):
     @property
     def n_histograms(self) -> int:
         return len(self.columns) * (1 + self.zooms)  # one a column and look
+
+    def preview(self, domain: Domain) -> Preview:  # noqa: ARG002
+        margin = self.count_noise.quantile(CERTAINTY)
+        words = (
+            f"Each count that the ranges are read off will be right to within {margin} with 95 %"
+            f" certainty; ends of a column that hold fewer than about {2 * margin} records may be"
+            " cut off."
+        )
+        return Preview("each count", margin, typical_share=1 / BINS, words=words)
 
     def check(self, domain: Domain) -> None:
         domain.numeric(self.columns)

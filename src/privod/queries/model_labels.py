@@ -89,7 +89,12 @@ class ModelLabels(Query[tuple[bool, ...]]):
         return Guarantee(Loss(self.epsilon), AddRemove())
 
     def preview(self, domain: Domain) -> Preview:  # noqa: ARG002
-        return Preview("The label", words=f"{self._at_worst}.")
+        alone = self._alone_error
+        words = (
+            f"The label of a record with no other near it will be wrong with a probability of"
+            f" {alone:.2g}. {self._at_worst}."
+        )
+        return Preview("The label", wrong_label=alone, words=words)
 
     def check(self, domain: Domain) -> None:
         columns = domain.numeric(numeric_columns(domain, self.columns))
@@ -142,6 +147,13 @@ class ModelLabels(Query[tuple[bool, ...]]):
             cls(columns=names, records=records, epsilon="0.5"),
             cls(columns=names, records=records, epsilon="0.5", model=near),
         )
+
+    @property
+    def _alone_error(self) -> float:
+        """How often a label is wrong at most, where the data hold nothing near the record."""
+        model, nothing = edit_model(self.model), np.empty((0, len(self.columns)))
+        margins = [model.margin(nothing, np.array(record)) for record in self.records]
+        return self.error(max(0, min(margins)))  # a model may call what stands alone normal
 
     @property
     def _at_worst(self) -> str:

@@ -28,6 +28,7 @@ from privod.queries.checks import (
     checked_radius,
     column_names,
     dp_adjacency,
+    pairs_work,
     whole_number,
 )
 from privod.queries.crowd_bounds import GroupedCover, count_sensitivity, local_bound
@@ -38,7 +39,7 @@ from privod.queries.distances import (
     checked_weights,
     distance_in_words,
 )
-from privod.queries.preview import CERTAINTY, Preview
+from privod.queries.preview import Preview, of_choice
 from privod.queries.query import Query, Release
 
 __all__ = ["ChosenRadius", "OutlierRadius", "edits_to_share"]
@@ -147,8 +148,7 @@ class OutlierRadius(Query[ChosenRadius]):
     @property
     def edits_off(self) -> int:
         """The radius named is at most this many edits farther off than the best: 95 % sure."""
-        hope = math.log((self.n_radii - 1) / (1 - CERTAINTY))
-        return math.ceil(float(self.choice.scale) * hope)
+        return of_choice(self.choice.scale, self.n_radii)
 
     def records_off(self, dimensions: int, n_groups: int = 1) -> int:
         """By at most so many records `edits_off` edits can move the outliers off the share."""
@@ -165,14 +165,16 @@ class OutlierRadius(Query[ChosenRadius]):
             f"If a radius of the ladder leaves just the wanted share, {off} records more or fewer"
             " than it will stand apart at most, with 95 % certainty; usually far fewer."
         )
-        typical = off / self.edits_off * float(self.choice.scale)
-        return Preview("the share", least_deviation=typical, words=words)
+        return Preview("the share", off, typical_share=float(self.share), loose=True, words=words)
 
     def check(self, domain: Domain) -> None:
         over = self._distances(domain)
         if self.records_off(over.dimensions, over.n_groups(self.largest)) > LARGEST_COUNT:
             rule = "must be fewer, or a record could move more than can be counted"
             raise InvalidParameter("columns", rule, over.dimensions, "Name two or three.")
+
+    def work(self, domain: Domain, records: int) -> int:
+        return self.n_radii * pairs_work(records, self._distances(domain).n_axes)
 
     def answer(self, table: Table, randomness: Randomness) -> Release[ChosenRadius]:
         over = self._distances(table.domain)

@@ -13,12 +13,21 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from privod.errors import InvalidParameter
+from privod.privacy import decimal_text
 
 if TYPE_CHECKING:
     from privod.data import Domain
     from privod.mechanisms import DiscreteGaussian, DiscreteLaplace
 
-__all__ = ["CERTAINTY", "Preview", "enough_epsilon", "epsilon_within", "of_counts"]
+__all__ = [
+    "CERTAINTY",
+    "Preview",
+    "enough_epsilon",
+    "epsilon_within",
+    "of_choice",
+    "of_counts",
+    "worth",
+]
 
 CERTAINTY = 0.95  # of every margin that is stated
 FEW = 0.01  # of the records stand apart in data that an outlier question is worth asking of
@@ -41,6 +50,8 @@ class Preview:
         Two groups whose sizes differ by more than twice this are told apart, with 95 % certainty.
     typical_share : float
         Which share of the records a count of this kind typically holds.
+    loose : bool
+        Whether the margin is a bound that answers usually stay far within.
     least_deviation : float or None
         Where there is no margin: the least standard deviation that the noise can have.
     wrong_label : float or None
@@ -53,6 +64,7 @@ class Preview:
     margin: int | None = None
     apart: int | None = None
     typical_share: float = FEW
+    loose: bool = False
     least_deviation: float | None = None
     wrong_label: float | None = None
     words: str = ""
@@ -104,6 +116,30 @@ def of_counts(noise: DiscreteLaplace | DiscreteGaussian, n_counts: int, about: s
     )
 
 
+def of_choice(scale: Fraction, n_candidates: int) -> int:
+    """By how much a choice falls short of the best candidate at most, with 95 % certainty.
+
+    (n - 1) e^(-t / scale) bounds the chance of a shortfall of t or more [docs/proofs/selection.md].
+    """
+    return math.ceil(float(scale) * math.log(max(n_candidates - 1, 1) / (1 - CERTAINTY)))
+
+
+def worth(query: Any, domain: Domain, records: int | None) -> str:
+    """The preview in words, and the epsilon that would do where the answer would be mostly noise.
+
+    The remark is made for data of about so many records, a public number; None makes none.
+    """
+    preview = query.preview(domain)
+    if records is None or not preview.is_noise(records):
+        return str(preview.sentence())
+    noise = f"The answer {'may' if preview.loose else 'would'} be mostly noise"
+    try:
+        enough = decimal_text(enough_epsilon(query, domain, records))
+    except InvalidParameter:
+        return f"{preview.sentence()} {noise} in so few records, whatever epsilon is."
+    return f"{preview.sentence()} {noise}: epsilon {enough} would do."
+
+
 def epsilon_within(query: Any, domain: Domain, margin: int) -> Fraction:
     """The least epsilon, in two digits, at which the answer is right to within the margin.
 
@@ -129,9 +165,9 @@ def _least(query: Any, domain: Domain, enough: Any, rule: str) -> Fraction:
         try:
             asked = replace(query, epsilon=epsilon)
             asked.check(domain)
+            return bool(enough(asked.preview(domain)))
         except InvalidParameter:  # so small, or so large, that no such noise is drawn
             return epsilon > 1
-        return bool(enough(asked.preview(domain)))
 
     low, high = LEAST_EPSILON, MOST_EPSILON
     if not does(high):

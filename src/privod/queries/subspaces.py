@@ -253,7 +253,7 @@ class OutlierSubspaces(Query[FoundSubspaces]):
             f"With 95 % certainty no set left out will have {missing} more records that stand apart"
             " than a set named of its size."
         )
-        return Preview("the choice", missing, words=words)
+        return Preview("the choice", missing, loose=True, words=words)
 
     def check(self, domain: Domain) -> None:
         n_columns = len(numeric_columns(domain, self.columns))

@@ -33,7 +33,15 @@ from privod.server.http.authorization import (
 from privod.server.http.middleware import API_PREFIX, Middleware
 from privod.server.jobs.workers import load_library
 from privod.server.site import Site
-from privod.server.views import analyst, answers, api, console, life_cycle, owner
+from privod.server.views import (
+    analyst,
+    answers,
+    api,
+    comparing,
+    console,
+    life_cycle,
+    owner,
+)
 from privod.server.views.pages import error_page
 from privod.wire import Failure, kind_of, problem_of
 
@@ -118,6 +126,8 @@ CONSOLE = (
     Route("POST", "/data/{dataset}/ask/{question}", analyst.ask, ANALYST),
     Route("POST", "/data/{dataset}/ask/{question}/price", analyst.price_page, ANALYST),
     Route("POST", "/data/{dataset}/price/{question}", analyst.price, ANALYST),
+    Route("GET", "/data/{dataset}/mock.csv", analyst.mock_data, READERS),
+    Route("GET", "/data/{dataset}/compare", comparing.compare, READERS),
     Route("GET", "/data/{dataset}/answers", answers.answers, READERS),
     Route("GET", "/data/{dataset}/answers/{key}.json", answers.answer_json, READERS),
     Route("GET", "/data/{dataset}/answers/{key}.csv", answers.answer_csv, READERS),
@@ -125,6 +135,7 @@ CONSOLE = (
     Route("GET", "/data/{dataset}/answers/{key}.ipynb", answers.answer_notebook, READERS),
     Route("GET", "/data/{dataset}/answers/{key}", answers.answer, READERS),
     Route("POST", "/data/{dataset}/answers/{key}", answers.score, READERS),
+    Route("GET", "/questions", analyst.my_questions, ANALYST),
     Route("GET", "/jobs/{job}", analyst.job, ANALYST),
     Route("GET", "/jobs/{job}/progress", analyst.job_progress, ANALYST),
     Route("POST", "/jobs/{job}/stop", analyst.stop_job, ANALYST),
@@ -152,7 +163,7 @@ def make_app(site: Site) -> FastAPI:
         await loading
         await asyncio.to_thread(site.jobs.close)  # requests are answered meanwhile
         await asyncio.to_thread(site.answers.close)
-        await asyncio.to_thread(site.presence.close)
+        await asyncio.to_thread(site.leave)
 
     app = FastAPI(
         title="privod",
@@ -171,6 +182,8 @@ def make_app(site: Site) -> FastAPI:
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(HTTPException, _http_error)
     document = app.openapi()
+    if site.prefix:
+        document["servers"] = [{"url": site.prefix}]
     document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     uploads = frozenset(route.path for route in (*API, *CONSOLE) if route.upload)
     app.add_middleware(Middleware, site=site, failure=_failure(app), uploads=uploads)

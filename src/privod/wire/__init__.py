@@ -4,8 +4,8 @@
 curator; both need the whole library, so they are imported by name.
 """
 
-from privod.wire.codec import decode, encode, to_text
-from privod.wire.nouns import (
+from .codec import decode, encode, to_text
+from .nouns import (
     Answer,
     AnswerListed,
     Budget,
@@ -32,8 +32,8 @@ from privod.wire.nouns import (
     answer_key,
     token_id,
 )
-from privod.wire.problems import Failure, Problem, kind_of, problem_of
-from privod.wire.requests import (
+from .problems import Failure, Problem, kind_of, problem_of
+from .requests import (
     Admit,
     Ask,
     AskPrice,

@@ -22,7 +22,7 @@ from typing import (
     get_type_hints,
 )
 
-from privod.errors import InvalidData
+from ..errors import InvalidData
 
 __all__ = ["decode", "encode", "to_text"]
 

@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from privod import errors
-from privod.errors import AnswerFailed, InvalidParameter, LimitReached, NotAllowed, PrivodError
+from .. import errors
+from ..errors import AnswerFailed, InvalidParameter, LimitReached, NotAllowed, PrivodError
 
 __all__ = ["Failure", "Problem", "kind_of", "problem_of"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
-from privod.wire.nouns import Plain, Role
+from .nouns import Plain, Role
 
 __all__ = [
     "Admit",

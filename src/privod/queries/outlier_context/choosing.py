@@ -24,10 +24,12 @@ from privod.outliers.contexts.matching import NO_MATCH, RecordView, look_from
 from privod.privacy import Loss, Zcdp
 from privod.queries.outlier_context import search
 from privod.queries.outlier_context.search import Candidates, Sampler
-from privod.queries.outlier_context.utility import OVERLAP, ContextUtility
+from privod.queries.outlier_context.utility import OVERLAP, POPULATION, ContextUtility
+from privod.queries.preview import Preview, of_choice
 
 __all__ = ["GroupChoice"]
 
+USUAL_GROUP = 0.25  # of the records: about what a group of half of the values of two columns holds
 MOST_CONTEXTS = 2**26  # that a direct choice weighs: 256 MB of utilities, and minutes
 MOST_CONTEXTS_PLUGGED_IN = 2**16  # where each needs a call of somebody's function
 MOST_PROBES = 2**14
@@ -87,6 +89,22 @@ class GroupChoice:
         """The same in the concentrated sense; auto is charged for the fewest, sharpest choices."""
         step = self.mechanism(self.sampler).zcdp(self.utility.sensitivity)
         return Zcdp(self.draws(self.sampler) * step.rho)
+
+    def preview(self, space: ContextSpace) -> Preview:
+        """How far a context told falls short of the best one left to choose, by public numbers."""
+        sampler = self.sampler_in(space)
+        direct = sampler == "direct"
+        n_candidates = space.n_contexts if direct else min(self.max_visits, space.n_contexts)
+        short = of_choice(self.mechanism(sampler).scale, n_candidates)
+        if self.utility == POPULATION:
+            says = f"hold at most {short} records fewer than the largest"
+        elif self.utility == OVERLAP:
+            says = f"share at most {short} records fewer with the start than the best"
+        else:
+            says = f"be worth at most {short} less, by {self.utility.name}, than the best"
+        among = "in which the person stands out" if direct else "that the search finds"
+        words = f"With 95 % certainty a group told will {says} one {among}."
+        return Preview("the choice", short, typical_share=USUAL_GROUP, loose=True, words=words)
 
     def sampler_in(self, space: ContextSpace) -> Sampler:
         """What auto comes to mean, by public numbers alone."""

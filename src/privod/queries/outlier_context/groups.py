@@ -6,7 +6,7 @@ epsilon; the size of a chosen group may be bought beside it. Proof in docs/proof
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Self, get_args
@@ -25,6 +25,7 @@ from privod.queries.outlier_context.choosing import GroupChoice
 from privod.queries.outlier_context.query import MOST_VISITS, finite_number, record_text
 from privod.queries.outlier_context.search import Sampler
 from privod.queries.outlier_context.utility import OVERLAP, ContextUtility, context_utility
+from privod.queries.preview import CERTAINTY, Preview
 from privod.queries.query import Query, Release, canonical_json
 
 __all__ = ["OutlierGroups", "PersonGroups"]
@@ -178,6 +179,16 @@ class OutlierGroups(Query[tuple[PersonGroups, ...]]):
             " protected: this answer may tell exactly whether it is in the data, whatever epsilon"
             " is. The more persons are asked about, the more such records there are."
         )
+
+    def preview(self, domain: Domain) -> Preview:
+        """The largest shortfall of any person's groups, and how far off bought sizes are."""
+        shown = [self._choosing.preview(self._space(domain, row)) for row in self.persons]
+        worst = max(shown, key=lambda one: one.margin or 0)
+        if self.size_noise is None:
+            return worst
+        margin = self.size_noise.quantile(CERTAINTY)
+        sizes = f"Its size will be right to within {margin} with 95 % certainty."
+        return replace(worst, words=f"{worst.words} {sizes}")
 
     def check(self, domain: Domain) -> None:
         (column,) = domain.numeric((self.column,))

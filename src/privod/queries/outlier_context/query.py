@@ -23,6 +23,7 @@ from privod.queries.checks import ExactNumber, whole_number
 from privod.queries.outlier_context.choosing import GroupChoice
 from privod.queries.outlier_context.search import Sampler
 from privod.queries.outlier_context.utility import ContextUtility, context_utility
+from privod.queries.preview import Preview
 from privod.queries.query import Query, Release, canonical_json
 
 __all__ = [
@@ -142,6 +143,9 @@ class OutlierContext(Query[Context | None]):
             " protected: this answer may tell exactly whether it is in the data, whatever epsilon"
             " is. The more often single records decide, the more of them there are."
         )
+
+    def preview(self, domain: Domain) -> Preview:
+        return self._choosing.preview(self._space(domain))
 
     def check(self, domain: Domain) -> None:
         if not self.tells_none:

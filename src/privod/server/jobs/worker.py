@@ -46,7 +46,7 @@ NICENESS = 19  # whoever reads stored answers comes first, by far
 
 def work(channel: Connection, most_bytes: int) -> None:
     """Do the tasks that come in, until the pipe is closed."""
-    _settle(most_bytes)
+    _settle()
     tables: OrderedDict[str, Table] = OrderedDict()
     while True:
         try:
@@ -57,19 +57,26 @@ def work(channel: Connection, most_bytes: int) -> None:
             channel.send_bytes(READY)
             continue
         try:
-            written = _done(json.loads(task), tables, channel)
+            asked = json.loads(task)
+            _limit_memory(asked.get("bytes", most_bytes))
+            written = _done(asked, tables, channel)
         except Exception:
             channel.send_bytes(FAILED)
             continue
         channel.send_bytes(DONE + written)
 
 
-def _settle(most_bytes: int) -> None:
-    """Limit the memory, give way to the server, and end when the server is gone."""
+def _limit_memory(most_bytes: int) -> None:
+    """Let the next task take so much, and no more."""
     if sys.platform == "linux":
         # What it allocates itself: libraries that are only mapped, and room that is only reserved,
         # do not count, as they would by RLIMIT_AS.
-        resource.setrlimit(resource.RLIMIT_DATA, (most_bytes, most_bytes))
+        _, most = resource.getrlimit(resource.RLIMIT_DATA)
+        resource.setrlimit(resource.RLIMIT_DATA, (most_bytes, most))
+
+
+def _settle() -> None:
+    """Give way to the server, and end when the server is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the server, which ends us
     os.nice(NICENESS)
     threading.Thread(target=_end_with_the_server, daemon=True).start()

@@ -1,0 +1,1 @@
+../../../../src/privod/wire/__init__.py

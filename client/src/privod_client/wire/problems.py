@@ -1,0 +1,1 @@
+../../../../src/privod/wire/problems.py

@@ -1,0 +1,213 @@
+"""How does a program reach a server? Requests out, nouns back, its errors raised here.
+
+Needs httpx and otherwise only what lies beside it, by relative imports: the thin client is a
+distribution of its own that is made of these very files (folder `client/`).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import secrets
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+from urllib.parse import quote, urlsplit
+
+from ..errors import InvalidData, InvalidParameter, Unavailable
+from ..progress import report
+from .codec import decode, encode
+from .nouns import Answer, Job
+from .problems import Failure
+from .requests import Ask
+
+try:
+    import httpx
+except ImportError:
+    raise Unavailable(
+        "Talking to a server needs httpx, which is not installed. Install privod[client]."
+    ) from None
+
+__all__ = ["Connection", "as_noun", "as_nouns", "path_of"]
+
+PATIENCE = 60.0  # seconds for one request; a long answer is a job that is asked about again
+TRIES = 3  # of a request that never reached the server, or whose response never reached us
+WAIT = 10.0  # seconds that the server may wait for an answer before it calls it a job
+FIRST_PAUSE, PAUSE_RATIO, LONGEST_PAUSE = 0.2, 1.25, 5.0  # between looks at a job, in seconds
+
+Noun = TypeVar("Noun")
+Reader = Callable[[httpx.Response], Any]
+
+
+def _plain(response: httpx.Response) -> Any:
+    return response.json()
+
+
+class Connection:
+    """A curator's JSON interface behind an address.
+
+    Parameters
+    ----------
+    url : str
+        Such as https://curator.example; plain http only to this very machine.
+    token : str
+        What its owner handed out.
+    authority : path, optional
+        A PEM file with the certificate authority to trust, if it is not a public one.
+    """
+
+    def __init__(self, url: str, token: str, *, authority: str | Path | None = None) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            way_out = "Write https://curator.example."
+            raise InvalidParameter("url", "must be an http or https address", url, way_out)
+        if parts.scheme == "http" and not _is_loopback(parts.hostname):
+            way_out = "Use https, so that the token does not travel in the clear."
+            raise InvalidParameter("url", "must be https unless it is this machine", url, way_out)
+        if not token or not token.isascii() or not token.isprintable():
+            raise InvalidParameter("token", "must be a token", "***", "Ask the owner for one.")
+        self._http = httpx.Client(
+            base_url=f"{url.rstrip('/')}/api/v1",
+            headers={"authorization": f"Bearer {token}", "accept": "application/json"},
+            timeout=PATIENCE,
+            verify=_trusting(authority),
+        )
+        self._finalizer = weakref.finalize(self, self._http.close)
+
+    def close(self) -> None:
+        """Close the connection; happens by itself when it is forgotten."""
+        self._finalizer()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Connection({self.url!r})"
+
+    @property
+    def url(self) -> str:
+        """The address of the interface."""
+        return str(self._http.base_url)
+
+    def ask(self, query: Mapping[str, Any], of: str, request_id: str | None = None) -> Answer:
+        """Ask a question, by its name and parameters, and wait for the answer.
+
+        A request that is lost on the way is sent again under the same id, so it is paid once.
+        """
+        asked = Ask(dict(query), request_id or secrets.token_urlsafe(16), WAIT)
+        data = self.post(path_of(of, "ask"), asked)
+        if isinstance(data, dict) and "job" in data:
+            return self._finished(as_noun(Job, data))
+        return as_noun(Answer, data)
+
+    def _finished(self, job: Job) -> Answer:
+        pause = FIRST_PAUSE
+        while job.answer is None:
+            time.sleep(pause)
+            pause = min(pause * PAUSE_RATIO, LONGEST_PAUSE)
+            job = as_noun(Job, self.get(f"/jobs/{quote(job.job, safe='')}"))
+            report("answering", job.tenths, 10)
+        return job.answer
+
+    # ---- requests ------------------------------------------------------------------------------
+
+    def get(self, path: str) -> Any:
+        """What the interface has there, as plain values."""
+        return self._again("GET", path)
+
+    def get_bytes(self, path: str) -> bytes:
+        """What the interface has there as it was sent: a picture, a table."""
+        content: bytes = self._again("GET", path, read=lambda response: response.content)
+        return content
+
+    def post(self, path: str, asked: Any) -> Any:
+        """Send what may be sent twice."""
+        return self._again("POST", path, encode(asked))
+
+    def act(self, path: str, asked: Any) -> Any:
+        """Send what must not be done twice: if the connection breaks, look before trying again."""
+        return self._once(self._http.build_request("POST", path, json=encode(asked)))
+
+    def send_file(self, path: str, fields: Mapping[str, str], file: Path) -> Any:
+        """Send a file with the fields of a form, once."""
+        with file.open("rb") as content:
+            files = {"file": (file.name, content)}
+            return self._once(
+                self._http.build_request("POST", path, data=dict(fields), files=files)
+            )
+
+    def _again(self, method: str, path: str, body: Any = None, read: Reader = _plain) -> Any:
+        """Send, and again if the connection broke."""
+        for attempt in range(1, TRIES + 1):
+            try:
+                return self._once(self._http.build_request(method, path, json=body), read)
+            except Unavailable:
+                if attempt == TRIES:
+                    raise
+                time.sleep(0.2 * attempt)
+        raise AssertionError("unreachable")
+
+    def _once(self, request: httpx.Request, read: Reader = _plain) -> Any:
+        try:
+            response = self._http.send(request)
+            if response.is_success:
+                return read(response)
+            failed = response.json()
+        except (httpx.HTTPError, ValueError):
+            raise Unavailable(
+                f"The server at {self._http.base_url.host!r} cannot be reached or is not a curator."
+                " Check the address and whether it is running."
+            ) from None
+        raise as_noun(Failure, failed).error.exception()  # what the curator raised over there
+
+
+def _trusting(authority: str | Path | None) -> Any:
+    if authority is None:
+        return True
+    import ssl
+
+    try:
+        return ssl.create_default_context(cafile=str(authority))
+    except OSError:
+        way_out = "Name the PEM file of your certificate authority."
+        raise InvalidParameter(
+            "authority", "must be a readable PEM file", str(authority), way_out
+        ) from None
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def path_of(dataset: str, *parts: str) -> str:
+    """The path of a data set, or of what lies below it."""
+    name = quote(dataset.replace("%", "%25").replace("/", "%2F"), safe="")  # as the server reads it
+    return "/".join(["/datasets", name, *(quote(part, safe="") for part in parts)])
+
+
+def as_noun(kind: type[Noun], data: Any) -> Noun:
+    """Read what the server sent."""
+    try:
+        return decode(kind, data)
+    except InvalidData:
+        raise Unavailable(
+            "The server answered in a way that no curator does. Check the address."
+        ) from None
+
+
+def as_nouns(kind: type[Noun], data: Any) -> list[Noun]:
+    """Read a list of what the server sent."""
+    return [as_noun(kind, item) for item in (data if isinstance(data, list) else [data])]
