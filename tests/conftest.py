@@ -106,6 +106,7 @@ SLOW = {
     "test_smooth",
     "test_sql",
     "test_subspaces",
+    "test_thin_client",
     "test_vertical_attacks",
     "test_zcdp",
     "test_zcdp_ledger",
@@ -124,9 +125,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what `make quick` leaves out."""
+    """Mark what `make quick` leaves out: slow modules, and the games that audits play."""
     for item in items:
-        if is_slow(item.path):
+        if is_slow(item.path) or "audit" in item.name:
             item.add_marker(pytest.mark.slow)
 
 
