@@ -152,7 +152,9 @@ def race(rows: Table, one: Person, n_sample: int) -> None:
         utilities = view.scan()
         seconds, work = time.perf_counter() - started, time.process_time() - worked
         n_matching = int((utilities >= 0).sum())
-        figure(f"{detector.name}_{len(utilities)}_contexts_{one.short}_s", seconds)
+        stem = f"{detector.name}_{len(utilities)}_contexts_{one.short}"
+        figure(f"{stem}_s", seconds)
+        figure(f"{stem}_processor_s", work)
         print(
             f"{one.kind}: {detector.name}: {len(utilities)} contexts in {seconds:.2f} s"
             f" ({work:.2f} s of processors), {n_matching} match;"
@@ -171,6 +173,7 @@ def race(rows: Table, one: Person, n_sample: int) -> None:
             verdicts, theirs = straightforward(rows, one, sample)
             differ = int((np.array(verdicts) != (utilities[numbers] >= 0)).sum())
             scaled = theirs / n_sample * len(utilities)
+            figure(f"sklearn_hours_{one.short}", scaled / 3600)
             figure(f"sklearn_over_ours_{one.short}", scaled / seconds)
             figure(f"verdicts_that_differ_{one.short}", differ)
             print(
@@ -224,6 +227,7 @@ def largest_space(rows: Table, bits: int) -> None:
     seconds, work = time.perf_counter() - started, time.process_time() - worked
     n = len(utilities)
     figure(f"lof_{n}_contexts_s", seconds)
+    figure(f"lof_{n}_contexts_processor_s", work)
     print(f"{n} contexts with LOF in {seconds:.1f} s ({work:.1f} s of processors)")
 
 
@@ -250,7 +254,7 @@ def with_ranges(rows: Table) -> None:
         view = look_from(table, space, "salary", one.value, detector)
         utilities = view.scan()
         seconds, work = time.perf_counter() - started, time.process_time() - worked
-        figure(f"{detector.name}_{len(utilities)}_contexts_two_ranges_s", seconds)
+        figure(f"{detector.name}_{len(utilities)}_contexts_two_ranges_processor_s", work)
         print(
             f"two columns of eight intervals: {detector.name}: {len(utilities)} contexts in"
             f" {seconds:.2f} s ({work:.2f} s of processors), {int((utilities >= 0).sum())} match"

@@ -106,6 +106,7 @@ def main() -> None:
             "margin_auto": stated[taken],
             "margin_graded": graded.margin(n_columns),
         }
+        figures[f"{label}_outliers"] = count
         figures |= {f"{label}_{key}": value for key, value in row.items()}
         figures[f"{label}_regret"] = stated[taken] / min(stated.values())
         shown = [f"{value:.3g}" for value in row.values()]

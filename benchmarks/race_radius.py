@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 from benchmarks.race_counts_error import table_of
+from numpy.typing import NDArray
 
 from privod.data import Table
 from privod.data.examples import hospital
@@ -24,6 +25,7 @@ from privod.queries.outlier_radius import OutlierRadius
 
 SHARE, MAX_CROWD, EPSILON = "0.01", 5, "0.5"
 CHOICES = 200
+PERCENTILES = (5, 25, 50, 75, 95)
 SETTINGS = [
     ("mammography", 2),
     ("credit_fraud", 2),
@@ -33,8 +35,8 @@ SETTINGS = [
 ]
 
 
-def shares(table: Table, columns: tuple[str, ...]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """The shares outlying at the radii that repeated choices name."""
+def shares(table: Table, columns: tuple[str, ...]) -> tuple[float, NDArray[np.float64]]:
+    """The share on the ladder nearest to the wanted one, and those that repeated choices name."""
     query = OutlierRadius(share=SHARE, max_crowd=MAX_CROWD, epsilon=EPSILON, columns=columns)
     over = Distances.over(table.domain, columns, query.scale, query.weights)
     points = over.points(table)
@@ -45,7 +47,10 @@ def shares(table: Table, columns: tuple[str, ...]) -> np.ndarray[tuple[int], np.
     ]
     outlying = [count_outliers(points, radius, MAX_CROWD) / len(table) for radius in query.radii]
     worth = -np.array(edits)
-    return np.array([outlying[query.choice.choose(worth, secure())] for _ in range(CHOICES)])
+    nearest = min(outlying, key=lambda share: abs(share - float(SHARE)))
+    return nearest, np.array(
+        [outlying[query.choice.choose(worth, secure())] for _ in range(CHOICES)]
+    )
 
 
 def main() -> None:
@@ -58,13 +63,18 @@ def main() -> None:
     for name, n_columns in [] if quick else SETTINGS:
         table = table_of(Path(os.environ["PRIVOD_DATA"]), name, n_columns)
         sets.append((name, table, table.domain.numeric_names))
-    figures = {}
+    figures: dict[str, float] = {}
     for name, table, columns in sets:
-        found = np.percentile(shares(table, columns), [5, 25, 50, 75, 95])
+        nearest, named = shares(table, columns)
+        found = np.percentile(named, PERCENTILES)
         print(f"{name}, {len(columns)} columns, {len(table)} records:", found.round(4), flush=True)
-        figures[f"radius_share_{name}_{len(columns)}_columns"] = found[2]
+        stem = f"radius_share_{name}_{len(columns)}_columns"
+        figures[f"{stem}_records"] = len(table)
+        figures[f"{stem}_nearest"] = nearest
+        for percent, share in zip(PERCENTILES, found.tolist(), strict=True):
+            figures[f"{stem}_{percent}"] = share
     for key, value in figures.items():
-        print(f"figure {key} {value:.4g}")
+        print(f"figure {key} {value:.6g}")
 
 
 if __name__ == "__main__":

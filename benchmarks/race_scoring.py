@@ -189,9 +189,11 @@ def race(n: int, n_columns: int, repeats: int) -> None:
         print(f"  {racer.name:26s} {times}{note}")
     peers = {name: total for name, total in totals.items() if not name.startswith("privod")}
     neighbors = {name: total for name, total in peers.items() if "HBOS" not in name}
-    for name in (name for name in totals if name not in peers):
+    for name, total in totals.items():
         ours = f"{name.removeprefix('privod ').replace(' ', '_')}_{n}x{n_columns}"
-        figure(f"{ours}_s", totals[name])
+        figure(f"{ours}_s", total)
+        if name in peers:
+            continue
         figure(f"{ours}_fastest_peer_s", min(peers.values()))
         figure(f"{ours}_fastest_neighbor_peer_s", min(neighbors.values()))
 

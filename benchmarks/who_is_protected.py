@@ -5,8 +5,9 @@ promise about contexts records are taken out one by one, at random and among tho
 attributes of the person asked about; it is counted how often the person's contexts stay as they
 are. For a promise about crowds all records are counted.
 
-    python -m benchmarks.who_is_protected            # three attributes, 2**22 contexts; an hour
-    python -m benchmarks.who_is_protected --quick    # two attributes, 2**15 contexts; a minute
+    python -m benchmarks.who_is_protected            # two attributes, 2**15 contexts; some minutes
+    python -m benchmarks.who_is_protected --quick    # the same with fewer records; a minute
+    python -m benchmarks.who_is_protected --large    # three attributes, 2**22 contexts; hours
 """
 
 from __future__ import annotations
@@ -38,10 +39,11 @@ def main() -> None:
     """Count and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true")
-    quick = parser.parse_args().quick
+    parser.add_argument("--large", action="store_true")
+    asked_for = parser.parse_args()
     name, rows = table()
-    attributes = ("job_title", "employer") if quick else ("job_title", "employer", "year")
-    sample = 40 if quick else 200
+    attributes = ("job_title", "employer", *(("year",) if asked_for.large else ()))
+    sample = 20 if asked_for.quick else 100
     print(f"{name}: {len(rows)} records; {' x '.join(attributes)}; {sample} taken out of each kind")
     figures: dict[str, float] = {}
     for kind, share in PERSONS.items():

@@ -11,6 +11,14 @@ A page marks the place of a table, and of a single figure within a sentence:
     <!-- end -->
     it reaches <!-- figure rauch/epsilon auroc where="set=pima, epsilon=5" -->0.7<!-- end -->
 
+Benchmarks end with named figures (`scripts/run_benchmark.py` keeps them). They are shown one by one
+or as a table of rows and columns, whose names stand in the figures' names; `digits` rounds:
+
+    <!-- figure race_counts/figures value where="figure=count_peak_memory_gb" -->0.4<!-- end -->
+    <!-- grid race_counts/figures rows="1000000x2: 10^6 x 2" columns="3 | 10"
+         names="count_{row}_crowd_{column}_seconds" head="records" digits="2" -->
+    <!-- end -->
+
 What stands between the marks is written from docs/figures/rauch/epsilon.csv; `<!-- runs rauch -->`
 names the command, the machine and the date of every table. A test fails when a page differs from
 its tables.
@@ -31,7 +39,7 @@ __all__ = ["FIGURES", "filled", "pages", "shown", "take"]
 ROOT = Path(__file__).parent.parent
 FIGURES = ROOT / "docs" / "figures"
 MARK = re.compile(
-    r"<!-- (?P<kind>table|figure|runs) (?P<what>[\w/]+)(?P<rest>[^>]*?) -->"
+    r"<!-- (?P<kind>table|figure|grid|runs) (?P<what>[\w/]+)(?P<rest>[^>]*?) -->"
     r"(?P<old>.*?)<!-- end -->",
     re.DOTALL,
 )
@@ -55,10 +63,13 @@ def filled(text: str, figures: Path = FIGURES) -> str:
         if kind == "runs":
             return f"{head}\n{_runs(figures / what)}\n<!-- end -->"
         options = dict(OPTION.findall(rest))
+        if kind == "grid":
+            return f"{head}\n\n{_grid(_rows(figures / f'{what}.csv'), options)}\n\n<!-- end -->"
         rows = _chosen(_rows(figures / f"{what}.csv"), options.get("where", ""))
         if kind == "figure":
             column = OPTION.sub("", rest).strip()
-            return f"{head}{_single(rows, column, mark[0])}<!-- end -->"
+            value = _rounded(_single(rows, column, mark[0]), options.get("digits"))
+            return f"{head}{value}<!-- end -->"
         columns = _listed(options.get("columns", "")) or list(rows[0])
         if "across" in options:
             rows = _across(rows, columns, options["across"], options["show"])
@@ -92,7 +103,7 @@ def _across(rows: Rows, keys: Sequence[str], across: str, show: str) -> Rows:
     lines: dict[tuple[str, ...], dict[str, str]] = {}
     for row in rows:
         line = lines.setdefault(tuple(row[key] for key in keys), {key: row[key] for key in keys})
-        line[f"{across} {row[across]}"] = row[show]
+        line[row[across] if row[across][:1].isalpha() else f"{across} {row[across]}"] = row[show]
     heads = dict.fromkeys(head for line in lines.values() for head in line)
     return [{head: line.get(head, "") for head in heads} for line in lines.values()]
 
@@ -103,14 +114,51 @@ def _single(rows: Rows, column: str, mark: str) -> str:
     return rows[0][column]
 
 
+def _grid(figures: Rows, options: dict[str, str]) -> str:
+    """A table of named figures; a figure that a run did not print leaves its place empty."""
+    known = {row["figure"]: row["value"] for row in figures}
+    rows, columns = (
+        [_pair(entry) for entry in options[key].split("|")] for key in ("rows", "columns")
+    )
+    lines = [
+        [known.get(options["names"].format(row=row, column=column), "") for column, _ in columns]
+        for row, _ in rows
+    ]
+    if not any(any(line) for line in lines):
+        raise SystemExit(f"No figure is named {options['names']!r}.")
+    heads = [options.get("head", ""), *(label for _, label in columns)]
+    digits = options.get("digits")
+    shown = zip(rows, lines, strict=True)
+    return _markdown(
+        [heads, *([label, *(_rounded(v, digits) for v in line)] for (_, label), line in shown)]
+    )
+
+
+def _pair(entry: str) -> tuple[str, str]:
+    """What stands in a name, and how it is shown."""
+    key, _, label = entry.partition(":")
+    return key.strip(), label.strip() or key.strip()
+
+
+def _rounded(value: str, digits: str | None) -> str:
+    """A measured number with so many digits that count; whole ones and words as they are."""
+    if not digits or not value or value.lstrip("-").isdigit():
+        return value
+    number = float(f"{float(value):.{digits}g}")
+    return f"{number:.{digits}g}" if 0 < abs(number) < 1 else f"{number:,.10g}"
+
+
 def _table(rows: Rows, columns: Sequence[str]) -> str:
     """A Markdown table; `key: heading` shows a column under another name."""
     keys = [column.partition(":")[0].strip() for column in columns]
     heads = [column.partition(":")[2].strip() or column.strip() for column in columns]
-    lines = [heads, ["---"] * len(heads), *([row[key] for key in keys] for row in rows)]
-    return "\n".join(
-        "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
-    )
+    return _markdown([heads, *([row[key] for key in keys] for row in rows)])
+
+
+def _markdown(lines: Sequence[Sequence[str]]) -> str:
+    """The first line is the head."""
+    head, *rest = ["| " + " | ".join(c.replace("|", "\\|") for c in line) + " |" for line in lines]
+    return "\n".join([head, "|" + " --- |" * len(lines[0]), *rest])
 
 
 def _runs(folder: Path) -> str:

@@ -12,15 +12,23 @@ from hypothesis import strategies as st
 
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.data.binning import Codes, Equal, Octaves
-from privod.data.folding import Block, CellCounts, Copies, Fold, folded
+from privod.data.folding import Block, CellCounts, Copies, Fold, RowSums, folded
 from privod.outliers.grid.folds import PackedCells, SomeCells
 from privod.outliers.grid.grid import Grid
 
 X, Y = Numeric("x", 0, 8), Numeric("y", -1, 1)
 WIDE = tuple(Numeric(f"c{place}", 0, 8) for place in range(30))
+
+
+def whole_sums(rows: Any) -> Any:
+    """Sums that tell the columns of a row apart."""
+    return np.rint(2 * rows * [1, 10, 100]).astype(np.int64).sum(axis=0)
+
+
 FOLDS: dict[str, Fold[Any]] = {
     "bins and codes": CellCounts((("x", Equal(1, 7, 5)), ("kind", Codes(3)), ("y", Octaves(0, 4)))),
     "copies": Copies(("x", "y"), (2.0, 0.5)),
+    "sums of a function": RowSums(("kind", "x", "y"), ("x", "y"), lambda rows: whole_sums(rows)),
     "all cells": Grid((X, Y), 4).counting(),
     "some cells": Grid((X, Y), 50).listing(),
     "cells of several words": Grid(WIDE, 50).listing(),

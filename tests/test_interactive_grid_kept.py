@@ -20,7 +20,7 @@ from privod.audit.interactive_grid import games
 from privod.curator import Curator, backup, restore
 from privod.curator import curator as curator_module
 from privod.data import Domain, Numeric, Table
-from privod.errors import AnswerFailed, InvalidParameter, LedgerDamaged, NoPromise
+from privod.errors import AnswerFailed, InvalidParameter, LedgerDamaged, NoPromise, Unavailable
 from privod.ledger.kept_counts import read_kept
 from privod.ledger.sqlite import SQLite
 from privod.mechanisms import DiscreteLaplace, seeded
@@ -178,6 +178,11 @@ def test_a_cell_told_after_a_backup_is_not_drawn_again_by_the_restored_curator(
         curator.ask(ASK, of="plane")
         backup(curator, tmp_path / "kept")
         curator.ask(later, of="plane")
+    with (
+        Curator.open(tmp_path / "kept", restoring=True) as kept_copy,
+        pytest.raises(Unavailable, match="is a backup"),
+    ):
+        kept_copy.ask(later, of="plane")
     restore(tmp_path / "kept", tmp_path / "restored")
     with Curator.open(tmp_path / "restored") as restored:
         with pytest.raises(NoPromise, match="restored after this grid was opened"):

@@ -127,8 +127,8 @@ def test_an_old_copy_of_the_database_is_found(tmp_path: Path) -> None:
 def test_a_directory_restored_with_its_witness_is_found_by_the_second_one(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere" / "witness"
     elsewhere.parent.mkdir()
-    with filled(tmp_path / "live", charges=2) as curator:
-        backup(curator, tmp_path / "old")
+    filled(tmp_path / "live", charges=2).close()
+    shutil.copytree(tmp_path / "live", tmp_path / "old")
     with Curator.open(tmp_path / "live", witness=elsewhere) as curator:
         curator.ask(question(50), "people")
     Curator.open(tmp_path / "old").close()  # its own witness is as old as it is
@@ -153,6 +153,11 @@ def test_a_witness_that_is_gone_is_missed(tmp_path: Path) -> None:
     (tmp_path / "witness").unlink()
     with pytest.raises(LedgerDamaged, match=r"witness .* is gone"):
         Curator.open(tmp_path)
+    with Curator.open(tmp_path, restoring=True) as curator:
+        with pytest.raises(Unavailable, match="sells nothing before its owner accepts it"):
+            curator.ask(question(9), "people")
+        curator.accept_restored("the witness was lost")
+        curator.ask(question(9), "people")
 
 
 def test_a_witness_that_was_damaged_is_not_taken_for_none(tmp_path: Path) -> None:

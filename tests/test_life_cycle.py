@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from privod.curator import Curator
+from privod.curator import Curator, life_cycle, owners
 from privod.errors import (
     AlreadyExists,
     BudgetExceeded,
@@ -21,6 +21,7 @@ from privod.errors import (
     NoPromise,
     NotFound,
 )
+from privod.ledger import chain
 from privod.ledger.acting import acting
 from privod.ledger.sqlite import LEDGER_FILE
 from privod.privacy import AddRemove, AdmittedContexts, InCrowd, Loss, Replace
@@ -180,6 +181,71 @@ def test_what_stands_beside_the_chain_is_checked_against_it(tmp_path: Path, stat
         curator.verify()
 
 
+def test_a_budget_opened_after_a_main_one_was_closed_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The planted bug: opening forgets to look at what was closed."""
+    monkeypatch.setattr(owners, "check_not_ended", lambda *_: None)
+    with people(tmp_path) as curator:
+        curator.close_budget("people", AddRemove(), "done", confirmed=True)
+        curator.verify()
+        number = curator.open_budget("people", Replace(), Loss(1), confirmed=True).number
+        with pytest.raises(LedgerDamaged, match=f"Entry {number} opens a budget that could not"):
+            curator.verify()
+
+
+def test_a_budget_that_should_have_been_closed_with_another_is_found_when_it_pays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The planted bug: closing forgets the others."""
+    monkeypatch.setattr(life_cycle, "ends_with", lambda *_: [])
+    with people(tmp_path) as curator:
+        curator.open_budget("people", Replace(), Loss(4), confirmed=True)
+        curator.close_budget("people", AddRemove(), "done", confirmed=True)
+        curator.verify()
+        curator.ask(wide(5, "0.1", Replace()), "people")
+        with pytest.raises(LedgerDamaged, match="uses a budget that had to be closed with entry"):
+            curator.verify()
+
+
+def test_an_allowance_beside_a_replace_budget_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The planted bug: opening does not ask what else is open."""
+    monkeypatch.setattr(owners, "check_beside", lambda *_: None)
+    with people(tmp_path) as curator:
+        curator.open_budget("people", Replace(), Loss(4), confirmed=True)
+        curator.verify()
+        curator.open_budget("people", CROWD, Loss(1), confirmed=True)
+        with pytest.raises(LedgerDamaged, match="could not stand beside the others"):
+            curator.verify()
+
+
+def test_a_clock_that_goes_back_changes_no_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hours = iter(range(23, 0, -1))
+
+    def an_hour_earlier_each_time() -> str:
+        return f"2031-05-05T{next(hours):02}:00:00.000000Z"
+
+    monkeypatch.setattr(chain, "now", an_hour_earlier_each_time)
+    with people(tmp_path) as curator:
+        curator.ask(wide(3, "0.2"), "people")
+        token = curator.store.add_token("a" * 64, "analyst", "people", "Ada")
+        curator.limit_token("people", AddRemove(), token.id, Loss("0.1"))
+        curator.ask(wide(4, "0.1"), "people", token=token.id)
+        with pytest.raises(BudgetExceeded, match="token"):
+            curator.ask(wide(5, "0.1"), "people", token=token.id)
+        curator.close_budget("people", AddRemove(), "done", confirmed=True)
+        times = [entry.time for entry in curator.history() if entry.kind != "release"]
+        assert times == sorted(times, reverse=True)
+        head = curator.verify().head
+    with Curator.open(tmp_path) as again:
+        assert again.verify(head).questions == 2
+        assert again.ask(wide(3, "0.2"), "people").stored
+
+
 def test_requests_are_entered_and_decided(tmp_path: Path) -> None:
     curator = people(tmp_path)
     with acting("Ada", "a" * 16):
@@ -240,6 +306,18 @@ def test_a_directory_of_the_first_version_is_brought_up_to_date(first_version: P
     with Curator.open(first_version) as again:
         assert again.verify().head == found.head
         assert (first_version / "witness").exists()
+
+
+def test_tokens_of_the_first_version_are_known_though_its_clock_was_ahead(
+    first_version: Path,
+) -> None:
+    connection = sqlite3.connect(first_version / LEDGER_FILE)
+    connection.execute("UPDATE tokens SET created = '2099-01-01T00:00:00.000000Z'")
+    connection.commit()
+    connection.close()
+    with Curator.open(first_version) as curator:
+        assert curator.store.find_token("a" * 64) is not None
+        curator.verify()
 
 
 def test_what_the_first_version_promised_stands_until_its_owner_converts_it(

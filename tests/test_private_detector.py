@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 
 from privod.audit.game import play
 from privod.audit.private_detector import games
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms import DiscreteGaussian, DiscreteLaplace, seeded
+from privod.mechanisms.merged import MergedNoise
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
 from privod.privacy.zcdp import rho_of_loss
 from privod.queries.count_query import CountNoise
@@ -28,7 +30,14 @@ from privod.queries.mean_covariance.moments import (
 )
 from privod.queries.private_detector.layout import PARTS, Ladder, Layout, sharpened
 from privod.queries.private_detector.query import DetectorProfile
-from privod.queries.private_detector.release import NoisyProfile
+from privod.queries.private_detector.release import BLOCK, NoisyProfile
+from privod.queries.private_detector.thresholds import (
+    EDGES,
+    believed_tails,
+    counts_of_scores,
+    limit,
+    shares_beyond,
+)
 
 DOMAIN = Domain((Numeric("x", -8, 8), Categorical("kind", ("a", "b")), Numeric("y", -8, 8)))
 
@@ -129,11 +138,137 @@ def test_profiles_of_one_layout_add_up_and_others_do_not() -> None:
     merged = first.merge(second)
     assert merged.counts.tolist() == (first.counts + second.counts).tolist()
     assert merged.products.tolist() == (first.products + second.products).tolist()
+    assert merged.scored.tolist() == (first.scored + second.scored).tolist()
+    assert merged.share_beyond(1.0) is None
+    rows = np.column_stack(
+        [
+            table(5000, 9).numbers(("x",)),
+            table(5000, 9).codes(("kind",)),
+            table(5000, 9).numbers(("y",)),
+        ]
+    )
+    assert 0.05 < (merged.scores(rows) > merged.threshold(0.1)).mean() < 0.2
     assert merged.noise.n_draws == 2
     assert 6000 < merged.records < 8000
     assert NoisyProfile.from_json(merged.to_json()) == merged
     with pytest.raises(InvalidData, match="layout"):
         first.merge(profile(3000, seed=2))
+
+
+def test_a_profile_of_before_scores_were_counted_is_read_and_written_as_it_was() -> None:
+    few = profile(60)  # too few to be counted by their scores
+    written = few.to_json()
+    assert not few.layout.scored
+    assert {"scored", "noise_of_scores"}.isdisjoint(written)
+    assert "scored" not in written["layout"]
+    assert NoisyProfile.from_json(written) == few
+    assert few.hidden_share == 1
+    assert few.share_beyond(1.0) is None
+    assert "guesses" in DetectorProfile(columns=DOMAIN.names, epsilon=1).sentence(few)
+
+
+def test_each_record_is_in_one_cell_of_the_ladder_of_scores() -> None:
+    scores = np.array([0.0, 0.49, 0.5, 2.3, 31.9, 32.0, 1e9])
+    counts = counts_of_scores(scores)
+    assert counts.sum() == len(scores)
+    assert [int(counts[at]) for at in (0, 1, 4, -2, -1)] == [2, 1, 1, 1, 2]
+
+
+def test_a_score_is_the_same_whichever_other_records_are_scored_with_it() -> None:
+    value = profile()
+    assert len(value.products)
+    rng = np.random.default_rng(3)
+    rows = np.column_stack(
+        [rng.normal(size=BLOCK + 7), rng.integers(0, 2, BLOCK + 7), rng.normal(0, 9, BLOCK + 7)]
+    )
+    whole = value.scores(rows)
+    for first in (1, 2, 3, 5):
+        assert np.array_equal(value.scores(rows[first:]), whole[first:])
+    assert [float(value.scores(row)[0]) for row in rows[:40]] == whole[:40].tolist()
+
+
+def test_a_cell_missing_in_one_record_leaves_the_scores_of_all_others_as_they_are() -> None:
+    names = tuple("abcdefg")
+    domain = Domain(tuple(Numeric(name, -8, 8) for name in names))
+    rng = np.random.default_rng(5)
+    columns = {name: rng.normal(size=4000) for name in names}
+    value = (
+        DetectorProfile(columns=names, epsilon=1).answer(Table(domain, columns), seeded(5)).value
+    )
+    rows = rng.normal(0, 9, (500, len(names)))  # many outside the ranges, where sums have two parts
+    holed = rows.copy()
+    holed[0, 3] = np.nan
+    assert np.array_equal(value.scores_of(holed)[1:], value.scores_of(rows)[1:])
+
+
+@pytest.mark.parametrize(("n_records", "n_columns"), [(2000, 12), (4000, 30), (20_000, 3)])
+def test_about_as_many_new_records_are_flagged_as_asked_for(n_records: int, n_columns: int) -> None:
+    rng = np.random.default_rng(n_columns)
+    rows = rng.gamma(2.0, 1.0, (2 * n_records, n_columns))
+    columns = tuple(Numeric(f"x{place}", 0, 64) for place in range(n_columns))
+    asked = DetectorProfile(columns=tuple(column.name for column in columns), epsilon=1)
+    for seed in range(3):
+        answer = asked.answer_rows(Domain(columns), rows[:n_records], seeded(seed))
+        value, target = answer.value, 0.1
+        assert value.hidden_share < target
+        flagged = float((value.scores(rows[n_records:]) > value.threshold(target)).mean())
+        assert target / 1.5 < flagged < target * 1.5
+        own = value.scores(rows[:n_records])
+        for score in (value.threshold(target), 1.0, 40.0):
+            known = value.share_beyond(score)
+            assert known is not None
+            assert known[0] <= (own > score).mean() <= known[1]
+        assert "between" in asked.sentence(value)
+
+
+@pytest.mark.parametrize(
+    ("load", "epsilon"),
+    [(load_digits, 2), (load_breast_cancer, 10), (load_diabetes, 10)],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_about_as_many_are_flagged_as_asked_for_of_real_records(load: Any, epsilon: int) -> None:
+    rows = np.random.default_rng(0).permutation(load().data)
+    half = len(rows) // 2
+    widest = [float(2 ** np.ceil(np.log2(max(size, 1e-3)))) for size in np.abs(rows).max(axis=0)]
+    columns = tuple(Numeric(f"x{at}", -width, width) for at, width in enumerate(widest))
+    names = tuple(column.name for column in columns)
+    asked = DetectorProfile(columns=names, epsilon=epsilon)
+    flagged = []
+    for seed in range(5):
+        value = asked.answer_rows(Domain(columns), rows[:half], seeded(seed)).value
+        assert value.hidden_share < 0.05
+        flagged.append(float((value.scores(rows[half:]) > value.threshold(0.1)).mean()))
+    assert 0.1 / 1.5 < np.median(flagged) < 0.1 * 1.5
+
+
+def test_what_is_said_of_shares_beyond_fails_no_more_often_than_stated() -> None:
+    scores = np.random.default_rng(0).exponential(1.0, 3000)
+    counts, noise = counts_of_scores(scores), DiscreteLaplace(Fraction(20))
+    of_total = DiscreteLaplace(Fraction(50))
+    source, wrong = seeded(5), 0
+    for _ in range(300):
+        noisy = noise.add_to(counts, source)
+        total = int(of_total.add_to(np.array([len(scores)]), source)[0])
+        for score in (0.7, 2.3):
+            low, high = shares_beyond(
+                score, noisy, MergedNoise.of(noise), total, MergedNoise.of(of_total), 0.8
+            )
+            wrong += not low <= (scores > score).mean() <= high
+    assert wrong <= 0.2 * 600
+
+
+def test_a_threshold_follows_the_counts_where_noise_is_small_and_a_law_where_it_is_large() -> None:
+    scores = np.random.default_rng(1).weibull(2.0, 5000) * 4
+    counts = counts_of_scores(scores)
+    for scale, factor in ((1, 1.1), (60, 1.5)):
+        noise = DiscreteLaplace(Fraction(scale))
+        for seed in range(5):
+            noisy = noise.add_to(counts, seeded(seed))
+            believed = believed_tails(noisy, MergedNoise.of(noise), 5000.0)
+            found = limit(believed, 0.1)
+            assert 0.1 / factor < (scores > found).mean() < 0.1 * factor
+    nobody = believed_tails(np.zeros(len(EDGES), dtype=np.int64), MergedNoise.of(noise), 10.0)
+    assert np.isfinite(limit(nobody, 0.01))
 
 
 GAUSSIAN: dict[str, Any] = {"noise": "gaussian", "delta": "1e-6"}
@@ -213,11 +348,24 @@ class _ExactRanges(DetectorProfile):
         return less(super().noise_of_ranges(n_numeric), 1000)
 
 
+class _ScoresAlmostExact(DetectorProfile):
+    """A planted bug: the records by their scores with next to no noise."""
+
+    @property
+    def noise_of_scores(self) -> CountNoise:
+        return less(super().noise_of_scores, 100)
+
+
 @pytest.mark.parametrize(
-    ("kind", "places"),
-    [(_NoiseOfOneColumn, (1, 4)), (_ProductsOfOneColumn, (1, 4)), (_ExactRanges, (0, 2))],
+    ("kind", "places", "runs"),
+    [
+        (_NoiseOfOneColumn, (1, 4), 700),
+        (_ProductsOfOneColumn, (1, 4), 700),
+        (_ExactRanges, (0, 2), 700),
+        (_ScoresAlmostExact, (5,), 300),
+    ],
 )
-def test_the_audit_catches_planted_bugs(kind: Any, places: tuple[int, ...]) -> None:
+def test_the_audit_catches_planted_bugs(kind: Any, places: tuple[int, ...], runs: int) -> None:
     for place in places:
-        caught = play(games(kind)[place], 700, seeded(1))
+        caught = play(games(kind)[place], runs, seeded(1))
         assert not caught.holds, caught.sentence()

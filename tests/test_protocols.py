@@ -2,15 +2,11 @@
 
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from numpy.typing import NDArray
 
 from privod.errors import InvalidData, InvalidParameter, NotFound, ProtocolAborted
@@ -261,33 +257,6 @@ def test_a_record_of_contributions_tells_rows_to_nobody(tmp_path: Any) -> None:
     Contributions(other).claim(b"guessable rows", FOUR)
     inputs = [json.loads(path.read_text())["runs"][0]["input"] for path in (record, other)]
     assert inputs[0] != inputs[1]
-
-
-@pytest.mark.parametrize("kind", ["rsa", "ec"])
-def test_rsa_and_ec_keys_sign_with_and_without_a_passphrase(tmp_path: Any, kind: str) -> None:
-    key: Any = ec.generate_private_key(ec.SECP384R1())
-    if kind == "rsa":
-        key = rsa.generate_private_key(65537, 2048)
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "zug")])
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - timedelta(hours=1))
-        .not_valid_after(now + timedelta(days=1))
-        .sign(key, hashes.SHA256())
-    )
-    certificate, file = tmp_path / "certificate.pem", tmp_path / "key.pem"
-    certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    locked = serialization.BestAvailableEncryption(b"sesame")
-    pkcs8 = serialization.PrivateFormat.PKCS8
-    file.write_bytes(key.private_bytes(serialization.Encoding.PEM, pkcs8, locked))
-    identity = Identity.load(certificate, file, b"sesame")
-    member = Member("zug", identity.certificate)
-    member.verify(b"message", identity.sign(b"message"))
-    with pytest.raises(ProtocolAborted, match="did not sign"):
-        member.verify(b"another", identity.sign(b"message"))
-    with pytest.raises(InvalidData, match="passphrase"):
-        Identity.load(certificate, file)
 
 
 def test_what_a_party_says_when_it_leaves_cannot_steer_a_terminal() -> None:

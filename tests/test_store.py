@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from privod.cli import app
-from privod.curator import Curator, backup, migrate, restore
+from privod.curator import Curator, backup, migrate, migration, restore
 from privod.curator.job_records import JobRecord
 from privod.curator.rows import RowStore
 from privod.data import Categorical, Domain, Numeric
@@ -55,7 +55,7 @@ def test_rows_come_back_as_they_were(tmp_path: Path) -> None:
     rows = RowStore(tmp_path)
     table, expected = read_with_report(ROWS, DOMAIN)
     folder, seal, report = rows.keep(ROWS, DOMAIN)
-    assert rows.report(folder) == report == expected
+    assert rows.report(folder, seal) == report == expected
     again = rows.load(folder, seal, DOMAIN)
     assert np.array_equal(again.numbers(), table.numbers())
     assert np.array_equal(again.codes(), table.codes())
@@ -74,6 +74,21 @@ def test_changed_rows_are_not_loaded(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes() + b"x")
     with pytest.raises(InvalidData, match="not those that were registered"):
         rows.load(folder, seal, DOMAIN)
+
+
+@pytest.mark.parametrize("change", [lambda text: text.replace(":", ": ", 1), None])
+def test_a_changed_report_is_not_told_and_breaks_the_seal(tmp_path: Path, change: Any) -> None:
+    rows = RowStore(tmp_path)
+    folder, seal, _ = rows.keep(ROWS, DOMAIN)
+    assert rows.seal(folder) == seal
+    path = tmp_path / folder / "report.json"
+    text = path.read_text()
+    path.unlink()
+    if change is not None:
+        path.write_text(change(text) + " ")
+        with pytest.raises(InvalidData, match="not the one that was kept"):
+            rows.report(folder, seal)
+    assert rows.seal(folder) == ""
 
 
 def test_only_the_owner_of_the_files_may_look_at_them(curator: Curator) -> None:
@@ -254,18 +269,45 @@ def test_a_url_of_another_kind_is_refused_without_showing_its_password(tmp_path:
 # ---- copies ------------------------------------------------------------------------------------
 
 
-def test_a_backup_is_a_whole_curator(curator: Curator, tmp_path: Path) -> None:
+def test_a_backup_is_read_as_it_is_and_sells_nothing(curator: Curator, tmp_path: Path) -> None:
     answer = curator.ask(QUESTION, "people")
     curator.store.add_token("h", "owner", None, "label")
     found = backup(curator, tmp_path / "copy")
     assert found.head == curator.head()
     assert found.without_rows == ()
-    with Curator.open(tmp_path / "copy") as copy:
+    with Curator.open(tmp_path / "copy", read_only=True) as copy:
         assert copy.ask(QUESTION, "people").release == answer.release
-        copy.ask(Histogram(columns=("age",), bins=5, epsilon="0.1"), "people")
         assert copy.store.find_token("h") is not None
+        copy.verify(found.head)
+    with pytest.raises(Unavailable, match=r"is a backup.*Put it back by `privod restore`"):
+        Curator.open(tmp_path / "copy")
+    another = Histogram(columns=("age",), bins=5, epsilon="0.1")
+    with Curator.open(tmp_path / "copy", restoring=True) as copy:
+        assert copy.ask(QUESTION, "people").stored
+        with pytest.raises(Unavailable, match="is a backup"):
+            copy.ask(another, "people")
+        with pytest.raises(Unavailable, match="is a backup"):
+            copy.charge_ahead("people", QUESTION.guarantee(), "a fit")
+        assert copy.head() == found.head
+        copy.accept_restored("the original burned")
+        assert not copy.ask(another, "people").stored
+    with Curator.open(tmp_path / "copy") as copy:
+        copy.verify()
     with pytest.raises(AlreadyExists, match="not empty"):
         backup(curator, tmp_path / "copy")
+
+
+def test_a_backup_that_was_cut_short_sells_nothing_either(
+    curator: Curator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(migration, "_copy_rows", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        backup(curator, tmp_path / "copy")
+    with pytest.raises(Unavailable, match="is a backup"):
+        Curator.open(tmp_path / "copy")
 
 
 def test_the_command_line_copies_and_charges(curator: Curator, tmp_path: Path) -> None:
@@ -289,7 +331,7 @@ def test_an_old_backup_is_recognized_and_what_it_forgot_can_be_charged(
     backup(curator, tmp_path / "old")
     curator.ask(QUESTION, "people")
     noted = curator.head()
-    with Curator.open(tmp_path / "old") as restored:
+    with Curator.open(tmp_path / "old", restoring=True) as restored:
         with pytest.raises(LedgerDamaged, match="restored from an old backup"):
             restored.verify(expected_head=noted)
         lost = QUESTION.guarantee()

@@ -7,6 +7,8 @@ import datetime
 import json
 import os
 import platform
+import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -31,7 +33,7 @@ class Report:
         self.folder = Path("out/papers") / name
         self.folder.mkdir(parents=True, exist_ok=True)
         self._said = {
-            "command": f"benchmarks/papers/{name}.py" + " --quick" * quick,
+            "command": shlex.join([f"benchmarks/papers/{name}.py", *sys.argv[1:]]),
             "machine": f"{os.cpu_count()} cores, {platform.machine()}",
             "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
             "quick": quick,

@@ -3,6 +3,9 @@
     PRIVOD_DATA=folder python benchmarks/papers/rauch_dropping.py            # some minutes
     PRIVOD_DATA=folder python benchmarks/papers/rauch_dropping.py --quick    # under a minute
 
+Writes out/papers/rauch_dropping/: `rows.csv`, each last three columns "all cells, some dropped",
+and `figures.csv`, over all rows.
+
 `GridKnn` drops cells by itself where there are many more of them than of many records. Both grids
 have the same loss, cells and ranges; the one that drops pays for the number of records as well.
 AUROC is of outliers against fresh inliers, "flagged" the share of the fresh inliers that fall
@@ -19,12 +22,14 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from _tables import Report, Row
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from privod.data import Domain, Numeric, Table
 from privod.data.examples import data_frame
 from privod.mechanisms import secure
+from privod.progress import track
 from privod.queries.grid_knn.query import MOST_HELD_CELLS, GridKnn
 
 Floats = NDArray[np.float64]
@@ -89,7 +94,7 @@ def real(quick: bool) -> Iterator[Scene]:
                 yield Scene(name, some[order[:cut]], fresh, some[labels][:2000])
 
 
-def compared(scene: Scene, epsilon: str, repeats: int) -> list[list[float]] | None:
+def compared(scene: Scene, epsilon: str, repeats: int) -> tuple[list[list[float]], Row] | None:
     """AUROC and flagged shares, with all cells and with some; None if none would be dropped."""
     low, high = scene.reference.min(axis=0), scene.reference.max(axis=0)
     margin = 0.02 * (high - low) + 1e-9
@@ -118,10 +123,17 @@ def compared(scene: Scene, epsilon: str, repeats: int) -> list[list[float]] | No
             flagged = [(fresh > grid.threshold(target).graded).mean() for target in TARGETS]
             runs.append([roc_auc_score(labels, np.concatenate([fresh, far])), *flagged])
         rows.append(np.mean(runs, axis=0).tolist())
-    pairs = " | ".join(f"{a:.3f}, {b:.3f}" for a, b in zip(*rows, strict=True))
-    asked_for = f"{len(columns)} | {len(table)} | {epsilon} | {query.n_cells:.1e}"
-    print(f"| {scene.name} | {asked_for} | {query.threshold} | {pairs} |", flush=True)
-    return rows
+    pairs = [f"{a:.3f}, {b:.3f}" for a, b in zip(*rows, strict=True)]
+    said = {
+        "set": scene.name,
+        "columns": len(columns),
+        "records": len(table),
+        "epsilon": epsilon,
+        "cells": f"{query.n_cells:.1e}",
+        "threshold": query.threshold,
+        **dict(zip(("AUROC", *(f"flagged at {t:.0%}" for t in TARGETS)), pairs, strict=True)),
+    }
+    return rows, said
 
 
 def main() -> None:
@@ -129,26 +141,31 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true")
     quick = parser.parse_args().quick
-    print("Each last three columns: all cells, some dropped.\n")
-    print("| set | columns | records | ε | cells | threshold | AUROC | flagged at 2 % | at 10 % |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
-    found = []
+    report = Report("rauch_dropping", quick)
+    found, said = [], []
     sizes = [(50_000, 6)] if quick else [(50_000, 6), (100_000, 6), (50_000, 8), (100_000, 8)]
     scenes = [scene for size in sizes for scene in made(*size)]
     if os.environ.get("PRIVOD_DATA"):
         scenes += real(quick)
-    for scene in scenes:
+    for scene in track(scenes, "comparing"):
         for epsilon in ("1",) if quick else ("0.1", "1", "5"):
-            rows = compared(scene, epsilon, 1 if quick else 3)
-            if rows is not None:
-                found.append(rows)
+            one = compared(scene, epsilon, 1 if quick else 3)
+            if one is not None:
+                found.append(one[0])
+                said.append(one[1])
+    report.table("rows", said)
     gains = np.array([some[0] - every[0] for every, some in found])
-    print(f"figure dropped_cells_auroc_gain_mean {gains.mean():.4f}")
-    print(f"figure dropped_cells_auroc_gain_least {gains.min():.4f}")
+    figures = {
+        "dropped_cells_auroc_gain_mean": float(gains.mean()),
+        "dropped_cells_auroc_gain_least": float(gains.min()),
+    }
     for place, target in enumerate(TARGETS, start=1):
         for name, which in (("all", 0), ("some", 1)):
             off = np.abs(np.log([max(rows[which][place], 1e-3) / target for rows in found]))
-            print(f"figure flagged_off_by_factor_at_{target:g}_{name} {np.exp(off.mean()):.3f}")
+            figures[f"flagged_off_by_factor_at_{target:g}_{name}"] = float(np.exp(off.mean()))
+    report.table("figures", [{"figure": name, "value": v} for name, v in figures.items()])
+    for name, value in figures.items():
+        print(f"figure {name} {value:.4g}")
 
 
 if __name__ == "__main__":

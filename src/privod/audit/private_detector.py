@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from privod.audit.game import Game, Reading, fineness
 from privod.data import Domain, Numeric, Table
 from privod.privacy import AddRemove, Replace
@@ -14,6 +16,9 @@ __all__ = ["games"]
 DOMAIN = Domain((Numeric("x", -2, 2), Numeric("y", -2, 2)))
 LAYOUT = Layout(DOMAIN.columns, ((-2.0, 2.0), (-2.0, 2.0)), 4, (0.0, 0.0), (1.0, 1.0))
 """With products, which a few records alone would not be worth."""
+
+SCORED = replace(LAYOUT, centers=(), scales=(), scored=True)
+"""With counts of scores, for which the same holds."""
 
 LOW, HIGH = (-1.5, -1.5), (1.5, 1.5)  # both on the ball's border: the largest products
 
@@ -34,6 +39,8 @@ READINGS = (
     Reading("low cells less high cells", lambda value: _low_cells(value) - _high_cells(value)),
     Reading("all counts", lambda value: float(value.counts.sum() + value.total)),
     Reading("products", lambda value: float(value.products.sum())),
+    Reading("records by their scores", lambda value: float(value.scored.sum())),
+    Reading("ordinary scores", lambda value: float(value.scored[:4].sum())),
     Reading("lower ends", lambda value: sum(low for low, _ in value.layout.ranges)),
     Reading("upper ends", lambda value: sum(high for _, high in value.layout.ranges)),
     Reading("binary places", lambda value: fineness(value.counts.sum())),
@@ -41,7 +48,7 @@ READINGS = (
 
 
 def games(kind: type[DetectorProfile] = DetectorProfile) -> tuple[Game, ...]:
-    """Under each adjacency: with cells bought, and given with products in them; Gaussian once."""
+    """Under each adjacency: cells bought, or given with products; scores and Gaussian once."""
     nobody, low, high = (
         Table(DOMAIN, {"x": [place[0] for place in rows], "y": [place[1] for place in rows]})
         for rows in ((), (LOW,), (HIGH,))
@@ -58,4 +65,5 @@ def games(kind: type[DetectorProfile] = DetectorProfile) -> tuple[Game, ...]:
         for layout in (None, LAYOUT.text)
     )
     gaussian = kind(columns=names, epsilon=1, layout=LAYOUT.text, noise="gaussian", delta="0.01")
-    return (*laplace, Game(gaussian, nobody, low, READINGS))
+    scored = kind(columns=names, epsilon=1, layout=SCORED.text)
+    return (*laplace, *(Game(asked, nobody, low, READINGS) for asked in (gaussian, scored)))

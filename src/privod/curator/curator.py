@@ -29,6 +29,7 @@ from privod.curator.owners import (
 from privod.curator.protection import SAMPLE, Protection, who_is_protected
 from privod.curator.questions import Question, adapted
 from privod.curator.rows import KeptRows, RowStore
+from privod.curator.server_notes import ServerNotes
 from privod.curator.tokens import TokenStore
 from privod.data import Domain, Table
 from privod.data.csv_file import CsvDialect
@@ -83,6 +84,14 @@ RETIRED = "{0!r} was retired: its rows are deleted. Stored answers stay free."
 Look = Callable[[Query[Any], KeptRows], "Release[Any] | Ints"]
 """Looks at rows and answers; a server does it in a process of its own."""
 
+BACKUP = (
+    "The ledger in {0!r} is a backup: what was asked after it was made is not in it, and would be"
+    " sold again. Put it back by `privod restore`, or open it to be read only."
+)
+UNACCEPTED = (
+    "The ledger was opened to be restored and sells nothing before its owner accepts it. Charge"
+    " what it lacks, then accept it as restored."
+)
 YOUNGEST_LEFT_BEHIND = 3600.0  # seconds; an upload that takes longer renews its folder
 WITNESS_NAME = re.compile("[a-z0-9-]{1,64}")
 TABLES_KEPT = 2  # tables held in memory between questions
@@ -175,9 +184,11 @@ class Curator:
     ) -> None:
         self.store = TokenStore(database)
         self.job_records = JobRecords(database)
+        self.server_notes = ServerNotes(database)
         self.witnesses = witnesses
         self.directory = directory
         self.database = database
+        self._restoring = restoring
         self._rows = RowStore(directory / "rows", engine)
         self._datasets: dict[str, DataSet] = {}
         self._sizes: dict[str, SizeClass] = {}
@@ -218,8 +229,8 @@ class Curator:
         read_only : bool
             Whether to change nothing at all: for a copy, or a directory that cannot be written.
         restoring : bool
-            Whether to open a ledger that is behind its witness. It can be read, charged by its
-            owner and accepted (`accept_restored`), and sells nothing before that.
+            Whether to open a ledger that is behind its witness, or a backup. It can be read,
+            charged by its owner and accepted (`accept_restored`), and sells nothing before that.
         engine : str, optional
             Who adds up over rows that are not held in memory: "tls://host:port" of a Dask
             scheduler, or "local:N" for N workers on this machine (`privod[dask]`).
@@ -268,8 +279,12 @@ class Curator:
         with self.database.reading() as connection:
             self.witnesses.check(connection)
             head = Head(*ledger.read_head(connection))
-            witnessed = bool(connection.execute("SELECT witnessed FROM head")[0][0])
-        if not self.witnesses.missing() or self.database.read_only:
+            witnessed, backup = connection.execute("SELECT witnessed, backup FROM head")[0]
+        if self.database.read_only:
+            return
+        if backup:
+            raise Unavailable(BACKUP.format(str(self.directory)))
+        if not self.witnesses.missing():
             return
         if witnessed and isinstance(self.database, SQLite):
             raise LedgerDamaged(
@@ -293,10 +308,24 @@ class Curator:
         with self.database.writing() as connection:
             query = canonical_json({"reason": text, "witnesses": seen})
             ledger.append(connection, kind="restored", dataset="", query=query)
-            connection.execute("UPDATE head SET witnessed = 1")
+            connection.execute("UPDATE head SET witnessed = 1, backup = 0")
             head = Head(*ledger.read_head(connection))
         self.witnesses.start_anew(head)
+        self._restoring = False
         return str(head)
+
+    def mark_as_backup(self) -> None:
+        """Let this ledger sell nothing more before it is accepted as restored."""
+        with self.database.writing() as connection:
+            connection.execute("UPDATE head SET backup = 1")
+
+    def _check_sells(self, connection: Connection) -> None:
+        """Refuse to charge a question to a ledger that may lack entries."""
+        self.witnesses.check(connection)
+        if connection.execute("SELECT backup FROM head")[0][0]:
+            raise Unavailable(BACKUP.format(str(self.directory)))
+        if self._restoring:
+            raise Unavailable(UNACCEPTED)
 
     def _note(self, head: Head) -> None:
         """Let the witnesses see what an owner did, unless they saw more than the ledger holds.
@@ -387,8 +416,8 @@ class Curator:
         """What became of the records of a data set, for the owner alone: it tells about rows."""
         with self.database.reading() as connection:
             store.find_dataset(connection, of)
-            folder, _seal = store.where_rows_are(connection, of)
-        report = self._rows.report(folder)
+            folder, seal = store.where_rows_are(connection, of)
+        report = self._rows.report(folder, seal)
         if report is None:
             raise NotFound(
                 f"There is no report of {of!r} here: it was registered before reports were kept, or"
@@ -429,7 +458,7 @@ class Curator:
             check_meaning(one, dataset.domain)
         if not self._rows.has(folder):
             raise Unavailable(f"The rows of {of!r} are not in {str(self.directory)!r}.")
-        table = self._table(KeptRows(self._rows.directory, folder, seal, dataset.domain))
+        table = self._table(self._rows.kept(folder, seal, dataset.domain))
         groups = [[one] for one in narrow] + ([narrow] if len(narrow) > 1 else [])
         return tuple(who_is_protected(table, group, sample=sample) for group in groups)
 
@@ -634,7 +663,7 @@ class Curator:
         open, and never given back. Charge first, then look at the rows.
         """
         with self.database.writing() as connection:
-            self.witnesses.check(connection)
+            self._check_sells(connection)
             charges = charge_ahead(connection, of, guarantee, reason)
             head = Head(*ledger.read_head(connection))
         self.witnesses.note(head)  # durably: what was paid for may leave at once
@@ -758,7 +787,7 @@ class Curator:
                         raise AnswerFailed(NO_ANSWER)
                     if store.is_retired(connection, of):  # while it waited
                         raise NotFound(RETIRED.format(of))
-                    self.witnesses.check(connection)
+                    self._check_sells(connection)
                     dues = question.dues(connection)
                     charges = ledger.charge(
                         connection, of, dues, question.text, asked_by, request_id, token
@@ -767,7 +796,7 @@ class Curator:
                 return self._stored(question, stored)
             # From here on the charge is on disk and stands.
             try:
-                rows = KeptRows(self._rows.directory, folder, seal, question.dataset.domain)
+                rows = self._rows.kept(folder, seal, question.dataset.domain)
                 found = self._found(question, rows, look or self._look)
             finally:
                 if wait_for_release_time is not None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from privod.curator.owners import check_beside, open_budget
+from privod.curator.owners import open_budget
 from privod.errors import (
     AlreadyExists,
     InvalidParameter,
@@ -23,6 +23,7 @@ from privod.ledger.acting import who_acts
 from privod.ledger.admissions import admitted, exact_counts_of
 from privod.ledger.budget_state import BudgetState
 from privod.ledger.chain import Entry
+from privod.ledger.coexistence import check_beside, ends_with
 from privod.ledger.database import Connection
 from privod.ledger.store import short_text
 from privod.outliers.contexts.detectors import LocalOutlierFactor, PluggedIn, detector
@@ -76,18 +77,6 @@ def _open_budget_of(connection: Connection, of: str, adjacency: Adjacency) -> Bu
     raise NotFound(f"{of!r} has no budget under {adjacency.name}. See its budgets.")
 
 
-def _closes_with(state: BudgetState, others: Sequence[BudgetState]) -> list[BudgetState]:
-    """Which others must close too, so that what this budget promised stands.
-
-    Those that sell questions without a bound under it, and those whose charges it would carry.
-    """
-    if state.role == "allowance":
-        return []  # main and allowances are counted beside each other
-    if state.role == "main":
-        return list(others)
-    return [other for other in others if other.role != "allowance"]
-
-
 def close_budget(
     connection: Connection, of: str, adjacency: Adjacency, reason: str, confirmed: bool
 ) -> tuple[BudgetState, ...]:
@@ -96,7 +85,7 @@ def close_budget(
     state = _open_budget_of(connection, of, adjacency)
     budgets = ledger.budgets_of(connection, state.dataset)
     others = [one for one in budgets if one.closed is None and one.number != state.number]
-    closing = [state, *_closes_with(state, others)]
+    closing = [state, *ends_with(state, others)]
     if not confirmed:
         names = ", ".join(one.adjacency.name for one in closing)
         raise NeedsConfirmation(

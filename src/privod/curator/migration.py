@@ -23,7 +23,8 @@ def backup(curator: Curator, destination: str | Path) -> Verification:
     """Copy the ledger and the rows of a running curator to a new directory, and verify the copy.
 
     Others go on asking meanwhile; the copy is the ledger of one moment. Its head is in what is
-    returned: note it elsewhere, to recognize an old backup later.
+    returned: note it elsewhere, to recognize an old backup later. The copy is marked as a backup:
+    it can be read and verified (`read_only=True`), and answers nothing new before `restore`.
     """
     return _copy(curator, destination)
 
@@ -43,8 +44,10 @@ def _copy(curator: Curator, destination: str | Path, reason: str | None = None) 
         private_file(target / LEDGER_FILE)
         curator.database.copy_to(target / LEDGER_FILE)
         with Curator.open(target, restoring=True) as copy:
+            copy.mark_as_backup()  # first of all, so that a copy cut short sells nothing
             copy.witnesses.start_anew(copy.ledger_head())
             copy.job_records.drop_waiting()  # the original's server answers them
+            copy.server_notes.clear()
             # Rows never change and are there before their entry, so the later copy is complete.
             _copy_rows(_folders(copy), curator, copy)
             if reason is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from fractions import Fraction
 
 from privod.data import Domain
@@ -18,6 +17,7 @@ from privod.ledger import store
 from privod.ledger.acting import who_acts
 from privod.ledger.budget_state import Accounting, BudgetState, accounting_named
 from privod.ledger.chain import Charge, Due
+from privod.ledger.coexistence import check_beside, check_not_ended
 from privod.ledger.database import Connection
 from privod.ledger.prices import (
     ELSEWHERE,
@@ -35,7 +35,6 @@ from privod.privacy import (
     Guarantee,
     Loss,
     Replace,
-    SameContexts,
     Statement,
     ZcdpBudget,
 )
@@ -44,7 +43,6 @@ from privod.queries.query import canonical_json
 __all__ = [
     "charge_ahead",
     "charge_elsewhere",
-    "check_beside",
     "check_registration",
     "dues_elsewhere",
     "open_budget",
@@ -117,7 +115,7 @@ def open_budget(
             f"{of!r} has a budget under {adjacency.name} already. Raise it, if it is open."
         )
     role = "main" if adjacency in (AddRemove(), Replace()) else "allowance"
-    _check_not_ended(of, budgets)
+    check_not_ended(of, budgets)
     check_beside(of, adjacency, budgets)
     conversion = _conversion_delta(role, budget, accounting)
     sentences = gives_up(adjacency, budgets)
@@ -156,48 +154,6 @@ def _conversion_delta(role: str, budget: Loss, accounting: Accounting) -> Fracti
         way_out = "Leave the accounting out: an allowance counts by sums."
         raise InvalidParameter("accounting", "must be sums for an allowance", accounting, way_out)
     return ZcdpBudget.of(budget.epsilon, budget.delta).conversion_delta
-
-
-def _check_not_ended(of: str, budgets: Sequence[BudgetState]) -> None:
-    """Refuse every budget once a main one was closed: what it promised covers what comes later."""
-    ended = [state for state in budgets if state.role == "main" and state.closed is not None]
-    if ended:
-        raise NoPromise(
-            f"The {ended[0].adjacency.name} budget of {of!r} was closed for good, so no other can"
-            " be opened: its answers would come on top of what the closed budget promised."
-        )
-
-
-def check_beside(of: str, adjacency: Adjacency, budgets: Sequence[BudgetState]) -> None:
-    """Refuse budgets that cannot stand beside each other."""
-    opened = [state for state in budgets if state.closed is None]
-    mains = {state.adjacency for state in opened if state.role == "main"}
-    narrow = [state for state in opened if state.role != "main"]
-    if adjacency == AddRemove():
-        return
-    if adjacency == Replace():
-        if narrow:
-            raise NoPromise(
-                f"A replace budget cannot be opened beside {narrow[0].adjacency.name}: such pairs"
-                " of data sets differ in size, so nothing bounds what they lose there."
-            )
-        return
-    if isinstance(adjacency, SameContexts):
-        raise NoPromise(
-            "One allowance counts the questions about all persons. Open it under admitted-contexts"
-            " and admit this person."
-        )
-    if Replace() in mains:
-        raise NoPromise(
-            f"An allowance for {adjacency.name} cannot be opened beside a replace budget: pairs of"
-            f" data sets that differ in size have no bound there. So none can be opened for {of!r}"
-            " any more."
-        )
-    if AddRemove() not in mains:
-        raise NoPromise(
-            f"An allowance for {adjacency.name} stands beside an add-remove budget, and {of!r} has"
-            " none that is open. Open one first."
-        )
 
 
 def dues_elsewhere(connection: Connection, of: str, guarantee: Guarantee) -> list[Due]:

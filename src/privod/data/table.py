@@ -7,7 +7,7 @@ added up exactly gathers columns side by side.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol, Self, TypeVar
 
@@ -18,7 +18,17 @@ from numpy.typing import NDArray
 from privod.data.binning import Binning
 from privod.data.cells import as_arrow
 from privod.data.domain import Domain
-from privod.data.folding import Block, CellCounts, Copies, Fold, folded_in_threads, side_by_side
+from privod.data.folding import (
+    Block,
+    CellCounts,
+    Copies,
+    Fold,
+    RowSums,
+    Sweep,
+    folded_in_threads,
+    side_by_side,
+    swept,
+)
 from privod.data.intake import Intake, Portion, absent_columns
 from privod.data.persons import first_rows, numbered
 
@@ -36,8 +46,15 @@ class Rows(Protocol):
     def __len__(self) -> int:
         """How many there are, which is private."""
 
+    @property
+    def most_records(self) -> int | None:
+        """How many there may be, as declared; None where they are held in memory."""
+
     def fold(self, fold: Fold[State]) -> State:
         """Add up over all rows."""
+
+    def sweep(self, sweep: Sweep[State]) -> State:
+        """Add up over parts that each look at all rows."""
 
     def gathered(self, numbers: Sequence[str], codes: Sequence[str]) -> Block:
         """All rows of some columns at once, in a fixed order."""
@@ -66,9 +83,19 @@ class RowsInMemory:
     def __len__(self) -> int:
         return self._length
 
+    @property
+    def most_records(self) -> None:
+        """They are held in memory, however many."""
+        return
+
     def fold(self, fold: Fold[State]) -> State:
         """Add up in threads, where there are enough rows for several."""
         return folded_in_threads(fold, self._length, partial(self._blocks, fold))
+
+    def sweep(self, sweep: Sweep[State]) -> State:
+        """Add up part by part."""
+        read = partial(self._blocks, sweep, 0, self._length)
+        return swept(sweep, (sweep.part(number, read) for number in range(sweep.n_parts)))
 
     def gathered(self, numbers: Sequence[str], codes: Sequence[str]) -> Block:
         """All rows of some columns, in the order in which they came."""
@@ -77,7 +104,7 @@ class RowsInMemory:
             side_by_side([self._codes[name] for name in codes], self._length, np.int64),
         )
 
-    def _blocks(self, fold: Fold[Any], start: int, end: int) -> Iterator[Block]:
+    def _blocks(self, fold: Fold[Any] | Sweep[Any], start: int, end: int) -> Iterator[Block]:
         for first in range(start, end, BLOCK):
             some = slice(first, min(first + BLOCK, end))
             n = some.stop - some.start
@@ -166,9 +193,24 @@ class Table:
         """Add up over all rows; not private."""
         return self._rows.fold(fold)
 
+    def sweep(self, sweep: Sweep[State]) -> State:
+        """Add up over parts that each look at all rows; not private."""
+        return self._rows.sweep(sweep)
+
+    @property
+    def most_records(self) -> int | None:
+        """How many rows there may be, as declared; None where they are held in memory."""
+        return self._rows.most_records
+
     def counts(self, axes: Sequence[tuple[str, Binning]]) -> Ints:
         """How many rows lie in each cell that bins of some columns span; not private."""
         return self.fold(CellCounts(tuple(axes)))
+
+    def sums(self, columns: Sequence[str], work: Callable[[NDArray[np.float64]], Ints]) -> Ints:
+        """The whole numbers that `work` makes of rows of these columns, added up; not private."""
+        numeric = self.domain.numeric_names
+        names = tuple(columns)
+        return self.fold(RowSums(names, tuple(name for name in names if name in numeric), work))
 
     def copies(self, columns: Sequence[str], record: Sequence[float]) -> int:
         """How many rows equal a record in some numeric columns; not private."""

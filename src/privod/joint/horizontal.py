@@ -34,7 +34,8 @@ __all__ = ["aggregate", "host_size", "joint_size", "take_part"]
 
 COUNTER = np.uint32
 LARGEST_SIZE = 2**31  # counts and totals fit their words with a sign
-BATCH = 2  # tables hashed at a time: their codes and tags take 100 bytes per record
+BATCH = 2  # tables that are hashed with one family
+BLOCK = 1 << 16  # records hashed at a time: codes and tags take 100 bytes for each of these alone
 SHORT_BITS = 16  # slots that fit a short word are kept in one: it halves what a run keeps
 
 
@@ -77,7 +78,7 @@ def own_slots(
     domain: Domain,
     session: Session,
 ) -> Slots:
-    """Hash one's own records, a few tables at a time."""
+    """Hash one's own records, a few tables and a block of records at a time."""
     lows, highs = question.ranges(domain)
     kind = np.uint16 if plan.slot_bits <= SHORT_BITS else np.uint32
     slots: Slots = np.empty((plan.n_tables, len(points)), kind)
@@ -88,7 +89,10 @@ def own_slots(
         family = draw_family(hashing, len(lows), seed, origin=(lows + highs) / 2, words=4)
         family.check_reach(lows, highs)
         key = session.key(f"slots from table {start}")
-        slots[start : start + size] = slots_of(family.mixed_codes(points), key, plan.slot_bits)
+        for first in range(0, len(points), BLOCK):
+            mixed = family.mixed_codes(points[first : first + BLOCK])
+            tables, rows = slice(start, start + size), slice(first, first + BLOCK)
+            slots[tables, rows] = slots_of(mixed, key, plan.slot_bits)
     return slots
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 
 from privod.errors import InvalidData, InvalidParameter, NotFound, ProtocolAborted
 
@@ -19,26 +19,39 @@ __all__ = ["PASSPHRASE_VARIABLE", "Identity", "Member", "Roster"]
 
 PASSPHRASE_VARIABLE = "PRIVOD_KEY_PASSPHRASE"  # noqa: S105 - the name of a variable
 RSA_PADDING = padding.PSS(padding.MGF1(hashes.SHA256()), padding.PSS.DIGEST_LENGTH)
+KINDS = "a kind that is not supported. Use an elliptic curve, RSA or Ed25519"
 FEWEST_PARTIES = 2  # of a roster; a run without noise wants three, which the question checks
 
 
 @dataclass(frozen=True)
 class Member:
-    """A name and the certificate that stands for it, in PEM."""
+    """A name and the certificate that stands for it, in PEM.
+
+    Certificates of intermediate authorities may follow it: they vouch for it, and it is pinned.
+    """
 
     name: str
     certificate: str
 
+    def has(self, certificate: str) -> bool:
+        """Whether another text stands for the same certificate, whatever follows it."""
+        try:
+            return leaf_of(self.certificate) == leaf_of(certificate)
+        except ValueError:
+            return False
+
     def verify(self, message: bytes, signature: bytes) -> None:
         """Raise unless the holder of this certificate's key signed the message."""
         try:
-            key = x509.load_pem_x509_certificate(self.certificate.encode()).public_key()
+            key = leaf_of(self.certificate).public_key()
             if isinstance(key, ec.EllipticCurvePublicKey):
                 key.verify(signature, message, ec.ECDSA(hashes.SHA256()))
             elif isinstance(key, rsa.RSAPublicKey):
                 key.verify(signature, message, RSA_PADDING, hashes.SHA256())
+            elif isinstance(key, ed25519.Ed25519PublicKey):
+                key.verify(signature, message)
             else:
-                raise InvalidData(f"The certificate of {self.name!r} has no EC or RSA key.")
+                raise InvalidData(f"The certificate of {self.name!r} has a key of {KINDS}.")
         except InvalidSignature:
             raise ProtocolAborted(
                 f"{self.name!r} did not sign with the key of its pinned certificate."
@@ -75,6 +88,14 @@ class Roster:
         if len(self.parties) < FEWEST_PARTIES:
             way_out = "Add a party."
             raise InvalidParameter("roster", "must have two parties or more", names, way_out)
+
+    def check_tls(self) -> None:
+        """Raise if somebody's key is one that TLS connections do not take."""
+        for member in (*self.parties, self.aggregator):
+            if isinstance(leaf_of(member.certificate).public_key(), ed25519.Ed25519PublicKey):
+                rule = "must have elliptic curve or RSA keys: TLS in gRPC takes no Ed25519 key"
+                way_out = "Issue a certificate for another key, or run as a FLARE job."
+                raise InvalidParameter("roster", rule, member.name, way_out)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -146,7 +167,9 @@ class Identity:
             return key.sign(message, ec.ECDSA(hashes.SHA256()))
         if isinstance(key, rsa.RSAPrivateKey):
             return key.sign(message, RSA_PADDING, hashes.SHA256())
-        raise InvalidData(f"The key of {self.name!r} is neither an EC nor an RSA key.")
+        if isinstance(key, ed25519.Ed25519PrivateKey):
+            return key.sign(message)
+        raise InvalidData(f"The key of {self.name!r} is of {KINDS}.")
 
     @classmethod
     def load(
@@ -156,8 +179,7 @@ class Identity:
         try:
             text = Path(certificate).read_text()
             key = _opened(Path(private_key).read_bytes(), passphrase)
-            subject = x509.load_pem_x509_certificate(text.encode()).subject
-            (common,) = subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
+            (common,) = leaf_of(text).subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
         except TypeError:
             raise InvalidData(
                 f"The key at {str(private_key)!r} needs a passphrase, or needs none. Set"
@@ -169,6 +191,11 @@ class Identity:
                 f" {str(private_key)!r}."
             ) from None
         return cls(str(common.value), text, key)
+
+
+def leaf_of(text: str) -> x509.Certificate:
+    """Return the first certificate of a PEM text, which is its owner's."""
+    return x509.load_pem_x509_certificate(text.encode())
 
 
 def _opened(key: bytes, passphrase: bytes | None) -> bytes:

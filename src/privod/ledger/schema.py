@@ -6,7 +6,7 @@ A step, once released, is never edited: a change of the tables is a new step at 
 from __future__ import annotations
 
 from privod.errors import Unavailable
-from privod.ledger.chain import append
+from privod.ledger.chain import append, now
 from privod.ledger.database import Database
 
 __all__ = ["STEPS", "TABLES", "bring_up_to_date", "check_version"]
@@ -174,7 +174,27 @@ KEPT_COUNTS: Step = (
     },
 )
 
-STEPS: tuple[Step, ...] = (FIRST, WITNESSED, LIFE_CYCLE, CONCENTRATED, JOBS, KEPT_COUNTS)
+# Whether this is a backup, which sells nothing before it is put back.
+BACKUPS: Step = (("ALTER TABLE head ADD COLUMN backup INTEGER NOT NULL DEFAULT 0",), {})
+
+# What server processes tell each other; no part of `TABLES`, so no copy takes it along.
+SERVER_NOTES: Step = (
+    (
+        """CREATE TABLE server_notes (
+            kind TEXT NOT NULL,
+            key TEXT NOT NULL,
+            value TEXT NOT NULL,
+            time BIGINT NOT NULL,
+            PRIMARY KEY (kind, key))""",
+        "CREATE INDEX server_notes_by_time ON server_notes (kind, time)",
+    ),
+    {},
+)
+
+STEPS: tuple[Step, ...] = (
+    *(FIRST, WITNESSED, LIFE_CYCLE, CONCENTRATED, JOBS),
+    *(KEPT_COUNTS, BACKUPS, SERVER_NOTES),
+)
 ALLOWANCES = 3  # the version from which on narrow questions are charged to allowances
 
 
@@ -208,7 +228,10 @@ def bring_up_to_date(database: Database) -> None:
         if 0 < seen < ALLOWANCES and connection.execute(
             "SELECT length FROM head WHERE moved_to IS NULL AND length > 0"
         ):
-            # Entries before this one were priced by the rules of the version that made them.
-            append(connection, kind="rules", dataset="", details='{"version":2}')
+            # Entries before this one were priced by the rules of the version that made them. It is
+            # no earlier than the tokens of that version, whatever the clock says meanwhile.
+            made = connection.execute("SELECT MAX(created) FROM tokens")[0][0]
+            time = max(now(), made or "")
+            append(connection, time=time, kind="rules", dataset="", details='{"version":2}')
         connection.execute("DELETE FROM schema_version")
         connection.execute("INSERT INTO schema_version (version) VALUES (?)", len(STEPS))

@@ -14,12 +14,13 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Protocol
 
-from privod.errors import InvalidParameter, LedgerDamaged, PrivodError
+from privod.errors import InvalidParameter, LedgerDamaged, NoPromise, PrivodError
 from privod.ledger import chain as ledger
 from privod.ledger import store
 from privod.ledger.admissions import ExactCounts, is_admitted
 from privod.ledger.budget_state import BudgetState
 from privod.ledger.chain import FIELDS, Entry
+from privod.ledger.coexistence import check_beside, check_not_ended, ends_with
 from privod.ledger.database import Connection, Database
 from privod.ledger.kept_counts import state_key, state_of
 from privod.ledger.prices import (
@@ -111,6 +112,7 @@ def verify(
         replay = _Replay({dataset.name: dataset for dataset in store.read_datasets(connection)})
         for entry in entries:
             _do_again(replay, entry)
+        _check_life_cycle(replay)
         _check_prices(replay)
         _check_sums(connection, replay)
         _check_releases(connection, replay)
@@ -391,6 +393,50 @@ def _as_of(state: BudgetState, ask: int) -> BudgetState | None:
     if state.converted is not None and state.converted > ask:
         return replace(state, role="narrow")
     return state
+
+
+def _check_life_cycle(replay: _Replay) -> None:
+    """No budget was opened where the rules forbid it, and those that must end together did."""
+    for number, state in replay.budgets.items():
+        family = [one for one in replay.budgets.values() if one.dataset == state.dataset]
+        others = [one for one in family if one.number != number]
+        if number > replay.rules:  # the first version had other rules, and closed nothing
+            before = [_still_open(one, number) for one in others if one.number < number]
+            if any(one.adjacency == state.adjacency for one in before):
+                raise LedgerDamaged(f"Entry {number} opens a budget that there was already.")
+            _check_fits(number, state, before)
+        if state.converted is not None and not isinstance(state.adjacency, SameContexts):
+            at = state.converted
+            _check_fits(at, state, [_still_open(one, at) for one in others if one.number < at])
+        if state.closed is not None:
+            found = [_as_of(one, state.closed) for one in others]
+            for one in ends_with(state, [one for one in found if one is not None]):
+                _check_ended(replay, state.closed, one)
+
+
+def _check_fits(number: int, state: BudgetState, before: list[BudgetState]) -> None:
+    try:
+        check_not_ended(state.dataset, before)
+        check_beside(state.dataset, state.adjacency, before)
+    except NoPromise:
+        raise LedgerDamaged(
+            f"Entry {number} opens a budget that could not stand beside the others."
+        ) from None
+
+
+def _still_open(state: BudgetState, number: int) -> BudgetState:
+    """A budget as the entry of this number found it: what closed later was open."""
+    later = state.closed is not None and state.closed > number
+    return replace(state, closed=None) if later else state
+
+
+def _check_ended(replay: _Replay, closing: int, state: BudgetState) -> None:
+    """A budget that had to end with another pays for nothing after it."""
+    for entry in replay.seen[closing:]:
+        if entry.kind in ("charge", "raise") and entry.budget == state.number:
+            raise LedgerDamaged(
+                f"Entry {entry.number} uses a budget that had to be closed with entry {closing}."
+            )
 
 
 def _check_prices(replay: _Replay) -> None:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from itertools import islice, pairwise, takewhile
+from itertools import count, pairwise, takewhile
 from statistics import NormalDist
 
 from privod.errors import InvalidParameter
@@ -54,17 +54,17 @@ class Staircase:
             way_out = "Ask for a larger epsilon, or for global noise."
             raise InvalidParameter("growth", "must be at least 1.0001", float(self.growth), way_out)
 
-    @property
+    @cached_property
     def step(self) -> Fraction:
         """(1 + x / m)^m <= e^x <= growth for x = 1 - 1 / growth and m = per_edit."""
         return 1 + (1 - 1 / self.growth) / self.per_edit
 
     def value(self, rung: int) -> Fraction:
         """The bound that a rung stands for: step^rung, rounded down."""
-        squares, power = list(islice(self._squares(), rung.bit_length())), ONE
-        for place, square in reversed(list(enumerate(squares))):
+        power = ONE
+        for place in reversed(range(rung.bit_length())):
             if rung >> place & 1:
-                power = power * square >> POWER_BITS
+                power = power * self._square(place) >> POWER_BITS
         return Fraction(power >> (POWER_BITS - RUNG_BITS), 1 << RUNG_BITS)
 
     def reaching(self, bound: int) -> int:
@@ -72,20 +72,26 @@ class Staircase:
         if bound <= 1:
             return 0
         goal = bound << POWER_BITS
-        squares = list(takewhile(lambda square: square < goal, self._squares()))
+        squares = takewhile(lambda place: self._square(place) < goal, count())
         below, power = 0, ONE  # the last rung known to be below, built up as in `value`
-        for place, square in reversed(list(enumerate(squares))):
-            higher = power * square >> POWER_BITS
+        for place in reversed(list(squares)):
+            higher = power * self._square(place) >> POWER_BITS
             if higher < goal:
                 below, power = below | 1 << place, higher
         return below + 1
 
-    def _squares(self) -> Iterator[int]:
-        """step, step^2, step^4, ... in units of 2^-128, every product rounded down."""
-        square = math.floor(self.step * ONE)
-        while True:
-            yield square
-            square = square * square >> POWER_BITS
+    def _square(self, place: int) -> int:
+        """step^(2^place) in units of 2^-128, every product rounded down."""
+        found = self._squares
+        if place not in found:
+            root = self._square(place - 1)
+            found[place] = root * root >> POWER_BITS
+        return found[place]
+
+    @cached_property
+    def _squares(self) -> dict[int, int]:
+        """Those asked for so far; each depends on the step alone."""
+        return {0: math.floor(self.step * ONE)}
 
     def farthest(self, most: Callable[[int], int]) -> int:
         """A t beyond which no bound of at most most(t) matters; most(2 t) <= 2 most(t)."""
@@ -136,7 +142,7 @@ class SmoothNoise(ABC):
     spread: Fraction
     growth: Fraction
 
-    @property
+    @cached_property
     def staircase(self) -> Staircase:
         """The rungs that the bound is rounded up to."""
         return Staircase(self.growth)

@@ -63,7 +63,10 @@ def score(
     released: Scorable, points: NDArray[np.float64], target: float, n_neighbors: int
 ) -> Scored:
     """Score records; about a share `target` of the reference lies beyond the limit."""
-    if isinstance(released, NoisyProfile | NoisySketch):
+    if isinstance(released, NoisyProfile):
+        limit = float(released.threshold(target))
+        return Scored(released.scores(points), limit, released.hidden_share)
+    if isinstance(released, NoisySketch):
         return Scored(released.scores(points), float(released.threshold(target)), 0)
     if isinstance(released, NoisyMoments):
         limit = float(released.threshold(target).distance[0])

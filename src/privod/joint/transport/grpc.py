@@ -70,6 +70,7 @@ class GrpcAggregator:
         listen: str | None = None,
         patience: Patience | None = None,
     ) -> None:
+        roster.check_tls()
         self.meeting = Meeting(roster.names, patience)
         self._roster = roster
         self._heard: dict[str, float] = {}
@@ -162,7 +163,7 @@ class GrpcAggregator:
         (name,) = peer.get("x509_common_name", [b""])
         (certificate,) = peer.get("x509_pem_cert", [b""])
         for member in self._roster.parties:
-            if member.name == name.decode() and _same(member.certificate, certificate.decode()):
+            if member.name == name.decode() and member.has(certificate.decode()):
                 return member.name
         context.abort(
             grpc.StatusCode.PERMISSION_DENIED,
@@ -187,6 +188,7 @@ class GrpcChannel(Channel):
     def __init__(
         self, roster: Roster, identity: Identity, patience: Patience | None = None
     ) -> None:
+        roster.check_tls()
         credentials = grpc.ssl_channel_credentials(
             roster.authority.encode(), identity.private_key, identity.certificate.encode()
         )
@@ -304,7 +306,3 @@ def _beating(messages: SimpleQueue[bytes | None], moving: Event) -> Iterator[byt
         if message is None:
             return
         yield message
-
-
-def _same(pinned: str, shown: str) -> bool:
-    return "".join(pinned.split()) == "".join(shown.split())

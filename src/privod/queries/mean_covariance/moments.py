@@ -33,6 +33,7 @@ BLOCK = 1 << 15  # rows at a time; sums of UNIT^2 times this many are exact in 5
 
 def standardized(rows: Floats, centers: Floats, scales: Floats) -> Floats:
     """Distances from the centers in scales, cut at `FARTHEST`; missing values lie at the center."""
+    rows = np.ascontiguousarray(rows)  # so that lengths add up in one order, however rows came
     with np.errstate(over="ignore"):  # what is too far for a float is cut below
         found = (rows - centers) / scales
     np.clip(found, -FARTHEST, FARTHEST, out=found)

@@ -13,7 +13,7 @@ import json
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -161,22 +161,28 @@ class MeanCovariance(Query[NoisyMoments]):
             rule = "must be of the columns as they are declared"
             raise InvalidParameter("frame", rule, "others", "Leave it out.")
 
+    def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
+        return 0
+
     def answer(self, table: Table, randomness: Randomness) -> Release[NoisyMoments]:
         columns = table.domain.numeric(self.columns)
-        rows = table.numbers(self.columns)
         middles, halves = half_ranges(columns)
-        total = self._noisy("total", np.array([len(rows)]), randomness)
-        sums = self._noisy("sums", coordinate_sums(rows, middles, halves), randomness)
+        total = self._noisy("total", np.array([len(table)]), randomness)
+        summing = partial(coordinate_sums, middles=middles, halves=halves)
+        sums = self._noisy("sums", table.sums(self.columns, summing), randomness)
         frame, spent = self._given_frame, Fraction(0)
         if frame is None:
             frame = Frame.around(columns, sums, int(total[0]))
-            ladder = distance_counts(rows, frame.centers, halves, frame.rungs)
-            noisy = self._noisy("radius", ladder, randomness)
+            counting = partial(
+                distance_counts, centers=frame.centers, halves=halves, rungs=frame.rungs
+            )
+            noisy = self._noisy("radius", table.sums(self.columns, counting), randomness)
             frame = radius_from(frame, noisy, int(total[0]))
             spent = self._loss_of("radius")
-        products = self._noisy(
-            "products", product_sums(rows, frame.centers, halves, frame.radius), randomness
+        multiplying = partial(
+            product_sums, centers=frame.centers, scales=halves, radius=frame.radius
         )
+        products = self._noisy("products", table.sums(self.columns, multiplying), randomness)
         of_total, of_sums, of_products = (
             MergedNoise.of(self._noises[part]) for part in ("total", "sums", "products")
         )

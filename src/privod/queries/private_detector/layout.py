@@ -190,6 +190,8 @@ class Layout:
         values.
     centers, scales : tuple of float
         Of the numeric columns, for the sums of products; empty without them.
+    scored : bool
+        Whether the records were counted by their scores, too.
     """
 
     columns: tuple[Column, ...]
@@ -197,6 +199,7 @@ class Layout:
     bins: int
     centers: tuple[float, ...] = ()
     scales: tuple[float, ...] = ()
+    scored: bool = False
 
     @property
     def numeric(self) -> list[int]:
@@ -243,13 +246,14 @@ class Layout:
         return counts
 
     def to_json(self) -> dict[str, Any]:
-        """Everything, as plain values."""
+        """Everything, as plain values; without counts of scores as before there were any."""
         return {
             "columns": [column.to_json() for column in self.columns],
             "ranges": [list(pair) for pair in self.ranges],
             "bins": self.bins,
             "centers": list(self.centers),
             "scales": list(self.scales),
+            **({"scored": True} if self.scored else {}),
         }
 
     @property
@@ -268,8 +272,10 @@ class Layout:
         )
         ranges = tuple((float(low), float(high)) for low, high in data["ranges"])
         centers, scales = (tuple(map(float, data[name])) for name in ("centers", "scales"))
-        found = cls(columns, ranges, data["bins"], centers, scales)
+        found = cls(columns, ranges, data["bins"], centers, scales, data.get("scored", False))
         wrong = InvalidData("The cells do not fit the columns.")
+        if type(found.scored) is not bool:
+            raise wrong
         if len({column.name for column in columns}) != len(columns) or not columns:
             raise wrong
         if type(found.bins) is not int or not FEWEST_BINS <= found.bins <= MOST_BINS:

@@ -3,25 +3,29 @@
 Of epsilon a fiftieth buys the number of records. If it can show anything, three twentieths buy
 ranges: noisy counts on public geometric ladders, so that declared ranges may be far too wide. The
 rest buys a histogram of every column (missing values have a cell of their own) and, where they are
-worth their noise, the sums of products of the numeric columns, half each. What is worth it depends
-on the bought number, epsilon and the number of columns. Gaussian noise takes the same shares of
-rho. Everything else, scores, thresholds,
-explanations, is post-processing (`NoisyProfile`). Proof in docs/proofs/private_detector.md.
+worth their noise, the sums of products of the numeric columns, half each. Last, where it shows
+anything, a tenth that was laid aside counts the records by their scores under what was released
+so far, so that a threshold flags the share it is asked for. What is worth it depends on the bought
+number, epsilon and the number of columns. Gaussian noise takes the same shares of rho. Everything
+else, scores, thresholds, explanations, is post-processing (`NoisyProfile`). Proof in
+docs/proofs/private_detector.md.
 """
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.data import Domain, Numeric, Table
+from privod.data import Column, Domain, Numeric, Table
 from privod.data.fineness import rounded
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteGaussian, DiscreteLaplace, Randomness
@@ -53,18 +57,25 @@ from privod.queries.private_detector.layout import (
     sharpening_pays,
 )
 from privod.queries.private_detector.release import FEWEST_RECORDS, NoisyProfile
+from privod.queries.private_detector.thresholds import counts_of_scores, scoring_pays
 from privod.queries.query import Query, Release
 
 __all__ = ["MOST_DECLARED", "DetectorProfile"]
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+AddUp = Callable[[Callable[[Floats], Ints]], Ints]
+"""Adds up what a function makes of rows, over all rows, wherever they are."""
 
+NONE = np.zeros(0, dtype=np.int64)
 RANGE_SHARE = Fraction(3, 20)  # for the ranges, where they can be sharpened at all
+SCORE_SHARE = Fraction(1, 10)  # for the records by their scores, where they show anything
 MOMENT_SHARE = Fraction(1, 2)  # of what is left, for products, where they pay
 MOST_OCTAVES = 1000
 MOST_DECLARED = 20  # octaves past which nobody can call a range declared: it must be sharpened
 CERTAIN = 2.0  # deviations below the bought number that there surely are records for what is bought
-PARTS = "the parts it is divided into for numbers, ranges, histograms and products"
+TOLD_SHARE = 0.1  # of the records, whose threshold the sentence tells the error of
+PARTS = "the parts it is divided into for numbers, ranges, histograms, products and scores"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,8 +85,8 @@ class DetectorProfile(Query[NoisyProfile]):
     Guarantee
     ---------
     Every record is protected (AddRemove), or what every record says (Replace). The number of
-    records, the ranges, the histograms and the products get noise once each; their losses add up
-    to epsilon, and scoring costs nothing.
+    records, the ranges, the histograms, the products and the counts of scores get noise once each;
+    their losses add up to epsilon, and scoring new records costs nothing.
 
     Parameters
     ----------
@@ -149,6 +160,12 @@ class DetectorProfile(Query[NoisyProfile]):
         changed = times * products_change(n_numeric)
         return self._noise(loss, changed, times * squared_products_change())
 
+    @property
+    def noise_of_scores(self) -> CountNoise:
+        """The noise of the counts of scores: a record has one score."""
+        changed = COUNTS_CHANGED[self.adjacency]
+        return self._noise(self.budget * SCORE_SHARE, changed, changed)
+
     def guarantee(self) -> Guarantee:
         """Each part's loss is that of its noise; whichever are bought, they add up to the same."""
         lost = self._lost
@@ -191,64 +208,77 @@ class DetectorProfile(Query[NoisyProfile]):
                 self.noise_of_ranges(n_numeric)
             if given is not None and given.centers:
                 self.noise_of_products(self.budget * MOMENT_SHARE / 2, n_numeric)
+            self.noise_of_scores  # noqa: B018
+
+    def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
+        return 0
 
     def answer(self, table: Table, randomness: Randomness) -> Release[NoisyProfile]:
         columns = tuple(table.domain[name] for name in self.columns)
-        rows = np.empty((len(table), len(columns)))
-        for place, column in enumerate(columns):
-            numeric = isinstance(column, Numeric)
-            read = table.numbers if numeric else table.codes
-            rows[:, place] = read((column.name,))[:, 0]
-        return self.answer_rows(Domain(columns), rows, randomness)
+        return self._answer(columns, len(table), partial(table.sums, self.columns), randomness)
 
     def answer_rows(
         self, domain: Domain, rows: Floats, randomness: Randomness
     ) -> Release[NoisyProfile]:
         """Answer for rows in the order of the columns, categories as their places, NaN missing."""
         columns = tuple(domain[name] for name in self.columns)
-        counted = self.noise_of_total.add_to(np.array([len(rows)]), randomness)
+        return self._answer(columns, len(rows), lambda work: work(rows), randomness)
+
+    def _answer(
+        self, columns: tuple[Column, ...], n_rows: int, add_up: AddUp, randomness: Randomness
+    ) -> Release[NoisyProfile]:
+        counted = self.noise_of_total.add_to(np.array([n_rows]), randomness)
         total = int(counted[0])
         records = max(float(total), FEWEST_RECORDS)
         surely = total - CERTAIN * self.noise_of_total.deviation
-        rest = self.budget * (1 - TOTAL_SHARE)
-        layout, spent = self._given_layout(), Fraction(0)
+        given, spent = self._given_layout(), Fraction(0)
         numeric = [at for at, column in enumerate(columns) if isinstance(column, Numeric)]
-        if layout is None:
-            ranges, spent = self._ranges(Domain(columns), rows, records, surely, randomness)
+        scored = self._scoring(given, surely)
+        rest = self.budget * (1 - TOTAL_SHARE - (SCORE_SHARE if scored else 0))
+        if given is None:
+            ranges, spent = self._ranges(columns, add_up, records, surely, randomness)
             rest -= spent
             product_loss = self._product_loss(rest, surely, len(numeric))
             counts_noise = self.noise_of_counts(rest - product_loss)
-            layout = Layout(columns, ranges, bins_for(records, MergedNoise.of(counts_noise).scale))
+            bins = bins_for(records, MergedNoise.of(counts_noise).scale)
+            layout = Layout(columns, ranges, bins)
         else:
+            layout = replace(given, scored=False)
             product_loss = rest * MOMENT_SHARE if layout.centers else Fraction(0)
             counts_noise = self.noise_of_counts(rest - product_loss)
-        counts = counts_noise.add_to(layout.counts(rows), randomness)
         value = NoisyProfile(
-            replace(layout, centers=(), scales=()),
-            total,
-            counts,
-            np.zeros(0, dtype=np.int64),
-            MergedNoise.of(self.noise_of_total),
-            MergedNoise.of(counts_noise),
-            None,
-            spent,
-            self.guarantee(),
-            randomness.seeded,
+            layout=replace(layout, centers=(), scales=()),
+            total=total,
+            counts=counts_noise.add_to(add_up(layout.counts), randomness),
+            products=NONE,
+            scored=NONE,
+            noise_of_total=MergedNoise.of(self.noise_of_total),
+            noise_of_counts=MergedNoise.of(counts_noise),
+            noise_of_products=None,
+            noise_of_scores=None,
+            range_loss=spent,
+            guarantee=self.guarantee(),
+            seeded=randomness.seeded,
         )
         if product_loss:
             if not layout.centers:
                 centers, scales = value.spread
                 layout = replace(layout, centers=centers, scales=scales)
             noise = self.noise_of_products(product_loss, len(numeric))
-            radius = math.sqrt(len(numeric))
-            sums = product_sums(
-                rows[:, numeric], np.array(layout.centers), np.array(layout.scales), radius
-            )
+            multiplying = partial(_products, numeric, layout.centers, layout.scales)
             value = replace(
                 value,
                 layout=layout,
-                products=noise.add_to(sums, randomness),
+                products=noise.add_to(add_up(multiplying), randomness),
                 noise_of_products=MergedNoise.of(noise),
+            )
+        if scored:  # scores by what is released so far: public functions of a record
+            counted = add_up(partial(_by_score, value.ready()))
+            value = replace(
+                value,
+                layout=replace(layout, scored=True),
+                scored=self.noise_of_scores.add_to(counted, randomness),
+                noise_of_scores=MergedNoise.of(self.noise_of_scores),
             )
         return self.release(value, randomness)
 
@@ -261,8 +291,9 @@ class DetectorProfile(Query[NoisyProfile]):
         return (
             f"A profile of {len(value.layout.columns)} columns{products} stands for about"
             f" {round(value.records)} records, each cell's count right to within"
-            f" {value.noise_of_counts.quantile(0.95)} with 95 % certainty. New records can now be"
-            " scored against it, and their scores explained, without further loss."
+            f" {value.noise_of_counts.quantile(0.95)} with 95 % certainty.{_told(value)}"
+            " New records can now be scored against it, and their scores explained, without"
+            " further loss."
         )
 
     def value_to_json(self, value: NoisyProfile) -> Any:
@@ -291,6 +322,12 @@ class DetectorProfile(Query[NoisyProfile]):
             return DiscreteLaplace.for_loss(loss, absolute)
         return DiscreteGaussian.for_rho(loss, squared)
 
+    def _scoring(self, given: Layout | None, surely: float) -> bool:
+        """Whether the records are counted by their scores: as the first did, or where it pays."""
+        if given is not None:
+            return given.scored
+        return scoring_pays(surely, MergedNoise.of(self.noise_of_scores).scale)
+
     def _product_loss(self, rest: Fraction, surely: float, n_numeric: int) -> Fraction:
         share = rest * MOMENT_SHARE
         worth = float(share)  # epsilon; of rho, that of Laplace noise that varies as much
@@ -299,10 +336,15 @@ class DetectorProfile(Query[NoisyProfile]):
         return share if moments_pay(surely, worth, n_numeric) else Fraction(0)
 
     def _ranges(
-        self, domain: Domain, rows: Floats, records: float, surely: float, randomness: Randomness
+        self,
+        columns: tuple[Column, ...],
+        add_up: AddUp,
+        records: float,
+        surely: float,
+        randomness: Randomness,
     ) -> tuple[tuple[tuple[float, float], ...], Fraction]:
         """Sharpened ranges and what they cost, or the declared ones for nothing."""
-        numeric = domain.numeric()
+        numeric = Domain(columns).numeric()
         declared = tuple((column.low, column.high) for column in numeric)
         if not numeric:
             return (), Fraction(0)
@@ -312,11 +354,10 @@ class DetectorProfile(Query[NoisyProfile]):
         if declared_at_all and not sharpening_pays(surely, scale):
             return declared, Fraction(0)
         ladders = [Ladder(low, high, self.octaves) for low, high in declared]
-        places = [at for at, column in enumerate(domain.columns) if isinstance(column, Numeric)]
-        noisy = [
-            noise.add_to(ladder.counts(np.ascontiguousarray(rows[:, place])), randomness)
-            for ladder, place in zip(ladders, places, strict=True)
-        ]
+        places = [at for at, column in enumerate(columns) if isinstance(column, Numeric)]
+        counts = add_up(partial(_rungs, places, ladders))
+        ends = np.cumsum([len(ladder.steps) for ladder in ladders])[:-1]
+        noisy = [noise.add_to(own, randomness) for own in np.split(counts, ends)]
         found = sharpened(ladders, noisy, records, scale)
         ranges = tuple(
             (float(rounded(low)), float(rounded(high))) if rounded(low) < rounded(high) else wide
@@ -336,3 +377,40 @@ class DetectorProfile(Query[NoisyProfile]):
             rule = "must describe the cells of a release"
             raise InvalidParameter("layout", rule, type(self.layout).__name__, way_out)
         return layout
+
+
+def _rungs(places: list[int], ladders: list[Ladder], rows: Floats) -> Ints:
+    """How many rows lie on each rung, ladder after ladder."""
+    counted = [
+        ladder.counts(np.ascontiguousarray(rows[:, place]))
+        for place, ladder in zip(places, ladders, strict=True)
+    ]
+    return np.concatenate(counted)
+
+
+def _products(
+    places: list[int], centers: tuple[float, ...], scales: tuple[float, ...], rows: Floats
+) -> Ints:
+    """The sums of products of the numeric columns, in a ball as wide as there are columns."""
+    return product_sums(
+        rows[:, places], np.array(centers), np.array(scales), math.sqrt(len(places))
+    )
+
+
+def _by_score(value: NoisyProfile, rows: Floats) -> Ints:
+    """How many rows have a score on each rung, by what is released already."""
+    return counts_of_scores(value.scores_of(rows))
+
+
+def _told(value: NoisyProfile) -> str:
+    """How far off the threshold for a tenth of the records may be, where that is known."""
+    if value.noise_of_scores is None:
+        return " Thresholds are guesses: too few records to count them by their scores."
+    known = value.share_beyond(value.threshold(TOLD_SHARE))
+    if known is None:  # of several profiles
+        return ""
+    low, high = known
+    return (
+        f" Beyond the threshold for {TOLD_SHARE:.0%} of the records lie between {low:.1%} and"
+        f" {high:.1%} of them, with 95 % certainty."
+    )

@@ -7,8 +7,10 @@ products were released, is how far the record is from the leading components of 
 scoring records drawn from the release itself; their mean is the score.
 
 Counts that drown in noise are drawn toward a prior [James 1961]: small values are more usual than
-large ones, as most measured things are. Whatever is computed here looks at the released numbers
-only, and at records through the cells they lie in, so none of it costs budget.
+large ones, as most measured things are. How the release's own records really score is counted
+with noise where that shows anything, and thresholds follow these counts. Whatever is computed here
+looks at the released numbers only, and at records through the cells they lie in, so none of it
+costs budget.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,6 +34,9 @@ from privod.privacy import Guarantee, Loss, exact
 from privod.privacy.zcdp import rho_of_loss
 from privod.queries.count_query import COUNTS_CHANGED
 from privod.queries.mean_covariance.moments import (
+    FARTHEST as STANDARDIZED,
+)
+from privod.queries.mean_covariance.moments import (
     UNIT,
     products_change,
     squared_products_change,
@@ -39,6 +44,12 @@ from privod.queries.mean_covariance.moments import (
     symmetric,
 )
 from privod.queries.private_detector.layout import Layout
+from privod.queries.private_detector.thresholds import (
+    EDGES,
+    believed_tails,
+    limit,
+    shares_beyond,
+)
 from privod.queries.release_file import (
     ArrayOf,
     build_from_file,
@@ -54,6 +65,7 @@ __all__ = ["FEWEST_RECORDS", "Explanation", "NoisyProfile"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+NONE: Ints = np.zeros(0, dtype=np.int64)
 KIND = "profile"
 FEWEST_RECORDS = 10.0  # taken to be there, however low noise makes their number
 PRIOR_FALL = 8.0  # how fast the prior falls: by 9^2 from zero to the end of a range
@@ -68,6 +80,7 @@ FARTHEST = 1e6  # range lengths outside past which farther makes no difference
 BELIEVED = 2.0  # deviations of noise that a count must exceed for records to be drawn from it
 DRAWN = 4001  # records drawn from the release to learn the laws of its scores
 TAIL_FROM = 0.9  # of the drawn scores, from where on the law is carried on past the last
+EXACT_BITS = 52  # of a float, that sums of products of whole numbers may fill
 BLOCK = 1 << 14
 MOST_DRAWN = 1 << 24  # values
 
@@ -109,8 +122,11 @@ class NoisyProfile:
         The noisy counts of all cells, column after column.
     products : array of int
         The noisy sums of products, upper triangle; empty where they were not worth their noise.
-    noise_of_total, noise_of_counts, noise_of_products : MergedNoise
-        The noise of each, public; None for products that were not bought.
+    scored : array of int
+        The noisy counts of the records by their scores (`thresholds.EDGES`); empty where they would
+        have shown nothing. In a merge each part's records have the scores of that part.
+    noise_of_total, noise_of_counts, noise_of_products, noise_of_scores : MergedNoise
+        The noise of each, public; None for products or scores that were not bought.
     range_loss : Fraction
         What the ranges cost, epsilon or rho of Gaussian noise: part of the guarantee.
     guarantee : Guarantee
@@ -123,9 +139,11 @@ class NoisyProfile:
     total: int
     counts: Ints
     products: Ints
+    scored: Ints
     noise_of_total: MergedNoise
     noise_of_counts: MergedNoise
     noise_of_products: MergedNoise | None
+    noise_of_scores: MergedNoise | None
     range_loss: Fraction
     guarantee: Guarantee
     seeded: bool
@@ -162,16 +180,24 @@ class NoisyProfile:
 
         Minus the log of about the share of records that are as far from ordinary.
         """
-        asked = self._asked(rows)
+        return self.scores_of(self._asked(rows))
+
+    def scores_of(self, rows: Floats) -> Floats:
+        """The same of rows that were read and checked before, a block at a time."""
         rarity, distance = self._laws
-        found = np.empty(len(asked))
-        for start in range(0, len(asked), BLOCK):
-            part = asked[start : start + BLOCK]
+        found = np.empty(len(rows))
+        for start in range(0, len(rows), BLOCK):
+            part = rows[start : start + BLOCK]
             score = rarity.surprise(self._rarity(part))
             if distance is not None:
                 score = (score + distance.surprise(self._distance(part))) / 2
             found[start : start + BLOCK] = score
         return found
+
+    def ready(self) -> NoisyProfile:
+        """The same, with what all scores need computed once, before copies of it go elsewhere."""
+        self._laws  # noqa: B018 - kept from here on
+        return self
 
     def explain(self, rows: ArrayLike) -> Explanation:
         """What each column adds to the score of each record."""
@@ -188,11 +214,45 @@ class NoisyProfile:
         return Explanation(self.columns, shares)
 
     def threshold(self, target_fraction: float) -> float:
-        """The score beyond which about this share of the reference lies, by the release alone."""
+        """The score beyond which about this share of the reference lies, by the release alone.
+
+        A guess for shares below `hidden_share`, from records that are drawn from the release where
+        how its own records score was not bought.
+        """
         if not 0 < target_fraction < 1:
             rule = "must lie between 0 and 1"
             raise InvalidParameter("target_fraction", rule, target_fraction, "Try 0.1.")
-        return float(np.quantile(self.reference_scores, 1 - target_fraction))
+        if self.noise_of_scores is None:
+            return float(np.quantile(self.reference_scores, 1 - target_fraction))
+        return limit(self._believed, target_fraction)
+
+    @property
+    def hidden_share(self) -> float:
+        """Which share of the reference noise may hide: a threshold for fewer is a guess.
+
+        Two deviations of the noise in half of the counts of scores; 1 if there are none.
+        """
+        if self.noise_of_scores is None:
+            return 1.0
+        hidden = 2 * math.sqrt(len(EDGES) / 2) * self.noise_of_scores.deviation
+        return min(1.0, hidden / self.records)
+
+    def share_beyond(self, score: float, confidence: float = 0.95) -> tuple[float, float] | None:
+        """Between which shares of the reference score higher, noise considered; None if unknown.
+
+        Unknown where it was not bought, and for merged profiles, whose parts scored by themselves.
+        """
+        if self.noise_of_scores is None or self.noise_of_scores.n_draws > 1:
+            return None
+        return shares_beyond(
+            score, self.scored, self.noise_of_scores, self.total, self.noise_of_total, confidence
+        )
+
+    @cached_property
+    def _believed(self) -> Floats:
+        """About how many of the records lie in each cell of the ladder of scores, or higher."""
+        assert self.noise_of_scores is not None  # noqa: S101 - asked for with counts only
+        return believed_tails(self.scored, self.noise_of_scores, self.records)
 
     @cached_property
     def reference_scores(self) -> Floats:
@@ -203,9 +263,7 @@ class NoisyProfile:
     def drawn(self) -> Floats:
         """Records drawn from the release: columns as released, numeric ones correlated so."""
         size = max(min(DRAWN, MOST_DRAWN // len(self.columns)), 1000)
-        source = seeded(0)  # always the same; no promise rests on it
-        draws = (source.words(size * len(self.columns)) >> np.uint64(11)).astype(np.float64)
-        uniform = ((draws + 0.5) * 2.0**-53).reshape(size, len(self.columns))
+        uniform = _uniform(size, len(self.columns)).copy()
         numeric = self.layout.numeric
         if len(self.products):
             root, _ = self._components
@@ -254,17 +312,16 @@ class NoisyProfile:
                 )
         merged = parts[0]
         for part in others:
-            products = merged.noise_of_products
             merged = replace(
                 merged,
                 total=merged.total + part.total,
                 counts=merged.counts + part.counts,
                 products=merged.products + part.products,
+                scored=merged.scored + part.scored,
                 noise_of_total=merged.noise_of_total + part.noise_of_total,
                 noise_of_counts=merged.noise_of_counts + part.noise_of_counts,
-                noise_of_products=None
-                if products is None or part.noise_of_products is None
-                else products + part.noise_of_products,
+                noise_of_products=_added(merged.noise_of_products, part.noise_of_products),
+                noise_of_scores=_added(merged.noise_of_scores, part.noise_of_scores),
             )
         losses = [part.guarantee.loss for part in parts]  # a record lies in one part
         loss = Loss(max(lost.epsilon for lost in losses), max(lost.delta for lost in losses))
@@ -282,7 +339,7 @@ class NoisyProfile:
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as plain values."""
-        arrays = {"counts": self.counts.tolist(), "products": self.products.tolist()}
+        arrays = {name: array.tolist() for name, array in self._arrays.items()}
         return {**signed(KIND), **self._header(), **arrays}
 
     @classmethod
@@ -292,22 +349,27 @@ class NoisyProfile:
 
     def save(self, path: str | Path) -> None:
         """Write one file: a zip of a JSON header and plain arrays, no pickle."""
-        arrays = {"counts": self.counts, "products": self.products}
-        write_file(path, KIND, self._header(), arrays)
+        write_file(path, KIND, self._header(), self._arrays)
 
     @classmethod
     def load(cls, path: str | Path) -> NoisyProfile:
         """Read a file that `save` wrote; needs neither the data nor a curator."""
         return build_from_file(path, KIND, cls._built)
 
+    @property
+    def _arrays(self) -> dict[str, Ints]:
+        scored = {"scored": self.scored} if self.layout.scored else {}
+        return {"counts": self.counts, "products": self.products, **scored}
+
     def _header(self) -> dict[str, Any]:
-        products = self.noise_of_products
+        products, scores = self.noise_of_products, self.noise_of_scores
         return {
             "layout": self.layout.to_json(),
             "total": self.total,
             "noise_of_total": self.noise_of_total.to_json(),
             "noise_of_counts": self.noise_of_counts.to_json(),
             "noise_of_products": None if products is None else products.to_json(),
+            **({} if scores is None else {"noise_of_scores": scores.to_json()}),
             "range_loss": str(self.range_loss),
             "guarantee": self.guarantee.to_json(),
             "seeded": self.seeded,
@@ -321,17 +383,23 @@ class NoisyProfile:
         n_numeric = len(layout.numeric)
         n_products = n_numeric * (n_numeric + 1) // 2 if layout.centers else 0
         products = array("products", "<i8", (n_products,))
-        check_counts(counts)
-        check_counts(products)
+        scored = array("scored", "<i8", (len(EDGES),)) if layout.scored else NONE
+        for each in (counts, products, scored):
+            check_counts(each)
         total = header["total"]
         if type(total) is not int or abs(total) >= 2**62:
             raise InvalidData("The number of records must be a whole number.")
-        noises = [
-            None if header[name] is None else MergedNoise.from_json(header[name])
-            for name in ("noise_of_total", "noise_of_counts", "noise_of_products")
-        ]
-        of_total, of_counts, of_products = noises
-        if of_total is None or of_counts is None or (of_products is None) == bool(n_products):
+        of_total, of_counts, of_products, of_scores = (
+            None if header.get(name) is None else MergedNoise.from_json(header[name])
+            for name in (
+                "noise_of_total",
+                "noise_of_counts",
+                "noise_of_products",
+                "noise_of_scores",
+            )
+        )
+        misfit = (of_products is None) == bool(n_products) or (of_scores is None) == layout.scored
+        if of_total is None or of_counts is None or misfit:
             raise InvalidData("The noise does not fit what was released.")
         promise = Guarantee.from_json(header["guarantee"])
         spent = exact(header["range_loss"], "range_loss")
@@ -341,13 +409,24 @@ class NoisyProfile:
         if of_products is not None:
             squared = changed * squared_products_change()
             parts.append((of_products, changed * products_change(n_numeric), squared))
+        if of_scores is not None:
+            parts.append((of_scores, changed, changed))
         if spent < 0 or not _kept(promise.loss, spent, parts):
             raise InvalidData("The promise is not the one that the noise keeps.")
-        seeded_so = checked_truth(header["seeded"])
         return cls(
-            layout, total, counts, products, of_total, of_counts, of_products, spent, promise,
-            seeded_so,
-        )  # fmt: skip
+            layout=layout,
+            total=total,
+            counts=counts,
+            products=products,
+            scored=scored,
+            noise_of_total=of_total,
+            noise_of_counts=of_counts,
+            noise_of_products=of_products,
+            noise_of_scores=of_scores,
+            range_loss=spent,
+            guarantee=promise,
+            seeded=checked_truth(header["seeded"]),
+        )
 
     def _asked(self, rows: ArrayLike) -> Floats:
         asked = np.array(rows, dtype=np.float64, ndmin=2)
@@ -428,16 +507,23 @@ class NoisyProfile:
         return tables
 
     def _rarity(self, rows: Floats) -> Floats:
+        """What the cells add up to, then what lies outside: in this order, whatever is missing."""
         if len(self.layout.numeric) < len(self.columns) or np.isnan(rows).any():
-            return np.asarray(self._column_rarity(rows).sum(axis=1))
-        grid = self.layout.grid
-        tables = np.array([table[:-1] for table in self._tables])
-        found = grid.sums(tables[None], rows)[0]
-        if (overshoot := self._outside(rows)) is not None:
-            found += overshoot.sum(axis=1)
+            found = _row_sums(self._cell_rarity(rows))
+        else:
+            tables = np.array([table[:-1] for table in self._tables])
+            found = self.layout.grid.sums(tables[None], rows)[0]
+        if self.layout.numeric and (overshoot := self._outside(rows)) is not None:
+            found += _row_sums(overshoot)
         return np.asarray(found)
 
     def _column_rarity(self, rows: Floats) -> Floats:
+        found = self._cell_rarity(rows)
+        if self.layout.numeric and (overshoot := self._outside(rows)) is not None:
+            found[:, self.layout.numeric] += overshoot
+        return found
+
+    def _cell_rarity(self, rows: Floats) -> Floats:
         numeric = self.layout.numeric
         found = np.empty(rows.shape)
         missing = np.isnan(rows)
@@ -450,8 +536,6 @@ class NoisyProfile:
             else:
                 own = np.clip(filled[:, place], 0, len(table) - 2).astype(np.int64)
             found[:, place] = table[np.where(missing[:, place], len(table) - 1, own)]
-        if numeric and (overshoot := self._outside(rows)) is not None:
-            found[:, numeric] += overshoot
         return found
 
     def _outside(self, rows: Floats) -> Floats | None:
@@ -489,14 +573,22 @@ class NoisyProfile:
 
     @cached_property
     def _residual(self) -> Floats:
-        """Projects onto what the leading components leave out."""
+        """Projects onto what the leading components leave out.
+
+        On a lattice so coarse that distances are added up exactly: in whichever order, and so
+        whichever other records are there, a record's score is the same.
+        """
         directions, _ = self._components
         spectrum = self._spectrum
         leading = spectrum > max(2 * self._edge, float(spectrum.mean()))
         if leading.all():
-            return np.asarray(directions @ (directions / spectrum).T)
-        rest = directions[:, ~leading]
-        return np.asarray(rest @ rest.T)
+            projector = directions @ (directions / spectrum).T
+        else:
+            rest = directions[:, ~leading]
+            projector = rest @ rest.T
+        most = (len(projector) * 2 * STEPS * STANDARDIZED) ** 2 * float(np.abs(projector).max())
+        unit = 2.0 ** (math.ceil(math.log2(max(most, 2.0**-900))) - EXACT_BITS)
+        return np.asarray(np.rint(projector / unit) * unit)
 
     def _away(self, rows: Floats) -> Floats:
         """Distances from the centers, by the step that they lie on."""
@@ -548,6 +640,25 @@ def _law(scores: Floats) -> _Law:
     run = known[-1] - known[start]
     slope = (values[-1] - values[start]) / run if run > 0 else 1.0
     return _Law(known, values, float(slope))
+
+
+@lru_cache(maxsize=1)
+def _uniform(size: int, n_columns: int) -> Floats:
+    """Numbers between 0 and 1 that look random: always the same; no promise rests on them."""
+    draws = (seeded(0).words(size * n_columns) >> np.uint64(11)).astype(np.float64)
+    return ((draws + 0.5) * 2.0**-53).reshape(size, n_columns)
+
+
+def _added(some: MergedNoise | None, other: MergedNoise | None) -> MergedNoise | None:
+    return None if some is None or other is None else some + other
+
+
+def _row_sums(parts: Floats) -> Floats:
+    """Sums of rows, column after column: in one order, however many rows there are."""
+    sums = np.zeros(len(parts))
+    for column in parts.T:
+        sums += column
+    return sums
 
 
 def _ratio(whole: Floats, parts: Floats) -> Floats:

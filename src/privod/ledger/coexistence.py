@@ -1,0 +1,68 @@
+"""Which budgets may stand beside each other, and which must end together.
+
+Asked when an owner opens, converts or closes a budget, and again when the ledger is verified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from privod.errors import NoPromise
+from privod.ledger.budget_state import BudgetState
+from privod.privacy import AddRemove, Adjacency, Replace, SameContexts
+
+__all__ = ["check_beside", "check_not_ended", "ends_with"]
+
+
+def check_not_ended(of: str, budgets: Sequence[BudgetState]) -> None:
+    """Refuse every budget once a main one was closed: what it promised covers what comes later."""
+    ended = [state for state in budgets if state.role == "main" and state.closed is not None]
+    if ended:
+        raise NoPromise(
+            f"The {ended[0].adjacency.name} budget of {of!r} was closed for good, so no other can"
+            " be opened: its answers would come on top of what the closed budget promised."
+        )
+
+
+def check_beside(of: str, adjacency: Adjacency, budgets: Sequence[BudgetState]) -> None:
+    """Refuse budgets that cannot stand beside each other."""
+    opened = [state for state in budgets if state.closed is None]
+    mains = {state.adjacency for state in opened if state.role == "main"}
+    narrow = [state for state in opened if state.role != "main"]
+    if adjacency == AddRemove():
+        return
+    if adjacency == Replace():
+        if narrow:
+            raise NoPromise(
+                f"A replace budget cannot be opened beside {narrow[0].adjacency.name}: such pairs"
+                " of data sets differ in size, so nothing bounds what they lose there."
+            )
+        return
+    if isinstance(adjacency, SameContexts):
+        raise NoPromise(
+            "One allowance counts the questions about all persons. Open it under admitted-contexts"
+            " and admit this person."
+        )
+    if Replace() in mains:
+        raise NoPromise(
+            f"An allowance for {adjacency.name} cannot be opened beside a replace budget: pairs of"
+            f" data sets that differ in size have no bound there. So none can be opened for {of!r}"
+            " any more."
+        )
+    if AddRemove() not in mains:
+        raise NoPromise(
+            f"An allowance for {adjacency.name} stands beside an add-remove budget, and {of!r} has"
+            " none that is open. Open one first."
+        )
+
+
+def ends_with(state: BudgetState, others: Sequence[BudgetState]) -> list[BudgetState]:
+    """Which others must close with a budget, so that what it promised stands.
+
+    Those that sell questions without a bound under it, and those whose charges it would carry.
+    """
+    if state.role == "allowance":
+        return []  # main and allowances are counted beside each other
+    if state.role == "main":
+        return list(others)
+    return [other for other in others if other.role != "allowance"]
