@@ -89,22 +89,9 @@ def _ranks(count: int, free: int, n_bits: int, randomness: Randomness) -> set[in
     """
     found: set[int] = set()
     for largest in range(free - count, free):
-        rank = _below(largest + 1, n_bits, randomness)
+        rank = randomness.below_hidden(largest + 1, n_bits)
         found.add(largest if rank in found else rank)
     return found
-
-
-def _below(bound: int, n_bits: int, randomness: Randomness) -> int:
-    """Draw an integer exactly uniform over 0 .. bound - 1 from `n_bits` bits at a time [Lemire].
-
-    Draws again with a probability below bound / 2**n_bits: the number of bits is public and the
-    bound is not, so that hardly ever drawing again keeps the bound out of the work.
-    """
-    surplus = (1 << n_bits) % bound
-    while True:
-        scaled = randomness.bits(n_bits) * bound
-        if scaled & (1 << n_bits) - 1 >= surplus:
-            return scaled >> n_bits
 
 
 def _binomial(scale: Fraction, threshold: int, n: int, randomness: Randomness) -> int:

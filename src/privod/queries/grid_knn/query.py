@@ -37,7 +37,6 @@ from privod.queries.count_query import (
     CountQuery,
     NoiseName,
     chance,
-    odd,
     told_of_epsilon,
     uniform_cells,
 )
@@ -81,8 +80,7 @@ class GridKnn(CountQuery[NoisyGrid]):
         The privacy loss of the whole grid, greater than 0.
     cells_per_axis : int, optional
         Into how many equal intervals each column's range is cut, at least 2. None: chosen from
-        `expected_records`, `epsilon` and the number of columns [Su 2016], and odd unless that
-        makes more than ten million cells: an even number cuts a crowd in the middle apart.
+        `expected_records`, `epsilon` and the number of columns [Su 2016].
     expected_records : int
         A public guess of the number of records, at least 1; steers the two automatic choices.
     drop_below : int or "auto", optional
@@ -304,10 +302,7 @@ class GridKnn(CountQuery[NoisyGrid]):
             return self.cells_per_axis
         epsilon, n_axes = float(self.epsilon), len(self.columns)
         per_axis = uniform_cells(self.expected_records, epsilon, n_axes)
-        cells = min(MOST_CELLS_PER_AXIS - 1, max(3, odd(per_axis)))
-        if cells**n_axes <= MOST_HELD_CELLS:
-            return cells
-        return min(MOST_CELLS_PER_AXIS, max(2, round(per_axis)))  # in so many columns, the fewer
+        return min(MOST_CELLS_PER_AXIS, max(2, round(per_axis)))
 
     @property
     def _noise_of_kept(self) -> DiscreteLaplace:
