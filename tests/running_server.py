@@ -31,7 +31,12 @@ ROWS = {
     "sex": ["female", "male", CANARY, "male"] * 25,
 }
 PATIENCE = 300.0  # seconds for a response; a busy machine writes to disk slowly
-GENEROUS = Limits(requests=Rate(1e6, 10**6), strangers=Rate(1e6, 10**6), failures=Rate(1e6, 10**6))
+GENEROUS = Limits(
+    requests=Rate(1e6, 10**6),
+    strangers=Rate(1e6, 10**6),
+    failures=Rate(1e6, 10**6),
+    picture_seconds=PATIENCE,
+)
 
 
 @dataclass

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from benchmarks import soak_container
 
 from privod.server.sample import DATASET, sample
 from privod.server.serve import Listening
@@ -240,3 +241,12 @@ def test_the_commands_of_the_examples_are_commands_of_privod() -> None:
         env={**os.environ, "COLUMNS": "200"},
     )
     assert all(option in helped.stdout for option in given)
+
+
+def test_every_instruction_of_the_container_file_is_carried_out_in_the_soak() -> None:
+    found = soak_container.instructions((DEPLOY / "Containerfile").read_text())
+    assert {word for word, _ in found} <= {*soak_container.IGNORED, *soak_container.CARRIED_OUT}
+    runs = [rest for word, rest in found if word == "RUN"]
+    assert len(runs) == 2
+    assert all("\n" not in rest and "\\" not in rest for rest in runs)
+    assert [rest for word, rest in found if word == "USER"] == ["privod"]

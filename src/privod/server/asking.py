@@ -125,7 +125,9 @@ def resume(site: Site) -> None:
                     threading.Thread(target=take_over, args=(other,), daemon=True).start()
             site.jobs.wait_for_closing(WATCH_SECONDS)
 
-    threading.Thread(target=watch, daemon=True).start()
+    watching = threading.Thread(target=watch, daemon=True)
+    watching.start()
+    site.presence.callback(watching.join, WATCH_SECONDS)  # before the lock is let go
 
 
 def _resume(site: Site, record: JobRecord) -> None:
