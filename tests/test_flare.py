@@ -19,6 +19,7 @@ from privod.joint.approvals import Approvals, subject_of
 from privod.joint.counts import JointCounts
 from privod.joint.pki import write_pki
 from privod.joint.question import JointOutliers
+from privod.joint.questions import JointQuestion
 from privod.joint.results import check_one_run
 from privod.joint.roster import Roster
 from privod.joint.site import Site
@@ -175,7 +176,8 @@ def test_a_job_folder_is_not_overwritten(tmp_path: Path) -> None:
 def test_the_shell_writes_the_same_job_for_several_questions(tmp_path: Path) -> None:
     questions, _ = site(tmp_path)
     command = ["flare-job", str(tmp_path / "again")]
-    for number, asked in enumerate(questions):
+    listed: list[JointQuestion] = [*questions]
+    for number, asked in enumerate(listed):
         path = tmp_path / f"question-{number}.json"
         path.write_text(json.dumps(asked.to_json()))
         command += ["--question", str(path)]
