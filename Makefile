@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-# Many tests wait (for servers, release times, a process to end): one more worker than cores uses that.
+# Many tests wait (for servers, release times, a process to end): one more worker than cores uses that. A worker keeps
+# the tests of a module, and with them what the module started, unless another has nothing left to do (worksteal).
 WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
 export PYTHONDONTWRITEBYTECODE =  # tests start hundreds of processes, which need not compile every module anew
 RUNS ?= 400000
@@ -18,10 +19,10 @@ serve: $(VENV)/ready-test  ## a server on this machine with sample data, its tok
 	$(BIN)/privod serve --sample
 
 test: check system  ## set everything up; format, lint, types, floors, tests
-	$(BIN)/pytest -n $(WORKERS)
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal
 
 quick: $(VENV)/ready-test  ## the fast subset of the tests
-	$(BIN)/pytest -n $(WORKERS) -m "not slow"
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not slow"
 
 check: $(VENV)/ready-test
 	$(BIN)/ruff format --check .

@@ -20,6 +20,7 @@ settings.load_profile("privod")
 # others, and so every module that is new, belong to the fast subset: `make quick`.
 SLOW = {
     "test_advice",
+    "test_agent",
     "test_audit",
     "test_audit_callables",
     "test_audit_search",
@@ -28,6 +29,7 @@ SLOW = {
     "test_context_ranges",
     "test_contexts",
     "test_contexts_for_owner",
+    "test_cover",
     "test_curator",
     "test_curator_budgets",
     "test_curator_crashes",
@@ -65,6 +67,7 @@ SLOW = {
     "test_narrow_promises",
     "test_noise",
     "test_noisy_grid",
+    "test_notebook",
     "test_novelty_labels",
     "test_outlier_context",
     "test_outlier_context_audit",
@@ -83,6 +86,8 @@ SLOW = {
     "test_rare_combinations",
     "test_registry",
     "test_scoring_command",
+    "test_selection",
+    "test_server_answers",
     "test_server_api",
     "test_server_auth",
     "test_server_connections",

@@ -458,7 +458,7 @@ class Curator:
             check_meaning(one, dataset.domain)
         if not self._rows.has(folder):
             raise Unavailable(f"The rows of {of!r} are not in {str(self.directory)!r}.")
-        table = self._table(KeptRows(self._rows.directory, folder, seal, dataset.domain))
+        table = self._table(self._rows.kept(folder, seal, dataset.domain))
         groups = [[one] for one in narrow] + ([narrow] if len(narrow) > 1 else [])
         return tuple(who_is_protected(table, group, sample=sample) for group in groups)
 
@@ -796,7 +796,7 @@ class Curator:
                 return self._stored(question, stored)
             # From here on the charge is on disk and stands.
             try:
-                rows = KeptRows(self._rows.directory, folder, seal, question.dataset.domain)
+                rows = self._rows.kept(folder, seal, question.dataset.domain)
                 found = self._found(question, rows, look or self._look)
             finally:
                 if wait_for_release_time is not None:

@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from privod.data import Domain, Table
 from privod.data.csv_file import CsvDialect, LineTally
 from privod.data.intake import Intake, IntakeReport
 from privod.data.sources import portions_of, read
+from privod.engines.dask_cluster import DaskCluster
 from privod.engines.sealed_file import seals_beside
 from privod.engines.size import SizeClass
 from privod.engines.stored import MANIFEST, SALT, Engine, Manifest, StoredRows, partition_path
@@ -35,16 +37,24 @@ SALT_BYTES = 32  # as many as the seal has: whoever lacks the salt cannot test a
 
 @dataclass(frozen=True)
 class KeptRows:
-    """Where the rows of a data set lie, for whoever looks at them: this process or a worker."""
+    """Where the rows of a data set lie, for whoever looks at them: this process or a worker.
+
+    `engine` is the address of who adds up over rows that are not held in memory, if somebody does.
+    """
 
     directory: Path
     folder: str
     seal: str
     domain: Domain
+    engine: str | None = None
 
     def load(self) -> Table:
         """The rows as a table, if they are those that were registered."""
-        return RowStore(self.directory).load(self.folder, self.seal, self.domain)
+        engine = None
+        if self.engine is not None:
+            with suppress(Unavailable):  # it is lost: then the rows are added up here
+                engine = _connected(self.engine)
+        return RowStore(self.directory, engine).load(self.folder, self.seal, self.domain)
 
 
 class RowStore:
@@ -226,6 +236,11 @@ class RowStore:
         if self.engine is not None and not self.size(name, seal).in_memory:
             StoredRows(self.directory / name, seal, self.engine).check_engine()
 
+    def kept(self, name: str, seal: str, domain: Domain) -> KeptRows:
+        """Where rows lie and who adds them up, for another process that looks at them."""
+        address = None if self.engine is None else self.engine.address
+        return KeptRows(self.directory, name, seal, domain, address)
+
     def load(self, name: str, seal: str, domain: Domain) -> Table:
         """The rows as a table, if they are those that were registered."""
         folder = self.directory / name
@@ -237,6 +252,12 @@ class RowStore:
         if not stored.size.in_memory:
             return Table.over(domain, stored)
         return Table.over(domain, stored.in_memory(domain))
+
+
+@cache
+def _connected(address: str) -> Engine:
+    """An engine elsewhere, connected to once and for the life of this process."""
+    return DaskCluster.open(address)
 
 
 def _report_seal(salt: bytes, written: bytes) -> str:

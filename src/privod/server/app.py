@@ -40,6 +40,7 @@ from privod.server.views import (
     comparing,
     console,
     life_cycle,
+    narrow,
     owner,
 )
 from privod.server.views.pages import error_page
@@ -67,6 +68,8 @@ API = (
     Route("POST", f"{V1}/datasets/{{dataset}}/budgets/convert", life_cycle.convert_budget, OWNER),
     Route("GET", f"{V1}/datasets/{{dataset}}/admitted", life_cycle.admitted, ANYONE),
     Route("POST", f"{V1}/datasets/{{dataset}}/admitted", life_cycle.admit, OWNER),
+    Route("POST", f"{V1}/datasets/{{dataset}}/exact-counts", narrow.allow_exact, OWNER),
+    Route("POST", f"{V1}/datasets/{{dataset}}/protected", narrow.protected, OWNER),
     Route("POST", f"{V1}/datasets/{{dataset}}/limits", life_cycle.limit_token, OWNER),
     Route("GET", f"{V1}/datasets/{{dataset}}/requests", life_cycle.requests, ANYONE),
     Route("POST", f"{V1}/datasets/{{dataset}}/requests", life_cycle.file_request, ANALYST),
@@ -116,6 +119,8 @@ CONSOLE = (
     Route("POST", "/data/{dataset}/manage/raise", life_cycle.manage_raise, OWNER),
     Route("POST", "/data/{dataset}/manage/convert", life_cycle.manage_convert, OWNER),
     Route("POST", "/data/{dataset}/manage/admit", life_cycle.manage_admit, OWNER),
+    Route("POST", "/data/{dataset}/manage/allow-exact", life_cycle.manage_allow_exact, OWNER),
+    Route("GET", "/data/{dataset}/protected", narrow.protected_page, OWNER),
     Route("POST", "/data/{dataset}/manage/limit", life_cycle.manage_limit, OWNER),
     Route("POST", "/data/{dataset}/manage/decide", life_cycle.manage_decide, OWNER),
     Route("POST", "/data/{dataset}/manage/retire", life_cycle.manage_retire, OWNER),

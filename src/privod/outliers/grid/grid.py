@@ -164,12 +164,12 @@ class Grid:
             rest, cells[:, axis] = rest // self.cells_per_axis, rest % self.cells_per_axis
         return cells
 
-    def indices_of(self, cells: Cells) -> list[int]:
-        """The index of each cell."""
+    def indices_of(self, cells: Cells) -> NDArray[Any]:
+        """The index of each cell, as Python's own integers where 64 bits are too few."""
         indices = np.zeros(len(cells), dtype=self._index_type)
         for axis in range(self.n_axes):
             indices = indices * self.cells_per_axis + cells[:, axis]
-        return list(indices.tolist())
+        return indices
 
     @property
     def _index_type(self) -> type[Any]:

@@ -202,6 +202,7 @@ class Turn:
             "folder": rows.folder,
             "seal": rows.seal,
             "domain": rows.domain.to_json(),
+            "engine": rows.engine,
         }
         written = self._worker.run(
             task, allowed.seconds, hear=self._work.hear, stopped=self._is_stopped

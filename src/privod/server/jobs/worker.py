@@ -108,7 +108,7 @@ def _done(task: dict[str, Any], tables: OrderedDict[str, Table], channel: Connec
 def _answer(task: dict[str, Any], tables: OrderedDict[str, Table], channel: Connection) -> bytes:
     query = query_from_json(task["query"])
     domain = Domain.from_json(task["domain"])
-    rows = KeptRows(Path(task["directory"]), task["folder"], task["seal"], domain)
+    rows = KeptRows(Path(task["directory"]), task["folder"], task["seal"], domain, task["engine"])
     with listening(_telling(channel)):
         found = looked(query, _table(rows, tables), secure())
     written = found.to_json() if isinstance(found, Release) else {"counts": found.tolist()}

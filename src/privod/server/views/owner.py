@@ -16,7 +16,15 @@ from privod.data.csv_file import ENCODINGS, CsvDialect
 from privod.data.intake import LossyIntake
 from privod.engines.size import IN_MEMORY, SizeClass
 from privod.errors import InvalidData, InvalidParameter, NeedsConfirmation, NotFound, PrivodError
-from privod.privacy import AddRemove, Adjacency, InCrowd, Loss, Replace, adjacency_from_json
+from privod.privacy import (
+    AddRemove,
+    Adjacency,
+    InAlikeCrowd,
+    InCrowd,
+    Loss,
+    Replace,
+    adjacency_from_json,
+)
 from privod.server import authentication as auth
 from privod.server.http.authorization import form_of
 from privod.server.jobs import uploads
@@ -222,7 +230,7 @@ def open_budget(request: Request) -> Response:
 
 def _who(request: Request, adjacency: Adjacency) -> tuple[str, ...]:
     """How many records a crowd protects: the owner sees it before opening."""
-    if not isinstance(adjacency, InCrowd):
+    if not isinstance(adjacency, InCrowd | InAlikeCrowd):
         return ()
     found = site_of(request).curator.who_is_protected(request.path_params["dataset"], adjacency)
     return (FOR_OWNER, *(sentence for one in found for sentence in one.sentences()))
