@@ -3,6 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
+# Many tests wait (for servers, release times, a process to end): one more worker than cores uses that. A worker keeps
+# the tests of a module, and with them what the module started, unless another has nothing left to do (worksteal).
+WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
+export PYTHONDONTWRITEBYTECODE =  # tests start hundreds of processes, which need not compile every module anew
 RUNS ?= 400000
 ARGS ?=  # for papers, race and soak: --quick makes each script a matter of a minute
 
@@ -15,10 +19,10 @@ serve: $(VENV)/ready-test  ## a server on this machine with sample data, its tok
 	$(BIN)/privod serve --sample
 
 test: check system  ## set everything up; format, lint, types, floors, tests
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal
 
 quick: $(VENV)/ready-test  ## the fast subset of the tests
-	$(BIN)/pytest -n auto -m "not slow"
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not slow"
 
 check: $(VENV)/ready-test
 	$(BIN)/ruff format --check .
@@ -38,6 +42,9 @@ system:
 	    || echo "not installed:$$wanted"; \
 	  fi; \
 	fi
+	@test -e out/axe/node_modules || ! command -v npm > /dev/null \
+	|| npm install --silent --no-fund --no-audit --prefix out/axe axe-core@4 > /dev/null \
+	|| echo "not installed: axe-core"
 
 audit: $(VENV)/ready-test  ## try long and hard to catch each question breaking its promise
 	$(BIN)/privod audit --runs $(RUNS)
@@ -75,3 +82,4 @@ stub: $(VENV)/ready-test  ## tell type checkers of the public names, after addin
 
 clean:  ## remove the environment and everything made
 	rm -rf $(VENV) out build dist src/*.egg-info
+	find src tests benchmarks scripts -name __pycache__ -prune -exec rm -rf {} +

@@ -3,7 +3,7 @@
 Every party is a process of its own and talks to the aggregator over mutual TLS on loopback, if
 asked through a proxy that delays and slows every connection like a line between cities.
 
-    python benchmarks/joint_scale.py --parties 30 --rows 100000
+    python benchmarks/joint_scale.py --parties 30 --rows 1000000 --columns 3 --tables 20
     python benchmarks/joint_scale.py --partition vertical --rows 1000000
     python benchmarks/joint_scale.py --wan            # 80 ms both ways together, 50 Mbit/s each way
     python benchmarks/joint_scale.py --quick          # three parties, below a minute
@@ -38,21 +38,20 @@ from privod.joint.run import aggregate, rehearse, take_part
 from privod.joint.transport.channel import Patience, attend, host
 from privod.joint.transport.grpc import GrpcAggregator, GrpcChannel
 
-COLUMNS = tuple(f"x{number}" for number in range(9))
 ONE_WAY_SECONDS = 0.04
 BYTES_PER_SECOND = 50e6 / 8
 PIECE = 1 << 16
-PATIENCE = Patience(coming=300, stalled=600)
+PATIENCE = Patience(coming=1200, stalled=1200)
 TOP = 60.0
 
 
-def question(partition: str, n_tables: int) -> JointOutliers:
-    """One crowd in a hundred, in nine columns."""
+def question(partition: str, n_tables: int, n_columns: int) -> JointOutliers:
+    """One crowd in a hundred."""
     return JointOutliers(
         partition=partition,
-        radius=6.0,
+        radius=2.0 * n_columns**0.5,
         far_fraction=0.99,
-        columns=COLUMNS,
+        columns=tuple(f"x{number}" for number in range(n_columns)),
         n_tables=n_tables,
     )
 
@@ -66,11 +65,11 @@ def rows_of(place: int, rows: int, columns: tuple[str, ...]) -> Table:
     return Table(domain, dict(zip(columns, points.T, strict=True)))
 
 
-def held_by(place: int, partition: str, n_parties: int) -> tuple[str, ...]:
+def held_by(place: int, asked: JointOutliers, n_parties: int) -> tuple[str, ...]:
     """Everybody's columns."""
-    if partition == "horizontal":
-        return COLUMNS
-    return tuple(np.array_split(np.array(COLUMNS), n_parties)[place].tolist())
+    if asked.partition == "horizontal":
+        return asked.columns
+    return tuple(np.array_split(np.array(asked.columns), n_parties)[place].tolist())
 
 
 def resident() -> int:
@@ -93,10 +92,10 @@ def party(
     results: Queue[dict[str, Any]],
 ) -> None:
     """Take part in a process of one's own."""
-    small = {f"p{at}": rows_of(at, 2000, COLUMNS) for at in range(3)}
+    small = {f"p{at}": rows_of(at, 2000, asked.columns) for at in range(3)}
     rehearse(replace(asked, partition="horizontal", n_tables=2, epsilon=None, delta=None), small)
     before = resident()
-    table = rows_of(place, rows, held_by(place, asked.partition, len(roster.names)))
+    table = rows_of(place, rows, held_by(place, asked, len(roster.names)))
     answer = attend(
         GrpcChannel(roster, identity, PATIENCE),
         lambda channel: take_part(asked, table, channel, identity, roster, Contributions()),
@@ -155,16 +154,17 @@ def slow_line(port: int) -> Iterator[int]:
         thread.join()
 
 
-def measure(partition: str, n_parties: int, rows: int, n_tables: int, *, wan: bool) -> None:
+def measure(asked: JointOutliers, n_parties: int, rows: int, *, wan: bool) -> None:
     """One run; print its figures."""
+    partition, n_tables = asked.partition, asked.n_tables
     names = [f"p{place:02}" for place in range(n_parties)]
     roster, identities = make_identities(names, "hub", "127.0.0.1:0")
-    asked = question(partition, n_tables)
     everything = rows if partition == "vertical" else rows * n_parties
-    domain = rows_of(0, 10, COLUMNS).domain
-    context = get_context("spawn")
+    domain = rows_of(0, 10, asked.columns).domain
+    context = get_context("forkserver")  # parties share the pages of what is imported
+    context.set_forkserver_preload(["privod.joint.run", "privod.joint.transport.grpc"])
     results: Queue[dict[str, Any]] = context.Queue()
-    small = {f"p{at}": rows_of(at, 2000, COLUMNS) for at in range(3)}
+    small = {f"p{at}": rows_of(at, 2000, asked.columns) for at in range(3)}
     rehearse(replace(asked, partition="horizontal", n_tables=2, epsilon=None, delta=None), small)
     before = resident()
     with GrpcAggregator(roster, identities["hub"], "127.0.0.1:0", PATIENCE) as hub:
@@ -178,17 +178,18 @@ def measure(partition: str, n_parties: int, rows: int, n_tables: int, *, wan: bo
             ]
             for process in processes:
                 process.start()
-            n = host(
+            done = host(
                 hub.meeting,
                 lambda meeting: aggregate(asked, meeting, identities["hub"], roster, domain),
             )
-            found = [results.get(timeout=60) for _ in names]
+            found = [results.get(timeout=600) for _ in names]
             for process in processes:
                 process.join()
-        assert n == everything
+        assert done.n_records == everything
     steps = hub.meeting.traffic.steps[1:]  # without the wait until everybody has come
     line = "wan" if wan else "loopback"
-    label = f"{partition}_{n_parties}x{rows}_{n_tables}tables_{line}"
+    width = len(asked.columns)
+    label = f"{partition}_{n_parties}x{rows}x{width}_{n_tables}tables_{line}"
     figures = {
         "seconds": sum(step.worked + step.waited for step in steps),
         "party_bytes_per_row": max(one["bytes_per_row"] for one in found),
@@ -209,11 +210,13 @@ def main() -> None:
     parser.add_argument("--parties", type=int, default=3)
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--tables", type=int, default=50)
+    parser.add_argument("--columns", type=int, default=9)
     parser.add_argument("--wan", action="store_true", help="through the slow line")
     parser.add_argument("--quick", action="store_true", help="small, below a minute")
-    asked = parser.parse_args()
-    rows, tables = (20_000, 10) if asked.quick else (asked.rows, asked.tables)
-    measure(asked.partition, asked.parties, rows, tables, wan=asked.wan)
+    given = parser.parse_args()
+    rows, tables = (20_000, 10) if given.quick else (given.rows, given.tables)
+    asked = question(given.partition, tables, given.columns)
+    measure(asked, given.parties, rows, wan=given.wan)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 Of each data set of the folder PRIVOD_DATA some records are held out and labelled against the rest,
 with numbers and categories compared as `novelty-labels` does. Errors are the probabilities that the
-mechanisms themselves have, not samples: of `anomaly-labels` under plain DP and under sensitive
+mechanisms themselves have, not samples: of `mixed-labels` under plain DP and under sensitive
 privacy with an edit margin of a tenth of the crowd, for a record that is in the data, and of
 `novelty-labels`, which protects every record. Values and ranges are read off the data here, as no
 curator would: this is a measurement by who may see the rows.
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.data.examples import data_frame
 from privod.data.sources import read
-from privod.queries.anomaly_labels import AnomalyLabels
+from privod.queries.mixed_labels import MixedLabels
 from privod.queries.novelty_labels import NoveltyLabels
 
 MAX_CROWD = 20
@@ -107,10 +107,9 @@ def main() -> None:
                 columns=("x",), records=((0.0,),), max_crowd=MAX_CROWD, epsilon=epsilon
             )
             plain, sensitive = (
-                AnomalyLabels(
+                MixedLabels(
                     records=((0.0,),),
                     columns=("x",),
-                    radius=1,
                     max_crowd=MAX_CROWD,
                     epsilon=epsilon,
                     edit_margin=margin,

@@ -2,7 +2,8 @@
 
 Run `python benchmarks/race_ledger.py`, or with `--quick`. Both engines are measured in one run; a
 PostgreSQL server is started where its programs are found. The data set is tiny and the question is
-a histogram, so that what is measured is the ledger.
+a histogram, so that what is measured is the ledger. With `--fsync-ms 4` the disk is one whose flush
+takes 4 ms, however quick the one of this machine is (`slow_disk.py`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from benchmarks.slow_disk import with_slow_disk
 from benchmarks.soak_ledger import DATA, Place, context, empty, fill, places, question
 
 from privod.curator import Curator
@@ -90,7 +92,12 @@ def disk(directory: str, count: int) -> list[float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of the work")
-    count = 30 if parser.parse_args().quick else 300
+    parser.add_argument("--fsync-ms", type=float, help="measure on a disk that is as slow as this")
+    parser.add_argument("--charges-only", action="store_true", help="leave questions out")
+    arguments = parser.parse_args()
+    if arguments.fsync_ms is not None:
+        with_slow_disk(arguments.fsync_ms)
+    count = 30 if arguments.quick else 300
     with places() as engines, tempfile.TemporaryDirectory() as scratch:
         figures("fsync", disk(scratch, count))
         for engine, url in engines:
@@ -100,6 +107,8 @@ def main() -> None:
             for processes in (1, PROCESSES):
                 rate = charges_a_second(place, processes, count)
                 print(f"figure {engine}_charges_per_second_{processes}_processes {rate:.0f}")
+            if arguments.charges_only:
+                continue
             with place.open() as curator:
                 asking = timed(
                     lambda number: curator.ask(question(number, UNIT), DATA), range(count)

@@ -1,7 +1,7 @@
-"""Does the ledger hold under eight processes, and under kill -9?
+"""Does the ledger hold under eight processes, under kill -9, and when its server crashes?
 
 Run `python benchmarks/soak_ledger.py` (about five minutes), or with `--quick`. The test suite runs
-the same two trials with smaller numbers.
+the same trials with smaller numbers.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.postgres_cluster import find_server, running_server
+from tests.postgres_cluster import crash, find_server, running_server
 
 from privod.curator import Accounting, Curator
 from privod.data import Domain, Numeric
-from privod.errors import BudgetExceeded, LedgerDamaged
+from privod.errors import AnswerFailed, BudgetExceeded, LedgerDamaged, PrivodError, Unavailable
 from privod.privacy import NOTHING_SPENT, AddRemove, Cost, Loss, ZcdpBudget
 from privod.queries.histogram import Histogram
 from privod.queries.query import canonical_json
@@ -118,14 +118,27 @@ def hammer(
 # ---- killed at any moment ----------------------------------------------------------------------
 
 
-def _work_until_killed(place: Place, unit: Fraction, seed: int, shown: str) -> None:
-    """Ask at random, and note every answer that was shown, until somebody ends it."""
+def _work_until_killed(
+    place: Place,
+    unit: Fraction,
+    seed: int,
+    shown: str,
+    expected: tuple[type[PrivodError], ...] = (),
+) -> None:
+    """Ask at random, and note every answer that was shown, until somebody ends it.
+
+    `expected` failures are passed over: those of a server that crashes meanwhile.
+    """
     chance = random.Random(seed)
     handle = os.open(shown, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     with place.open() as curator:
         while True:
             query = question(chance.randrange(4000), unit)
-            release = curator.ask(query, DATA, request_id=f"{seed}-{chance.random()}").release
+            try:
+                release = curator.ask(query, DATA, request_id=f"{seed}-{chance.random()}").release
+            except expected:
+                time.sleep(0.05)
+                continue
             line = json.dumps([canonical_json(query.to_json()), canonical_json(release.to_json())])
             os.write(handle, f"{line}\n".encode())
 
@@ -156,6 +169,37 @@ def kill_often(
             os.kill(worker.pid, signal.SIGKILL)
             worker.join()
         _check(place, notes, shown)
+    return len(shown)
+
+
+def crash_often(place: Place, url: str, times: int, scratch: Path) -> int:
+    """End the server at once and start it, again and again; how many answers were shown."""
+    chance = random.Random(1)
+    fill(place, Loss(10**6, "1e-6"))
+    notes = scratch / "shown-through-crashes"
+    notes.touch()
+    workers = [
+        context().Process(
+            target=_work_until_killed,
+            args=(place, Fraction(1, 7), seed, str(notes), (Unavailable, AnswerFailed)),
+        )
+        for seed in range(2)
+    ]
+    for worker in workers:
+        worker.start()
+    for _ in range(times):
+        size = notes.stat().st_size
+        while notes.stat().st_size == size and all(worker.is_alive() for worker in workers):
+            time.sleep(0.01)
+        time.sleep(chance.uniform(0, 0.3))
+        crash(url)
+    held = all(worker.is_alive() for worker in workers)  # a ledger that lost entries ends them
+    for worker in workers:
+        worker.kill()
+        worker.join()
+    assert held
+    shown: dict[str, str] = {}
+    _check(place, notes, shown)
     return len(shown)
 
 
@@ -205,7 +249,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small numbers")
     quick = parser.parse_args().quick
-    units, kills = (100, 5) if quick else (1000, 100)
+    units, kills, crashes = (100, 5, 2) if quick else (1000, 100, 20)
     with places() as engines, tempfile.TemporaryDirectory() as scratch:
         for engine, url in engines:
             empty(url)
@@ -224,6 +268,13 @@ def main() -> None:
             answers = kill_often(Place(f"{scratch}/{engine}-kill", url), kills, notes)
             print(f"figure {engine}_kills_survived {kills}")
             print(f"figure {engine}_answers_shown_and_stored {answers}", flush=True)
+            if url is None:
+                continue
+            empty(url)
+            place = Place(f"{scratch}/{engine}-crash", url)
+            answers = crash_often(place, url, crashes, notes)
+            print(f"figure {engine}_crashes_of_the_server_survived {crashes}")
+            print(f"figure {engine}_answers_shown_through_crashes {answers}", flush=True)
 
 
 if __name__ == "__main__":

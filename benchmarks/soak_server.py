@@ -55,6 +55,7 @@ FUZZ_EXAMPLES = 300
 MOST_GROWTH = 100.0  # megabytes that the server may grow by under load
 BUSY_RECORDS = 100_000
 BUSY_COLUMNS = 8  # 70 sets of 4: by public sizes the heaviest question that is accepted
+BUSY_CROWDS = (20_000, 20_001)  # larger than any crowd there, so that no count ends early
 
 
 @dataclass(frozen=True)
@@ -160,8 +161,13 @@ def serve_and_load(clients: int, seconds: float) -> bool:
             measured(port, ask, clients, 2.0, PACE)  # warm
             before = resident_megabytes()
             for name, pace in [("paced", PACE), ("flat out", 0.0), ("beside busy workers", PACE)]:
-                with busy_workers(made, port) if name.startswith("beside") else nullcontext():
+                with (
+                    busy_workers(made, port)
+                    if name.startswith("beside")
+                    else nullcontext([]) as busy
+                ):
                     found = measured(port, ask, clients, seconds, pace)
+                met &= all(state == "answering" for state in busy)
                 rate = found.requests / found.seconds
                 print(f"{name}: {clients} clients, {rate:.0f} requests a second, {vars(found)}")
                 case = f"{clients}_clients_{name.replace(' ', '_')}"
@@ -188,8 +194,12 @@ def resident_megabytes() -> float:
 
 
 @contextmanager
-def busy_workers(made: Sample, port: int) -> Iterator[None]:
-    """Both workers at work on the heaviest question, asked by two analysts, and then stopped."""
+def busy_workers(made: Sample, port: int) -> Iterator[list[str]]:
+    """Both workers at work on the heaviest question, asked by two analysts, and then stopped.
+
+    What is handed out is filled, at the end, with where the two questions stood then.
+    """
+    states: list[str] = []
     rows = np.random.default_rng(1).random((BUSY_RECORDS, BUSY_COLUMNS))
     names = [f"c{place}" for place in range(BUSY_COLUMNS)]
     domain = Domain(tuple(Numeric(name, 0, 1) for name in names))
@@ -198,7 +208,7 @@ def busy_workers(made: Sample, port: int) -> Iterator[None]:
     address = f"http://127.0.0.1:{port}/api/v1"
     clients = []
     try:
-        for place, crowd in enumerate((5, 6)):
+        for place, crowd in enumerate(BUSY_CROWDS):
             token = create_token(made.curator, "analyst", "busy", f"busy {place}")
             client = httpx.Client(headers={"authorization": f"Bearer {token}"}, timeout=60)
             clients.append((client, address))
@@ -208,11 +218,12 @@ def busy_workers(made: Sample, port: int) -> Iterator[None]:
             )
             sent.raise_for_status()
         time.sleep(5)
-        yield
+        yield states
     finally:
         for client, where in clients:
             for job in client.get(f"{where}/jobs").json():
                 print(f"the busy question was {job['state']} after the load")
+                states.append(job["state"])
                 client.delete(f"{where}/jobs/{job['job']}")
             client.close()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -19,6 +20,7 @@ settings.load_profile("privod")
 # others, and so every module that is new, belong to the fast subset: `make quick`.
 SLOW = {
     "test_advice",
+    "test_agent",
     "test_audit",
     "test_audit_callables",
     "test_audit_search",
@@ -27,6 +29,7 @@ SLOW = {
     "test_context_ranges",
     "test_contexts",
     "test_contexts_for_owner",
+    "test_cover",
     "test_curator",
     "test_curator_budgets",
     "test_curator_crashes",
@@ -64,6 +67,7 @@ SLOW = {
     "test_narrow_promises",
     "test_noise",
     "test_noisy_grid",
+    "test_notebook",
     "test_novelty_labels",
     "test_outlier_context",
     "test_outlier_context_audit",
@@ -82,6 +86,8 @@ SLOW = {
     "test_rare_combinations",
     "test_registry",
     "test_scoring_command",
+    "test_selection",
+    "test_server_answers",
     "test_server_api",
     "test_server_auth",
     "test_server_connections",
@@ -106,10 +112,21 @@ SLOW = {
 }
 
 
+def is_slow(path: Path) -> bool:
+    """Whether `make quick` leaves a module out."""
+    return path.stem in SLOW or path.parent.name == "browser"
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even import what `make quick` leaves out."""
+    left_out = config.getoption("markexpr") == "not slow" and is_slow(collection_path)
+    return True if left_out else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what `make quick` leaves out."""
     for item in items:
-        if item.path.stem in SLOW or item.path.parent.name == "browser":
+        if is_slow(item.path):
             item.add_marker(pytest.mark.slow)
 
 

@@ -162,6 +162,7 @@ def test_each_parameter_is_documented_once(kind: type[Query[Any]]) -> None:
     assert "Guarantee" in (kind.__doc__ or "")
 
 
+@pytest.mark.slow
 @every_kind
 def test_the_worst_adjacent_pair_stays_within_the_promise(kind: type[Query[Any]]) -> None:
     for game in games_of(kind.name):

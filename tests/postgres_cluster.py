@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["find_server", "running_server"]
+__all__ = ["crash", "find_server", "running_server"]
 
 DEBIAN = Path("/usr/lib/postgresql")
+URL = "postgresql://privod@/postgres?host="  # and the server's directory
 UNPRIVILEGED = ("postgres", "nobody")  # the server refuses to run as root
 
 
@@ -40,31 +41,35 @@ def _account() -> dict[str, Any]:
     raise RuntimeError("there is no unprivileged account to run PostgreSQL as")
 
 
+def _run(home: Path, program: str, *arguments: str) -> None:
+    programs = find_server()
+    assert programs is not None
+    command = [str(programs / program), "-D", str(home / "data"), *arguments]
+    with (home / "log").open("ab") as output:
+        subprocess.run(
+            command, check=True, stdout=output, stderr=output, cwd=home, timeout=120, **_account()
+        )
+
+
 @contextmanager
 def running_server() -> Iterator[str]:
     """Start a fresh server that listens on a local socket only; yields its URL."""
-    programs = find_server()
-    assert programs is not None
     account = _account()
     home = Path(tempfile.mkdtemp(prefix="privod-postgres-"))
     if account:
         os.chown(home, account["user"], account["group"])
-
-    def run(program: str, *arguments: str) -> None:
-        command = [str(programs / program), "-D", str(home / "data"), *arguments]
-        log = home / "log"
-        with log.open("ab") as output:
-            subprocess.run(
-                command, check=True, stdout=output, stderr=output, cwd=home, timeout=120, **account
-            )
-
     try:
-        run("initdb", "-U", "privod", "-A", "trust", "-E", "UTF8", "--no-sync")
+        _run(home, "initdb", "-U", "privod", "-A", "trust", "-E", "UTF8", "--no-sync")
         options = f"-k {home} -c listen_addresses= -c max_connections=200"
-        run("pg_ctl", "-w", "-o", options, "start")
+        _run(home, "pg_ctl", "-w", "-o", options, "start")
         try:
-            yield f"postgresql://privod@/postgres?host={home}"
+            yield f"{URL}{home}"
         finally:
-            run("pg_ctl", "-m", "immediate", "stop")
+            _run(home, "pg_ctl", "-m", "immediate", "stop")
     finally:
         shutil.rmtree(home, ignore_errors=True)
+
+
+def crash(url: str) -> None:
+    """End a server at once, as a power failure would end its processes, and start it again."""
+    _run(Path(url.removeprefix(URL)), "pg_ctl", "-w", "-m", "immediate", "restart")

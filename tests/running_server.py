@@ -31,7 +31,12 @@ ROWS = {
     "sex": ["female", "male", CANARY, "male"] * 25,
 }
 PATIENCE = 300.0  # seconds for a response; a busy machine writes to disk slowly
-GENEROUS = Limits(requests=Rate(1e6, 10**6), strangers=Rate(1e6, 10**6), failures=Rate(1e6, 10**6))
+GENEROUS = Limits(
+    requests=Rate(1e6, 10**6),
+    strangers=Rate(1e6, 10**6),
+    failures=Rate(1e6, 10**6),
+    picture_seconds=PATIENCE,
+)
 
 
 @dataclass
@@ -116,7 +121,7 @@ def running(
     """Serve a curator; its data set "patients", if wanted, has an open budget of epsilon 1000."""
     with Curator.open(directory, database=database) as curator:
         if data:
-            curator.register("patients", ROWS, DOMAIN)
+            curator.register("patients", ROWS, DOMAIN, most_records=10_000)
             curator.open_budget("patients", AddRemove(), Loss("1000"))
         create_token(curator, "owner", None, "first owner")
         load_library()  # once in this process; a first answer may otherwise outlast its wait

@@ -26,7 +26,7 @@ from privod.errors import (
     Unavailable,
 )
 from privod.mechanisms import Randomness, seeded
-from privod.privacy import AddRemove, Adjacency, Loss
+from privod.privacy import AddRemove, Adjacency, Loss, loss
 from privod.queries.anomaly_labels import AnomalyLabels
 from privod.queries.histogram import Histogram
 from privod.queries.query import Release
@@ -57,6 +57,23 @@ def answering(monkeypatch: pytest.MonkeyPatch, answer: Callable[..., Release[Any
 
 
 # ---- asking ------------------------------------------------------------------------------------
+
+
+def test_numbers_are_read_where_they_come_in_and_not_again(
+    curator: Curator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    usual_text = loss._usual_text
+
+    def counted(text: str, name: str, way_out: str) -> str:
+        read.append(name)
+        return usual_text(text, name, way_out)
+
+    query = question()
+    monkeypatch.setattr(loss, "_usual_text", counted)
+    curator.ask(query, "people")
+    # Only of the release, which is read back before it is stored: its query and its guarantee.
+    assert sorted(read) == ["delta", "epsilon", "epsilon"]
 
 
 def test_a_question_is_priced_charged_answered_and_stored(curator: Curator) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +16,14 @@ from typer.testing import CliRunner
 
 from privod.cli import app
 from privod.curator import Curator, backup, migrate
+from privod.curator import owners as curator_owners
 from privod.data import Domain, Numeric
 from privod.errors import BudgetExceeded, InvalidParameter, LedgerDamaged, Unavailable
-from privod.privacy import AddRemove, Loss, Replace
+from privod.ledger.kept_counts import read_kept
+from privod.privacy import AddRemove, Guarantee, Loss, Replace
 from privod.queries.histogram import Histogram
-from tests.postgres_cluster import find_server, running_server
+from privod.queries.interactive_grid.query import InteractiveGridScores
+from tests.postgres_cluster import crash, find_server, running_server
 
 pytestmark = pytest.mark.skipif(
     find_server() is None, reason="PostgreSQL: no server program (apt-get install postgresql)"
@@ -82,6 +87,19 @@ def test_the_life_of_a_question(curator: Curator, tmp_path: Path, url: str) -> N
         assert another.ask(question(3), "people").release == answer.release
         another.store.add_token("h", "auditor", None, "label")
     assert curator.store.find_token("h") is not None
+
+
+def test_a_charge_is_on_the_disk_of_the_server_when_it_returns(curator: Curator) -> None:
+    lost = Guarantee(Loss("0.001"), AddRemove())
+    for number in range(30):  # the server flushes by itself now and then, and not thirty times
+        with curator.database.writing() as connection:
+            curator_owners.charge_elsewhere(connection, "people", lost, f"reason {number}")
+            written = connection.execute("SELECT pg_current_wal_insert_lsn()")[0][0]
+        with curator.database.glancing() as connection:
+            flushed = connection.execute(
+                "SELECT pg_current_wal_flush_lsn() >= ?::pg_lsn", str(written)
+            )
+        assert flushed == [(True,)]
 
 
 def test_threads_are_granted_exactly_what_there_is(curator: Curator) -> None:
@@ -188,6 +206,17 @@ def test_a_server_that_restarts_costs_one_failed_request_at_most(
     assert curator.budget("people")[0].spent == Loss("0.1")
 
 
+def test_a_server_that_crashes_forgets_nothing_that_was_shown(curator: Curator, url: str) -> None:
+    answers = [curator.ask(question(bins), "people") for bins in (3, 4, 5)]
+    crash(url)
+    with pytest.raises(Unavailable, match="went away"):
+        curator.budget("people")
+    assert curator.budget("people")[0].spent == Loss("0.3")
+    for bins, answer in zip((3, 4, 5), answers, strict=True):
+        assert curator.ask(question(bins), "people").release == answer.release
+    curator.verify(answers[-1].head)
+
+
 def test_a_server_that_is_not_there_is_named_without_its_password(tmp_path: Path) -> None:
     gone = f"postgresql://me:secret@/postgres?host={tmp_path}"
     with pytest.raises(Unavailable, match="cannot be reached") as problem:
@@ -206,3 +235,69 @@ def test_a_user_without_rights_is_told_so(curator: Curator, url: str, tmp_path: 
 def test_backups_are_left_to_the_servers_own_tools(curator: Curator, tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="pg_dump"):
         backup(curator, tmp_path / "copy")
+
+
+# ---- counts that are kept ------------------------------------------------------------------------
+
+GRID = InteractiveGridScores(
+    columns=("age",), cells_per_axis=12, epsilon="1/2", records=((35.0,),), n_neighbors=5
+)
+
+
+def kept(curator: Curator, query: InteractiveGridScores = GRID) -> dict[str, int]:
+    with curator.database.reading() as connection:
+        return read_kept(connection, "people", query)
+
+
+def test_cells_of_an_interactive_grid_keep_their_noise_and_are_charged_once(
+    curator: Curator, tmp_path: Path, url: str
+) -> None:
+    assert curator.ask(GRID, of="people").charges[0].loss == Loss("1/2")
+    before = kept(curator)
+    assert set(before) == set(GRID.needed(DOMAIN))
+    with Curator.open(
+        tmp_path / "postgres", database=url
+    ) as later:  # another process, or a restart
+        near = replace(GRID, records=((45.0,), (35.0,)))
+        answer = later.ask(near, of="people")
+        assert [charge.loss for charge in answer.charges] == [Loss(0)]
+        assert before.items() < kept(later).items()
+        first = later.release("people", GRID).value
+        assert answer.release.value.weighted[1] == first.weighted[0]
+        assert later.budget("people")[0].spent == Loss("1/2")
+        later.verify()
+
+
+def test_two_curators_that_ask_at_once_draw_every_cell_once(
+    curator: Curator, tmp_path: Path, url: str
+) -> None:
+    with Curator.open(tmp_path / "postgres", database=url) as other:
+
+        def ask(place: int) -> None:
+            asked = replace(GRID, records=((5.0 + 10 * (place % 4),),), n_neighbors=2 + place)
+            (curator if place % 2 else other).ask(asked, of="people")
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(ask, range(8)))
+        names = [name for batch in _batches(curator) for name in batch]
+        assert len(names) == len(set(names)) == len(kept(curator))
+        assert curator.budget("people")[0].spent == Loss("1/2")
+        curator.verify()
+
+
+def _batches(curator: Curator) -> list[dict[str, int]]:
+    with curator.database.reading() as connection:
+        return [
+            json.loads(text) for (text,) in connection.execute("SELECT counts FROM kept_counts")
+        ]
+
+
+def test_kept_counts_that_were_changed_are_found(curator: Curator, url: str) -> None:
+    curator.ask(GRID, of="people")
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("ALTER TABLE kept_counts DISABLE TRIGGER USER")
+        connection.execute("UPDATE kept_counts SET counts = replace(counts, ':', ':1')")
+    with pytest.raises(LedgerDamaged):
+        curator.ask(replace(GRID, n_neighbors=9), of="people")
+    with pytest.raises(LedgerDamaged):
+        curator.verify()

@@ -15,11 +15,14 @@ from typing import Any
 import dask
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, Security
+from typer.testing import CliRunner
 
+from privod.cli import app
 from privod.curator import Curator
-from privod.curator.rows import RowStore
-from privod.data import Categorical, Domain, Numeric
+from privod.curator import rows as rows_module
+from privod.curator.rows import KeptRows, RowStore
+from privod.data import Categorical, Domain, Numeric, Table
 from privod.data.binning import Codes, Equal
 from privod.data.folding import Block, CellCounts
 from privod.data.mock import mock_rows
@@ -28,11 +31,12 @@ from privod.engines import dask_cluster as module
 from privod.engines import size as sizes
 from privod.engines.dask_cluster import DaskCluster
 from privod.errors import InvalidParameter, Unavailable
-from privod.mechanisms import seeded
+from privod.mechanisms import secure, seeded
 from privod.privacy import AddRemove, Loss
 from privod.queries.catalog import QUERIES
 from privod.queries.histogram import Histogram
 from privod.queries.query import canonical_json
+from tests.certificates import self_signed
 
 DOMAIN = Domain(
     (Numeric("height", 0, 10), Numeric("weight", -5, 5), Categorical("group", ("x", "y", "z"))),
@@ -81,6 +85,34 @@ def inside() -> Iterator[DaskCluster]:
         engine.close()
 
 
+@pytest.fixture
+def tls(tmp_path: Path) -> Iterator[str]:
+    """The address of a scheduler that asks for certificates, which our configuration names."""
+    certificate, key = map(str, self_signed(tmp_path))
+    roles = {
+        f"distributed.comm.tls.{role}.{what}": path
+        for role in ("client", "scheduler", "worker")
+        for what, path in (("cert", certificate), ("key", key))
+    }
+    demanded = {
+        "distributed.comm.tls.ca-file": certificate,
+        "distributed.comm.require-encryption": True,
+        "distributed.comm.timeouts.connect": "3s",
+    }
+    with dask.config.set({**roles, **demanded, **module._NO_SPILLING}):
+        cluster = LocalCluster(
+            processes=False,
+            n_workers=1,
+            threads_per_worker=1,
+            protocol="tls://",
+            host="127.0.0.1",
+            security=Security(),
+            dashboard_address="127.0.0.1:0",
+        )
+        yield cluster.scheduler_address
+        cluster.close()
+
+
 @pytest.fixture(scope="module")
 def workers() -> Iterator[DaskCluster]:
     """Two worker processes behind TLS."""
@@ -95,8 +127,29 @@ def kept(tmp_path: Path, engine: Any, n: int = 600) -> StoredRows:
     return StoredRows(store.directory / folder, seal, engine)
 
 
+def kill_one(marks: Path, workers: DaskCluster) -> None:
+    """Kill the worker that first says that it counts."""
+    pids = set(workers._client.run(os.getpid).values())
+    deadline = time.monotonic() + 120
+    while not any(marks.iterdir()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    killed = int(next(marks.iterdir()).name)
+    assert killed in pids
+    os.kill(killed, signal.SIGKILL)
+
+
 def here(rows: StoredRows) -> Any:
     return rows.fold_here(COUNTS, range(rows.n_partitions))
+
+
+def only_for_one_thread(work: Any) -> Any:
+    """What a worker's task does; whoever else adds up does not say how many threads."""
+
+    def worked(*asked: Any) -> Any:
+        assert asked[3:] == (module.ONE_THREAD,)
+        return work(*asked)
+
+    return worked
 
 
 def test_every_question_releases_the_same_on_a_cluster(
@@ -104,14 +157,18 @@ def test_every_question_releases_the_same_on_a_cluster(
 ) -> None:
     there: list[Any] = []
 
-    def recorded(engine: DaskCluster, rows: StoredRows, fold: Any) -> Any:
-        there.append(engine._fold(rows, fold))  # what goes wrong is raised, not done here instead
+    added_up = DaskCluster._added_up
+
+    def recorded(*asked: Any) -> Any:
+        there.append(added_up(*asked))
         return there[-1]
 
-    monkeypatch.setattr(DaskCluster, "fold", recorded)
+    monkeypatch.setattr(DaskCluster, "_added_up", recorded)
+    monkeypatch.setattr(StoredRows, "fold_here", only_for_one_thread(StoredRows.fold_here))
+    monkeypatch.setattr(StoredRows, "sweep_here", only_for_one_thread(StoredRows.sweep_here))
     store = RowStore(tmp_path / "rows")
     folder, seal, _ = store.keep(mock_rows(DOMAIN, 600), DOMAIN, size=LARGE)
-    alone = store.load(folder, seal, DOMAIN)
+    memory = Table(DOMAIN, mock_rows(DOMAIN, 600))
     store.engine = inside
     spread = store.load(folder, seal, DOMAIN)
     asked = [
@@ -120,10 +177,10 @@ def test_every_question_releases_the_same_on_a_cluster(
         for query in kind.examples(DOMAIN)
         if query.held_per_record(DOMAIN) == 0
     ]
-    assert len(asked) >= 5
+    assert len({query.name for query in asked}) >= 10
     for query in asked:
         releases = {
-            canonical_json(query.answer(table, seeded(3)).to_json()) for table in (alone, spread)
+            canonical_json(query.answer(table, seeded(3)).to_json()) for table in (memory, spread)
         }
         assert len(releases) == 1, query.name
     assert len(there) >= len(asked)
@@ -136,7 +193,8 @@ def test_a_task_that_fails_returns_nothing_and_rows_are_added_up_here(
     rows = kept(tmp_path, inside)
     broken = BrokenCounts(COUNTS.axes)
     plan = module._plan(rows, broken)
-    assert module._added_up(plan, (0, 1)) is None
+    assert module._folded(plan, (0, 1)) is None
+    assert module._swept(plan, (0, 1)) is None
     assert module._merged(plan, (np.zeros(3),), None) is None
     assert inside.fold(rows, broken) is None
     assert "CANARY" not in caplog.text
@@ -188,6 +246,66 @@ def test_a_lost_cluster_refuses_before_the_charge_and_costs_time_alone_after_it(
         curator._rows.engine = None
 
 
+def test_a_scheduler_with_certificates_counts_for_curator_and_server_and_for_nobody_else(
+    tmp_path: Path, tls: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert tls.startswith("tls://127.0.0.1:")
+    monkeypatch.setattr(StoredRows, "fold_here", only_for_one_thread(StoredRows.fold_here))
+    with Curator.open(tmp_path / "curator", engine=tls) as curator:
+        curator.register("d", mock_rows(DOMAIN, 600), DOMAIN, most_records=LARGE.most_records)
+        curator.open_budget("d", AddRemove(), Loss(10**7))
+        sure = Histogram(columns=("group",), epsilon=10**6)
+        told: list[Any] = []
+
+        def look(query: Any, rows: KeptRows) -> Any:
+            told.append(rows)
+            table = rows.load()  # as a server's worker process does
+            return query.answer(table, secure())
+
+        answer = curator.ask(sure, "d", look=look)
+        assert told[0].engine == tls
+        counts = np.bincount(Table(DOMAIN, mock_rows(DOMAIN, 600)).codes(("group",))[:, 0])
+        assert answer.release.value.counts.tolist() == counts.tolist()
+        curator.ask(QUESTION, "d")
+    rows_module._connected(tls).close()
+    rows_module._connected.cache_clear()
+    other = tmp_path / "other"
+    other.mkdir()
+    certificate, key = map(str, self_signed(other))
+    strange = {"cert": certificate, "key": key}
+    with (
+        dask.config.set({f"distributed.comm.tls.client.{one}": strange[one] for one in strange}),
+        pytest.raises(Unavailable, match="cannot be reached"),
+    ):
+        DaskCluster.open(tls)
+    monkeypatch.undo()
+    lost = KeptRows(told[0].directory, told[0].folder, told[0].seal, DOMAIN, "tls://127.0.0.1:1")
+    assert sum(lost.load().counts([("group", Codes(3))])) == 600  # counted here
+
+
+def test_a_worker_killed_while_a_question_is_answered_changes_neither_answer_nor_charge(
+    tmp_path: Path, workers: DaskCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    slow = SlowCounts((("group", Codes(3)),), str(marks))
+    monkeypatch.setattr(Table, "counts", lambda table, _: table.fold(slow))
+    with Curator.open(tmp_path / "curator") as curator:
+        curator.register("d", mock_rows(DOMAIN, 600), DOMAIN, most_records=LARGE.most_records)
+        curator.open_budget("d", AddRemove(), Loss(10**7))
+        curator._rows.engine = workers
+        killing = threading.Thread(target=kill_one, args=(marks, workers))
+        killing.start()
+        answer = curator.ask(Histogram(columns=("group",), epsilon=10**6), "d")
+        killing.join()
+        curator._rows.engine = None
+        assert any(marks.iterdir())
+        counts = np.bincount(Table(DOMAIN, mock_rows(DOMAIN, 600)).codes(("group",))[:, 0])
+        assert answer.release.value.counts.tolist() == counts.tolist()
+        assert len(answer.charges) == 1
+        assert curator.budget("d")[0].spent == Loss(10**6)
+
+
 def test_two_worker_processes_count_alike_and_one_is_killed_in_the_middle(
     tmp_path: Path, workers: DaskCluster
 ) -> None:
@@ -203,14 +321,10 @@ def test_two_worker_processes_count_alike_and_one_is_killed_in_the_middle(
     def count() -> None:
         found.append(workers.fold(rows, SlowCounts(COUNTS.axes, str(marks))))
 
-    counting = threading.Thread(target=count)
-    counting.start()
-    while not any(marks.iterdir()) and counting.is_alive():
-        time.sleep(0.01)
-    killed = int(next(marks.iterdir()).name)
-    assert killed in pids
-    os.kill(killed, signal.SIGKILL)
-    counting.join()
+    killing = threading.Thread(target=kill_one, args=(marks, workers))
+    killing.start()
+    count()
+    killing.join()
     assert found[0].tolist() == here(rows).tolist()
 
 
@@ -235,3 +349,9 @@ def test_a_curator_starts_and_stops_workers_of_its_own(tmp_path: Path) -> None:
 def test_a_cluster_elsewhere_is_reached_by_tls_alone(address: str) -> None:
     with pytest.raises(InvalidParameter, match="engine must"):
         DaskCluster.open(address)
+
+
+def test_a_server_takes_no_cluster_that_would_start_and_stop_with_each_of_its_workers() -> None:
+    told = CliRunner().invoke(app, ["serve", "--engine", "local:2"])
+    assert isinstance(told.exception, InvalidParameter)
+    assert "must be the address of a cluster that runs by itself" in str(told.exception)

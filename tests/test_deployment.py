@@ -17,6 +17,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from benchmarks import soak_container
 
 from privod.server.sample import DATASET, sample
 from privod.server.serve import Listening
@@ -25,7 +26,12 @@ from tests.odd import eventually
 from tests.running_server import DOMAIN, running
 
 DEPLOY = Path(__file__).parent.parent / "deploy"
-PROXIES = {"nginx": "nginx.conf", "caddy": "Caddyfile"}
+PROXIES = {
+    ("nginx", ""): "nginx.conf",
+    ("caddy", ""): "Caddyfile",
+    ("nginx", "/privod"): "nginx-prefix.conf",  # which leaves the prefix on
+    ("caddy", "/privod"): "Caddyfile-prefix",  # which takes it off
+}
 NGINX = """
 daemon off;
 {user}
@@ -51,17 +57,19 @@ def free_port() -> int:
 
 
 @contextmanager
-def proxy(program: str, folder: Path, server_port: int, port: int) -> Iterator[None]:
+def proxy(program: str, prefix: str, folder: Path, server_port: int, port: int) -> Iterator[None]:
     """An example as it is, but for its ports and where its certificate lies."""
     path = shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin")
     if path is None:
         pytest.skip(f"needs {program}")
-    text = (DEPLOY / PROXIES[program]).read_text()
+    text = (DEPLOY / PROXIES[program, prefix]).read_text()
+    site, number = ("tools", "8443") if prefix else ("curator", "443")
     replacements = [
+        (f"{site}.example", NAME),
         ("127.0.0.1:8000", f"127.0.0.1:{server_port}"),
-        ("443", str(port)),
-        ("/etc/ssl/curator/fullchain.pem", str(folder / "certificate.pem")),
-        ("/etc/ssl/curator/privkey.pem", str(folder / "key.pem")),
+        (number, str(port)),
+        (f"/etc/ssl/{site}/fullchain.pem", str(folder / "certificate.pem")),
+        (f"/etc/ssl/{site}/privkey.pem", str(folder / "key.pem")),
     ]
     for old, new in replacements:
         assert old in text
@@ -86,18 +94,18 @@ def proxy(program: str, folder: Path, server_port: int, port: int) -> Iterator[N
             started.terminate()
 
 
-@pytest.mark.parametrize("program", PROXIES)
+@pytest.mark.parametrize(("program", "prefix"), PROXIES)
 def test_behind_an_example_proxy_on_an_odd_port_everything_works(
-    program: str, tmp_path: Path
+    program: str, prefix: str, tmp_path: Path
 ) -> None:
     certificate, _ = self_signed(tmp_path)
     port = free_port()
-    listening = Listening(port=0, names=(NAME,), proxy="127.0.0.1")
+    listening = Listening(port=0, names=(NAME,), proxy="127.0.0.1", prefix=prefix)
     with (
         running(tmp_path / "curator", listening=listening) as server,
-        proxy(program, tmp_path, int(server.url.rpartition(":")[2]), port),
+        proxy(program, prefix, tmp_path, int(server.url.rpartition(":")[2]), port),
         httpx.Client(
-            base_url=f"https://127.0.0.1:{port}",
+            base_url=f"https://127.0.0.1:{port}{prefix}",
             verify=ssl.create_default_context(cafile=str(certificate)),
             headers={"host": f"{NAME}:{port}"},
             timeout=60,
@@ -125,6 +133,7 @@ def test_behind_an_example_proxy_on_an_odd_port_everything_works(
             extensions=named,
         )
         assert signed_in.status_code == 303
+        assert signed_in.headers["location"] == f"{prefix}/"
         rows = b"age,sex\n" + b"40,female\n" * 200_000  # 2 MB, past what proxies allow by default
         sent = client.post(
             "/api/v1/datasets",
@@ -232,3 +241,12 @@ def test_the_commands_of_the_examples_are_commands_of_privod() -> None:
         env={**os.environ, "COLUMNS": "200"},
     )
     assert all(option in helped.stdout for option in given)
+
+
+def test_every_instruction_of_the_container_file_is_carried_out_in_the_soak() -> None:
+    found = soak_container.instructions((DEPLOY / "Containerfile").read_text())
+    assert {word for word, _ in found} <= {*soak_container.IGNORED, *soak_container.CARRIED_OUT}
+    runs = [rest for word, rest in found if word == "RUN"]
+    assert len(runs) == 2
+    assert all("\n" not in rest and "\\" not in rest for rest in runs)
+    assert [rest for word, rest in found if word == "USER"] == ["privod"]

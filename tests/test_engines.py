@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from privod.curator import Curator
 from privod.curator.rows import RowStore
 from privod.data import Categorical, Domain, Numeric, Table
+from privod.data.folding import Block, folded
 from privod.data.mock import mock_rows
 from privod.engines import SizeClass, StoredRows, writing
 from privod.engines import size as sizes
@@ -28,6 +29,7 @@ from privod.errors import InvalidData, InvalidParameter, Unavailable
 from privod.mechanisms import seeded
 from privod.privacy import AddRemove, Loss
 from privod.queries.catalog import QUERIES
+from privod.queries.grid_knn import query as grid_query
 from privod.queries.grid_knn.query import GridKnn
 from privod.queries.histogram import Histogram
 from privod.queries.query import Query, canonical_json
@@ -181,6 +183,21 @@ def test_persons_are_not_stored(tmp_path: Path) -> None:
     for path in (tmp_path / "rows").rglob("*"):
         assert path.is_dir() or b"CANARY" not in path.read_bytes()
         assert path.name != writing.SPILLED
+
+
+@pytest.mark.usefixtures("small_partitions")
+def test_the_same_persons_under_two_names_are_found_however_they_were_spread(
+    tmp_path: Path,
+) -> None:
+    with Curator.open(tmp_path) as curator:
+        rows = rows_of(400)
+        curator.register("small", rows, PERSONS)
+        curator.register("other", rows_of(400, seed=1), PERSONS)
+        changed = {**rows, "height": np.where(np.arange(400) == 7, 3.25, rows["height"])}
+        assert curator.register("changed", changed, PERSONS).same_rows_as == ()
+        again = curator.register("large", rows, PERSONS, most_records=LARGE.most_records)
+        assert again.same_rows_as == ("small",)
+        assert curator.same_rows_as("other") == ()
 
 
 # ---- the size class -----------------------------------------------------------------------------
@@ -381,3 +398,32 @@ def test_a_curator_keeps_large_classes_on_disk_and_small_ones_in_memory(tmp_path
         assert isinstance(rows, StoredRows) is (name == "large")
     assert answers[0] == answers[1]
     assert curator.verify().without_rows == ()
+
+
+def test_sparse_grids_by_ranges_of_keys_are_those_of_all_keys_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = rows_of(400)
+    memory, table = Table(PLAIN, rows), stored(tmp_path, rows, PLAIN)
+    queries = [
+        GridKnn(columns=("height", "weight"), cells_per_axis=cells, epsilon=3, drop_below=3)
+        for cells in (50, 200)
+    ]
+    monkeypatch.setattr(grid_query, "CELLS_AT_ONCE", 30)  # noise is drawn across ranges
+    releases = [canonical_json(query.answer(memory, seeded(4)).to_json()) for query in queries]
+    for values in (1 << 26, 1 << 22):  # one range, and fifteen
+        monkeypatch.setattr(grid_query, "VALUES_AT_ONCE", values)
+        for query, release in zip(queries, releases, strict=True):
+            assert canonical_json(query.answer(table, seeded(4)).to_json()) == release
+    grid = queries[0].grid(PLAIN)
+    points = memory.numbers()
+    whole = grid.listing()
+    every = whole.cells(folded(whole, [Block(points, np.empty((len(points), 0), np.int64))]))
+    for n_ranges in (1, 2, 7):
+        parts = [
+            part.cells(folded(part, [Block(points, np.empty((len(points), 0), np.int64))]))
+            for part in whole.ranges(points[::9], n_ranges)
+        ]
+        assert len(parts) == n_ranges
+        assert np.concatenate([part.cells for part in parts]).tolist() == every.cells.tolist()
+        assert max(len(part.counts) for part in parts) <= 3 * len(every.counts) / n_ranges

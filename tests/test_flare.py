@@ -6,6 +6,7 @@ import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +14,10 @@ import pytest
 from privod.data import Domain, Numeric
 from privod.errors import AlreadyExists, InvalidData, ProtocolAborted
 from privod.joint.approvals import Approvals, subject_of
+from privod.joint.counts import JointCounts
 from privod.joint.pki import write_pki
 from privod.joint.question import JointOutliers
-from privod.joint.results import check_transcript
+from privod.joint.results import check_one_run
 from privod.joint.roster import Roster
 from privod.joint.site import Site
 from privod.joint.transport.channel import Meeting
@@ -35,7 +37,14 @@ if __name__ == "__main__":
 """
 
 
-def site(folder: Path) -> tuple[JointOutliers, Roster]:
+Questions = tuple[JointOutliers, JointCounts, JointCounts, JointCounts]
+
+
+def counts(of: dict[str, Any]) -> JointCounts:
+    return JointCounts.from_json({"name": "joint-counts-1", "of": {"epsilon": "2", **of}})
+
+
+def site(folder: Path) -> tuple[Questions, Roster]:
     """Everybody's files, in one folder; nobody has approved anything yet."""
     write_pki(folder / "pki", NAMES, "hub", "127.0.0.1:1")
     domain = Domain(tuple(Numeric(name, -50, 50, fill=0.0) for name in COLUMNS))
@@ -57,21 +66,30 @@ def site(folder: Path) -> tuple[JointOutliers, Roster]:
         }
         (folder / f"privod-{name}.json").write_text(json.dumps(said))
     own = {"certificate": "pki/hub/certificate.pem", "key": "pki/hub/key.pem"}
+    own["results"] = "hub-results"
     (folder / f"privod-{SERVER}.json").write_text(json.dumps(own))
     asked = JointOutliers(
         partition="horizontal", radius=6.0, far_fraction=0.98, columns=COLUMNS, epsilon=8
     )
+    questions = (
+        asked,
+        counts({"name": "histogram-1", "columns": ["x"], "bins": 5}),
+        counts({"name": "marginals-1", "columns": ["x", "y"], "bins": 5}),
+        counts({"name": "density-sketch-1", "columns": ["x", "y"], "n_tables": 3, "bins": 64}),
+    )
     roster = Roster.load(folder / "pki" / "roster.json")
-    flare.write_job(folder / "job", asked, roster, domain)
-    return asked, roster
+    flare.write_job(folder / "job", questions, roster, domain)
+    return questions, roster
 
 
-def approve(folder: Path, names: list[str], asked: JointOutliers, roster: Roster) -> None:
+def approve(folder: Path, names: list[str], questions: Questions, roster: Roster) -> None:
     domain = Domain.from_json(json.loads((folder / "domain.json").read_text()))
     begins = datetime.now(UTC)
     for name in names:
         approvals = Approvals(folder / f"{name}-approvals.json")
-        approvals.approve(subject_of(asked, domain, roster), 1, begins, begins + timedelta(hours=1))
+        for asked in questions:
+            subject = subject_of(asked, domain, roster)
+            approvals.approve(subject, 1, begins, begins + timedelta(hours=1))
 
 
 def simulated(folder: Path) -> str:
@@ -93,24 +111,43 @@ def simulated(folder: Path) -> str:
     return done.stdout
 
 
-def test_a_flare_job_gives_every_site_its_own_outliers_and_the_server_none(tmp_path: Path) -> None:
-    asked, roster = site(tmp_path)
-    approve(tmp_path, NAMES, asked, roster)
+def test_a_flare_job_gives_sites_their_own_outliers_and_counts_of_all(tmp_path: Path) -> None:
+    questions, roster = site(tmp_path)
+    approve(tmp_path, NAMES, questions, roster)
     log = simulated(tmp_path)
     assert "the run is complete, 1200 records in all" in log, log[-3000:]
     for number, name in enumerate(NAMES):
         (result,) = (tmp_path / f"{name}-results").glob("*.csv")
         assert result.read_text().split() == ["row", str(number)]
-        (signed,) = (tmp_path / f"{name}-results").glob("*.json")
-        assert check_transcript(json.loads(signed.read_text()), roster)["party"] == name
+    stems = {path.stem for path in (tmp_path / "hub-results").glob("*.json")}
+    assert len(stems) == len(questions)
+    for stem in stems:  # everybody, the server included, signed the same runs
+        folders = [f"{name}-results" for name in [*NAMES, "hub"]]
+        signed = [json.loads((tmp_path / each / f"{stem}.json").read_text()) for each in folders]
+        assert [said["party"] for said in check_one_run(signed, roster)] == [*NAMES, "hub"]
+    released = [
+        [json.loads(path.read_text()) for path in (tmp_path / f"{name}-results").glob("*-counts.*")]
+        for name in NAMES
+    ]
+    for asked in questions[1:]:
+        values = [
+            next(one["value"] for one in found if one["question"] == asked.to_json())
+            for found in released
+        ]
+        assert values[0] == values[1] == values[2]
+        noisy = np.asarray(asked.of.value_from_json(values[0]).counts)
+        tables = noisy.reshape(asked.of.n_histograms, -1)
+        deviation = asked.noise(noisy.size, len(NAMES)).deviation
+        allowed = 6 * np.sqrt(1.5 * tables.shape[1]) * deviation  # three shares, two counted on
+        assert abs(tables.sum(axis=1) - 1200).max() < allowed
 
 
 def test_a_site_that_approved_nothing_ends_the_run_for_all(tmp_path: Path) -> None:
-    asked, roster = site(tmp_path)
+    questions, roster = site(tmp_path)
     meeting = Meeting(NAMES)
     own = Site.load(tmp_path / "privod-ahus.json")
     with pytest.raises(ProtocolAborted, match="has not approved this run"):
-        own.run(asked, roster, lambda: MemoryChannel("ahus", meeting))
+        own.run(questions[0], roster, lambda: MemoryChannel("ahus", meeting))
     assert "has not approved this run" in str(meeting.failure)
     assert not (tmp_path / "ahus-record.json").exists()  # nothing was entered, nothing sent
 
@@ -127,6 +164,6 @@ def test_a_site_file_must_name_approvals(tmp_path: Path) -> None:
 
 
 def test_a_job_folder_is_not_overwritten(tmp_path: Path) -> None:
-    asked, roster = site(tmp_path)
+    questions, roster = site(tmp_path)
     with pytest.raises(AlreadyExists, match="new folder"):
-        flare.write_job(tmp_path / "job", asked, roster)
+        flare.write_job(tmp_path / "job", questions, roster)

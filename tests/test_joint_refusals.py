@@ -8,7 +8,7 @@ import pytest
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter, ProtocolAborted
 from privod.joint import run as joint_run
-from privod.joint.contributions import Contributions
+from privod.joint.contributions import Contributions, rows_digest
 from privod.joint.pki import make_identities
 from privod.joint.run import aggregate, rehearse, take_part
 from privod.joint.transport.memory import meet
@@ -66,10 +66,10 @@ def test_a_rerun_with_fewer_parties_is_refused_because_it_would_reveal_the_missi
 
 def test_the_same_rows_are_known_again_in_another_order_of_the_columns() -> None:
     table = rows_apart(all_points())["p0"]
-    assert joint_run._digest(table, ("u", "v")) == joint_run._digest(table, ("v", "u"))
-    assert joint_run._digest(table, ("u", "v")) != joint_run._digest(table, ("u", "w"))
+    assert rows_digest(table, ("u", "v")) == rows_digest(table, ("v", "u"))
+    assert rows_digest(table, ("u", "v")) != rows_digest(table, ("u", "w"))
     turned = Table(domain(), dict(zip(COLUMNS, table.numbers()[::-1].T, strict=True)))
-    assert joint_run._digest(table, COLUMNS) == joint_run._digest(turned, COLUMNS)
+    assert rows_digest(table, COLUMNS) == rows_digest(turned, COLUMNS)
 
 
 @pytest.mark.parametrize("partition", ["horizontal", "vertical"])
@@ -100,8 +100,8 @@ def test_whether_a_run_is_refused_depends_on_the_declared_ranges_alone(
     assert refused(0.0) == refused(width)
 
 
-def check_size(n_records: int) -> None:
-    assert n_records == N
+def check_size(done: joint_run.Aggregation) -> None:
+    assert done.n_records == N
 
 
 def test_a_party_with_fewer_records_ends_a_vertical_run() -> None:

@@ -1,9 +1,10 @@
 """What is kept of a joint run: results with ids, signed transcripts, approvals."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -13,8 +14,16 @@ from privod.errors import InvalidData, InvalidParameter, ProtocolAborted
 from privod.joint.approvals import Approvals, subject_of
 from privod.joint.contributions import Contributions
 from privod.joint.pki import make_identities
-from privod.joint.results import check_transcript, read_ids, write_result, write_transcript
-from privod.joint.run import JointAnswer, aggregate, rehearse, take_part
+from privod.joint.results import (
+    check_one_run,
+    check_transcript,
+    read_ids,
+    transcript,
+    write_result,
+    write_transcript,
+)
+from privod.joint.roster import Identity, Roster
+from privod.joint.run import Aggregation, JointAnswer, aggregate, rehearse, take_part
 from privod.joint.transport.memory import meet
 from tests.test_joint_outliers import COLUMNS, all_points, domain, question, rows_apart
 
@@ -22,13 +31,23 @@ NOW = datetime(2030, 5, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
 
 
+class Run(NamedTuple):
+    """What is there after a run of three parties."""
+
+    answers: dict[str, JointAnswer]
+    hosted: Aggregation
+    roster: Roster
+    identities: dict[str, Identity]
+
+
 @pytest.fixture(scope="module")
-def ran() -> tuple[dict[str, JointAnswer], Any, Any]:
-    """Three parties' answers, their roster and their keys."""
+def ran() -> Run:
+    """Three parties' answers, the aggregator's, their roster and their keys."""
     points = all_points()
     tables = rows_apart(points)
     roster, identities = make_identities(sorted(tables), "hub", "memory:0")
     asked = question("horizontal")
+    hosted = []
     answers = meet(
         {
             name: lambda channel: take_part(
@@ -41,19 +60,17 @@ def ran() -> tuple[dict[str, JointAnswer], Any, Any]:
             )
             for name in tables
         },
-        lambda meeting: none(aggregate(asked, meeting, identities["hub"], roster, domain())),
+        lambda meeting: hosted.append(
+            aggregate(asked, meeting, identities["hub"], roster, domain())
+        ),
     )
-    return answers, roster, identities
-
-
-def none(_: object) -> None:
-    return None
+    return Run(answers, hosted[0], roster, identities)
 
 
 def test_a_result_file_names_suspects_by_id_and_is_the_owners_alone(
-    ran: tuple[dict[str, JointAnswer], Any, Any], tmp_path: Path
+    ran: Run, tmp_path: Path
 ) -> None:
-    answer = ran[0]["p1"]
+    answer = ran.answers["p1"]
     ids = [f"patient-{row}" for row in range(answer.own_records)]
     path = tmp_path / "result.csv"
     write_result(path, answer, ids)
@@ -83,10 +100,8 @@ def test_ids_are_read_as_they_stand_and_never_enter_the_table(ending: str, tmp_p
         read_ids(path, Domain((Numeric("u", 0, 5),)), "id")
 
 
-def test_a_transcript_is_believed_only_as_it_was_signed(
-    ran: tuple[dict[str, JointAnswer], Any, Any], tmp_path: Path
-) -> None:
-    answers, roster, identities = ran
+def test_a_transcript_is_believed_only_as_it_was_signed(ran: Run, tmp_path: Path) -> None:
+    answers, _, roster, identities = ran
     made = {
         name: write_transcript(tmp_path / name, answer, identities[name], roster)
         for name, answer in answers.items()
@@ -108,6 +123,24 @@ def test_a_transcript_is_believed_only_as_it_was_signed(
         check_transcript(written, other)
     with pytest.raises(InvalidData, match="not a transcript"):
         check_transcript({"run": "1"}, roster)
+
+
+def test_the_aggregators_transcript_is_checked_beside_the_parties(ran: Run) -> None:
+    answers, hosted, roster, identities = ran
+    made = [transcript(answers[name], identities[name], roster) for name in sorted(answers)]
+    made.append(transcript(hosted, identities["hub"], roster))
+    said = check_one_run(made, roster)
+    assert [one["party"] for one in said] == ["p0", "p1", "p2", "hub"]
+    assert len({one["run"] for one in said}) == 1
+    assert "suspects" not in said[-1]  # it does not know them
+    posing = {**made[-1], "party": "p0"}
+    with pytest.raises(ProtocolAborted, match="another roster"):
+        check_transcript(posing, roster)
+    lied = replace(hosted, n_records=hosted.n_records + 1)
+    for other, key in ((lied, "n_records"), (replace(hosted, run=b"another"), "run")):
+        made[-1] = transcript(other, identities["hub"], roster)
+        with pytest.raises(ProtocolAborted, match=f"p2 and hub do not agree about '{key}'"):
+            check_one_run(made, roster)
 
 
 def test_an_approval_is_used_up_in_its_time_and_for_its_subject_alone(tmp_path: Path) -> None:

@@ -321,6 +321,68 @@ def test_the_client_does_all_of_it(server: Running, owner: Client) -> None:
         owner.convert_budget("patients", AddRemove(), "no need", confirmed=True)
 
 
+def test_exact_counts_are_allowed_and_protection_is_told_over_the_network(
+    server: Running, owner: Client, analyst: tuple[Client, str]
+) -> None:
+    crowd = InCrowd(5.0, ("age",), 3)
+    server.curator.register("crowds", ROWS, DOMAIN)
+    owner.open_budget("crowds", AddRemove(), Loss(1))
+    assert owner.who_is_protected("crowds") == ()
+    assert owner.who_is_protected("crowds", crowd) == server.curator.who_is_protected(
+        "crowds", crowd
+    )
+    owner.open_budget("crowds", crowd, Loss(1), confirmed=True)
+    with pytest.raises(NeedsConfirmation, match="counts of records that are not protected"):
+        owner.allow_exact_counts("crowds", crowd, 4, "a study of rare ages")
+    left = owner.allow_exact_counts("crowds", crowd, 4, "a study", confirmed=True)
+    assert left == 4
+    with pytest.raises(InvalidParameter, match="sample must lie between 1 and 1000"):
+        owner.who_is_protected("crowds", sample=10**6)
+    client, _ = analyst
+    with pytest.raises(NotAllowed):
+        client.who_is_protected("crowds")
+    with pytest.raises(NotAllowed):
+        client.allow_exact_counts("crowds", crowd, 9, "more", confirmed=True)
+
+
+def test_exact_counts_and_protection_in_the_shell(at: tuple[str, str]) -> None:
+    _, name = at
+    crowd = json.dumps(CROWD.to_json())
+    run("open", name, "--epsilon", "1")
+    run("open", name, "--epsilon", "1", "--adjacency", crowd, "--yes")
+    (found,) = run("protected", name)["protected"]
+    assert found["records"] == found["examined"]
+    asked = ("allow-exact", name, "--counts", "3", "--adjacency", crowd, "--reason", "rare ages")
+    run(*asked, fails_with=NeedsConfirmation)
+    assert run(*asked, "--yes") == {"left": 3}
+
+
+def test_the_console_allows_exact_counts_and_tells_who_is_protected(server: Running) -> None:
+    crowd = InCrowd(5.0, ("age",), 3)
+    server.curator.register("shown", ROWS, DOMAIN)
+    server.curator.open_budget("shown", AddRemove(), Loss(1))
+    server.curator.open_budget("shown", crowd, Loss(1), confirmed=True)
+    number = next(
+        state.number for state in server.curator.budget("shown") if state.adjacency == crowd
+    )
+    with server.browser(server.token("owner")) as browser:
+        assert "Allow exact counts" in browser.get("/data/shown/manage").text
+        page = browser.get("/data/shown/protected").text
+        assert "NOT PRIVATE, for the owner alone" in page
+        assert "records are protected" in page
+        wrong = browser.get("/data/shown/protected", params={"adjacency": "all"})
+        assert wrong.status_code == 422
+        assert "adjacency must be JSON" in wrong.text
+        form = {"budget": str(number), "counts": "2", "reason": "rare ages"}
+        asked = browser.post("/data/shown/manage/allow-exact", **form)
+        assert "This gives something up." in asked.text
+        many = browser.post("/data/shown/manage/allow-exact", **{**form, "counts": "many"})
+        assert "counts must be a whole number" in many.text
+        done = browser.post("/data/shown/manage/allow-exact", **form, confirmed="yes")
+        assert done.status_code == 303
+    assert "rare ages" in str(server.curator.history("shown")[-1])
+
+
 def test_auto_noise_is_decided_where_the_budget_is(
     server: Running, owner: Client, analyst: tuple[Client, str]
 ) -> None:

@@ -43,7 +43,7 @@ def test_crowds_and_copies_are_counted_apart_and_exactly(
 
 
 def test_different_records_with_one_key_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookup, "_mixed", lambda rows: np.zeros(len(rows), np.uint64))
+    monkeypatch.setattr(lookup, "mixed", lambda rows: np.zeros(len(rows), np.uint64))
     found = CrowdLookup(np.array([[0.0], [0.0], [9.0]]), 1.0)
     assert found.crowds_and_copies(np.array([[0.0], [9.0], [5.0]])) == [(2, 2), (1, 1), (0, 0)]
 

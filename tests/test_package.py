@@ -46,6 +46,7 @@ def test_importing_loads_nothing_heavy(statement: str) -> None:
     assert shown.stdout.strip() in ("[]", "['rich']")
 
 
+@pytest.mark.slow
 def test_prices_are_known_before_anything_is_compiled(tmp_path: Path) -> None:
     """A price list is waited for; on a fresh machine compiling takes longer than people wait."""
     code = (
@@ -59,6 +60,7 @@ def test_prices_are_known_before_anything_is_compiled(tmp_path: Path) -> None:
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
+@pytest.mark.slow
 def test_whoever_listens_is_told_that_loops_are_compiled_and_only_then(tmp_path: Path) -> None:
     code = (
         "import numpy as np\n"
@@ -113,6 +115,7 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
             assert (page.parent / target).exists(), target
 
 
+@pytest.mark.slow
 def test_compiled_loops_are_kept_where_privod_cache_says(tmp_path: Path) -> None:
     """As under a read-only root: neither the package's folder nor the home can be written to."""
     code = (

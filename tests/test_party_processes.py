@@ -15,13 +15,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from privod.cli import app
 from privod.data import Domain
 from privod.joint.approvals import Approvals, subject_of
 from privod.joint.pki import write_pki
 from privod.joint.question import JointOutliers
-from privod.joint.results import check_transcript
 from privod.joint.roster import Roster
+from privod.joint.rounds import read_rounds
 
 NAMES = ["ahus", "bern", "cork"]
 PRIVOD = [sys.executable, "-c", "from privod.cli import main; main()"]
@@ -70,9 +72,11 @@ class Site:
         return self._start("party", name, QUESTION, "pki", "pki", [*rows, *more])
 
     def aggregator(
-        self, question: dict[str, Any] = QUESTION, coming: int = 40
+        self, question: dict[str, Any] = QUESTION, coming: int = 40, results: str | None = None
     ) -> subprocess.Popen[str]:
         options = ["--coming", str(coming)]
+        if results is not None:
+            options += ["--results", str(self.folder / results)]
         return self._start("aggregate", "hub", question, "pki", "pki", options)
 
     def _start(
@@ -172,7 +176,7 @@ def test_a_waiting_party_makes_the_approved_runs_and_no_more(site: Site) -> None
     named = [f"{rows[0]},number", *(f"{row},n{at}" for at, row in enumerate(rows[1:]))]
     (site.folder / "ahus.csv").write_text("\n".join(named) + "\n")
     waiting = [site.waiting("ahus", "--ids", "number"), *(site.waiting(n) for n in NAMES[1:])]
-    code, _, log = outcome(site.aggregator())
+    code, _, log = outcome(site.aggregator(results="hub-results"))
     assert code == 0, log
     for process in waiting:  # end by themselves, since nothing more is approved
         code, _, log = outcome(process)
@@ -181,8 +185,13 @@ def test_a_waiting_party_makes_the_approved_runs_and_no_more(site: Site) -> None
     assert result.read_text().split() == ["row,id", "0,n0"]
     runs = {path.stem for name in NAMES for path in (site.folder / f"{name}-results").iterdir()}
     assert len(runs) == 1
-    (signed,) = (site.folder / "cork-results").glob("*.json")
-    assert check_transcript(json.loads(signed.read_text()), roster)["party"] == "cork"
+    (stem,) = runs
+    files = [str(site.folder / f"{name}-results" / f"{stem}.json") for name in [*NAMES, "hub"]]
+    pinned = ["--roster", str(site.folder / "pki" / "roster.json")]
+    shown = CliRunner().invoke(app, ["transcript", *files, *pinned])
+    assert shown.exit_code == 0
+    assert "cork signed this" in shown.stdout
+    assert "The 4 transcripts are about one run and agree" in shown.stdout
 
 
 def test_a_party_killed_in_the_middle_ends_the_run_everywhere(site: Site) -> None:
@@ -197,6 +206,10 @@ def test_a_party_killed_in_the_middle_ends_the_run_everywhere(site: Site) -> Non
         assert out == ""
         assert "'bern' was lost during" in log
     assert monotonic() - started < SECONDS
+    kept = [read_rounds(site.folder / f"{name}-record.rounds")[1] for name in ("ahus", "cork")]
+    assert all(kept)  # bern, which was killed, may be a round behind
+    first, second = ({offer.done for offer, _ in states} for states in kept)
+    assert first & second
 
 
 def test_an_aggregator_killed_in_the_middle_ends_the_run_everywhere(site: Site) -> None:

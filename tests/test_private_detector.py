@@ -187,6 +187,20 @@ def test_a_score_is_the_same_whichever_other_records_are_scored_with_it() -> Non
     assert [float(value.scores(row)[0]) for row in rows[:40]] == whole[:40].tolist()
 
 
+def test_a_cell_missing_in_one_record_leaves_the_scores_of_all_others_as_they_are() -> None:
+    names = tuple("abcdefg")
+    domain = Domain(tuple(Numeric(name, -8, 8) for name in names))
+    rng = np.random.default_rng(5)
+    columns = {name: rng.normal(size=4000) for name in names}
+    value = (
+        DetectorProfile(columns=names, epsilon=1).answer(Table(domain, columns), seeded(5)).value
+    )
+    rows = rng.normal(0, 9, (500, len(names)))  # many outside the ranges, where sums have two parts
+    holed = rows.copy()
+    holed[0, 3] = np.nan
+    assert np.array_equal(value.scores_of(holed)[1:], value.scores_of(rows)[1:])
+
+
 @pytest.mark.parametrize(("n_records", "n_columns"), [(2000, 12), (4000, 30), (20_000, 3)])
 def test_about_as_many_new_records_are_flagged_as_asked_for(n_records: int, n_columns: int) -> None:
     rng = np.random.default_rng(n_columns)

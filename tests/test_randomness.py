@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from privod.errors import InvalidParameter
-from privod.mechanisms.randomness import Randomness, secure, seeded
+from privod.mechanisms.randomness import HIDDEN_BITS, Randomness, secure, seeded
 from tests.reference.mechanisms import walk
 
 
@@ -74,9 +74,28 @@ def test_below_is_exactly_uniform(bound: int) -> None:
     assert undecided <= Fraction(1, 2) ** 4
 
 
+@pytest.mark.parametrize("bound", [1, 2, 3, 5, 7, 8, 11])
+def test_below_hidden_is_exactly_uniform(bound: int) -> None:
+    sure, undecided = walk(lambda tape: tape.below_hidden(bound, 6), 12)
+    assert set(sure) == set(range(bound))
+    assert len(set(sure.values())) == 1
+    assert sum(sure.values()) + undecided == 1
+    assert undecided <= Fraction(bound, 64) ** 2
+
+
+@settings(deadline=None)
+@given(st.integers(1, 2**62), st.integers(0, 10**6))
+def test_what_below_hidden_draws_does_not_tell_its_bound(bound: int, seed: int) -> None:
+    drawn, other = seeded(seed), seeded(seed)
+    assert 0 <= drawn.below_hidden(bound) < bound
+    other.bytes(HIDDEN_BITS // 8)
+    assert drawn.bytes(8) == other.bytes(8)  # both are at their second request
+
+
 def test_below_refuses_an_empty_range() -> None:
-    with pytest.raises(InvalidParameter, match="bound must be at least 1, got 0"):
-        secure().below(0)
+    for draw in (secure().below, secure().below_hidden):
+        with pytest.raises(InvalidParameter, match="bound must be at least 1, got 0"):
+            draw(0)
 
 
 def test_the_seeded_bytes_look_uniform() -> None:

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pyarrow.csv as pa_csv
 import pytest
 
 from privod.data import Domain, Numeric
-from privod.privacy import AddRemove, Loss
+from privod.data.mock import mock_table
+from privod.mechanisms import secure
+from privod.privacy import AddRemove, Loss, decimal_text
 from privod.queries.catalog import query_from_json
 from privod.queries.grid_knn.query import GridKnn
-from privod.queries.histogram import Histogram
+from privod.queries.histogram import Axis, Histogram, NoisyCounts
+from privod.queries.preview import epsilon_within
 from privod.queries.private_detector.query import DetectorProfile
 from privod.server.views.answers import MOST_SCORED, ON_A_PAGE, answer_path
+from privod.server.views.comparing import differences
+from privod.wire import answer_key
 from tests.running_server import Browser, Running, running
 
 DOMAIN = Domain((Numeric("age", 0, 120), Numeric("weight", 0, 300)))
@@ -165,3 +172,92 @@ def test_the_code_of_an_answer_gets_the_stored_answer(server: Running, analyst: 
     exec(source, scope)  # noqa: S102 - our own code
     assert scope["answer"].stored
     assert query_from_json(scope["answer"].release.query.to_json()) == GRID
+
+
+def histogram(**given: Any) -> Histogram:
+    fixed: dict[str, Any] = {"columns": ("age",), "bins": 2, "epsilon": "0.01"}
+    return Histogram(**(fixed | given))
+
+
+def test_two_histograms_are_compared_cell_by_cell(server: Running, analyst: Browser) -> None:
+    one, other = histogram(epsilon="3", bins=4), histogram(epsilon="2", bins=4)
+    first, second = (server.curator.ask(query, "patients").release.value for query in (one, other))
+    keys = [answer_key(query) for query in (one, other)]
+    text = analyst.get("/data/patients/compare", params={"key": keys}).text
+    rows = re.findall(r"<tr><td>([^<]+)</td>" + 3 * r'<td class="number">(-?\d+)</td>', text)
+    told = {label: tuple(map(int, counts)) for label, *counts in rows}
+    labels = first.axes[0].labels
+    assert told == {
+        label: (one, other, other - one)
+        for label, one, other in zip(labels, first.counts, second.counts, strict=True)
+    }
+    assert re.search(r'<th scope="row">epsilon</th><td>3</td><td>2</td><td>no</td>', text)
+    assert re.search(r'<th scope="row">bins</th><td>4</td><td>4</td><td>yes</td>', text)
+
+
+def test_a_difference_is_more_than_noise_only_beyond_both_margins() -> None:
+    query = histogram(epsilon="1")
+    axes = (Axis("age", ("low", "high"), (0.0, 60.0, 120.0)),)
+    margin = 2 * query.count_noise.quantile(0.975)
+
+    def release(*counts: int) -> Any:
+        value = NoisyCounts(axes, np.array(counts, dtype=np.int64))
+        return query.release(value, secure())
+
+    found = differences(release(100, 100), release(100 + margin, 101 + margin))
+    assert found is not None
+    assert [(row["cell"], row["told"]) for row in found["rows"]] == [("high", True), ("low", False)]
+    assert (found["margin"], found["beyond"], found["cells"]) == (margin, 1, 2)
+
+
+def test_answers_of_other_kinds_are_shown_side_by_side(analyst: Browser) -> None:
+    keys = [answer_key(query) for query in (PROFILE, GRID, histogram())]
+    text = analyst.get("/data/patients/compare", params={"key": keys}).text
+    assert text.count("<figure") == 3
+    assert "Cell by cell" not in text
+
+
+@pytest.mark.parametrize("keys", [[], ["one"], list("abcde"), ["x", "x"]])
+def test_too_few_and_too_many_answers_are_not_compared(analyst: Browser, keys: list[str]) -> None:
+    assert analyst.get("/data/patients/compare", params={"key": keys}).status_code == 422
+
+
+def test_my_questions_are_mine_and_lead_to_their_answers(server: Running) -> None:
+    with (
+        server.browser(server.token("analyst")) as one,
+        server.browser(server.token("analyst")) as other,
+    ):
+        one.ask("/data/patients/ask/histogram-1", columns="age", epsilon="0.0123", bins="7")
+        text = one.get("/questions").text
+        assert links(text) == [answer_path("patients", histogram(bins=7, epsilon="0.0123"))]
+        assert "answered" in text
+        assert links(one.get("/questions", params={"find": "patients 0.0123"}).text) != []
+        assert "0 questions" in one.get("/questions", params={"find": "weight"}).text
+        assert "You have asked nothing here yet" in other.get("/questions").text
+
+
+def test_mock_data_comes_from_the_domain_alone(server: Running, analyst: Browser) -> None:
+    sent = analyst.get("/data/patients/mock.csv")
+    assert sent.headers["content-type"].startswith("text/csv")
+    made = mock_table(DOMAIN)
+    frame = pa_csv.read_csv(io.BytesIO(sent.content))
+    assert frame.column_names == ["age", "weight"]
+    assert np.allclose(frame["age"].to_numpy(), made.numbers(("age",))[:, 0])
+    with server.browser(server.token("auditor")) as auditor:
+        assert auditor.get("/data/patients/mock.csv").status_code == 403
+
+
+def test_epsilon_is_chosen_for_a_margin(server: Running, analyst: Browser) -> None:
+    path = "/data/patients/ask/histogram-1/price"
+    fields = {"columns": "age", "epsilon": "0.5", "bins": "10", "choose": "epsilon"}
+    text = analyst.post(path, **fields, within="10").text
+    expected = epsilon_within(histogram(bins=10), DOMAIN, 10)
+    assert f'name="epsilon" value="{decimal_text(expected)}"' in text
+    assert "will be right to within 10 with 95 % certainty" in text
+    before = server.curator.history("patients")
+    for wrong in ("", "-1", "ten", "1" * 20):
+        sent = analyst.post(path, **fields, within=wrong)
+        assert sent.status_code == 422
+        assert "whole number from 0" in sent.text
+        assert 'name="epsilon" value="0.5"' in sent.text
+    assert server.curator.history("patients") == before

@@ -8,11 +8,14 @@ from pathlib import Path
 import httpx
 import pytest
 
+from privod.curator import Curator
+from privod.curator.migration import backup
+from privod.curator.server_notes import ServerNotes
 from privod.errors import InvalidParameter, NotAllowed, NotFound
+from privod.server import authentication
 from privod.server.authentication import (
     IDLE_SECONDS,
     LONGEST_SESSION,
-    MOST_SESSIONS,
     Sessions,
     check_form,
     create_token,
@@ -244,9 +247,16 @@ def test_guessing_tokens_is_slowed_down_and_locks_nobody_out(tmp_path: Path) -> 
         assert httpx.get(f"{server.url}/api/v1/me", headers=known).status_code == 200
 
 
-def test_a_session_ends_when_it_is_not_used() -> None:
+@pytest.fixture
+def clocked(tmp_path: Path) -> Iterator[tuple[Sessions, Clock]]:
+    """Sessions in a database of their own, and the clock they go by."""
     clock = Clock()
-    sessions = Sessions(clock)
+    with Curator.open(tmp_path) as curator:
+        yield Sessions(ServerNotes(curator.database, clock)), clock
+
+
+def test_a_session_ends_when_it_is_not_used(clocked: tuple[Sessions, Clock]) -> None:
+    sessions, clock = clocked
     cookie = sessions.begin("hash")
     clock.now = IDLE_SECONDS - 1
     assert sessions.token_of(cookie) == "hash"
@@ -254,9 +264,10 @@ def test_a_session_ends_when_it_is_not_used() -> None:
     assert sessions.token_of(cookie) is None
 
 
-def test_a_session_ends_after_half_a_day_even_if_it_is_used() -> None:
-    clock = Clock()
-    sessions = Sessions(clock)
+def test_a_session_ends_after_half_a_day_even_if_it_is_used(
+    clocked: tuple[Sessions, Clock],
+) -> None:
+    sessions, clock = clocked
     cookie = sessions.begin("hash")
     while clock.now < LONGEST_SESSION - IDLE_SECONDS:
         clock.now += IDLE_SECONDS / 2
@@ -265,10 +276,14 @@ def test_a_session_ends_after_half_a_day_even_if_it_is_used() -> None:
     assert sessions.token_of(cookie) is None
 
 
-def test_sessions_do_not_fill_the_memory() -> None:
-    sessions = Sessions()
+def test_sessions_do_not_fill_the_database(
+    clocked: tuple[Sessions, Clock], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(authentication, "MOST_SESSIONS", 3)
+    sessions, clock = clocked
     first = sessions.begin("first")
-    for _ in range(MOST_SESSIONS):
+    for _ in range(3):
+        clock.now += 1
         last = sessions.begin("other")
     assert sessions.token_of(first) is None
     assert sessions.token_of(last) == "other"
@@ -284,3 +299,25 @@ def test_a_form_code_belongs_to_one_cookie_and_one_server() -> None:
     ]:
         with pytest.raises(NotAllowed):
             check_form(secret, cookie, shown)
+
+
+def test_whoever_signed_in_at_one_server_process_is_signed_in_at_all(tmp_path: Path) -> None:
+    with running(tmp_path) as one, running(tmp_path, data=False) as other:
+        token = one.token("analyst")
+        with one.browser(token) as here, Browser(other.url) as there:
+            there.cookies.set("privod", here.cookies["privod"])
+            assert there.get("/").status_code == 200
+            assert here.code() == there.code()  # a form of one is taken by the other
+            assert there.post("/sign-out").status_code == 303
+            assert here.get("/").status_code == 303, "signed out at all"
+
+
+def test_a_copy_of_the_ledger_takes_no_session_along(tmp_path: Path) -> None:
+    with Curator.open(tmp_path / "first") as curator:
+        cookie = Sessions(curator.server_notes).begin("hash")
+        secret = curator.server_notes.secret("forms")
+        assert secret == curator.server_notes.secret("forms")
+        backup(curator, tmp_path / "copy")
+    with Curator.open(tmp_path / "copy", restoring=True) as copy:
+        assert Sessions(copy.server_notes).token_of(cookie) is None
+        assert copy.server_notes.secret("forms") != secret

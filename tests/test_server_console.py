@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from collections.abc import Iterator
@@ -11,15 +12,19 @@ import httpx
 import pytest
 from starlette.datastructures import FormData
 
+from privod.client import connect
 from privod.curator import Curator
 from privod.data import Categorical, Domain, Numeric
 from privod.errors import InvalidParameter
 from privod.privacy import AddRemove, Guarantee, Loss, adjacency_from_json
 from privod.queries.catalog import QUERIES
 from privod.queries.grid_knn.query import GridKnn
+from privod.queries.histogram import Histogram
 from privod.queries.lookahead import LookaheadCount
 from privod.server.authentication import create_token
-from privod.server.views.forms import boxes_of, domain_from_lines, query_from_form
+from privod.server.serve import Listening
+from privod.server.views.answers import answer_path
+from privod.server.views.forms import boxes_of, domain_from_lines, query_from_form, with_header
 from privod.wire import answer_key
 from tests.running_server import Browser, Running, running
 
@@ -359,6 +364,36 @@ def test_a_number_that_may_also_be_a_word_is_typed_in_one_line(
     assert (cells.widget, cells.inputmode) == ("line", "numeric")
 
 
+@pytest.mark.parametrize(
+    ("header", "columns"),
+    [
+        ("age,sex", "age: \nsex: "),
+        ('age;"sex, at birth";age', "age: \nsex, at birth: "),
+        ("age\tsex\n31\tfemale", "age: \nsex: "),
+        ("", ""),
+    ],
+)
+def test_a_header_proposes_columns_and_nothing_of_what_they_hold(
+    owner: Browser, header: str, columns: str
+) -> None:
+    assert with_header("", header) == columns
+    assert with_header("age: 0 to 120", header).startswith("age: 0 to 120")
+    assert with_header("age: 0 to 120", header).count("age") == 1
+    text = owner.post("/data/new/edit", name="x", columns="", header=header).text
+    assert f">{html.escape(columns)}</textarea>" in text
+
+
+def test_an_owner_declares_the_most_records(server: Running, owner: Browser) -> None:
+    fields = {"columns": "age: 0 to 120", "person": "", "max_rows_per_person": "1"}
+    file = {"file": ("rows.csv", b"age\n" + b"40\n" * 20)}
+    for most in ("ten", "0", "10"):
+        sent = owner.post("/data/new", file, name="few", most_records=most, **fields)
+        assert sent.status_code == 422
+    sent = owner.post("/data/new", file, name="few", most_records="20", **fields)
+    assert sent.status_code == 303
+    assert server.curator.size_class("few").most_records == 20
+
+
 def test_lines_become_columns() -> None:
     domain = domain_from_lines(LINES, " id ", "2")
     assert domain.columns == (
@@ -375,3 +410,33 @@ def test_lines_become_columns() -> None:
 def test_a_token_made_at_the_curator_works_at_the_server(server: Running) -> None:
     with server.api(create_token(server.curator, "auditor", None, "eve")) as api:
         assert api.post("/verify").status_code == 200
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["the prefix comes in", "it is taken off"])
+def test_under_a_prefix_every_address_that_goes_out_carries_it(tmp_path: Path, kept: bool) -> None:
+    with running(tmp_path, listening=Listening(port=0, prefix="/tools/privod")) as server:
+        query = Histogram(columns=("age",), epsilon="0.5")
+        server.curator.ask(query, "patients")
+        for role in ("owner", "analyst"):
+            with server.browser(server.token(role)) as browser:
+                below = "/tools/privod" if kept else ""
+                pages = ["/", "/data/patients", "/data/patients/history", "/data/patients/answers"]
+                pages += [answer_path("patients", query), "/nowhere"]
+                pages += ["/tokens", "/data/new"] if role == "owner" else ["/questions"]
+                pages += ["/data/patients/ask/histogram-1"] if role == "analyst" else []
+                for path in pages:
+                    text = browser.get(below + path).text
+                    found = re.findall(r'(?:href|src|action|data-[a-z]+)="(/[^"]*)"', text)
+                    assert found
+                    assert all(one.startswith("/tools/privod/") for one in found), path
+        with Browser(server.url) as stranger:
+            led = stranger.get(f"{below}/data/patients").headers["location"]
+            assert led == "/tools/privod/sign-in?next=/data/patients"
+        with connect(f"{server.url}/tools/privod", server.token("analyst")) as client:
+            assert client.ask(query, "patients").stored
+
+
+@pytest.mark.parametrize("prefix", ["privod", "/privod/", "/", "/../x", "/a b", '/"', "//x"])
+def test_a_prefix_is_a_plain_path(prefix: str) -> None:
+    with pytest.raises(InvalidParameter, match="prefix"):
+        Listening(port=0, prefix=prefix)

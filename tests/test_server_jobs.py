@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from privod.curator import Curator
+from privod.curator.job_records import JobRecord, Room
 from privod.errors import (
     AnswerFailed,
     BudgetExceeded,
@@ -193,17 +194,28 @@ def test_an_expected_error_comes_through_at_a_release_time() -> None:
     assert time.monotonic() - start >= FIRST_RELEASE_SECONDS
 
 
-def test_too_many_jobs_are_refused_for_one_token_and_in_all() -> None:
-    limits = Limits(workers=1, waiting_jobs=3, waiting_jobs_per_token=2)
-    with opened(limits) as jobs:
-        for key in ("first", "second"):
-            started(jobs, napping(0.2), key=key)
+def test_too_many_jobs_of_all_servers_are_refused_for_one_token_and_in_all(tmp_path: Path) -> None:
+    room = Room(most=3, most_each=2)
+    with Curator.open(tmp_path) as curator:
+        records = curator.job_records
+
+        def add(asker: str, question: str) -> None:
+            job_id = f"{asker} {question}"
+            moment = records.moment()
+            records.add(
+                JobRecord(job_id, asker, asker, "", "d", {"name": question}, job_id, moment), room
+            )
+
+        add("ada", "first")
+        add("ada", "second")
         with pytest.raises(LimitReached, match="A token may have 2"):
-            started(jobs, napping(0), key="third")
-        started(jobs, napping(0), "bob", "third")
+            add("ada", "third")
+        add("bob", "third")
         with pytest.raises(LimitReached, match="Too many answers"):
-            started(jobs, napping(0), "cyd", "fourth")
-        assert started(jobs, napping(0), "cyd", "third").asker == "cyd"  # joining in is no burden
+            add("cyd", "fourth")
+        add("cyd", "third")  # joining in is no burden
+        records.end("ada first", "")
+        add("ada", "fourth")
 
 
 def test_a_job_is_found_by_its_asker_only() -> None:

@@ -6,11 +6,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from privod.curator import Curator
+from privod.curator.server_notes import ServerNotes
 from privod.errors import InvalidParameter, NotAllowed, Unavailable
 from privod.server import provider as provider_module
 from privod.server.authentication import token_hash
@@ -154,15 +157,16 @@ def test_without_a_provider_there_is_no_such_page(tmp_path: Path) -> None:
             assert browser.get(path).status_code == 404
 
 
-def test_a_provider_that_is_gone_or_calls_itself_otherwise_is_told() -> None:
+def test_a_provider_that_is_gone_or_calls_itself_otherwise_is_told(server: Running) -> None:
+    notes = server.site.notes
     with openid_provider() as openid:
         gone = Provider(openid.issuer, CLIENT)
         other = Provider(openid.issuer, CLIENT)
         openid.named = "https://elsewhere.example"
         with pytest.raises(NotAllowed, match="names itself otherwise"):
-            other.way_there("browser", "back", "/")
+            other.way_there(notes, "browser", "back", "/")
     with pytest.raises(Unavailable, match="cannot be reached"):
-        gone.way_there("browser", "back", "/")
+        gone.way_there(notes, "browser", "back", "/")
 
 
 @pytest.mark.parametrize("issuer", ["http://login.example.org", "ftp://x", "login.example.org"])
@@ -171,15 +175,21 @@ def test_a_provider_is_asked_over_https_only(issuer: str) -> None:
         Provider(issuer, CLIENT)
 
 
-def test_ways_to_the_provider_are_forgotten_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ways_to_the_provider_are_forgotten_in_time(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(provider_module, "MOST_PENDING", 3)
     moment = [0.0]
-    with openid_provider() as openid:
-        provider = Provider(openid.issuer, CLIENT, SECRET, clock=lambda: moment[0])
+    with openid_provider() as openid, Curator.open(tmp_path) as curator:
+        notes = ServerNotes(curator.database, clock=lambda: moment[0])
+        provider = Provider(openid.issuer, CLIENT, SECRET)
+        back, states = f"{openid.issuer}/back", []
         for _ in range(5):
-            provider.way_there("browser", f"{openid.issuer}/back", "/")
-        assert len(provider._pending) == 3
-        state = next(iter(provider._pending))
-        moment[0] = provider_module.PENDING_SECONDS + 1
+            moment[0] += 1
+            way = provider.way_there(notes, "browser", back, "/")
+            states.append(parse_qs(urlsplit(way).query)["state"][0])
+        kept = [notes.find(provider_module.WAY, token_hash(state)) for state in states]
+        assert [note is None for note in kept] == [True, True, False, False, False]
+        moment[0] += provider_module.PENDING_SECONDS + 1
         with pytest.raises(NotAllowed, match="too long ago"):
-            provider.way_back("browser", f"{openid.issuer}/back", state, "code")
+            provider.way_back(notes, "browser", back, states[-1], "code")

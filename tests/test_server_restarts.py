@@ -17,7 +17,9 @@ import pytest
 from privod.curator import Curator
 from privod.curator.curator import NO_ANSWER
 from privod.privacy import AddRemove, Loss
+from privod.server import asking
 from privod.server.authentication import create_token
+from privod.server.limits import Rate
 from tests.odd import FOLDER, eventually, odd
 from tests.running_server import DOMAIN, GENEROUS, ROWS, running
 
@@ -153,6 +155,68 @@ def test_two_servers_on_one_directory_charge_once_and_show_each_others_jobs(
         assert answers[0]["release"] == answers[1]["release"]
         kinds = [entry.kind for entry in one.curator.history("patients")]
         assert (kinds.count("charge"), kinds.count("release")) == (1, 1)
+
+
+def test_an_answer_is_stopped_through_a_server_that_does_not_work_on_it(
+    tmp_path: Path, token: str
+) -> None:
+    directory = tmp_path / "curator"
+    with (
+        running(directory, ONE, data=False) as one,
+        running(directory, ONE, data=False) as other,
+        one.api(token) as here,
+        other.api(token) as there,
+        other.api(other.token("analyst")) as stranger,
+    ):
+        jobs = []
+        for epsilon in ("0.1", "0.2"):
+            form = {"query": asked(tmp_path / epsilon, epsilon), "wait": 0}
+            jobs.append(here.post("/datasets/patients/ask", json=form).json()["job"])
+        eventually((tmp_path / "0.1").exists)
+        assert stranger.delete(f"/jobs/{jobs[0]}").status_code == 404
+        for job in reversed(jobs):  # the one that waits, then the one under way
+            assert there.delete(f"/jobs/{job}").json() == {"stopped": True}
+        eventually(lambda: here.get(f"/jobs/{jobs[0]}").status_code == 500)
+        eventually(lambda: here.get(f"/jobs/{jobs[1]}").status_code == 403)
+        assert not (tmp_path / "0.2").exists(), "it was never looked at"
+        kinds = [entry.kind for entry in one.curator.history("patients")]
+        assert (kinds.count("charge"), kinds.count("release")) == (1, 0)
+
+
+def test_servers_share_the_rates_that_they_allow(tmp_path: Path, token: str) -> None:
+    directory = tmp_path / "curator"
+    few = replace(GENEROUS, requests=Rate(1e-9, 8))
+    with running(directory, few, data=False) as one:
+        with running(directory, few, data=False) as other:
+            for server in (one, other):
+                server.site.be_present()
+            allowed = 0
+            for server in (one, other):
+                with server.api(token) as api:
+                    allowed += sum(api.get("/me").status_code == 200 for _ in range(10))
+            assert allowed == 8
+        one.site.be_present()
+        assert one.site.requests.among == 1, "the other one is gone"
+
+
+def test_what_a_killed_server_left_is_taken_over_by_one_that_ran_before_it(
+    tmp_path: Path, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "WATCH_SECONDS", 0.2)
+    gate, directory = tmp_path / "gate", tmp_path / "curator"
+    headers = {"authorization": f"Bearer {token}"}
+    with running(directory, GENEROUS, data=False) as other, other.api(token) as there:
+        with process(directory) as (server, address):
+            jobs = []
+            for epsilon in ("0.1", "0.2"):  # one worker: the second waits
+                form = {"query": asked(gate, epsilon), "wait": 0}
+                sent = httpx.post(f"{address}{PATH}", json=form, headers=headers, timeout=60)
+                jobs.append(sent.json()["job"])
+            eventually(gate.exists)
+            server.kill()
+        (tmp_path / "gate.open").touch()
+        eventually(lambda: _state(there, jobs[1]) == "done")
+        assert there.get(f"/jobs/{jobs[0]}").status_code == 500, "charged and never looked at again"
 
 
 def _state(api: httpx.Client, job: str) -> str:

@@ -22,7 +22,8 @@ from privod.data import Domain, Numeric
 from privod.privacy import AddRemove, Loss
 from privod.queries.catalog import QUERIES
 from privod.queries.subspaces import OutlierSubspaces
-from privod.server.jobs.estimates import check_work, estimated_seconds
+from privod.server.authentication import token_hash
+from privod.server.jobs.estimates import SLACK, Allowed, allowed, check_work, estimated_seconds
 from privod.server.limits import Limits, TooMuchWork
 from tests.odd import eventually, odd
 from tests.running_server import CANARY, DOMAIN, GENEROUS, ROWS, Running, running
@@ -102,7 +103,7 @@ def test_an_answer_past_the_time_limit_is_ended_and_the_next_one_is_answered(
         failed = api.post("/datasets/patients/ask", json={"query": asked(gate), "wait": 60})
         assert failed.json()["error"]["message"] == NO_ANSWER
         assert kinds(server)[-1] == "charge"
-        server.site.jobs._limits = SMALL  # time enough on a busy machine
+        server.site.limits = SMALL  # time enough on a busy machine
         query = asked(tmp_path / "g", "nothing")
         after = api.post("/datasets/patients/ask", json={"query": query, "wait": 60})
         assert after.status_code == 200
@@ -124,6 +125,20 @@ def test_whoever_asked_stops_an_answer_and_its_worker_ends(
     told = analyst.get(f"/jobs/{job}").json()["error"]["message"]
     assert "on request. The charge stands" in told
     assert kinds(server).count("charge") == 1
+
+
+def test_revoking_a_token_ends_the_answer_that_only_it_waits_for(
+    server: Running, tmp_path: Path
+) -> None:
+    gate, token = tmp_path / "gate", server.token("analyst")
+    with server.api(token) as api:
+        api.post("/datasets/patients/ask", json={"query": asked(gate), "wait": 0})
+        eventually(gate.exists)
+        (process,) = workers(server)
+        server.curator.store.revoke_token(token_hash(token))
+        eventually(lambda: process not in workers(server))
+    eventually(lambda: not server.site.jobs.under_way()["answering"])
+    assert kinds(server)[-1] == "charge", "which stands"
 
 
 def test_an_owner_stops_an_answer_and_one_who_joined_in_keeps_it_from_ending(
@@ -222,6 +237,21 @@ def test_estimates_follow_what_was_declared_and_assumed_and_never_the_rows(
         check_work(curator, query, "b", many)
         with pytest.raises(TooMuchWork, match="Nothing was charged"):
             check_work(curator, query, "c", many)
+
+
+def test_when_an_answer_is_ended_follows_from_the_declared_size_and_suffices_for_it(
+    tmp_path: Path, wide: Domain
+) -> None:
+    query = OutlierSubspaces(radius_per_column=0.1, max_crowd=5, epsilon="1")
+    limits = Limits()
+    with Curator.open(tmp_path) as curator:
+        for name, rows, declared in [("a", 1, 1000), ("b", 900, 1000), ("c", 1, 10**7)]:
+            values = {column: [0.5] * rows for column in wide.names}
+            curator.register(name, values, wide, most_records=declared)
+        most = {name: allowed(curator, query, name, limits) for name in "abc"}
+        assert most["a"] == most["b"] == Allowed(limits.answer_seconds, limits.answer_bytes)
+        assert most["c"].seconds == SLACK * query.work(wide, 10**7) / 1e9 > limits.answer_seconds
+        assert most["c"].bytes > 8 * 10**7 * len(wide.names)
 
 
 def test_one_picture_is_drawn_once_however_many_ask_and_others_are_served_meanwhile(

@@ -55,7 +55,7 @@ def test_rows_come_back_as_they_were(tmp_path: Path) -> None:
     rows = RowStore(tmp_path)
     table, expected = read_with_report(ROWS, DOMAIN)
     folder, seal, report = rows.keep(ROWS, DOMAIN)
-    assert rows.report(folder) == report == expected
+    assert rows.report(folder, seal) == report == expected
     again = rows.load(folder, seal, DOMAIN)
     assert np.array_equal(again.numbers(), table.numbers())
     assert np.array_equal(again.codes(), table.codes())
@@ -74,6 +74,21 @@ def test_changed_rows_are_not_loaded(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes() + b"x")
     with pytest.raises(InvalidData, match="not those that were registered"):
         rows.load(folder, seal, DOMAIN)
+
+
+@pytest.mark.parametrize("change", [lambda text: text.replace(":", ": ", 1), None])
+def test_a_changed_report_is_not_told_and_breaks_the_seal(tmp_path: Path, change: Any) -> None:
+    rows = RowStore(tmp_path)
+    folder, seal, _ = rows.keep(ROWS, DOMAIN)
+    assert rows.seal(folder) == seal
+    path = tmp_path / folder / "report.json"
+    text = path.read_text()
+    path.unlink()
+    if change is not None:
+        path.write_text(change(text) + " ")
+        with pytest.raises(InvalidData, match="not the one that was kept"):
+            rows.report(folder, seal)
+    assert rows.seal(folder) == ""
 
 
 def test_only_the_owner_of_the_files_may_look_at_them(curator: Curator) -> None:

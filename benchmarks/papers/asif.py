@@ -175,8 +175,8 @@ def by_model(one: Set, crowds: Ints, copies: Ints) -> list[Row]:
     rows = []
     for epsilon in ("1", "0.1"):
         newcomer = NoveltyLabels(columns=("x",), records=((0.0,),), max_crowd=beta, epsilon=epsilon)
-        asked = {"columns": ("x",), "records": ((0.0,),), "epsilon": epsilon}
-        tail = ModelLabels(model=f"tail-rank(n_beyond={few})", **asked)
+        model = f"tail-rank(n_beyond={few})"
+        tail = ModelLabels(columns=("x",), records=((0.0,),), model=model, epsilon=epsilon)
         plain, sensitive = (errors(crowds, copies, beta, float(epsilon), k) for k in (None, margin))
         laws = {
             "is it in the data (DP)": (plain, anomalous, "everybody"),

@@ -48,9 +48,11 @@ from privod.queries.graded_count import GradedCount, graded_credits
 from privod.queries.grid_knn.query import GridKnn
 from privod.queries.histogram import Histogram
 from privod.queries.interactive_grid.query import InteractiveGridScores
+from privod.queries.likeness import Likeness
 from privod.queries.lookahead import LookaheadCount
 from privod.queries.marginals.query import MarginalHistograms
 from privod.queries.mean_covariance.query import MeanCovariance
+from privod.queries.mixed_labels import MixedLabels
 from privod.queries.model_labels import ModelLabels
 from privod.queries.novelty_labels import NoveltyLabels
 from privod.queries.outlier_context.groups import OutlierGroups
@@ -183,6 +185,28 @@ def labels(table: Table, epsilon: str, source: Randomness) -> float:
             edit_margin=CROWD,
         )
         truth = int(index.crowds(RADIUS, at=points[[row]])[0]) <= query.max_crowd
+        right.append(query.answer(table, source).value[0] == truth)
+    return float(np.mean(right))
+
+
+def mixed_labels(table: Table, epsilon: str, source: Randomness) -> float:
+    """The share of right labels over 20 septic and 20 other patients, ward and sex compared too."""
+    ill = septic(table)
+    names = ("ward", "sex", *SIGNS[:2])
+    rows = (*np.flatnonzero(ill)[:20], *np.flatnonzero(~ill)[:20])
+    held = Likeness(names, 0).held(table)
+    right = []
+    for row in rows:
+        query = MixedLabels(
+            columns=names,
+            records=(held.row(int(row)),),
+            tolerances=tuple((name, RADIUS) for name in SIGNS[:2]),
+            max_crowd=CROWD * 4,
+            max_distance=1,
+            epsilon=epsilon,
+            edit_margin=CROWD,
+        )
+        truth = replace(query, epsilon=SURE).answer(table, source).value[0]
         right.append(query.answer(table, source).value[0] == truth)
     return float(np.mean(right))
 
@@ -386,6 +410,7 @@ MEASURES = (
     Measure("outlier-radius-1", "share that stands apart over the one asked for", radius),
     Measure("outlier-subspaces-1", "outliers in the column found over the most", subspaces),
     Measure("anomaly-labels-1", "share of right labels", labels),
+    Measure("mixed-labels-1", "share of right labels", mixed_labels),
     Measure("novelty-labels-1", "share of right labels", novelty_labels),
     Measure("model-labels-1", "share of right labels", model_labels),
     Measure("outlier-groups-1", "size of the group found over the largest", groups),

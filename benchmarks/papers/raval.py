@@ -107,12 +107,12 @@ def table3(data: Set) -> Row:
         "processed %": 100 * suspects.processed / n,
         "threshold": data.limit,
         "crowd of false positives": float(near.mean()),
-        "paper: seconds": theirs[0],
-        "paper: b_t": theirs[1],
-        "paper: FP %": theirs[2],
-        "paper: processed %": theirs[3],
-        "paper: threshold": theirs[4],
-        "paper: their crowd": theirs[5],
+        "paper seconds": theirs[0],
+        "paper b_t": theirs[1],
+        "paper FP %": theirs[2],
+        "paper processed %": theirs[3],
+        "paper threshold": theirs[4],
+        "paper crowd": theirs[5],
     }
 
 
@@ -188,7 +188,6 @@ def parties(whole: Set, runs: list[Run]) -> list[Row]:
                 "expected precision": "" if plan is None else plan.precision,
                 "expected recall": "" if plan is None else plan.found,
                 "seconds": seconds,
-                "exchanges": len(traffic.steps),
                 "MB sent by each": traffic.sent / 1e6,
                 "MB received": traffic.received / 1e6,
             }

@@ -191,7 +191,8 @@ class Scanned:
 
     def judge(self, contexts: Sequence[Choices]) -> Judged:
         """What `RecordView.judge` says, looked up."""
-        sizes = self.sizes[[number_of(one, self.space) for one in contexts]]
+        numbers = [number_of(one, self.space) for one in contexts]
+        sizes = self.sizes[numbers].astype(np.int64)
         return Judged(sizes >= 0, sizes, sizes)
 
 

@@ -96,6 +96,7 @@ from privod.privacy import (
     AdmittedContexts as AdmittedContexts,
     Cost as Cost,
     Guarantee as Guarantee,
+    InAlikeCrowd as InAlikeCrowd,
     InCrowd as InCrowd,
     Loss as Loss,
     NOTHING_SPENT as NOTHING_SPENT,
@@ -166,6 +167,9 @@ from privod.queries.mean_covariance.query import (
 )
 from privod.queries.mean_covariance.release import (
     NoisyMoments as NoisyMoments,
+)
+from privod.queries.mixed_labels import (
+    MixedLabels as MixedLabels,
 )
 from privod.queries.model_labels import (
     ModelLabels as ModelLabels,

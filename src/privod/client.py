@@ -22,6 +22,7 @@ from privod.curator import (
     DataSet,
     Entry,
     Price,
+    Protection,
     Registered,
     Request,
     Verification,
@@ -195,6 +196,21 @@ class Client:
             adjacency_from_json(person) for person in self._server.get(path_of(of, "admitted"))
         ]
         return tuple(person for person in found if isinstance(person, SameContexts))
+
+    def allow_exact_counts(
+        self, of: str, adjacency: Adjacency, counts: int, reason: str, *, confirmed: bool = False
+    ) -> int:
+        """Allow so many counts to be told exactly; see `Curator.allow_exact_counts`."""
+        asked = wire.AllowExact(adjacency.to_json(), counts, reason, confirmed)
+        return int(self._server.act(path_of(of, "exact-counts"), asked)["left"])
+
+    def who_is_protected(
+        self, of: str, adjacency: Adjacency | None = None, *, sample: int = 100
+    ) -> tuple[Protection, ...]:
+        """Whom narrow promises protect, for the owner alone; see `Curator.who_is_protected`."""
+        asked = wire.WhoIsProtected(None if adjacency is None else adjacency.to_json(), sample)
+        found = self._server.act(path_of(of, "protected"), asked)["protected"]
+        return tuple(Protection.from_json(one) for one in found)
 
     def limit_token(self, of: str, adjacency: Adjacency, token: str, limit: Loss) -> None:
         """Set how much of a budget the questions of one token (by its id) may cost."""

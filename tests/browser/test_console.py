@@ -20,6 +20,7 @@ from privod.data import Categorical, Domain, Numeric
 from privod.data.examples import BREAST_CANCER, breast_cancer
 from privod.privacy import AddRemove, Loss
 from privod.queries.catalog import QUERIES
+from privod.queries.histogram import Histogram
 from privod.queries.private_detector.query import DetectorProfile
 from privod.server.jobs.jobs import Turn
 from privod.server.views.answers import answer_path
@@ -126,12 +127,12 @@ def test_from_an_owners_registration_to_an_analysts_answer(
     analyst.photograph("question")
     page.fill("#epsilon", "7")
     expect(page.locator("#price")).to_contain_text("More than is left")
-    page.click("main button:has-text('Review')")
+    page.click("main button:visible:has-text('Review')")
     expect(page.get_by_role("alert").first).to_be_visible()
     analyst.photograph("question-refused", TWO_LOOKS)
     page.fill("#epsilon", "0.75")
     page.check("input[value=sex]")
-    page.click("main button:has-text('Review')")
+    page.click("main button:visible:has-text('Review')")
     page.click("main button:has-text('Spend')")
     expect(page.locator(".answer")).to_contain_text("The most records")
     expect(page.locator("figure img")).to_be_visible()
@@ -144,6 +145,9 @@ def test_from_an_owners_registration_to_an_analysts_answer(
     analyst.go("/data/clinic/answers?find=histogram")
     expect(page.locator(".items li")).to_have_count(1)
     analyst.photograph("answers")
+    analyst.go("/questions")
+    expect(page.locator("tbody tr")).to_have_count(1)
+    analyst.photograph("my-questions")
     analyst.go("/data/clinic")
     analyst.photograph("data-set")
     page.click("main >> text=History")
@@ -168,6 +172,39 @@ def test_records_are_scored_on_the_page_of_an_answer(server: Running, chromium: 
     visit.page.click("text=As code")
     expect(visit.page.get_by_label("For the shell")).to_contain_text("privod ask breast-cancer")
     visit.photograph("scored")
+    visit.end()
+
+
+def test_two_answers_ticked_in_the_list_are_compared(server: Running, chromium: Browser) -> None:
+    for epsilon in ("0.21", "0.22"):
+        query = Histogram(columns=("texture",), epsilon=epsilon)
+        server.curator.ask(query, "breast-cancer")
+    visit = Visit.begin(chromium, server.url, server.token("analyst", "breast-cancer"))
+    visit.go("/data/breast-cancer/answers?find=texture+0.2")
+    for box in visit.page.locator(".items input").all():
+        box.check()
+    visit.page.click("main button:has-text('Compare')")
+    expect(visit.page.get_by_role("heading", name="Cell by cell")).to_be_visible()
+    expect(visit.page.locator("figure img")).to_have_count(2)
+    visit.photograph("compare")
+    visit.end()
+
+
+def test_a_slider_sets_epsilon_with_the_error_beside_it(server: Running, chromium: Browser) -> None:
+    visit = Visit.begin(chromium, server.url, server.token("analyst", "breast-cancer"))
+    page = visit.page
+    visit.go("/data/breast-cancer/ask/histogram-1")
+    slider = page.get_by_label("Epsilon by hand")
+    expect(slider).to_have_value("-0.3")  # epsilon 0.5
+    slider.fill("-1")
+    expect(page.locator("#epsilon")).to_have_value("0.1")
+    expect(page.locator("#epsilon-error")).to_contain_text("within 30 with 95 % certainty")
+    slider.press("ArrowRight")
+    expect(page.locator("#epsilon")).to_have_value("0.11")
+    page.fill("#within", "10")
+    page.click("text=Choose epsilon for it")
+    expect(page.locator("#epsilon-error")).to_contain_text("within 10 with 95 % certainty")
+    expect(page.locator("#epsilon")).to_have_value("0.29")
     visit.end()
 
 
@@ -270,7 +307,7 @@ def test_the_console_works_without_script(server: Running, chromium: Browser) ->
     page.fill("#epsilon", "0.44")
     page.click("text=Show the price")
     expect(page.locator("#price")).to_contain_text("epsilon 0.44")
-    page.click("main button:has-text('Review')")
+    page.click("main button:visible:has-text('Review')")
     page.click("main button:has-text('Spend')")
     expect(page.locator(".answer")).to_contain_text("The most records")
     visit.end()
@@ -293,7 +330,7 @@ def test_a_long_answer_shows_its_progress_and_then_itself(
     visit = Visit.begin(chromium, server.url, token, java_script_enabled=script)
     visit.go("/data/breast-cancer/ask/histogram-1")
     visit.page.fill("#epsilon", "0.51" if script else "0.52")
-    visit.page.click("main button:has-text('Review')")
+    visit.page.click("main button:visible:has-text('Review')")
     visit.page.click("main button:has-text('Spend')")
     expect(visit.page.locator("progress")).to_be_visible()
     if script:
@@ -329,7 +366,7 @@ def test_empty_places_long_names_and_errors_look_finished(
         analyst.page.click("text=Ask a question")
         analyst.page.click(f"text={QUERIES['histogram-1'].question}")
         analyst.photograph("long-names-question")
-        analyst.page.click("main button:has-text('Review')")
+        analyst.page.click("main button:visible:has-text('Review')")
         analyst.page.click("main button:has-text('Spend')")
         expect(analyst.page.locator(".answer")).to_be_visible()
         analyst.photograph("long-names-answer")
@@ -374,7 +411,7 @@ def test_the_pictures_list_is_complete() -> None:
     templates = Path("src/privod/server/templates").glob("*.html")
     pages = {template.stem for template in templates} - {"base", "parts", "price"}
     assert pages == {
-        "answer", "answers", "confirm", "data_set", "data_sets", "error", "history", "job",
-        "manage", "open_budget", "question", "questions", "register", "report", "requests",
-        "sign_in", "tokens", "verify",
+        "answer", "answers", "compare", "confirm", "data_set", "data_sets", "error", "history",
+        "job", "manage", "my_questions", "open_budget", "question", "questions", "register",
+        "report", "requests", "sign_in", "tokens", "verify",
     }  # fmt: skip

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import beta
+from scipy.special import betaincinv
 
 from privod.data import Table
 from privod.errors import InvalidParameter
@@ -269,8 +269,8 @@ def lower_bound(
 ) -> Floats:
     """A lower bound of ln((p - delta) / q) from hits [Clopper and Pearson 1934], both sides."""
     k, m = np.asarray(likelier, dtype=float), np.asarray(rarer, dtype=float)
-    low = np.where(k > 0, beta.ppf(doubt / 2, np.maximum(k, 1), runs - k + 1), 0.0)
-    high = np.where(m < runs, beta.ppf(1 - doubt / 2, m + 1, np.maximum(runs - m, 1)), 1.0)
+    low = np.where(k > 0, betaincinv(np.maximum(k, 1), runs - k + 1, doubt / 2), 0.0)
+    high = np.where(m < runs, betaincinv(m + 1, np.maximum(runs - m, 1), 1 - doubt / 2), 1.0)
     gap = np.maximum(low - delta, 0.0)
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(gap) - np.log(high))

@@ -18,7 +18,7 @@ from privod.audit.game import Reading
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness
-from privod.privacy import AddRemove, Adjacency, Guarantee, InCrowd, Replace
+from privod.privacy import AddRemove, Adjacency, Guarantee, InAlikeCrowd, InCrowd, Replace
 from privod.queries.query import Query
 
 __all__ = ["numbers_in", "search_question", "table_pairs"]
@@ -40,13 +40,13 @@ def table_pairs(
     ----------
     domain : Domain
         What is public. Where a person may have several rows, one person comes, or moves, with all.
-    adjacency : AddRemove, Replace or InCrowd
+    adjacency : AddRemove, Replace, InCrowd or InAlikeCrowd
         What makes them adjacent.
     seed : int
         Which ones; no release depends on it.
     """
-    if not isinstance(adjacency, AddRemove | Replace | InCrowd):
-        rule = "must be add-remove, replace or in-crowd"
+    if not isinstance(adjacency, AddRemove | Replace | InCrowd | InAlikeCrowd):
+        rule = "must be add-remove, replace, in-crowd or in-alike-crowd"
         way_out = "Give the pairs yourself: play a Game, or search a callable."
         raise InvalidParameter("adjacency", rule, adjacency.name, way_out)
     chance = np.random.default_rng(seed)
@@ -56,7 +56,7 @@ def table_pairs(
         others = [places[chance.integers(len(places))] for _ in range(size)]
         # Every other time one of theirs: where it comes to stand is a place that counts.
         one = places[0] if number % 2 else _row(domain, chance)
-        if isinstance(adjacency, InCrowd):
+        if isinstance(adjacency, InCrowd | InAlikeCrowd):
             others += [one] * (adjacency.crowd - 1)
         more = [one] * domain.max_rows_per_person
         before = [_row(domain, chance)] * domain.max_rows_per_person

@@ -85,7 +85,7 @@ def _search(names: list[str], file: Path, runs: int, as_json: bool) -> None:
     from privod.audit import search_question
     from privod.cli.owner import _read_json
     from privod.data import Domain
-    from privod.privacy import AddRemove, InCrowd, Replace
+    from privod.privacy import AddRemove, InAlikeCrowd, InCrowd, Replace
     from privod.queries.catalog import QUERIES
 
     declared = Domain.from_json(_read_json(file))
@@ -93,7 +93,7 @@ def _search(names: list[str], file: Path, runs: int, as_json: bool) -> None:
     asked = [
         query
         for query in samples
-        if isinstance(query.guarantee().adjacency, AddRemove | Replace | InCrowd)
+        if isinstance(query.guarantee().adjacency, AddRemove | Replace | InCrowd | InAlikeCrowd)
     ]
     with progress_bars(as_json):
         found = [search_question(query, declared, runs=runs) for query in asked]

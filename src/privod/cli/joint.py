@@ -21,7 +21,7 @@ from privod.errors import InvalidParameter, ProtocolAborted
 from privod.progress import listening
 
 if TYPE_CHECKING:
-    from privod.joint.question import JointOutliers
+    from privod.joint.questions import JointQuestion
 
 __all__ = ["aggregate", "approve", "flare_job", "party", "pki", "plan", "transcript"]
 
@@ -57,21 +57,40 @@ def pki(
 @app.command()
 def plan(
     question: QuestionFile,
-    records: Annotated[int, typer.Option(help="Roughly how many records all parties have.")],
+    records: Annotated[
+        int | None, typer.Option(help="Outliers: roughly how many records all parties have.")
+    ] = None,
     parties: Annotated[int, typer.Option(help="How many parties there are.")] = 3,
     held: Annotated[
         list[int] | None,
         typer.Option("--columns", help="Vertical: a party's number of columns; one per party."),
+    ] = None,
+    domain: Annotated[
+        Path | None, typer.Option(help="Counts: the public domain, which decides how many.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Say before a run what it will find, send and cost; no data is needed."""
     from dataclasses import asdict
 
+    from privod.data import Domain
+    from privod.joint.counts import JointCounts
     from privod.joint.planning import joint_plan
-    from privod.joint.question import JointOutliers
+    from privod.joint.questions import joint_question
 
-    asked = JointOutliers.from_json(_read_json(question, "question"))
+    asked = joint_question(_read_json(question, "question"))
+    if isinstance(asked, JointCounts):
+        if domain is None:
+            way_out = "Name the public domain with --domain."
+            raise InvalidParameter("domain", "is needed to count", None, way_out)
+        declared = Domain.from_json(_read_json(domain, "domain"))
+        told = asked.expectation(declared, parties)
+        text = "\n".join([told, asked.secrecy().sentence()])
+        emit({"expectation": told}, as_json, words(text))
+        return
+    if records is None:
+        way_out = "Say roughly how many records all parties have with --records."
+        raise InvalidParameter("records", "is needed to plan", None, way_out)
     widths = tuple(held or [])
     if asked.partition == "vertical" and sum(widths) != len(asked.columns):
         way_out = f"Give --columns once per party; together they have {len(asked.columns)}."
@@ -97,10 +116,10 @@ def approve(
     """Let `privod party --daemon` take part in runs of exactly this question and roster."""
     from privod.data import Domain
     from privod.joint.approvals import Approvals, subject_of
-    from privod.joint.question import JointOutliers
+    from privod.joint.questions import joint_question
     from privod.joint.roster import Roster
 
-    asked = JointOutliers.from_json(_read_json(question, "question"))
+    asked = joint_question(_read_json(question, "question"))
     declared = Domain.from_json(_read_json(domain, "domain"))
     everyone = Roster.load(roster)
     asked.check_parties(len(everyone.names))
@@ -120,37 +139,48 @@ def approve(
 def flare_job(
     folder: Annotated[Path, typer.Argument(help="A new folder.")],
     roster: RosterFile,
-    question: QuestionFile,
+    question: Annotated[
+        list[Path], typer.Option(help="A question, in JSON; several are asked one after the other.")
+    ],
     domain: DomainFile,
     as_json: AsJson = False,
 ) -> None:
-    """Write a job of NVIDIA FLARE for one joint run."""
+    """Write a job of NVIDIA FLARE for joint runs."""
     from privod.data import Domain
     from privod.joint.flare import write_job
-    from privod.joint.question import JointOutliers
+    from privod.joint.questions import joint_question
     from privod.joint.roster import Roster
 
-    asked = JointOutliers.from_json(_read_json(question, "question"))
+    asked = [joint_question(_read_json(each, "question")) for each in question]
     everyone = Roster.load(roster)
-    asked.check_parties(len(everyone.names))
+    for one in asked:
+        one.check_parties(len(everyone.names))
     write_job(folder, asked, everyone, Domain.from_json(_read_json(domain, "domain")))
-    text = f"Wrote the job {str(folder)!r}.\n{asked.secrecy().sentence()}"
-    emit({"written": str(folder)}, as_json, words(text))
+    lines = [f"Wrote the job {str(folder)!r}.", *(one.secrecy().sentence() for one in asked)]
+    emit({"written": str(folder)}, as_json, words("\n".join(lines)))
 
 
 @app.command()
 def transcript(
-    file: Annotated[Path, typer.Argument(help="A transcript that a party signed.")],
+    files: Annotated[
+        list[Path], typer.Argument(help="Transcripts that parties or the aggregator signed.")
+    ],
     roster: RosterFile,
     as_json: AsJson = False,
 ) -> None:
-    """Check who signed a transcript of a joint run, and print what it states."""
-    from privod.joint.results import check_transcript
+    """Check who signed transcripts of a joint run, and that several agree; print what they say."""
+    from privod.joint.results import check_one_run
     from privod.joint.roster import Roster
 
-    said = check_transcript(_read_json(file, "transcript"), Roster.load(roster))
-    lines = [f"{said['party']} signed this:", *(f"{key}: {value}" for key, value in said.items())]
-    emit(said, as_json, words("\n".join(lines)))
+    read = [_read_json(file, "transcript") for file in files]
+    checked = check_one_run(read, Roster.load(roster))
+    lines: list[str] = []
+    for said in checked:
+        lines.append(f"{said['party']} signed this:")
+        lines += [f"{key}: {value}" for key, value in said.items()]
+    if len(checked) > 1:
+        lines.append(f"The {len(checked)} transcripts are about one run and agree.")
+    emit({"transcripts": checked}, as_json, words("\n".join(lines)))
 
 
 @app.command()
@@ -191,13 +221,13 @@ def party(
     from privod.data import Domain
     from privod.joint.approvals import Approvals, subject_of
     from privod.joint.contributions import Contributions
-    from privod.joint.question import JointOutliers
+    from privod.joint.questions import joint_question
     from privod.joint.roster import Identity, Roster
-    from privod.joint.site import Site
+    from privod.joint.site import Site, rounds_beside
     from privod.joint.transport.channel import Patience
     from privod.joint.transport.grpc import GrpcChannel
 
-    asked = JointOutliers.from_json(_read_json(question, "question"))
+    asked = joint_question(_read_json(question, "question"))
     everyone = Roster.load(roster)
     site = Site(
         identity=Identity.load(certificate, key, _passphrase()),
@@ -208,6 +238,7 @@ def party(
         results=results,
         approvals=None if approvals is None else Approvals(approvals),
         charge=None if charge is None else partial(_charge, asked, charge, everyone.names, at),
+        rounds=rounds_beside(record),
     )
 
     def run_once() -> None:
@@ -240,6 +271,12 @@ def party(
 
 def _show(answer: Any, picture: Path | None, as_json: bool) -> None:
     """Print a party's answer, and draw it if asked."""
+    from privod.joint.counts import JointRelease
+
+    if isinstance(answer, JointRelease):
+        lines = [answer.sentence(), answer.question.secrecy().sentence(), *answer.traffic.lines()]
+        emit(answer.to_json(), as_json, words("\n".join(lines)))
+        return
     if picture is not None:
         from privod.pictures import svg
         from privod.pictures.joint_outliers import draw_run
@@ -257,7 +294,7 @@ def _show(answer: Any, picture: Path | None, as_json: bool) -> None:
     emit(answer.to_json(), as_json, words("\n".join(lines)))
 
 
-def _charge(asked: JointOutliers, data_set: str, parties: Sequence[str], at: str) -> None:
+def _charge(asked: JointQuestion, data_set: str, parties: Sequence[str], at: str) -> None:
     """Pay for what a run publishes about the rows, before it begins; a run that fails has paid."""
     promise = asked.table_guarantee()
     if promise is None:
@@ -280,6 +317,9 @@ def aggregate(
     listen: Annotated[
         str | None, typer.Option(help="Host and port; the roster's address if not given.")
     ] = None,
+    results: Annotated[
+        Path | None, typer.Option(help="A folder for the signed transcript.")
+    ] = None,
     coming: Coming = 60.0,
     stalled: Annotated[
         float, typer.Option(help="Seconds that a party may make no progress.")
@@ -288,13 +328,14 @@ def aggregate(
 ) -> None:
     """Add up what parties send, for one run; you need no data, and see only hidden numbers."""
     from privod.data import Domain
-    from privod.joint.question import JointOutliers
+    from privod.joint.questions import joint_question
     from privod.joint.roster import Identity, Roster
     from privod.joint.run import aggregate as run
+    from privod.joint.site import keep_transcript
     from privod.joint.transport.channel import Patience, host
     from privod.joint.transport.grpc import GrpcAggregator
 
-    asked = JointOutliers.from_json(_read_json(question, "question"))
+    asked = joint_question(_read_json(question, "question"))
     everyone = Roster.load(roster)
     identity = Identity.load(certificate, key, _passphrase())
     declared = None if domain is None else Domain.from_json(_read_json(domain, "domain"))
@@ -304,12 +345,16 @@ def aggregate(
         if not as_json:
             sys.stderr.write(f"privod: listening on port {hub.port}\n")
             sys.stderr.flush()
-        n_records = host(
-            hub.meeting, lambda meeting: run(asked, meeting, identity, everyone, declared)
-        )
-    traffic = hub.meeting.traffic
-    lines = [f"The run is complete: {n_records} records in all.", *traffic.lines()]
-    data = {"n_records": n_records, "traffic": traffic.to_json()}
+        done = host(hub.meeting, lambda meeting: run(asked, meeting, identity, everyone, declared))
+    if results is not None:
+        keep_transcript(results, done, identity, everyone)
+    told = "" if done.n_records is None else f": {done.n_records} records in all"
+    lines = [f"The run is complete{told}.", *done.traffic.lines()]
+    data = {
+        "n_records": done.n_records,
+        "run": done.run.hex(),
+        "traffic": done.traffic.to_json(),
+    }
     emit(data, as_json, words("\n".join(lines)))
 
 

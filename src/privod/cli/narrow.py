@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from privod.cli.app import DEFAULT_LOCATION, AsJson, At, app, curator_at
 from privod.cli.output import emit, progress_bars, words
 from privod.cli.owner import read_adjacency
-from privod.errors import InvalidParameter, NeedsConfirmation
-
-if TYPE_CHECKING:
-    from privod.curator import Curator
+from privod.errors import NeedsConfirmation
 
 __all__ = ["allow_exact", "protected"]
 
@@ -34,7 +31,7 @@ def protected(
     from privod.curator.protection import FOR_OWNER
 
     asked = None if adjacency is None else read_adjacency(adjacency)
-    with progress_bars(as_json), _here(at) as curator:
+    with progress_bars(as_json), curator_at(at) as curator:
         found = curator.who_is_protected(name, asked, sample=sample)
     told = [sentence for one in found for sentence in one.sentences()]
     none = "No narrow promise is open, so every record is protected as the main budget says."
@@ -60,7 +57,7 @@ def allow_exact(
 ) -> None:
     """Allow questions to tell rare counts exactly, up to a number of counts."""
     relation = read_adjacency(adjacency)
-    with _here(at) as curator:
+    with curator_at(at) as curator:
         try:
             left = curator.allow_exact_counts(name, relation, counts, reason, confirmed=yes)
         except NeedsConfirmation as needed:
@@ -69,14 +66,3 @@ def allow_exact(
             left = curator.allow_exact_counts(name, relation, counts, reason, confirmed=True)
     told = f"{left} more counts may be told exactly about {name!r} within {relation.name}."
     emit({"left": left}, as_json, words(told))
-
-
-def _here(location: str) -> Curator:
-    """The curator in a directory: what only its owner sees is looked at where the rows are."""
-    from privod.curator import Curator
-
-    curator = curator_at(location)
-    if not isinstance(curator, Curator):
-        way_out = "Run this on the machine that holds the rows."
-        raise InvalidParameter("at", "must be a directory", location, way_out)
-    return curator

@@ -203,9 +203,9 @@ def _who(curator: CuratorProtocol, name: str, relation: Adjacency) -> str:
     """How many records a narrow promise protects, for an owner beside the rows."""
     from privod.curator import Curator
     from privod.curator.protection import FOR_OWNER
-    from privod.privacy import InCrowd
+    from privod.privacy import InAlikeCrowd, InCrowd
 
-    if not isinstance(curator, Curator) or not isinstance(relation, InCrowd):
+    if not isinstance(curator, Curator) or not isinstance(relation, InCrowd | InAlikeCrowd):
         return ""
     found = curator.who_is_protected(name, relation)
     told = [sentence for one in found for sentence in one.sentences()]

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from privod import wire
-from privod.cli.app import DEFAULT_LOCATION, WITNESS_VARIABLE, AsJson, app
+from privod.cli.app import DEFAULT_LOCATION, ENGINE_VARIABLE, WITNESS_VARIABLE, AsJson, app
 from privod.cli.output import emit, table, words
-from privod.errors import Unavailable
+from privod.errors import InvalidParameter, Unavailable
 
 __all__ = ["add_token", "list_tokens", "revoke_token", "serve", "token"]
 
@@ -32,16 +32,24 @@ DatabaseUrl = Annotated[
 ]
 
 
-def _curator(at: str, database: str | None) -> Any:
+def _curator(at: str, database: str | None, engine: str | None = None) -> Any:
     from privod.curator import Curator
 
-    return Curator.open(at, database=database, witness=os.environ.get(WITNESS_VARIABLE) or None)
+    witness = os.environ.get(WITNESS_VARIABLE) or None
+    return Curator.open(at, database=database, witness=witness, engine=engine)
 
 
 @app.command()
 def serve(
     at: Directory = DEFAULT_LOCATION,
     database: DatabaseUrl = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            envvar=ENGINE_VARIABLE,
+            help="A Dask cluster, tls://host:port, that adds up over rows not held in memory.",
+        ),
+    ] = None,
     host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port; 0 takes any free one.")] = 8000,
     name: Annotated[
@@ -52,6 +60,9 @@ def serve(
     proxy: Annotated[
         str | None, typer.Option(help="The address of a trusted proxy that speaks TLS.")
     ] = None,
+    prefix: Annotated[
+        str, typer.Option(help="The path under which the proxy shows it, such as /privod.")
+    ] = "",
     max_upload: Annotated[int, typer.Option(help="The largest file to register, in MB.")] = 512,
     workers: Annotated[int, typer.Option(help="Answers computed at once.")] = 2,
     answer_seconds: Annotated[
@@ -91,7 +102,7 @@ def serve(
             "The server is not installed. Install it with: pip install 'privod[server]'"
         ) from None
 
-    listening = Listening(host, port, tuple(name or ()), certificate, key, proxy)
+    listening = Listening(host, port, tuple(name or ()), certificate, key, proxy, prefix)
     limits = Limits(
         upload_bytes=max_upload * 1024**2,
         workers=workers,
@@ -106,7 +117,11 @@ def serve(
         secret = "" if oidc_secret_file is None else oidc_secret_file.read_text("utf-8").strip()
         provider = Provider(oidc_issuer, oidc_client, secret, oidc_role_claim)
     if not sample:
-        curator = _curator(at, database)
+        if engine is not None and engine.startswith("local:"):
+            rule = "must be the address of a cluster that runs by itself"
+            way_out = "Leave it out: this server counts with all cores of its machine."
+            raise InvalidParameter("engine", rule, engine, way_out)
+        curator = _curator(at, database, engine)
         run(curator, listening, limits, provider=provider, json_logs=json_logs)
         return
     with tempfile.TemporaryDirectory(prefix="privod-sample-") as directory:

@@ -29,6 +29,7 @@ from privod.curator.owners import (
 from privod.curator.protection import SAMPLE, Protection, who_is_protected
 from privod.curator.questions import Question, adapted
 from privod.curator.rows import KeptRows, RowStore
+from privod.curator.server_notes import ServerNotes
 from privod.curator.tokens import TokenStore
 from privod.data import Domain, Table
 from privod.data.csv_file import CsvDialect
@@ -183,6 +184,7 @@ class Curator:
     ) -> None:
         self.store = TokenStore(database)
         self.job_records = JobRecords(database)
+        self.server_notes = ServerNotes(database)
         self.witnesses = witnesses
         self.directory = directory
         self.database = database
@@ -414,8 +416,8 @@ class Curator:
         """What became of the records of a data set, for the owner alone: it tells about rows."""
         with self.database.reading() as connection:
             store.find_dataset(connection, of)
-            folder, _seal = store.where_rows_are(connection, of)
-        report = self._rows.report(folder)
+            folder, seal = store.where_rows_are(connection, of)
+        report = self._rows.report(folder, seal)
         if report is None:
             raise NotFound(
                 f"There is no report of {of!r} here: it was registered before reports were kept, or"
@@ -456,7 +458,7 @@ class Curator:
             check_meaning(one, dataset.domain)
         if not self._rows.has(folder):
             raise Unavailable(f"The rows of {of!r} are not in {str(self.directory)!r}.")
-        table = self._table(KeptRows(self._rows.directory, folder, seal, dataset.domain))
+        table = self._table(self._rows.kept(folder, seal, dataset.domain))
         groups = [[one] for one in narrow] + ([narrow] if len(narrow) > 1 else [])
         return tuple(who_is_protected(table, group, sample=sample) for group in groups)
 
@@ -794,7 +796,7 @@ class Curator:
                 return self._stored(question, stored)
             # From here on the charge is on disk and stands.
             try:
-                rows = KeptRows(self._rows.directory, folder, seal, question.dataset.domain)
+                rows = self._rows.kept(folder, seal, question.dataset.domain)
                 found = self._found(question, rows, look or self._look)
             finally:
                 if wait_for_release_time is not None:

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from privod.errors import LimitReached
 from privod.ledger.chain import now
-from privod.ledger.database import Database
+from privod.ledger.database import Connection, Database
 
-__all__ = ["JobRecord", "JobRecords"]
+__all__ = ["JobRecord", "JobRecords", "Room"]
 
 KEPT_DAYS = 30  # after it ended
 MOST_LISTED = 1000
@@ -54,6 +55,14 @@ class JobRecord:
     outcome: str | None = None
 
 
+@dataclass(frozen=True)
+class Room:
+    """How many questions may be under way at all server processes: in all, and for each asker."""
+
+    most: int
+    most_each: int
+
+
 class JobRecords:
     """The records, in the ledger's database but outside its chain: they may be forgotten.
 
@@ -66,9 +75,12 @@ class JobRecords:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def add(self, record: JobRecord) -> None:
-        """Note a question, and forget those that ended long ago."""
+    def add(self, record: JobRecord, room: Room | None = None) -> None:
+        """Note a question if there is room for it, and forget those that ended long ago."""
+        written = json.dumps(record.query)
         with self._database.writing() as connection:
+            if room is not None:
+                _check_room(connection, record, written, room)
             connection.execute(
                 "INSERT INTO jobs (id, server, asker, label, dataset, query, request, time)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -77,7 +89,7 @@ class JobRecords:
                 record.asker,
                 record.label,
                 record.dataset,
-                json.dumps(record.query),
+                written,
                 record.request,
                 record.time,
             )
@@ -137,6 +149,18 @@ class JobRecords:
     def moment() -> str:
         """The time, as records have it."""
         return now()
+
+
+def _check_room(connection: Connection, record: JobRecord, written: str, room: Room) -> None:
+    """Refuse a question for which there is no room; who joins in with others takes no more."""
+    rows = connection.execute("SELECT asker, dataset, query FROM jobs WHERE outcome IS NULL")
+    asked = {(dataset, query) for _, dataset, query in rows}
+    if (record.dataset, written) not in asked and len(asked) >= room.most:
+        raise LimitReached("Too many answers are being computed. Try again in a minute.")
+    if sum(asker == record.asker for asker, *_ in rows) >= room.most_each:
+        raise LimitReached(
+            f"A token may have {room.most_each} answers under way. Wait until one is done."
+        )
 
 
 def _record(row: tuple[Any, ...]) -> JobRecord:

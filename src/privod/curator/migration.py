@@ -47,6 +47,7 @@ def _copy(curator: Curator, destination: str | Path, reason: str | None = None) 
             copy.mark_as_backup()  # first of all, so that a copy cut short sells nothing
             copy.witnesses.start_anew(copy.ledger_head())
             copy.job_records.drop_waiting()  # the original's server answers them
+            copy.server_notes.clear()
             # Rows never change and are there before their entry, so the later copy is complete.
             _copy_rows(_folders(copy), curator, copy)
             if reason is not None:

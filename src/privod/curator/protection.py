@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import beta
 
 from privod.data import Table
 from privod.errors import InvalidParameter
@@ -20,7 +19,8 @@ from privod.mechanisms import secure
 from privod.outliers.contexts.detectors import detector
 from privod.outliers.contexts.for_owner import contexts_moved, rows_alike
 from privod.outliers.crowds.distance import crowds
-from privod.privacy import Adjacency, InCrowd, SameContexts
+from privod.privacy import Adjacency, InAlikeCrowd, InCrowd, SameContexts
+from privod.queries.likeness import Likeness
 from privod.queries.outlier_context.query import persons_in
 
 __all__ = ["FOR_OWNER", "Protection", "who_is_protected"]
@@ -87,44 +87,54 @@ class Protection:
         """Everything, as plain values."""
         return {"private": False, **vars(self), "promises": list(self.promises)}
 
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        """Read back what `to_json` wrote."""
+        figures = {key: value for key, value in data.items() if key not in ("private", "promises")}
+        return cls(tuple(data["promises"]), **figures)
+
 
 def who_is_protected(
     table: Table, adjacencies: Sequence[Adjacency], *, sample: int = SAMPLE
 ) -> Protection:
     """Count the records that all of these narrow adjacencies protect. NOT private.
 
-    Crowds are counted over all records. Contexts are compared with and without one record at a
-    time, for a random sample of them, and for one of those with the attributes of the persons asked
-    about, who are the likelier to change something.
+    Crowds by distance are counted over all records. Who is alike is counted for a random sample of
+    them. Contexts are compared with and without one record at a time, for such a sample too, and
+    for one of those with the attributes of the persons asked about, who are the likelier to change
+    something.
 
     Parameters
     ----------
     table : Table
         The rows.
-    adjacencies : sequence of InCrowd and SameContexts
+    adjacencies : sequence of InCrowd, InAlikeCrowd and SameContexts
         The promises.
     sample : int
-        How many records to take out, where contexts are compared.
+        How many records to look at, where not all are.
     """
     for adjacency in adjacencies:
-        if not isinstance(adjacency, InCrowd | SameContexts):
-            rule = "must be in-crowd or same-contexts"
-            way_out = "Give in-crowd, or same-contexts for each admitted person."
+        if not isinstance(adjacency, InCrowd | InAlikeCrowd | SameContexts):
+            rule = "must be in-crowd, in-alike-crowd or same-contexts"
+            way_out = "Give a crowd, or same-contexts for each admitted person."
             raise InvalidParameter("adjacencies", rule, adjacency.name, way_out)
     unit_of = _units(table)
     units = int(unit_of.max(initial=-1)) + 1
     contexts = [one for one in adjacencies if isinstance(one, SameContexts)]
+    likenesses = [one for one in adjacencies if isinstance(one, InAlikeCrowd)]
     in_crowds = np.ones(units, dtype=bool)
     for adjacency in adjacencies:
         if isinstance(adjacency, InCrowd):
             in_crowds[unit_of[~_in_crowd(table, adjacency)]] = False
     promises = tuple(f"{one.protected}." for one in adjacencies)
-    if not contexts:
+    if not contexts and not likenesses:
         return Protection(promises, units, units, int(in_crowds.sum()))
 
     def count(chosen: Rows) -> int:
         groups = [np.flatnonzero(unit_of == unit) for unit in chosen]
         still = in_crowds[chosen]
+        for likeness in likenesses:
+            still = still & _among_alike(table, likeness, groups)
         for adjacency in contexts:
             still = still & ~_moved(table, adjacency, groups)
         return int(still.sum())
@@ -163,6 +173,21 @@ def _in_crowd(table: Table, adjacency: InCrowd) -> NDArray[np.bool_]:
     return np.asarray(np.bincount(alike)[alike] >= adjacency.crowd)
 
 
+def _among_alike(
+    table: Table, adjacency: InAlikeCrowd, groups: Sequence[Rows]
+) -> NDArray[np.bool_]:
+    """Whether all rows of each group have that many alike, themselves included."""
+    like = Likeness(
+        adjacency.columns, adjacency.max_distance, adjacency.tolerances, adjacency.weights
+    )
+    held = like.held(table)
+
+    def protected(row: int) -> bool:
+        return int(like.near(held, held.row(row)).sum()) >= adjacency.crowd
+
+    return np.array([all(protected(row) for row in rows) for rows in groups], dtype=bool)
+
+
 def _moved(table: Table, adjacency: SameContexts, groups: Sequence[Rows]) -> NDArray[np.bool_]:
     """Whether each group of rows, taken out, changes the contexts of a person asked about."""
     rule, column = detector(adjacency.detector), adjacency.column
@@ -182,6 +207,8 @@ def _sampled(units: Rows, size: int) -> Rows:
 
 def _interval(hits: int, tries: int) -> tuple[float, float]:
     """Between what shares the true one lies [Clopper and Pearson 1934], 95 %."""
-    low = float(beta.ppf(0.025, hits, tries - hits + 1)) if hits else 0.0
-    high = float(beta.ppf(0.975, hits + 1, tries - hits)) if hits < tries else 1.0
+    from scipy.special import betaincinv  # takes a while to import, and only this needs it
+
+    low = float(betaincinv(hits, tries - hits + 1, 0.025)) if hits else 0.0
+    high = float(betaincinv(hits + 1, tries - hits, 0.975)) if hits < tries else 1.0
     return low, high

@@ -10,7 +10,8 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from privod.data import Domain, Table
 from privod.data.csv_file import CsvDialect, LineTally
 from privod.data.intake import Intake, IntakeReport
 from privod.data.sources import portions_of, read
+from privod.engines.dask_cluster import DaskCluster
 from privod.engines.sealed_file import seals_beside
 from privod.engines.size import SizeClass
 from privod.engines.stored import MANIFEST, SALT, Engine, Manifest, StoredRows, partition_path
@@ -35,24 +37,32 @@ SALT_BYTES = 32  # as many as the seal has: whoever lacks the salt cannot test a
 
 @dataclass(frozen=True)
 class KeptRows:
-    """Where the rows of a data set lie, for whoever looks at them: this process or a worker."""
+    """Where the rows of a data set lie, for whoever looks at them: this process or a worker.
+
+    `engine` is the address of who adds up over rows that are not held in memory, if somebody does.
+    """
 
     directory: Path
     folder: str
     seal: str
     domain: Domain
+    engine: str | None = None
 
     def load(self) -> Table:
         """The rows as a table, if they are those that were registered."""
-        return RowStore(self.directory).load(self.folder, self.seal, self.domain)
+        engine = None
+        if self.engine is not None:
+            with suppress(Unavailable):  # it is lost: then the rows are added up here
+                engine = _connected(self.engine)
+        return RowStore(self.directory, engine).load(self.folder, self.seal, self.domain)
 
 
 class RowStore:
     """Private rows in partitions; those of a data set lie in a folder of their own with a salt.
 
     The ledger holds a seal, SHA-256 over the salt and the manifest, which holds the seals of all
-    partitions. It tells nothing about the rows to whoever lacks the salt, which never leaves the
-    folder, and yet a changed file breaks it.
+    partitions and of the owner's report. It tells nothing about the rows to whoever lacks the salt,
+    which never leaves the folder, and yet a changed file breaks it.
 
     Parameters
     ----------
@@ -89,8 +99,10 @@ class RowStore:
             report = taken.report(sum(manifest.rows), lines)
             report.refuse_loss(confirmed)
             report = intake or report
+            written = json.dumps(report.to_json()).encode()
+            (folder / REPORT).write_bytes(written)
+            manifest = replace(manifest, report=_report_seal(salt, written))
             (folder / MANIFEST).write_text(manifest.text(), encoding="utf-8")
-            (folder / REPORT).write_text(json.dumps(report.to_json()), encoding="utf-8")
         return folder.name, manifest.seal(salt), report
 
     @contextmanager
@@ -173,13 +185,27 @@ class RowStore:
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def report(self, name: str) -> IntakeReport | None:
+    def report(self, name: str, seal: str) -> IntakeReport | None:
         """What became of the records when they were taken in, if it was noted then."""
+        folder = self.directory / name
         try:
-            written = (self.directory / name / REPORT).read_text(encoding="utf-8")
+            written = (folder / REPORT).read_bytes()
         except FileNotFoundError:
             return None
+        if not self._report_is_sealed(folder, seal):
+            raise InvalidData("The report on disk is not the one that was kept at registration.")
         return IntakeReport.from_json(json.loads(written))
+
+    def _report_is_sealed(self, folder: Path, seal: str) -> bool:
+        """Whether the report is the one that the manifest seals, if it seals any."""
+        if _is_first_form(folder):
+            return True
+        salt = (folder / SALT).read_bytes()
+        sealed = Manifest.read(folder, salt, seal).report
+        if not sealed:
+            return True
+        report = folder / REPORT
+        return report.is_file() and _report_seal(salt, report.read_bytes()) == sealed
 
     def seal(self, name: str) -> str:
         """Recompute the seal of the rows on disk; "" if it is none that was ever given."""
@@ -189,7 +215,8 @@ class RowStore:
             text = (folder / MANIFEST).read_bytes()
             seal = hashlib.sha256(salt + b"manifest" + text).hexdigest()
             with suppress(ValueError, LookupError, TypeError):  # what we never wrote
-                return seal if StoredRows(folder, seal).sealed_again() else ""
+                intact = StoredRows(folder, seal).sealed_again()
+                return seal if intact and self._report_is_sealed(folder, seal) else ""
             return ""
         whole = hashlib.sha256(salt)
         with (folder / FIRST_FORM).open("rb") as rows:
@@ -209,6 +236,11 @@ class RowStore:
         if self.engine is not None and not self.size(name, seal).in_memory:
             StoredRows(self.directory / name, seal, self.engine).check_engine()
 
+    def kept(self, name: str, seal: str, domain: Domain) -> KeptRows:
+        """Where rows lie and who adds them up, for another process that looks at them."""
+        address = None if self.engine is None else self.engine.address
+        return KeptRows(self.directory, name, seal, domain, address)
+
     def load(self, name: str, seal: str, domain: Domain) -> Table:
         """The rows as a table, if they are those that were registered."""
         folder = self.directory / name
@@ -220,6 +252,16 @@ class RowStore:
         if not stored.size.in_memory:
             return Table.over(domain, stored)
         return Table.over(domain, stored.in_memory(domain))
+
+
+@cache
+def _connected(address: str) -> Engine:
+    """An engine elsewhere, connected to once and for the life of this process."""
+    return DaskCluster.open(address)
+
+
+def _report_seal(salt: bytes, written: bytes) -> str:
+    return hashlib.sha256(salt + b"report" + written).hexdigest()
 
 
 def _is_first_form(folder: Path) -> bool:

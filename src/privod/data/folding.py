@@ -24,9 +24,13 @@ __all__ = [
     "Copies",
     "Fold",
     "RowSums",
+    "SomeRows",
+    "Sweep",
     "folded",
     "folded_in_threads",
+    "mixed",
     "side_by_side",
+    "swept",
 ]
 
 Floats = NDArray[np.float64]
@@ -34,6 +38,7 @@ Ints = NDArray[np.int64]
 State = TypeVar("State")
 
 ROWS_WORTH_A_THREAD = 200_000
+MOST_LOOKED_AT = 1 << 14  # rows that stand for all where only time depends on it
 AT_ONCE = 2048  # rows laid side by side at a time, so that they stay in the cache
 
 
@@ -79,6 +84,39 @@ class Fold(Protocol[State]):
 
     def merge(self, left: State, right: State) -> State:
         """Add two parts; both may be changed."""
+
+
+class Sweep(Protocol[State]):
+    """Something that adds up over parts, each of which takes a look at all rows."""
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The numeric columns of the blocks."""
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The categorical columns of the blocks."""
+
+    @property
+    def n_parts(self) -> int:
+        """How many parts there are, whatever the rows."""
+
+    def start(self) -> State:
+        """What no parts add up to."""
+
+    def part(self, number: int, read: Callable[[], Iterable[Block]]) -> State:
+        """One part; `read` reads all rows from the first on, as often as it is called."""
+
+    def merge(self, left: State, right: State) -> State:
+        """Add two parts; both may be changed."""
+
+
+def swept(sweep: Sweep[State], parts: Iterable[State]) -> State:
+    """Add up parts."""
+    total = sweep.start()
+    for part in parts:
+        total = sweep.merge(total, part)
+    return total
 
 
 def folded(fold: Fold[State], blocks: Iterable[Block]) -> State:
@@ -231,3 +269,45 @@ class RowSums:
         numbers, codes = iter(block.numbers.T), iter(block.codes.T)
         columns = [next(numbers if name in self.numbers else codes) for name in self.columns]
         return side_by_side(columns, len(block), np.float64)
+
+
+@dataclass(frozen=True)
+class SomeRows:
+    """A few rows out of many, as points, whatever the order of rows.
+
+    Parameters
+    ----------
+    numbers, codes : tuple of str
+        The columns that make a point.
+    place : callable
+        Makes points of rows, each by itself.
+    """
+
+    numbers: tuple[str, ...]
+    codes: tuple[str, ...]
+    place: Callable[[Block], Floats]
+
+    def start(self) -> Floats:
+        """None."""
+        nothing = Block(np.empty((0, len(self.numbers))), np.empty((0, len(self.codes)), np.int64))
+        return self.place(nothing)
+
+    def add(self, state: Floats, block: Block) -> Floats:
+        """Keep those whose mixed numbers are the lowest."""
+        return self.merge(state, self.place(block))
+
+    def merge(self, left: Floats, right: Floats) -> Floats:
+        """The lowest of both."""
+        both = np.concatenate([left, right])
+        if len(both) <= MOST_LOOKED_AT:
+            return both
+        return both[np.argpartition(mixed(both), MOST_LOOKED_AT)[:MOST_LOOKED_AT]]
+
+
+def mixed(rows: Floats) -> NDArray[np.uint64]:
+    """A number for each row, equal for equal rows."""
+    keys = np.full(len(rows), 1469598103934665603, np.uint64)
+    for column in (rows + 0.0).T:  # -0.0 equals 0.0, so it must have its bits too
+        keys = (keys ^ np.ascontiguousarray(column).view(np.uint64)) * np.uint64(1099511628211)
+        keys ^= keys >> np.uint64(29)
+    return keys

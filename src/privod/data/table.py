@@ -24,8 +24,10 @@ from privod.data.folding import (
     Copies,
     Fold,
     RowSums,
+    Sweep,
     folded_in_threads,
     side_by_side,
+    swept,
 )
 from privod.data.intake import Intake, Portion, absent_columns
 from privod.data.persons import first_rows, numbered
@@ -44,8 +46,15 @@ class Rows(Protocol):
     def __len__(self) -> int:
         """How many there are, which is private."""
 
+    @property
+    def most_records(self) -> int | None:
+        """How many there may be, as declared; None where they are held in memory."""
+
     def fold(self, fold: Fold[State]) -> State:
         """Add up over all rows."""
+
+    def sweep(self, sweep: Sweep[State]) -> State:
+        """Add up over parts that each look at all rows."""
 
     def gathered(self, numbers: Sequence[str], codes: Sequence[str]) -> Block:
         """All rows of some columns at once, in a fixed order."""
@@ -74,9 +83,19 @@ class RowsInMemory:
     def __len__(self) -> int:
         return self._length
 
+    @property
+    def most_records(self) -> None:
+        """They are held in memory, however many."""
+        return
+
     def fold(self, fold: Fold[State]) -> State:
         """Add up in threads, where there are enough rows for several."""
         return folded_in_threads(fold, self._length, partial(self._blocks, fold))
+
+    def sweep(self, sweep: Sweep[State]) -> State:
+        """Add up part by part."""
+        read = partial(self._blocks, sweep, 0, self._length)
+        return swept(sweep, (sweep.part(number, read) for number in range(sweep.n_parts)))
 
     def gathered(self, numbers: Sequence[str], codes: Sequence[str]) -> Block:
         """All rows of some columns, in the order in which they came."""
@@ -85,7 +104,7 @@ class RowsInMemory:
             side_by_side([self._codes[name] for name in codes], self._length, np.int64),
         )
 
-    def _blocks(self, fold: Fold[Any], start: int, end: int) -> Iterator[Block]:
+    def _blocks(self, fold: Fold[Any] | Sweep[Any], start: int, end: int) -> Iterator[Block]:
         for first in range(start, end, BLOCK):
             some = slice(first, min(first + BLOCK, end))
             n = some.stop - some.start
@@ -173,6 +192,15 @@ class Table:
     def fold(self, fold: Fold[State]) -> State:
         """Add up over all rows; not private."""
         return self._rows.fold(fold)
+
+    def sweep(self, sweep: Sweep[State]) -> State:
+        """Add up over parts that each look at all rows; not private."""
+        return self._rows.sweep(sweep)
+
+    @property
+    def most_records(self) -> int | None:
+        """How many rows there may be, as declared; None where they are held in memory."""
+        return self._rows.most_records
 
     def counts(self, axes: Sequence[tuple[str, Binning]]) -> Ints:
         """How many rows lie in each cell that bins of some columns span; not private."""

@@ -21,10 +21,10 @@ from contextlib import suppress
 from importlib.metadata import version
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 from urllib.parse import urlsplit
 
-from privod.data.folding import Fold
+from privod.data.folding import Fold, Sweep
 from privod.engines.stored import StoredRows
 from privod.errors import InvalidParameter, Unavailable
 
@@ -32,7 +32,8 @@ __all__ = ["DaskCluster"]
 
 State = TypeVar("State")
 
-TASKS_PER_WORKER = 2  # few, so that counts are added up there and not sent
+TASKS_PER_THREAD = 2  # few, so that counts are added up there and not sent
+ONE_THREAD = 1  # a task takes one: the worker's others do other tasks
 PATIENCE = 5.0  # seconds between two looks whether the cluster is still there
 LONGEST_WITHOUT_WORKERS = 60.0  # seconds; a killed worker is started again within a few
 
@@ -46,10 +47,15 @@ class DaskCluster:
         Connected to the cluster.
     closing : list, optional
         What to close with it, last one first.
+    address : str, optional
+        Where other processes of this machine reach it too.
     """
 
-    def __init__(self, client: Any, closing: Sequence[Any] = ()) -> None:
+    def __init__(
+        self, client: Any, closing: Sequence[Any] = (), address: str | None = None
+    ) -> None:
         self._client = client
+        self.address = address
         self._closing = [*closing, client]
 
     @classmethod
@@ -78,7 +84,8 @@ class DaskCluster:
         try:
             if kind != "local":
                 secure = Security() if address.startswith("tls:") else None
-                return cls(Client(address, security=secure, set_as_default=False))
+                client = Client(address, security=secure, set_as_default=False)
+                return cls(client, address=address)
             with dask.config.set(_NO_SPILLING | _NO_PAGES):
                 cluster = LocalCluster(
                     n_workers=int(number),
@@ -116,14 +123,22 @@ class DaskCluster:
     def fold(self, rows: StoredRows, fold: Fold[State]) -> State | None:
         """Add up on the workers; None if that did not come about, whatever the reason."""
         with suppress(Exception):  # then the rows are added up where we are
-            return self._fold(rows, fold)
+            return cast(
+                "State | None", self._added_up(_folded, _plan(rows, fold), rows.n_partitions)
+            )
         return None
 
-    def _fold(self, rows: StoredRows, fold: Fold[State]) -> State | None:
-        plan = _plan(rows, fold)
-        n_tasks = min(rows.n_partitions, TASKS_PER_WORKER * max(1, self._n_workers()))
+    def sweep(self, rows: StoredRows, sweep: Sweep[State]) -> State | None:
+        """Add up parts that each look at all rows, on the workers; None if it did not come off."""
+        with suppress(Exception):
+            return cast("State | None", self._added_up(_swept, _plan(rows, sweep), sweep.n_parts))
+        return None
+
+    def _added_up(self, work: Any, plan: bytes, n_pieces: int) -> Any:
+        """Add up partitions, or parts, in a few tasks each of which has many of them."""
+        n_tasks = min(n_pieces, TASKS_PER_THREAD * max(1, self._n_threads()))
         parts = [
-            self._submit(_added_up, plan, tuple(range(task, rows.n_partitions, n_tasks)))
+            self._submit(work, plan, tuple(range(task, n_pieces, n_tasks)))
             for task in range(n_tasks)
         ]
         while len(parts) > 1:  # by twos, so that no machine holds all parts
@@ -135,8 +150,9 @@ class DaskCluster:
     def _submit(self, work: Any, *arguments: Any) -> Any:
         return self._client.submit(work, *arguments, key=secrets.token_hex(16), pure=False)
 
-    def _n_workers(self) -> int:
-        return len(self._client.scheduler_info(n_workers=-1)["workers"])
+    def _n_threads(self) -> int:
+        workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
+        return sum(worker["nthreads"] for worker in workers)
 
     def _result(self, future: Any) -> Any:
         """Wait for a result as long as somebody may be working on it."""
@@ -145,7 +161,7 @@ class DaskCluster:
             try:
                 return future.result(timeout=PATIENCE)
             except TimeoutError:
-                if self._n_workers():
+                if self._n_threads():
                     last_seen = time.monotonic()
                 elif time.monotonic() - last_seen > LONGEST_WITHOUT_WORKERS:
                     return None
@@ -170,8 +186,8 @@ def _is_allowed(address: str) -> bool:
     return False
 
 
-def _plan(rows: StoredRows, fold: Fold[Any] | None) -> bytes:
-    return pickle.dumps((str(rows.folder.resolve()), rows.seal, fold))
+def _plan(rows: StoredRows, what: Any) -> bytes:
+    return pickle.dumps((str(rows.folder.resolve()), rows.seal, what))
 
 
 def _versions() -> tuple[str, ...]:
@@ -199,26 +215,34 @@ def _fitness(plan: bytes, versions: tuple[str, ...]) -> str:
 
 
 def _rows(plan: bytes) -> tuple[StoredRows, Any]:
-    folder, seal, fold = pickle.loads(plan)  # noqa: S301 - from the curator, by TLS
-    return StoredRows(Path(folder), seal), fold
+    folder, seal, what = pickle.loads(plan)  # noqa: S301 - from the curator, by TLS
+    return StoredRows(Path(folder), seal), what
 
 
-def _added_up(plan: bytes, partitions: tuple[int, ...]) -> tuple[Any] | None:
+def _folded(plan: bytes, partitions: tuple[int, ...]) -> tuple[Any] | None:
     try:
         rows, fold = _rows(plan)
-        return (rows.fold_here(fold, partitions),)
+        return (rows.fold_here(fold, partitions, ONE_THREAD),)
+    except Exception:
+        return None
+
+
+def _swept(plan: bytes, parts: tuple[int, ...]) -> tuple[Any] | None:
+    try:
+        rows, sweep = _rows(plan)
+        return (rows.sweep_here(sweep, parts, ONE_THREAD),)
     except Exception:
         return None
 
 
 def _merged(plan: bytes, *parts: tuple[Any] | None) -> tuple[Any] | None:
     try:
-        fold = pickle.loads(plan)[2]  # noqa: S301 - from the curator, by TLS
-        total = fold.start()
+        what = pickle.loads(plan)[2]  # noqa: S301 - from the curator, by TLS
+        total = what.start()
         for part in parts:
             if part is None:
                 return None
-            total = fold.merge(total, _own(part[0]))
+            total = what.merge(total, _own(part[0]))
         return (total,)
     except Exception:
         return None

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from privod.errors import InvalidParameter
 
-__all__ = ["IN_MEMORY", "MOST_RECORDS", "SizeClass"]
+__all__ = ["IN_MEMORY", "MOST_RECORDS", "MOST_VALUES", "SizeClass"]
 
 IN_MEMORY = 10_000_000
 """A data set declared to have at most so many records is held in memory while it is asked."""

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow.parquet as pa_parquet
 
 from privod.data.domain import Domain
-from privod.data.folding import Block, Fold, side_by_side
+from privod.data.folding import Block, Fold, Sweep, side_by_side, swept
 from privod.data.table import RowsInMemory
 from privod.engines.sealed_file import SealedReader, sealed_again
 from privod.engines.size import SizeClass
@@ -21,7 +21,15 @@ from privod.errors import InvalidData
 from privod.progress import track
 from privod.threads import available_threads, thread_pool
 
-__all__ = ["MANIFEST", "SALT", "Engine", "Manifest", "StoredRows", "partition_path"]
+__all__ = [
+    "MANIFEST",
+    "SALT",
+    "Engine",
+    "Manifest",
+    "StoredRows",
+    "manifest_seal",
+    "partition_path",
+]
 
 MANIFEST, SALT = "manifest.json", "salt"
 AT_ONCE = 1 << 16  # rows in a block
@@ -45,11 +53,14 @@ class Manifest:
         How many rows each partition has.
     seals : tuple of str
         The seal of each partition.
+    report : str
+        The seal of the owner's report; "" where none was sealed, as in earlier versions.
     """
 
     size: SizeClass
     rows: tuple[int, ...]
     seals: tuple[str, ...]
+    report: str = ""
 
     def __repr__(self) -> str:
         return f"Manifest({self.size}, rows private)"
@@ -61,6 +72,7 @@ class Manifest:
             "most_records": self.size.most_records,
             "rows": self.rows,
             "seals": self.seals,
+            **({"report": self.report} if self.report else {}),
         }
         return json.dumps(content, sort_keys=True)
 
@@ -68,23 +80,29 @@ class Manifest:
     def read(cls, folder: Path, salt: bytes, seal: str) -> Self:
         """The manifest in a folder, if it is the one that was sealed."""
         text = (folder / MANIFEST).read_text(encoding="utf-8")
-        if _seal_of(text, salt) != seal:
+        if manifest_seal(text, salt) != seal:
             raise InvalidData("The rows on disk are not those that were registered.")
         content = json.loads(text)
         size = SizeClass(content["most_records"])
-        return cls(size, tuple(content["rows"]), tuple(content["seals"]))
+        rows, seals = tuple(content["rows"]), tuple(content["seals"])
+        return cls(size, rows, seals, str(content.get("report", "")))
 
     def seal(self, salt: bytes) -> str:
         """One seal for everything in the folder, for the ledger."""
-        return _seal_of(self.text(), salt)
+        return manifest_seal(self.text(), salt)
 
 
-def _seal_of(text: str, salt: bytes) -> str:
+def manifest_seal(text: str, salt: bytes) -> str:
+    """What the ledger holds of a manifest."""
     return hashlib.sha256(salt + b"manifest" + text.encode()).hexdigest()
 
 
 class Engine(Protocol):
     """Who adds up over partitions, if not the threads of this process."""
+
+    @property
+    def address(self) -> str | None:
+        """Where another process finds it; None if it serves this one alone."""
 
     def check(self, rows: StoredRows) -> None:
         """Raise `Unavailable` unless it can add up these rows."""
@@ -94,6 +112,9 @@ class Engine(Protocol):
 
     def fold(self, rows: StoredRows, fold: Fold[State]) -> State | None:
         """Add up over all rows; None if that did not come about, whatever the reason."""
+
+    def sweep(self, rows: StoredRows, sweep: Sweep[State]) -> State | None:
+        """Add up over parts that each look at all rows; None if that did not come about."""
 
 
 class StoredRows:
@@ -131,6 +152,11 @@ class StoredRows:
         """How many partitions there are; of a class that is not held in memory, this is public."""
         return len(self._manifest.rows)
 
+    @property
+    def most_records(self) -> int:
+        """How many there may be, as declared."""
+        return self.size.most_records
+
     def fold(self, fold: Fold[State]) -> State:
         """Add up partition by partition."""
         if self._engine is not None:
@@ -139,13 +165,23 @@ class StoredRows:
                 return found
         return self.fold_here(fold, range(self.n_partitions))
 
+    def sweep(self, sweep: Sweep[State]) -> State:
+        """Add up part by part, reading the partitions again for each."""
+        if self._engine is not None:
+            found = self._engine.sweep(self, sweep)
+            if found is not None:
+                return found
+        return self.sweep_here(sweep, range(sweep.n_parts))
+
     def check_engine(self) -> None:
         """Raise `Unavailable` unless who adds up can do so; before anything is charged."""
         if self._engine is not None:
             self._engine.check(self)
 
-    def fold_here(self, fold: Fold[State], partitions: Sequence[int]) -> State:
-        """Add up some partitions in the threads of this process."""
+    def fold_here(
+        self, fold: Fold[State], partitions: Sequence[int], threads: int | None = None
+    ) -> State:
+        """Add up some partitions in the threads of this process, by default in all it may use."""
         states: list[State] = []  # one for each thread that has had a partition
 
         def add(partition: int) -> None:
@@ -157,13 +193,26 @@ class StoredRows:
                 state = fold.add(state, block)
             states.append(state)
 
-        with thread_pool(min(available_threads(), len(partitions) or 1)) as pool:
+        with thread_pool(min(threads or available_threads(), len(partitions) or 1)) as pool:
             for _ in track(pool.map(add, partitions), "partitions", total=len(partitions)):
                 pass
         total = fold.start()
         while states:
             total = fold.merge(total, states.pop())
         return total
+
+    def sweep_here(
+        self, sweep: Sweep[State], parts: Sequence[int], threads: int | None = None
+    ) -> State:
+        """Add up some parts in the threads of this process, by default in all it may use."""
+
+        def read() -> Iterator[Block]:
+            for partition in range(self.n_partitions):
+                yield from self.blocks(partition, sweep.numbers, sweep.codes)
+
+        with thread_pool(min(threads or available_threads(), len(parts) or 1)) as pool:
+            found = pool.map(lambda part: sweep.part(part, read), parts)
+            return swept(sweep, track(found, "parts of space", total=len(parts)))
 
     def blocks(
         self, partition: int, numbers: Sequence[str], codes: Sequence[str]

@@ -15,13 +15,13 @@ from typing import Any
 from privod.data import Domain
 from privod.errors import InvalidParameter, ProtocolAborted
 from privod.joint.locked_file import LockedFile
-from privod.joint.question import JointOutliers
+from privod.joint.questions import JointQuestion
 from privod.joint.roster import Roster
 
 __all__ = ["Approvals", "subject_of"]
 
 
-def subject_of(question: JointOutliers, domain: Domain, roster: Roster) -> str:
+def subject_of(question: JointQuestion, domain: Domain, roster: Roster) -> str:
     """Return what an approval is about: these parameters and ranges with exactly these parties."""
     return hashlib.sha256(question.terms(domain) + roster.digest()).hexdigest()
 

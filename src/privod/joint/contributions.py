@@ -8,7 +8,9 @@ is covered by their epsilons, which are added up here.
 
 from __future__ import annotations
 
+import hashlib
 import hmac
+import json
 import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -16,12 +18,16 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from privod.data import Table
 from privod.errors import ProtocolAborted
 from privod.joint.locked_file import LockedFile
 
-__all__ = ["Contributions"]
+__all__ = ["Contributions", "rows_digest"]
 
 SALT_BYTES = 32
+DIGEST_BLOCK = 1 << 16  # rows copied at a time
 
 
 class Contributions:
@@ -97,3 +103,23 @@ def _difference(before: Sequence[str], now: Sequence[str]) -> str:
         f" over {', '.join(now)} would show the rows of {' and '.join(apart)}. Run with the earlier"
         " parties, or with noise every time."
     )
+
+
+def rows_digest(table: Table, columns: tuple[str, ...], *, ordered: bool = False) -> bytes:
+    """Return what stands for the rows, in whatever order they and the question's columns come.
+
+    Rows of a vertical run have one order, which all parties share.
+    """
+    names = tuple(sorted(columns))
+    digest = hashlib.sha256(json.dumps(names).encode())
+    numeric = [name for name in names if name in table.domain.numeric_names]
+    others = [name for name in names if name not in numeric]
+    numbers = table.numbers(numeric) if numeric else np.empty((len(table), 0))
+    if others:
+        numbers = np.column_stack([numbers, table.codes(others)])
+    order = None if ordered else np.lexsort(numbers.T)
+    for start in range(0, len(numbers), DIGEST_BLOCK):
+        rows = slice(start, start + DIGEST_BLOCK)
+        block = numbers[rows if order is None else order[rows]]
+        digest.update(np.ascontiguousarray(block).data)
+    return digest.digest()

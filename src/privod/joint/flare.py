@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from threading import Event, Thread
 from time import monotonic
@@ -19,10 +19,10 @@ from typing import Any
 
 from privod.data import Domain
 from privod.errors import AlreadyExists, PrivodError, ProtocolAborted, Unavailable
-from privod.joint.question import JointOutliers
+from privod.joint.questions import JointQuestion, joint_question
 from privod.joint.roster import PASSPHRASE_VARIABLE, Identity, Roster
 from privod.joint.run import aggregate
-from privod.joint.site import Site
+from privod.joint.site import Site, keep_transcript
 from privod.joint.transport.channel import Channel, Meeting, Patience, host
 
 try:
@@ -37,7 +37,7 @@ except ImportError:
 __all__ = ["FlareChannel", "JointController", "JointExecutor", "write_job"]
 
 TASK = "privod"
-HELLO, TRADE, MOVED, LEAVE = "privod.hello", "privod.trade", "privod.moved", "privod.leave"
+HELLO, TRADE, MOVED, LEAVE = "hello", "trade", "moved", "leave"
 SITES_VARIABLE = "PRIVOD_FLARE_SITES"  # a folder of site files; the workspace's own if unset
 TRADE_SECONDS = (
     24 * 3600.0
@@ -50,9 +50,10 @@ WATCH_SECONDS = 0.5
 class FlareChannel(Channel):
     """A party's end inside a FLARE client: every step is one request to the FLARE server."""
 
-    def __init__(self, engine: Any, fl_ctx: Any, name: str) -> None:
+    def __init__(self, engine: Any, fl_ctx: Any, name: str, task: str) -> None:
         self._engine = engine
         self._context = fl_ctx
+        self._task = task
         self._told = monotonic()
         super().__init__(name, b"")
         self.session = self._ask(HELLO, Shareable(), HELLO_SECONDS)["session"]
@@ -66,7 +67,8 @@ class FlareChannel(Channel):
     def moved(self) -> None:
         if monotonic() - self._told > MOVED_SECONDS:
             self._told = monotonic()
-            self._engine.fire_and_forget_aux_request(MOVED, Shareable(), self._context)
+            topic = _topic(self._task, MOVED)
+            self._engine.fire_and_forget_aux_request(topic, Shareable(), self._context)
 
     def close(self, problem: str | None = None) -> None:
         request = Shareable()
@@ -83,7 +85,11 @@ class FlareChannel(Channel):
 
     def _send(self, topic: str, request: Any, seconds: float) -> Any:
         answers = self._engine.send_aux_request(
-            targets=None, topic=topic, request=request, timeout=seconds, fl_ctx=self._context
+            targets=None,
+            topic=_topic(self._task, topic),
+            request=request,
+            timeout=seconds,
+            fl_ctx=self._context,
         )
         return next(iter(answers.values()), None)
 
@@ -102,14 +108,14 @@ class JointExecutor(Executor):  # type: ignore[misc]  # nvflare has no types
         self._question = question
         self._roster = roster
 
-    def execute(self, _task: str, _data: Any, fl_ctx: Any, _abort: Any) -> Any:
+    def execute(self, task: str, _data: Any, fl_ctx: Any, _abort: Any) -> Any:
         """Go through one run; the server learns nothing but whether it ended well."""
         try:
             site = Site.load(_site_file(fl_ctx), _passphrase())
             site.run(
-                JointOutliers.from_json(self._question),
+                joint_question(self._question),
                 Roster.from_json(self._roster),
-                lambda: FlareChannel(fl_ctx.get_engine(), fl_ctx, site.identity.name),
+                lambda: FlareChannel(fl_ctx.get_engine(), fl_ctx, site.identity.name, task),
             )
         except PrivodError as problem:
             self.log_error(fl_ctx, f"privod: {problem}")
@@ -123,7 +129,9 @@ class JointController(Controller):  # type: ignore[misc]  # nvflare has no types
     Parameters
     ----------
     question, roster, domain : dict
-        As in their files; the domain is public, and needed for a horizontal run.
+        As in their files; the domain is public, and needed unless parties hold columns.
+    task : str
+        Names the run within its job.
     coming, stalled : float
         Seconds to wait for all parties, and for one that makes no progress.
     """
@@ -133,20 +141,22 @@ class JointController(Controller):  # type: ignore[misc]  # nvflare has no types
         question: dict[str, Any],
         roster: dict[str, Any],
         domain: dict[str, Any] | None = None,
+        task: str = TASK,
         coming: float = 300.0,
         stalled: float = 600.0,
     ) -> None:
         super().__init__()
-        self._question = JointOutliers.from_json(question)
+        self._question = joint_question(question)
         self._roster = Roster.from_json(roster)
         self._domain = None if domain is None else Domain.from_json(domain)
+        self._task = task
         self._meeting = Meeting(self._roster.names, Patience(coming, stalled))
 
     def start_controller(self, fl_ctx: Any) -> None:
         """Listen before anybody is called."""
         engine = fl_ctx.get_engine()
         for topic in (HELLO, TRADE, MOVED, LEAVE):
-            engine.register_aux_message_handler(topic, self._heard)
+            engine.register_aux_message_handler(_topic(self._task, topic), self._heard)
 
     def control_flow(self, abort_signal: Any, fl_ctx: Any) -> None:
         """Call every party and add up."""
@@ -159,15 +169,19 @@ class JointController(Controller):  # type: ignore[misc]  # nvflare has no types
 
         Thread(target=watch, daemon=True).start()
         try:
-            identity = _aggregator(_site_file(fl_ctx))
-            self.broadcast(Task(name=TASK, data=Shareable()), fl_ctx, list(self._roster.names))
-            n = host(
+            identity, results = _aggregator(_site_file(fl_ctx))
+            task = Task(name=self._task, data=Shareable())
+            self.broadcast(task, fl_ctx, list(self._roster.names))
+            done = host(
                 self._meeting,
                 lambda meeting: aggregate(
                     self._question, meeting, identity, self._roster, self._domain
                 ),
             )
-            self.log_info(fl_ctx, f"privod: the run is complete, {n} records in all")
+            if results is not None:
+                keep_transcript(results, done, identity, self._roster)
+            told = "" if done.n_records is None else f", {done.n_records} records in all"
+            self.log_info(fl_ctx, f"privod: the run is complete{told}")
         except PrivodError as problem:
             self.system_panic(f"privod: {problem}", fl_ctx)
         finally:
@@ -193,12 +207,13 @@ class JointController(Controller):  # type: ignore[misc]  # nvflare has no types
         name = fl_ctx.get_peer_context().get_identity_name()
         answer = make_reply(ReturnCode.OK)
         try:
-            if topic == HELLO:
+            said = topic.removeprefix(f"{self._task}.")
+            if said == HELLO:
                 self._meeting.join(name)
                 answer["session"] = self._meeting.session
-            elif topic == TRADE:
+            elif said == TRADE:
                 answer["frames"] = list(self._meeting.accept(name, request["frames"]))
-            elif topic == MOVED:
+            elif said == MOVED:
                 self._meeting.moved(name)
             else:
                 problem = request["problem"]
@@ -209,14 +224,29 @@ class JointController(Controller):  # type: ignore[misc]  # nvflare has no types
 
 
 def write_job(
-    folder: Path, question: JointOutliers, roster: Roster, domain: Domain | None = None
+    folder: Path, questions: Sequence[JointQuestion], roster: Roster, domain: Domain | None = None
 ) -> None:
-    """Write a FLARE job folder for one run."""
+    """Write a FLARE job folder for one run of each question, one after the other."""
     if folder.exists():
         raise AlreadyExists(f"{str(folder)!r} is there already. Name a new folder for the job.")
-    terms = {"question": question.to_json(), "roster": roster.to_json()}
     declared = None if domain is None else domain.to_json()
     here = f"{__name__}."
+    terms = {
+        f"{TASK}-{number}": {"question": question.to_json(), "roster": roster.to_json()}
+        for number, question in enumerate(questions, start=1)
+    }
+    workflows = [
+        {
+            "id": task,
+            "path": f"{here}{JointController.__name__}",
+            "args": {**said, "domain": declared, "task": task},
+        }
+        for task, said in terms.items()
+    ]
+    executors = [
+        {"tasks": [task], "executor": {"path": f"{here}{JointExecutor.__name__}", "args": said}}
+        for task, said in terms.items()
+    ]
     files = {
         "meta.json": {
             "name": "privod",
@@ -227,23 +257,12 @@ def write_job(
         },
         "app/config/config_fed_server.json": {
             "format_version": 2,
-            "workflows": [
-                {
-                    "id": TASK,
-                    "path": f"{here}{JointController.__name__}",
-                    "args": {**terms, "domain": declared},
-                }
-            ],
+            "workflows": workflows,
             "components": [],
         },
         "app/config/config_fed_client.json": {
             "format_version": 2,
-            "executors": [
-                {
-                    "tasks": [TASK],
-                    "executor": {"path": f"{here}{JointExecutor.__name__}", "args": terms},
-                }
-            ],
+            "executors": executors,
             "components": [],
         },
     }
@@ -253,22 +272,29 @@ def write_job(
         path.write_text(json.dumps(content, indent=1) + "\n")
 
 
+def _topic(task: str, what: str) -> str:
+    """Messages of one run within a job; another run of it has topics of its own."""
+    return f"{task}.{what}"
+
+
 def _site_file(fl_ctx: Any) -> Path:
     named = os.environ.get(SITES_VARIABLE)
     folder = Path(named or Path(fl_ctx.get_prop(FLContextKey.WORKSPACE_ROOT)) / "local")
     return folder / f"privod-{fl_ctx.get_identity_name()}.json"
 
 
-def _aggregator(path: Path) -> Identity:
+def _aggregator(path: Path) -> tuple[Identity, Path | None]:
+    """The server's certificate and key, and where it keeps transcripts, if anywhere."""
     try:
         said = json.loads(path.read_text(encoding="utf-8"))
         files = path.parent / said["certificate"], path.parent / said["key"]
+        results = path.parent / said["results"] if "results" in said else None
     except (OSError, ValueError, KeyError, TypeError):
         raise ProtocolAborted(
             f"There is no site file that can be read at {str(path)!r}. The server's names"
-            " certificate and key."
+            " certificate and key, and results if it keeps transcripts."
         ) from None
-    return Identity.load(*files, _passphrase())
+    return Identity.load(*files, _passphrase()), results
 
 
 def _passphrase() -> bytes | None:

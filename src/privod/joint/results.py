@@ -1,9 +1,10 @@
-"""What a party keeps of a run: the suspects with its own ids, and a signed transcript.
+"""What is kept of a run: a party's suspects with its own ids, and everybody's signed transcript.
 
 The result file is the party's alone. The transcript says who took part in which run, with which
 parameters and how many bytes, signed with the certificate's key; it can be shown to an auditor, who
-needs the roster and nothing else. It has no row and no id in it, but it tells how many suspects the
-party has and a digest of which rows these are.
+needs the roster and nothing else. It has no row and no id in it, but a party's tells how many
+suspects it has and a digest of which rows these are. The aggregator signs one too; an auditor who
+has several checks that they are about one run.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ import csv
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -26,17 +27,24 @@ from privod.data import Domain
 from privod.data.csv_file import LineTally
 from privod.data.sources import portions_of
 from privod.errors import InvalidData, InvalidParameter, ProtocolAborted
+from privod.joint.counts import JointRelease
 from privod.joint.roster import Identity, Roster
+from privod.joint.run import Aggregation, JointAnswer
 from privod.queries.query import canonical_json
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from privod.joint.run import JointAnswer
-
-__all__ = ["check_transcript", "read_ids", "transcript", "write_result", "write_transcript"]
+__all__ = [
+    "check_one_run",
+    "check_transcript",
+    "read_ids",
+    "transcript",
+    "write_release",
+    "write_result",
+    "write_transcript",
+]
 
 STATEMENT = "privod joint run 1"
+AGGREGATOR_STATEMENT = "privod joint aggregation 1"
+SHARED = ("run", "question", "n_records")  # of which everybody in a run says the same
 SIGNATURE = "signature"
 
 
@@ -73,53 +81,78 @@ def write_result(path: Path, answer: JointAnswer, ids: Sequence[str] | None) -> 
             writer.writerow([row] if ids is None else [row, ids[row]])
 
 
-def transcript(answer: JointAnswer, identity: Identity, roster: Roster) -> dict[str, Any]:
-    """Return the signed statement of one party about one run."""
-    rows = answer.rows.astype("<i8").tobytes()
+def write_release(path: Path, release: JointRelease) -> None:
+    """Write the noisy counts, which are public to the parties."""
+    with _private(path) as file:
+        file.write(json.dumps(release.to_json()) + "\n")
+
+
+def transcript(
+    result: JointAnswer | JointRelease | Aggregation, identity: Identity, roster: Roster
+) -> dict[str, Any]:
+    """Return the signed statement of one party, or of the aggregator, about one run."""
     said = {
-        "statement": STATEMENT,
-        "run": answer.run.hex(),
-        "party": answer.party,
+        "statement": AGGREGATOR_STATEMENT,
+        "run": result.run.hex(),
+        "party": identity.name,
         "parties": list(roster.names),
         "aggregator": roster.aggregator.name,
         "roster": roster.digest().hex(),
-        "question": answer.question.to_json(),
-        "n_records": answer.n_records,
-        "suspects": len(answer.rows),
-        "rows": hashlib.sha256(answer.run + rows).hexdigest(),
-        "sent": answer.traffic.sent,
-        "received": answer.traffic.received,
+        "question": result.question.to_json(),
+        "n_records": result.n_records,
+        "sent": result.traffic.sent,
+        "received": result.traffic.received,
         "ended": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+    if isinstance(result, JointAnswer):
+        rows = result.rows.astype("<i8").tobytes()
+        digest = hashlib.sha256(result.run + rows).hexdigest()
+        said |= {"statement": STATEMENT, "suspects": len(result.rows), "rows": digest}
+    if isinstance(result, JointRelease):
+        said |= {"statement": STATEMENT, "counts": result.digest()}
     return {**said, SIGNATURE: identity.sign(canonical_json(said).encode()).hex()}
 
 
 def write_transcript(
-    path: Path, answer: JointAnswer, identity: Identity, roster: Roster
+    path: Path, result: JointAnswer | JointRelease | Aggregation, identity: Identity, roster: Roster
 ) -> dict[str, Any]:
     """Write and return the signed statement."""
-    made = transcript(answer, identity, roster)
+    made = transcript(result, identity, roster)
     with _private(path) as file:
         file.write(json.dumps(made, indent=1) + "\n")
     return made
 
 
 def check_transcript(data: Any, roster: Roster) -> dict[str, Any]:
-    """Return what a transcript states; raise unless a party of exactly this roster signed it."""
+    """Return what a transcript states; raise unless somebody of exactly this roster signed it."""
     try:
         said = {key: value for key, value in data.items() if key != SIGNATURE}
         signature = bytes.fromhex(data[SIGNATURE])
-        party, pinned, kind = str(said["party"]), said["roster"], said["statement"]
+        signer, pinned, kind = str(said["party"]), said["roster"], said["statement"]
     except (AttributeError, KeyError, TypeError, ValueError):
         raise InvalidData("This is not a transcript of a joint run.") from None
-    if kind != STATEMENT:
+    who = {STATEMENT: roster.names, AGGREGATOR_STATEMENT: (roster.aggregator.name,)}
+    if kind not in who:
         raise InvalidData("This transcript is of a kind that this version does not know.")
-    if pinned != roster.digest().hex() or party not in roster.names:
+    if pinned != roster.digest().hex() or signer not in who[kind]:
         raise ProtocolAborted(
             "The transcript is about another roster. Give the roster that the run was made with."
         )
-    roster[party].verify(canonical_json(said).encode(), signature)
+    roster[signer].verify(canonical_json(said).encode(), signature)
     return said
+
+
+def check_one_run(transcripts: Sequence[Any], roster: Roster) -> list[dict[str, Any]]:
+    """Check every transcript, and that all are about one run with one question and one size."""
+    checked = [check_transcript(one, roster) for one in transcripts]
+    for key in SHARED:
+        told = {canonical_json({key: said[key]}): said["party"] for said in checked}
+        if len(told) > 1:
+            raise ProtocolAborted(
+                f"The transcripts of {' and '.join(told.values())} do not agree about {key!r}."
+                " They are of different runs, or somebody was told something else."
+            )
+    return checked
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
@@ -16,11 +15,14 @@ from numpy.typing import NDArray
 from privod.data import Domain, Table
 from privod.errors import InvalidParameter
 from privod.joint import horizontal, vertical
-from privod.joint.contributions import Contributions
+from privod.joint.contributions import Contributions, rows_digest
+from privod.joint.counts import host_counts
 from privod.joint.pki import make_identities
 from privod.joint.planning import CountPlan
 from privod.joint.question import JointOutliers
+from privod.joint.questions import JointQuestion
 from privod.joint.roster import Identity, Roster
+from privod.joint.rounds import Rounds
 from privod.joint.session import agree, host_agreement
 from privod.joint.transport.channel import Channel, Meeting, Patience
 from privod.joint.transport.memory import meet
@@ -28,9 +30,7 @@ from privod.joint.transport.traffic import Traffic
 from privod.mechanisms.randomness import Randomness, secure
 from privod.outliers.hashing.outliers import crowd_limit
 
-__all__ = ["JointAnswer", "Rehearsal", "aggregate", "rehearse", "take_part"]
-
-DIGEST_BLOCK = 1 << 16  # rows copied at a time
+__all__ = ["Aggregation", "JointAnswer", "Rehearsal", "aggregate", "rehearse", "take_part"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +108,28 @@ class JointAnswer:
 
 
 @dataclass(frozen=True, eq=False)
+class Aggregation:
+    """What the aggregator has at the end.
+
+    Attributes
+    ----------
+    question : JointOutliers or JointCounts
+        What was asked.
+    n_records : int or None
+        How many records all parties have, where that is told.
+    run : bytes
+        Names the run, the same at every party.
+    traffic : Traffic
+        Bytes and seconds, step by step.
+    """
+
+    question: JointQuestion
+    n_records: int | None
+    run: bytes
+    traffic: Traffic = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
 class Rehearsal:
     """Everybody's end of a run in one process."""
 
@@ -123,15 +145,20 @@ def take_part(
     roster: Roster,
     contributions: Contributions,
     randomness: Randomness | None = None,
+    rounds: Rounds | None = None,
 ) -> JointAnswer:
-    """Go through a run as one of its parties."""
+    """Go through a run as one of its parties; with `rounds`, go on where one of them broke off."""
     domain = table.domain
     question.check_parties(len(roster.names))
     question.check(domain)
     session = agree(channel, identity, roster, question.terms(domain))
     epsilon = None if question.epsilon is None else Fraction(question.epsilon)
-    digest = _digest(table, question.own_columns(domain), ordered=question.partition == "vertical")
+    digest = rows_digest(
+        table, question.own_columns(domain), ordered=question.partition == "vertical"
+    )
     run = contributions.claim(digest, roster.names, epsilon)
+    kept = rounds or Rounds()
+    kept.prepare(_subject(question.terms(domain), roster, digest), session)
     points = question.scaled(table.numbers(question.own_columns(domain)), domain)
     plan = None
     if question.partition == "horizontal" and question.protocol == "sealed":
@@ -139,25 +166,26 @@ def take_part(
             question, points, domain, channel, session, randomness or secure()
         )
     elif question.partition == "horizontal":
-        rows, n = published().take_part_horizontal(question, points, domain, channel, session)
+        rows, n = published().take_part_horizontal(question, points, domain, channel, session, kept)
     elif question.protocol == "sealed":
-        rows, n, plan = vertical.take_part(question, points, domain, channel, session)
+        rows, n, plan = vertical.take_part(question, points, domain, channel, session, kept)
     else:
-        rows, n = published().take_part_vertical(question, points, domain, channel, session)
+        rows, n = published().take_part_vertical(question, points, domain, channel, session, kept)
     contributions.finish(run, f"{len(rows)} of {n} records")
+    kept.end()
     return JointAnswer(
         question, identity.name, rows, n, plan, session.id, len(table), channel.traffic
     )
 
 
 def aggregate(
-    question: JointOutliers,
+    question: JointQuestion,
     meeting: Meeting,
     identity: Identity,
     roster: Roster,
     domain: Domain | None = None,
-) -> int:
-    """Go through a run as its aggregator; return the number of records.
+) -> Aggregation:
+    """Go through a run as its aggregator.
 
     A horizontal run needs the public domain, because everybody must agree on the columns' ranges.
     """
@@ -165,7 +193,17 @@ def aggregate(
     if domain is None and question.partition == "horizontal":
         way_out = "Give the domain file that the parties use; it is public."
         raise InvalidParameter("domain", "is needed for a horizontal run", None, way_out)
-    host_agreement(meeting, identity, roster, question.terms(domain))
+    run = host_agreement(meeting, identity, roster, question.terms(domain))
+    n_records = None
+    if isinstance(question, JointOutliers):
+        n_records = _host(question, meeting)
+    elif domain is not None:
+        host_counts(question, meeting, domain)
+    return Aggregation(question, n_records, run, meeting.traffic)
+
+
+def _host(question: JointOutliers, meeting: Meeting) -> int:
+    """Go through the protocol that is asked for; return the number of records."""
     if question.protocol == "paper":
         at_aggregator: Callable[[JointOutliers, Meeting], int] = {
             "horizontal": published().aggregate_horizontal,
@@ -208,17 +246,6 @@ def published() -> Any:
     return import_module("privod.joint.published.protocols")
 
 
-def _digest(table: Table, columns: tuple[str, ...], *, ordered: bool = False) -> bytes:
-    """Of the rows, in whatever order they and the question's columns come.
-
-    Rows of a vertical run have one order, which all parties share.
-    """
-    names = tuple(sorted(columns))
-    digest = hashlib.sha256(json.dumps(names).encode())
-    numbers = table.numbers(names)
-    order = None if ordered else np.lexsort(numbers.T)
-    for start in range(0, len(numbers), DIGEST_BLOCK):
-        rows = slice(start, start + DIGEST_BLOCK)
-        block = numbers[rows if order is None else order[rows]]
-        digest.update(np.ascontiguousarray(block).data)
-    return digest.digest()
+def _subject(terms: bytes, roster: Roster, digest: bytes) -> bytes:
+    """What a broken run must have been about, to go on from it."""
+    return hashlib.sha256(terms + roster.digest() + digest).digest()

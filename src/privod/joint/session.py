@@ -23,7 +23,7 @@ from privod.joint.transport.channel import Channel, Meeting
 
 __all__ = ["PROTOCOL_VERSION", "Session", "agree", "host_agreement"]
 
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 SECRET_BYTES = 32
 LARGEST_HELLO = 1 << 16  # bytes, of one party
 SEALED_BYTES = NONCE_BYTES + SECRET_BYTES + 16
@@ -83,7 +83,7 @@ def agree(channel: Channel, identity: Identity, roster: Roster, parameters: byte
     hellos = _checked_hellos(answer, channel.session, roster, terms)
     if hellos[identity.name] != hello:
         raise ProtocolAborted("The aggregator passed on another key than ours. Run again.")
-    session = hashlib.sha256(channel.session + answer).digest()
+    session = _id(channel.session, answer)
     agreement = hashlib.sha256(json.dumps(terms, sort_keys=True).encode()).digest()
     keys = {
         name: pair_key(
@@ -97,8 +97,10 @@ def agree(channel: Channel, identity: Identity, roster: Roster, parameters: byte
     )
 
 
-def host_agreement(meeting: Meeting, identity: Identity, roster: Roster, parameters: bytes) -> None:
-    """Relay the signed keys and the sealed secret; refuse parties that mean another run."""
+def host_agreement(
+    meeting: Meeting, identity: Identity, roster: Roster, parameters: bytes
+) -> bytes:
+    """Relay the signed keys and the sealed secret; return the id that the run has everywhere."""
     terms = _terms(roster, parameters)
     raw = meeting.collect("greeting", LARGEST_HELLO)
     hellos = {}
@@ -111,7 +113,8 @@ def host_agreement(meeting: Meeting, identity: Identity, roster: Roster, paramet
         _check_terms(name, hellos[name], terms)
     body = json.dumps(hellos, sort_keys=True)
     signature = identity.sign(meeting.session + body.encode()).hex()
-    meeting.reply_all(json.dumps({"hellos": body, "signature": signature}).encode())
+    greeting = json.dumps({"hellos": body, "signature": signature}).encode()
+    meeting.reply_all(greeting)
 
     sealed = meeting.collect("sharing a secret", SEALED_BYTES * len(roster.names))
     first = sealed[roster.names[0]]
@@ -121,6 +124,12 @@ def host_agreement(meeting: Meeting, identity: Identity, roster: Roster, paramet
     for place, name in enumerate(roster.names[1:]):
         answers[name] = first[place * SEALED_BYTES : (place + 1) * SEALED_BYTES]
     meeting.reply(answers)
+    return _id(meeting.session, greeting)
+
+
+def _id(session: bytes, greeting: bytes) -> bytes:
+    """Name a run by everybody's keys."""
+    return hashlib.sha256(session + greeting).digest()
 
 
 def _share_secret(

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from privod.errors import ProtocolAborted
 from privod.joint.planning import CountPlan
 from privod.joint.question import JointOutliers
+from privod.joint.rounds import Rounds
 from privod.joint.secure_sum import add_up, contribute
 from privod.joint.session import Session
 from privod.joint.sharing import NONCE_BYTES, open_sealed, permutation, seal
@@ -24,12 +25,13 @@ from privod.joint.transport.channel import Channel, Meeting
 from privod.outliers.crowds.distance import crowds
 from privod.progress import track
 
-__all__ = ["host_columns", "host_records", "verify_columns", "verify_records"]
+__all__ = ["host_columns", "host_records", "keep_suspects", "verify_columns", "verify_records"]
 
 SEAL_BYTES = NONCE_BYTES + 16
 LENGTH_BYTES = 8
 DISTANCE_STEPS = 1000  # of a squared radius; the radius shrinks by at most 0.05 % per party
 BATCH_VALUES = 1 << 22  # distances that travel in one step
+UNDECIDED = -1  # beside verdicts of 0 and 1
 MOST_VALUES = 1 << 32  # distances of a whole run; beyond it verification is refused
 
 
@@ -87,19 +89,27 @@ def host_records(plan: CountPlan, meeting: Meeting, n_records: int, n_columns: i
     meeting.reply_all((total > plan.max_crowd).astype(np.uint8).tobytes())
 
 
+def keep_suspects(suspects: NDArray[np.int64], session: Session, rounds: Rounds) -> None:
+    """Begin the rounds of verification: the suspects in an order of their own, none decided."""
+    shuffled = suspects[permutation(session.key("order of suspects"), len(suspects))]
+    rounds.complete(np.stack([shuffled, np.full_like(shuffled, UNDECIDED)]), len(suspects))
+
+
 def verify_columns(
     question: JointOutliers,
     points: NDArray[np.float64],
-    suspects: NDArray[np.int64],
     channel: Channel,
     session: Session,
+    rounds: Rounds,
+    first: int,
 ) -> NDArray[np.int64]:
-    """Return the suspects that have no crowd in the joint data; vertical."""
+    """Return the suspects that have no crowd in the joint data; vertical, from round `first` on."""
     n = len(points)
-    check_work(len(suspects), n)
-    shuffled = suspects[permutation(session.key("order of suspects"), len(suspects))]
-    verdicts = []
-    for part in track(parts_of(len(suspects), n), "suspects"):
+    kept = rounds.values
+    assert kept is not None  # noqa: S101 - `keep_suspects` or a broken run left them
+    shuffled, verdicts = kept
+    check_work(len(shuffled), n)
+    for part in track(parts_of(len(shuffled), n)[rounds.at.done - first :], "suspects"):
         words = np.empty((len(part), n), np.uint16)
         for place, number in enumerate(part):
             order = permutation(session.key(f"order around suspect {number}"), n)
@@ -107,15 +117,15 @@ def verify_columns(
         answer = contribute(channel, session, "distances", words.reshape(-1), len(part))
         if len(answer) != len(part):
             raise ProtocolAborted("The verdicts have a wrong length. Run again.")
-        verdicts.append(np.frombuffer(answer, np.uint8))
-    crowded = np.concatenate([*verdicts, np.empty(0, np.uint8)])
-    return np.sort(shuffled[crowded == 0])
+        verdicts[part.start : part.stop] = np.frombuffer(answer, np.uint8)
+        rounds.complete(np.stack([shuffled, verdicts]), len(shuffled))
+    return np.sort(shuffled[verdicts == 0])
 
 
-def host_columns(plan: CountPlan, meeting: Meeting, n_suspects: int, n: int) -> None:
+def host_columns(plan: CountPlan, meeting: Meeting, n_suspects: int, n: int, done: int) -> None:
     """Count, suspect by suspect, the records within the radius; publish which have a crowd."""
     check_work(n_suspects, n)
-    for part in track(parts_of(n_suspects, n), "suspects"):
+    for part in track(parts_of(n_suspects, n)[done:], "suspects"):
         total = add_up(meeting, "distances", len(part) * n, np.uint16).reshape(len(part), n)
         near = (total <= DISTANCE_STEPS).sum(axis=1)
         meeting.reply_all((near > plan.max_crowd).astype(np.uint8).tobytes())

@@ -26,11 +26,12 @@ from privod.data import Domain
 from privod.errors import ProtocolAborted
 from privod.joint.planning import CountPlan, host_plan, receive_plan
 from privod.joint.question import JointOutliers
+from privod.joint.rounds import Offer, Rounds, host_resume, resume
 from privod.joint.secure_sum import add_up, contribute
 from privod.joint.session import Session
 from privod.joint.sharing import KEY_BYTES, derive, keyed_tags, permutation, stream
 from privod.joint.transport.channel import Channel, Meeting
-from privod.joint.verification import host_columns, verify_columns
+from privod.joint.verification import host_columns, keep_suspects, verify_columns
 from privod.outliers.hashing.heavy import bin_sizes
 from privod.outliers.hashing.tables import draw_family
 from privod.progress import track
@@ -100,13 +101,44 @@ def take_part(
     domain: Domain,
     channel: Channel,
     session: Session,
+    rounds: Rounds,
 ) -> tuple[NDArray[np.int64], int, CountPlan]:
     """Return the suspects' rows, the same for every party, the number of records, and the plan."""
     shape = joint_shape(question, points, domain, channel)
     plan = receive_plan(question, channel, shape.n_records)
+    parts = batches(plan, len(points))
+    if has_rounds(question, parts):
+        resume(channel, rounds)
+    if rounds.at.done <= len(parts):
+        rows = find_suspects(question, plan, points, domain, channel, session, rounds)
+    if question.verify:
+        if rounds.at.done <= len(parts):
+            keep_suspects(rows, session, rounds)
+        rows = verify_columns(question, points, channel, session, rounds, len(parts) + 1)
+    return rows, shape.n_records, plan
+
+
+def has_rounds(question: JointOutliers, parts: list[range]) -> bool:
+    """Whether there is a round after which a broken run could go on."""
+    return question.verify or len(parts) > 1
+
+
+def find_suspects(
+    question: JointOutliers,
+    plan: CountPlan,
+    points: NDArray[np.float64],
+    domain: Domain,
+    channel: Channel,
+    session: Session,
+    rounds: Rounds,
+) -> NDArray[np.int64]:
+    """Go through the tables that are left; return the rows that few of all found in a crowd."""
+    before = rounds.values
     total = np.zeros(len(points), _ring(plan))
+    if before is not None:
+        total += before.astype(total.dtype)
     seed = b""
-    for tables in track(batches(plan, len(points)), "tables"):
+    for tables in track(batches(plan, len(points))[rounds.at.done :], "tables"):
         orders = [
             permutation(session.key(f"order of table {table}"), len(points)) for table in tables
         ]
@@ -121,15 +153,13 @@ def take_part(
             tables, received_shares(answer, seed, tables, len(points), total.dtype), strict=True
         ):
             total[orders[table - tables[0]]] += share
+        rounds.complete(total)
     last = permutation(session.key("last order"), len(points))
     answer = contribute(channel, session, "heavy tables", total[last], 8 * len(points) + 8)
     places = read_rows(answer)
     if len(places) and not (places.min() >= 0 and places.max() < len(points)):
         raise ProtocolAborted("The list of suspects names rows that do not exist. Run again.")
-    rows = np.sort(last[places])
-    if question.verify:
-        rows = verify_columns(question, points, rows, channel, session)
-    return rows, shape.n_records, plan
+    return np.sort(last[places])
 
 
 def own_tags(
@@ -179,10 +209,22 @@ def aggregate(question: JointOutliers, meeting: Meeting) -> tuple[int, CountPlan
     shape = host_shape(question, meeting)
     n = shape.n_records
     plan = host_plan(question, meeting, n, shape.widths)
+    parts = batches(plan, n)
+    start = host_resume(meeting) if has_rounds(question, parts) else Offer()
+    n_suspects = start.opened
+    if start.done <= len(parts):
+        n_suspects = host_suspects(plan, meeting, n, parts[start.done :])
+    if question.verify:
+        host_columns(plan, meeting, n_suspects, n, max(0, start.done - len(parts) - 1))
+    return n, plan
+
+
+def host_suspects(plan: CountPlan, meeting: Meeting, n: int, parts: list[range]) -> int:
+    """Go through the tables that are left; publish the suspects and return their number."""
     ring = _ring(plan)
     seed = os.urandom(KEY_BYTES)
     first, second = meeting.names[:2]
-    for tables in track(batches(plan, n), "tables"):
+    for tables in track(parts, "tables"):
         total = add_up(meeting, "tags", len(tables) * n, np.uint64).reshape(len(tables), n)
         shares = [
             heavy_shares(bin_sizes(line) > plan.max_crowd, seed, table, ring)
@@ -190,14 +232,12 @@ def aggregate(question: JointOutliers, meeting: Meeting) -> tuple[int, CountPlan
         ]
         answers = dict.fromkeys(meeting.names, b"")
         answers[second] = np.concatenate(shares).tobytes()
-        answers[first] = seed if tables[0] == 0 else b""
+        answers[first] = seed if tables == parts[0] else b""
         meeting.reply(answers)
     heavy = add_up(meeting, "heavy tables", n, ring.type)
     suspects = np.flatnonzero(heavy <= plan.most_heavy)
     meeting.reply_all(write_rows(suspects))
-    if question.verify:
-        host_columns(plan, meeting, len(suspects), n)
-    return n, plan
+    return len(suspects)
 
 
 def heavy_shares(

@@ -40,6 +40,7 @@ def witnesses_of(
     # One directory of rows may serve several databases, of which each has a witness of its own.
     name = "witness" if url is None else f"witness-{hashlib.sha256(where.encode()).hexdigest()[:8]}"
     beside = Witness(directory / name)
+    close_to_others(beside.path)
     if second is None:
         return Witnesses((beside,))
     if not str(second).startswith(("http://", "https://")):

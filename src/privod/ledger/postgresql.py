@@ -29,11 +29,11 @@ class PostgreSQL(Database):
     _placeholder = "%s"
     _failures = psycopg.Error
     _begin_reading = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",)
-    # Read committed: what is read after the lock is granted is what the last writer left.
+    # Read committed: what is read after the lock is granted is what the last writer left. The lock
+    # is free again while `_make_durable` waits. One text: one way to the server and back.
     _begin_writing = (
-        "BEGIN ISOLATION LEVEL READ COMMITTED",
-        "SET LOCAL synchronous_commit = off",  # the lock is free while `_make_durable` waits
-        f"SELECT pg_advisory_xact_lock({WRITERS})",
+        "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL synchronous_commit = off;"
+        f" SELECT pg_advisory_xact_lock({WRITERS})",
     )
 
     def __init__(self, url: str) -> None:
@@ -104,9 +104,10 @@ class PostgreSQL(Database):
                     driver.close()  # which frees the lock too
 
     def _make_durable(self, driver: Driver) -> None:
-        # A transaction with a number of its own is written to the log, and a commit that waits for
-        # its record waits for all before it; the server writes those of many sessions together.
-        driver.execute("SELECT pg_current_xact_id()")
+        # A transaction that writes a record of its own to the log waits for it when it commits, and
+        # with it for all before; the server writes those of many sessions together. A transaction
+        # that only has a number does not wait.
+        driver.execute("SELECT pg_logical_emit_message(true, 'privod', '')")
 
     def check_file(self) -> str:
         return ""  # the server checks its own pages

@@ -25,6 +25,7 @@ from privod.privacy import (
     AdmittedContexts,
     Cost,
     Guarantee,
+    InAlikeCrowd,
     InCrowd,
     Loss,
     Replace,
@@ -355,7 +356,7 @@ def check_unit(adjacency: Adjacency, domain: Domain) -> None:
 
 def check_meaning(adjacency: Adjacency, domain: Domain) -> None:
     """Refuse an adjacency over columns that the data set does not have, or past all its ranges."""
-    if not isinstance(adjacency, InCrowd):
+    if not isinstance(adjacency, InCrowd | InAlikeCrowd):
         return
     unknown = [name for name in adjacency.columns if name not in domain.names]
     if unknown:
@@ -363,6 +364,9 @@ def check_meaning(adjacency: Adjacency, domain: Domain) -> None:
         raise InvalidParameter("columns", "must be columns of the data set", unknown, way_out)
     columns = [domain[name] for name in adjacency.columns]
     numeric = [column for column in columns if isinstance(column, Numeric)]
+    if isinstance(adjacency, InAlikeCrowd):
+        _check_likeness(adjacency, {column.name for column in numeric})
+        return
     if len(numeric) < len(columns):
         if adjacency.radius > 0:  # categories are equal or not, and nothing lies between
             rule = "must be 0 over columns of categories"
@@ -372,6 +376,20 @@ def check_meaning(adjacency: Adjacency, domain: Domain) -> None:
     if adjacency.radius >= widest:
         rule = f"must be below {widest:g}, past which every record is near every other"
         raise InvalidParameter("radius", rule, adjacency.radius, "Try a tenth of the range.")
+
+
+def _check_likeness(adjacency: InAlikeCrowd, numeric: set[str]) -> None:
+    """Refuse tolerances of categories, and a distance within which all records are alike."""
+    tolerant = [name for name, _ in adjacency.tolerances if name not in numeric]
+    if tolerant:
+        raise InvalidParameter(
+            "tolerances", "must be of numeric columns", tolerant, "Leave it out."
+        )
+    weights = dict(adjacency.weights)
+    most = sum(weights.get(name, 1) for name in adjacency.columns)
+    if adjacency.max_distance >= most:
+        rule = f"must be below {most}, at which every record is alike every other"
+        raise InvalidParameter("max_distance", rule, adjacency.max_distance, "Try 0.")
 
 
 def gives_up(adjacency: Adjacency, budgets: Sequence[BudgetState]) -> str:

@@ -177,9 +177,23 @@ KEPT_COUNTS: Step = (
 # Whether this is a backup, which sells nothing before it is put back.
 BACKUPS: Step = (("ALTER TABLE head ADD COLUMN backup INTEGER NOT NULL DEFAULT 0",), {})
 
+# What server processes tell each other; no part of `TABLES`, so no copy takes it along.
+SERVER_NOTES: Step = (
+    (
+        """CREATE TABLE server_notes (
+            kind TEXT NOT NULL,
+            key TEXT NOT NULL,
+            value TEXT NOT NULL,
+            time BIGINT NOT NULL,
+            PRIMARY KEY (kind, key))""",
+        "CREATE INDEX server_notes_by_time ON server_notes (kind, time)",
+    ),
+    {},
+)
+
 STEPS: tuple[Step, ...] = (
     *(FIRST, WITNESSED, LIFE_CYCLE, CONCENTRATED, JOBS),
-    *(KEPT_COUNTS, BACKUPS),
+    *(KEPT_COUNTS, BACKUPS, SERVER_NOTES),
 )
 ALLOWANCES = 3  # the version from which on narrow questions are charged to allowances
 

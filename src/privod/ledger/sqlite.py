@@ -43,6 +43,7 @@ class SQLite(Database):
         super().__init__()
         self.path = directory / LEDGER_FILE
         self.where = str(self.path)
+        self._log = self.path.with_name(f"{LEDGER_FILE}-wal")
         self._locks = directory / "locks"
 
     @classmethod
@@ -113,7 +114,7 @@ class SQLite(Database):
     def _make_durable(self, driver: Driver) -> None:  # noqa: ARG002 - its log is a file
         try:
             # Our open connection keeps the log where it is, so this is the file we wrote to.
-            sync_file(self.path.with_name(f"{LEDGER_FILE}-wal"))
+            sync_file(self._log)
         except OSError as problem:
             raise Unavailable(
                 f"The ledger {str(self.path)!r} could not be made durable ({problem.strerror})."

@@ -406,11 +406,11 @@ def _check_life_cycle(replay: _Replay) -> None:
                 raise LedgerDamaged(f"Entry {number} opens a budget that there was already.")
             _check_fits(number, state, before)
         if state.converted is not None and not isinstance(state.adjacency, SameContexts):
-            then = [one for one in others if one.number < state.converted]
-            _check_fits(state.converted, state, [_still_open(one, state.converted) for one in then])
+            at = state.converted
+            _check_fits(at, state, [_still_open(one, at) for one in others if one.number < at])
         if state.closed is not None:
-            then = [_as_of(one, state.closed) for one in others]
-            for one in ends_with(state, [one for one in then if one is not None]):
+            found = [_as_of(one, state.closed) for one in others]
+            for one in ends_with(state, [one for one in found if one is not None]):
                 _check_ended(replay, state.closed, one)
 
 

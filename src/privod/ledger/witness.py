@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
@@ -83,7 +84,11 @@ class Witness:
         """
         with self._open() as handle:
             fcntl.flock(handle, fcntl.LOCK_EX)
-            slots = _slots(os.pread(handle, SLOT * SLOTS, 0))
+            content = os.pread(handle, SLOT * SLOTS, 0)
+            if len(content) < SLOT * SLOTS:  # just made; later writes change no size
+                os.pwrite(handle, b"".ljust(SLOT * SLOTS - len(content)), len(content))
+                os.fsync(handle)
+            slots = _slots(content)
             if not any(found is not None and found.number >= head.number for found in slots):
                 ages = [-1 if found is None else found.number for found in slots]
                 os.pwrite(handle, _slot(head), ages.index(min(ages)) * SLOT)
@@ -114,14 +119,13 @@ class Witness:
     @contextmanager
     def _open(self) -> Iterator[int]:
         try:
-            fresh = not self.path.exists()
-            private_file(self.path)
-            handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                if fresh:
-                    os.pwrite(handle, b"".ljust(SLOT * SLOTS), 0)  # later writes change no size
-                    os.fsync(handle)
-                    sync_file(self.path.parent)
+                handle = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+            except FileNotFoundError:
+                private_file(self.path)
+                handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                sync_file(self.path.parent)
+            try:
                 yield handle
             finally:
                 os.close(handle)
@@ -208,6 +212,7 @@ def _slot(head: Head) -> bytes:
     return f"{text} {hashlib.sha256(text.encode()).hexdigest()}\n".ljust(SLOT).encode()
 
 
+@lru_cache(maxsize=4 * SLOTS)
 def _parsed(slot: bytes) -> Head | None:
     text, _, checksum = slot.rstrip().decode("ascii", "replace").rpartition(" ")
     if hashlib.sha256(text.encode()).hexdigest() != checksum:

@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms.gaussian import DiscreteGaussian
 from privod.mechanisms.noise import DiscreteLaplace
+from privod.mechanisms.skellam import SkellamShares
 from privod.privacy import exact
 
-__all__ = ["MergedNoise"]
+__all__ = ["MergedNoise", "SkellamPart"]
 
 Floats = NDArray[np.float64]
 Parts = tuple[tuple[Fraction, int], ...]
@@ -30,7 +31,35 @@ MOST_SCALES = 100_000  # different ones in one sum: more than anyone merges
 PLACES_PER_DEVIATION = 256  # the law of a sum is tabulated this finely, or at every integer
 TAIL_IN_SCALES = 40.0  # past these, and ten deviations, less than 1e-15 is left
 TAIL_IN_DEVIATIONS = 10.0
+KINDS = {2: (), 3: ("gaussian",), 4: ("skellam",)}  # how entries of so many values begin in JSON
 LEAST_DENSITY = 1e-18  # the table's rounding
+
+
+class SkellamPart(NamedTuple):
+    """Noise in shares: the variance of the honest ones, how many these are, and all shares."""
+
+    variance: int
+    honest: int
+    shares: int
+
+    @property
+    def variance_of_all(self) -> Fraction:
+        """The variance of the sum of all shares, as honest as they may be."""
+        return Fraction(self.variance * self.shares, self.honest)
+
+    @property
+    def counted_on(self) -> SkellamShares:
+        """The part of it that keeps a promise."""
+        return SkellamShares(self.variance, self.honest)
+
+    @classmethod
+    def checked(cls, variance: Any, honest: Any, shares: Any) -> SkellamPart:
+        """Read a part that came in a file."""
+        numbers = (variance, honest, shares)
+        whole = all(type(number) is int for number in numbers)
+        if not whole or not 1 <= honest <= shares <= MOST_SCALES or not 1 <= variance < 2**62:
+            raise InvalidData("Noise in shares has a variance, and honest ones among all shares.")
+        return cls(variance, honest, shares)
 
 
 @dataclass(frozen=True)
@@ -43,10 +72,13 @@ class MergedNoise:
         The scales of Laplace draws, ascending, each with the number of draws of that scale.
     gaussian : tuple of (Fraction, int)
         The same for Gaussian draws and their sigma2.
+    skellam : tuple of SkellamPart
+        Noise that parties drew in shares.
     """
 
     parts: Parts
     gaussian: Parts = ()
+    skellam: tuple[SkellamPart, ...] = ()
 
     @classmethod
     def of(cls, noise: DiscreteLaplace | DiscreteGaussian) -> MergedNoise:
@@ -55,18 +87,28 @@ class MergedNoise:
             return cls((), ((noise.sigma2, 1),))
         return cls(((noise.scale, 1),))
 
+    @classmethod
+    def of_shares(cls, noise: SkellamShares, n_parties: int) -> MergedNoise:
+        """The sum of everybody's share, of which `noise.honest` are counted on."""
+        return cls((), (), (SkellamPart(noise.variance, noise.honest, n_parties),))
+
     def __add__(self, other: MergedNoise) -> MergedNoise:
-        return MergedNoise(_both(self.parts, other.parts), _both(self.gaussian, other.gaussian))
+        return MergedNoise(
+            _both(self.parts, other.parts),
+            _both(self.gaussian, other.gaussian),
+            tuple(sorted((*self.skellam, *other.skellam))),
+        )
 
     @property
     def n_draws(self) -> int:
         """How many draws are added up."""
-        return sum(times for _, times in (*self.parts, *self.gaussian))
+        drawn = sum(times for _, times in (*self.parts, *self.gaussian))
+        return drawn + sum(part.shares for part in self.skellam)
 
     @property
     def single(self) -> DiscreteLaplace | DiscreteGaussian | None:
         """The noise itself, where it is one draw."""
-        if self.n_draws > 1:
+        if self.n_draws > 1 or self.skellam:
             return None
         if self.gaussian:
             return DiscreteGaussian(self.gaussian[0][0])
@@ -84,6 +126,7 @@ class MergedNoise:
             return float(self.least_scale)
         squares = sum(times * float(scale) ** 2 for scale, times in self.parts)
         squares += sum(times * float(sigma2) / 2 for sigma2, times in self.gaussian)
+        squares += sum(float(part.variance_of_all) / 2 for part in self.skellam)
         return math.sqrt(squares)
 
     @property
@@ -91,7 +134,8 @@ class MergedNoise:
         """The standard deviation: variances add up."""
         laplace = (times * DiscreteLaplace(scale).deviation ** 2 for scale, times in self.parts)
         others = (times * DiscreteGaussian(s2).deviation ** 2 for s2, times in self.gaussian)
-        return math.sqrt(sum(laplace) + sum(others))
+        shared = sum(float(part.variance_of_all) for part in self.skellam)
+        return math.sqrt(sum(laplace) + sum(others) + shared)
 
     def quantile(self, confidence: float) -> int:
         """The smallest size that the noise stays within with at least this probability."""
@@ -115,9 +159,10 @@ class MergedNoise:
         return np.asarray(np.interp(sizes, places, law / step, LEAST_DENSITY, LEAST_DENSITY))
 
     def to_json(self) -> list[list[Any]]:
-        """Scales as text, with their numbers of draws; Gaussian ones say so, with their sigma2."""
+        """Scales as text, with their numbers of draws; other kinds say so, with their variances."""
         gaussian = [["gaussian", str(sigma2), times] for sigma2, times in self.gaussian]
-        return [[str(scale), times] for scale, times in self.parts] + gaussian
+        skellam = [["skellam", *part] for part in self.skellam]
+        return [[str(scale), times] for scale, times in self.parts] + gaussian + skellam
 
     @classmethod
     def from_json(cls, data: Any) -> MergedNoise:
@@ -126,13 +171,10 @@ class MergedNoise:
         if not isinstance(data, list) or not 0 < len(data) <= MOST_SCALES:
             raise wrong
         for entry in data:
-            if (
-                not isinstance(entry, list)
-                or len(entry) not in (2, 3)
-                or type(entry[-1]) is not int
-            ):
+            if not isinstance(entry, list) or type(entry[-1] if entry else None) is not int:
                 raise wrong
-            if len(entry) == 3 and entry[0] != "gaussian":
+            kind = KINDS.get(len(entry), ("unknown",))
+            if tuple(entry[: len(kind)]) != kind:
                 raise wrong
         parts = tuple(
             (DiscreteLaplace(exact(entry[0], "scale")).scale, entry[1])
@@ -144,11 +186,14 @@ class MergedNoise:
             for entry in data
             if len(entry) == 3
         )
+        skellam = tuple(SkellamPart.checked(*entry[1:]) for entry in data if len(entry) == 4)
+        if list(skellam) != sorted(skellam):
+            raise wrong
         for some in (parts, gaussian):
             scales = [scale for scale, _ in some]
             if scales != sorted(set(scales)) or any(times < 1 for _, times in some):
                 raise wrong
-        return cls(parts, gaussian)
+        return cls(parts, gaussian, skellam)
 
 
 def _both(some: Parts, others: Parts) -> Parts:
@@ -163,8 +208,8 @@ def _tabulated(noise: MergedNoise) -> tuple[float, Floats]:
 
     The characteristic function of a draw is (1 - q)^2 / (1 - 2 q cos t + q^2); those of the parts
     are multiplied and the product is transformed back. That of a Gaussian draw is a sum of
-    Gaussians by Poisson's formula. On a lattice wider than the integers each draw is replaced by
-    the same law on that lattice.
+    Gaussians by Poisson's formula, that of Skellam noise e^(variance (cos t - 1)). On a lattice
+    wider than the integers each draw is replaced by the same law on that lattice.
     """
     step = max(1.0, noise.deviation / PLACES_PER_DEVIATION)
     widest = float(noise.parts[-1][0]) if noise.parts else 0.0
@@ -176,6 +221,8 @@ def _tabulated(noise: MergedNoise) -> tuple[float, Floats]:
         ratio = math.exp(-step / float(scale))
         spread = 2 * ratio * (1 - np.cos(angles)) / (1 - ratio) ** 2
         logarithm -= times * np.log1p(spread)
+    for part in noise.skellam:
+        logarithm -= float(part.variance_of_all) / step**2 * (1 - np.cos(angles))
     for sigma2, times in noise.gaussian:
         logarithm += times * _gaussian_logarithm(float(sigma2) / step**2, angles)
     law = np.fft.fftshift(np.fft.irfft(np.exp(logarithm), n_places))

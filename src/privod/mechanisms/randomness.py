@@ -22,6 +22,9 @@ __all__ = ["Randomness", "secure", "seeded"]
 SEED_DOMAIN = b"privod seeded randomness 1"  # the stream of a seed never changes its meaning
 
 
+HIDDEN_BITS = 128  # for bounds of up to 2^62: a draw is repeated less than once in 2^66 times
+
+
 class Randomness(ABC):
     """A source of independent fair bits; a subclass provides `bytes`, the rest follows from it."""
 
@@ -53,6 +56,20 @@ class Randomness(ABC):
         while (candidate := self.bits(k)) >= bound:
             pass
         return candidate
+
+    def below_hidden(self, bound: int, n_bits: int = HIDDEN_BITS) -> int:
+        """Return an integer exactly uniform over 0 .. bound - 1, from `n_bits` bits [Lemire 2019].
+
+        Draws again with a probability below bound / 2**n_bits: where the number of bits is public
+        and the bound is not, hardly ever drawing again keeps the bound out of the work.
+        """
+        if bound < 1:
+            raise InvalidParameter("bound", "must be at least 1", bound, "Try 2 for a fair coin.")
+        surplus = (1 << n_bits) % bound
+        while True:
+            scaled = self.bits(n_bits) * bound
+            if scaled & (1 << n_bits) - 1 >= surplus:
+                return scaled >> n_bits
 
 
 class _OperatingSystem(Randomness):

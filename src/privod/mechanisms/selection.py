@@ -101,7 +101,7 @@ class ExponentialMechanism(_Choice):
     ) -> int:
         """Return the group of the chosen candidate; group g stands for multiplicities[g] of them.
 
-        The candidate itself is then any of the group, such as `randomness.below(multiplicity)`.
+        The candidate itself is then any of the group: `randomness.below_hidden(multiplicity)`.
         """
         values = _integers(utilities)
         return Ladder(values, self.scale, _checked(multiplicities, values)).draw(randomness)
@@ -202,7 +202,7 @@ def _first_to_pass(utilities: NDArray[np.int64], scale: Fraction, randomness: Ra
             failed[candidate] = None
     places = _all_that_pass(best, utilities, scale, randomness)  # the best is among them
     places = places[~np.isin(places, list(failed))]
-    return int(places[randomness.below(places.size)])
+    return int(places[randomness.below_hidden(places.size)])
 
 
 def _all_that_pass(

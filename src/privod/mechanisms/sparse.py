@@ -16,17 +16,20 @@ running time grows with the number drawn, which is about to be public, and depen
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from privod.errors import InvalidParameter
 from privod.mechanisms.exact import Enclosure, Real, Uniform, exp_minus
 from privod.mechanisms.noise import DiscreteLaplace
 from privod.mechanisms.randomness import Randomness
 
-__all__ = ["count_reaching", "distinct"]
+__all__ = ["among_free", "count_reaching", "distinct", "free_ranks"]
 
 EXPECTED_PER_PART = 32  # draws are counted in parts that are expected to hold this many
 SPARE = 64  # bits more than a bound has: a draw is repeated less than once in 2^64 times
@@ -55,13 +58,28 @@ def distinct(
     `avoiding` ascends, and so does the result. Ranks among the free integers are drawn, as many as
     are wanted, so that the work does not tell which integers are free, or whether hardly any are.
     """
-    free = bound - len(avoiding)
+    ranks = free_ranks(count, bound, len(avoiding), randomness)
+    return among_free(ranks, [np.array(list(avoiding), dtype=object)])
+
+
+def free_ranks(count: int, bound: int, n_taken: int, randomness: Randomness) -> list[int]:
+    """Draw ranks among the integers of 0 .. bound - 1 that are free, ascending, all sets alike."""
+    free = bound - n_taken
     if not 0 <= count <= free:
         rule = f"must lie between 0 and the {free} that are free"
         raise InvalidParameter("count", rule, count, "Draw fewer.")
-    below = [taken - rank for rank, taken in enumerate(avoiding)]  # how many are free before each
-    ranks = sorted(_ranks(count, free, bound.bit_length() + SPARE, randomness))
-    return [rank + bisect_right(below, rank) for rank in ranks]
+    return sorted(_ranks(count, free, bound.bit_length() + SPARE, randomness))
+
+
+def among_free(ranks: list[int], taken: Iterable[NDArray[Any]]) -> list[int]:
+    """The free integers of these ranks, where those taken come ascending, in any parts."""
+    numbers, n_before = list(ranks), 0
+    for part in taken:
+        below = part - np.arange(n_before, n_before + len(part))  # how many are free before each
+        passed = np.searchsorted(below, np.array(ranks, dtype=part.dtype), side="right").tolist()
+        numbers = [number + many for number, many in zip(numbers, passed, strict=True)]
+        n_before += len(part)
+    return numbers
 
 
 def _ranks(count: int, free: int, n_bits: int, randomness: Randomness) -> set[int]:
@@ -71,22 +89,9 @@ def _ranks(count: int, free: int, n_bits: int, randomness: Randomness) -> set[in
     """
     found: set[int] = set()
     for largest in range(free - count, free):
-        rank = _below(largest + 1, n_bits, randomness)
+        rank = randomness.below_hidden(largest + 1, n_bits)
         found.add(largest if rank in found else rank)
     return found
-
-
-def _below(bound: int, n_bits: int, randomness: Randomness) -> int:
-    """Draw an integer exactly uniform over 0 .. bound - 1 from `n_bits` bits at a time [Lemire].
-
-    Draws again with a probability below bound / 2**n_bits: the number of bits is public and the
-    bound is not, so that hardly ever drawing again keeps the bound out of the work.
-    """
-    surplus = (1 << n_bits) % bound
-    while True:
-        scaled = randomness.bits(n_bits) * bound
-        if scaled & (1 << n_bits) - 1 >= surplus:
-            return scaled >> n_bits
 
 
 def _binomial(scale: Fraction, threshold: int, n: int, randomness: Randomness) -> int:

@@ -105,7 +105,7 @@ class Ladder:
 
     def _draw_member(self, step: int, randomness: Randomness) -> int:
         members = np.flatnonzero(self._bins == step)
-        place = randomness.below(int(self._sizes[step]))
+        place = randomness.below_hidden(int(self._sizes[step]))
         if self._multiplicities is not None:
             ends = np.cumsum(self._multiplicities[members])
             place = int(np.searchsorted(ends, place, side="right"))

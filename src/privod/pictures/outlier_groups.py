@@ -1,9 +1,11 @@
-"""The groups told for each person, attribute by attribute: ranges as bars, categories as names."""
+"""The groups told for each person; and, for the owner alone, who is in each of them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from privod.data import Table
+from privod.outliers.contexts.contexts import population
 from privod.pictures.canvas import ACCENT, INK, MUTED, WARM, blank
 from privod.queries.outlier_context.groups import OutlierGroups, PersonGroups
 from privod.queries.query import Release
@@ -11,10 +13,11 @@ from privod.queries.query import Release
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw"]
+__all__ = ["draw", "draw_for_owner"]
 
 MOST_ROWS = 24
 MOST_LETTERS = 60
+MOST_GROUPS = 12  # that the owner's picture shows
 
 
 def draw(release: Release[tuple[PersonGroups, ...]]) -> Figure:
@@ -47,6 +50,38 @@ def draw(release: Release[tuple[PersonGroups, ...]]) -> Figure:
     axes.grid(False)
     if len(rows) > MOST_ROWS:
         axes.set_title(f"the first {MOST_ROWS} of {len(rows)} lines", fontsize=8, loc="right")
+    return figure
+
+
+def draw_for_owner(release: Release[tuple[PersonGroups, ...]], table: Table) -> Figure:
+    """Who is in each group told, and where the person stands there. Not private: keep it."""
+    query = release.query
+    assert isinstance(query, OutlierGroups)  # noqa: S101 - what a release of groups answers
+    told = [
+        (person, group)
+        for person, found in zip(query.persons, release.value, strict=True)
+        for group in found.groups
+    ]
+    shown = told[:MOST_GROUPS]
+    title = "FOR THE OWNER ONLY, NOT PRIVATE: who is in the groups"
+    figure, axes = blank(title, width=9.0, height=1.4 + 1.7 * max(1, len(shown)))
+    if not shown:
+        axes.text(0.5, 0.5, "no group was told", ha="center", transform=axes.transAxes)
+        return figure
+    grid = figure.add_gridspec(len(shown), 1)
+    numbers = table.numbers((query.column,))[:, 0]
+    for row, (person, group) in enumerate(shown):
+        if row == 0:
+            axes.set_subplotspec(grid[0])
+        else:
+            axes = figure.add_subplot(grid[row], sharex=axes)
+            axes.spines[["top", "right"]].set_visible(False)
+        inside = population(group, table)
+        axes.hist(numbers[inside], bins=60, color=ACCENT)
+        axes.axvline(float(person[-1]), color=WARM, linewidth=2)
+        words = f"{int(inside.sum())} records: {_short(group.in_words())}"
+        axes.text(0.01, 0.92, words, va="top", fontsize=8, color=INK, transform=axes.transAxes)
+    axes.set_xlabel(f"{query.column}; the line is the person", fontsize=8)
     return figure
 
 

@@ -21,6 +21,7 @@ __all__ = [
     "AddRemove",
     "Adjacency",
     "AdmittedContexts",
+    "InAlikeCrowd",
     "InCrowd",
     "Replace",
     "SameContexts",
@@ -167,6 +168,114 @@ class InCrowd(Adjacency):
 
 
 @dataclass(frozen=True)
+class InAlikeCrowd(Adjacency):
+    """One record more or less that has a crowd of records alike it in one of the two data sets.
+
+    Two records are alike when the weights of the columns in which they differ sum up to at most
+    `max_distance`; numbers differ when they are farther apart than the tolerance of their column,
+    categories when they are not equal [Asif 2020, for records with categories].
+
+    Parameters
+    ----------
+    columns : tuple of str
+        The columns that are compared, at least one.
+    crowd : int
+        At least 2: so many records, itself included, are alike a record that is protected.
+    max_distance : int
+        From 0, which asks for no difference in any column.
+    tolerances : tuple of (str, number)
+        Of numeric columns, where it is not 0.
+    weights : tuple of (str, int)
+        Of columns, from 1, where it is not 1.
+    """
+
+    name: ClassVar[str] = "in-alike-crowd"
+    columns: tuple[str, ...]
+    crowd: int
+    max_distance: int = 0
+    tolerances: tuple[tuple[str, float], ...] = ()
+    weights: tuple[tuple[str, int], ...] = ()
+
+    def __post_init__(self) -> None:
+        columns: object = self.columns
+        if not isinstance(columns, list | tuple) or not columns:
+            raise InvalidParameter("columns", "must name a column", columns, "Try ('ward',).")
+        for name in columns:
+            check_text(name, "columns")
+        object.__setattr__(self, "columns", tuple(sorted(set(columns))))
+        _whole_from(2, self.crowd, "crowd")
+        _whole_from(0, self.max_distance, "max_distance")
+        tolerances = _named(self.tolerances, self.columns, "tolerances")
+        tolerances = [(name, as_float(number, "tolerances")) for name, number in tolerances]
+        for _, number in tolerances:
+            if number < 0:
+                raise InvalidParameter("tolerances", "must be at least 0", number, "Try 1.")
+        weights = _named(self.weights, self.columns, "weights")
+        for _, weight in weights:
+            _whole_from(1, weight, "weights")
+        object.__setattr__(self, "tolerances", tuple(one for one in tolerances if one[1]))
+        object.__setattr__(self, "weights", tuple(one for one in weights if one[1] != 1))
+
+    def steps_of(self, wider: Adjacency) -> int | None:
+        if isinstance(wider, AddRemove):
+            return 1
+        if isinstance(wider, InCrowd) and wider.crowd <= 1:
+            return 1
+        if not isinstance(wider, InAlikeCrowd):
+            return None
+        # Fewer columns, larger tolerances, smaller weights: who is alike by ours is by theirs too.
+        ours, theirs = (dict(one.tolerances) for one in (self, wider))
+        heavy, light = (dict(one.weights) for one in (self, wider))
+        nested = (
+            wider.crowd <= self.crowd
+            and wider.max_distance >= self.max_distance
+            and set(wider.columns) <= set(self.columns)
+            and all(theirs.get(name, 0.0) >= ours.get(name, 0.0) for name in wider.columns)
+            and all(light.get(name, 1) <= heavy.get(name, 1) for name in wider.columns)
+        )
+        return 1 if nested else None
+
+    @property
+    def protected(self) -> str:
+        return f"Every record with at least {self.crowd} records {self._alike} is protected"
+
+    @property
+    def gives_up(self) -> str:
+        return (
+            f"A record with fewer than {self.crowd} records {self._alike} is not protected: an"
+            " answer may tell exactly whether it is in the data."
+        )
+
+    @property
+    def _alike(self) -> str:
+        tolerances, weights = dict(self.tolerances), dict(self.weights)
+        listed = []
+        for name in self.columns:
+            notes = [f"within {tolerances[name]:g}"] if name in tolerances else []
+            notes += [f"weight {weights[name]}"] if name in weights else []
+            listed.append(f"{name} ({', '.join(notes)})" if notes else name)
+        differ = f", up to differences of weight {self.max_distance}" if self.max_distance else ""
+        return f"alike it in {', '.join(listed)}{differ}, itself included,"
+
+
+def _named(rows: object, columns: tuple[str, ...], parameter: str) -> list[tuple[str, Any]]:
+    """Rows of a column and a number, in the order of the columns' names."""
+    given = rows if isinstance(rows, list | tuple) else [rows]
+    pairs = [tuple(row) if isinstance(row, list | tuple) else () for row in given]
+    names = [row[0] for row in pairs if len(row) == 2 and isinstance(row[0], str)]
+    if len(names) < len(pairs) or len(set(names)) < len(names) or not set(names) <= set(columns):
+        rule = "must each be a column that is compared and its number"
+        raise InvalidParameter(parameter, rule, rows, 'Write [["age", 5]].')
+    return sorted((row[0], row[1]) for row in pairs)
+
+
+def _whole_from(least: int, number: object, parameter: str) -> None:
+    if isinstance(number, bool) or not isinstance(number, int) or number < least:
+        rule = f"must be a whole number from {least}"
+        raise InvalidParameter(parameter, rule, number, f"Try {least + 3}.")
+
+
+@dataclass(frozen=True)
 class SameContexts(Adjacency):
     """One record more or less that leaves a given record's matching contexts as they are [PCOR].
 
@@ -276,7 +385,8 @@ def _text(data: Any) -> str:
 
 
 _ADJACENCIES: dict[str, type[Adjacency]] = {
-    kind.name: kind for kind in (AddRemove, Replace, InCrowd, SameContexts, AdmittedContexts)
+    kind.name: kind
+    for kind in (AddRemove, Replace, InCrowd, InAlikeCrowd, SameContexts, AdmittedContexts)
 }
 
 

@@ -25,7 +25,7 @@ from privod.outliers.crowds.anomalies import (
     protected_crowd,
     sensitive_edits_to_flip,
 )
-from privod.outliers.crowds.lookup import lookup_for
+from privod.outliers.crowds.lookup import crowds_and_copies
 from privod.outliers.crowds.public_cover import most_in_one_ball
 from privod.privacy import AddRemove, Adjacency, Guarantee, InCrowd, Loss, positive
 from privod.queries.checks import (
@@ -43,7 +43,14 @@ from privod.queries.checks import (
 from privod.queries.preview import Preview
 from privod.queries.query import Query, Release
 
-__all__ = ["AnomalyLabels", "answer_by_edits", "crowd_adjacency"]
+__all__ = [
+    "SURE",
+    "AnomalyLabels",
+    "answer_by_edits",
+    "chance_in_words",
+    "chance_of_error",
+    "crowd_adjacency",
+]
 
 SURE = 100  # e^-100 < 2^-144
 SMALLEST_LOG = 800  # e^-800 is 0 as a float
@@ -60,6 +67,13 @@ def answer_by_edits(truth: bool, edits: int, epsilon: Fraction, randomness: Rand
         raise InvalidParameter("edits", "must be at least 1", edits, "Check the bound of edits.")
     lie = damped_logistic(epsilon * (edits - 1), epsilon, randomness)
     return truth != lie
+
+
+def chance_of_error(edits: int, epsilon: Fraction) -> float:
+    """e^(-epsilon (edits - 1)) / (1 + e^epsilon), which is 0 where floats end."""
+    damped = float(min(epsilon * edits, Fraction(SMALLEST_LOG)))
+    plain = float(min(epsilon, Fraction(SMALLEST_LOG)))
+    return math.exp(-damped) / (1 + math.exp(-plain))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,8 +145,9 @@ class AnomalyLabels(Query[tuple[bool, ...]]):
         return (
             f"A record with fewer than {self.adjacency.crowd} records within {self.radius:g} of it,"
             " itself included, is not protected: the farther out it is, the less. The label of one"
-            f" with no other near it is wrong with a probability of {_in_words(self.lone_error)},"
-            " so it tells that surely whether the record is in the data."
+            " with no other near it is wrong with a probability of"
+            f" {chance_in_words(self.lone_error)}, so it tells that surely whether the record is in"
+            " the data."
         )
 
     def preview(self, domain: Domain) -> Preview:  # noqa: ARG002
@@ -141,9 +156,11 @@ class AnomalyLabels(Query[tuple[bool, ...]]):
     def check(self, domain: Domain) -> None:
         numeric_columns(domain, self.columns)
 
+    def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
+        return 0
+
     def answer(self, table: Table, randomness: Randomness) -> Release[tuple[bool, ...]]:
         columns = tuple(sorted(self.columns))  # the order that InCrowd adds up in
-        lookup = lookup_for(table, columns, self.radius)
         label_epsilon = self.label_epsilon
         far = self.max_crowd + self.most_edits  # all larger crowds are as many edits away
         labels = [
@@ -153,7 +170,9 @@ class AnomalyLabels(Query[tuple[bool, ...]]):
                 label_epsilon,
                 randomness,
             )
-            for crowd, copies in lookup.crowds_and_copies(self._records(), cap=far)
+            for crowd, copies in crowds_and_copies(
+                table, columns, self.radius, self._records(), cap=far
+            )
         ]
         return self.release(tuple(labels), randomness)
 
@@ -172,12 +191,12 @@ class AnomalyLabels(Query[tuple[bool, ...]]):
 
     def error(self, crowd: int, copies: int) -> float:
         """The probability of a wrong label; not private."""
-        return self._lies(self.edits(crowd, copies))
+        return chance_of_error(self.edits(crowd, copies), self.label_epsilon)
 
     @property
     def largest_error(self) -> float:
         """No label is wrong with a larger probability, whatever the data."""
-        return self._lies(1)
+        return chance_of_error(1, self.label_epsilon)
 
     @property
     def lone_error(self) -> float:
@@ -188,10 +207,11 @@ class AnomalyLabels(Query[tuple[bool, ...]]):
         text = said_to_be(value, "record asked about", "records asked about")
         text += (
             f" in the data and anomalous (at most {self.max_crowd} records within {self.radius:g});"
-            f" a label is wrong with a probability of at most {_in_words(self.largest_error)}"
+            f" a label is wrong with a probability of at most {chance_in_words(self.largest_error)}"
         )
         if self.lone_error < self.largest_error:
-            text += f", that of a record with no other near it of {_in_words(self.lone_error)}"
+            lone = chance_in_words(self.lone_error)
+            text += f", that of a record with no other near it of {lone}"
         return f"{text}."
 
     def table(self, value: tuple[bool, ...]) -> dict[str, list[Any]]:
@@ -226,20 +246,13 @@ class AnomalyLabels(Query[tuple[bool, ...]]):
             ),
         )
 
-    def _lies(self, edits: int) -> float:
-        """e^(-epsilon (edits - 1)) / (1 + e^epsilon), which is 0 where floats end."""
-        epsilon = self.label_epsilon
-        damped = float(min(epsilon * edits, Fraction(SMALLEST_LOG)))
-        plain = float(min(epsilon, Fraction(SMALLEST_LOG)))
-        return math.exp(-damped) / (1 + math.exp(-plain))
-
     def _records(self) -> NDArray[np.float64]:
         """The records with their columns in alphabetical order."""
         order = sorted(range(len(self.columns)), key=lambda place: self.columns[place])
         return np.ascontiguousarray(np.array(self.records, dtype=float)[:, order])
 
 
-def _in_words(chance: float) -> str:
+def chance_in_words(chance: float) -> str:
     """A probability, as many digits as help."""
     if chance >= 0.001:
         return f"{chance:.1%}"

@@ -12,18 +12,29 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from privod.data import Table
+from privod.data.folding import SomeRows
 from privod.mechanisms.smooth import SmoothNoise
+from privod.outliers.crowds.by_space import (
+    CreditsBySpace,
+    boxes_around,
+    credits_of,
+    n_boxes,
+)
 from privod.outliers.crowds.cover import Cover
 from privod.outliers.crowds.distance import CrowdIndex
 from privod.outliers.crowds.packing import packing_number
 from privod.privacy import Adjacency, Replace
+from privod.queries.distances import Distances
 from privod.threads import in_threads
 
 __all__ = [
     "GroupedCover",
+    "count_credits",
     "count_outliers",
     "count_sensitivity",
     "count_with_bound",
+    "graded_credits",
     "least_bound",
     "local_bound",
 ]
@@ -97,6 +108,28 @@ def count_outliers(
     """How many points are outlying."""
     crowds = CrowdIndex(points, threads=threads).crowds(radius, cap=max_crowd + 1)
     return int((crowds <= max_crowd).sum())
+
+
+def graded_credits(
+    points: NDArray[np.float64], radius: float, max_crowd: int, grades: int
+) -> NDArray[np.int64]:
+    """What each point counts, in parts: all up to `max_crowd`, one less for each further point."""
+    crowds = CrowdIndex(points).crowds(radius, cap=max_crowd + grades)
+    return credits_of(crowds, max_crowd, grades)
+
+
+def count_credits(
+    table: Table, over: Distances, radius: float, max_crowd: int, grades: int = 1
+) -> int:
+    """What all records count together: each of up to `max_crowd` in full, of more by steps less.
+
+    Rows that are not held in memory are counted by parts of space, with the same result.
+    """
+    if table.most_records is None:
+        return int(graded_credits(over.points(table), radius, max_crowd, grades).sum())
+    columns = (over.numbers, over.codes, over.points_of)
+    boxes = boxes_around(table.fold(SomeRows(*columns)), n_boxes(table.most_records, over.n_axes))
+    return table.sweep(CreditsBySpace(*columns, radius, max_crowd, grades, boxes))
 
 
 def count_with_bound(

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from privod.data import Categorical, Domain, Table
 from privod.data.fineness import round_in_place
+from privod.data.folding import Block
 from privod.errors import InvalidParameter
 from privod.privacy.loss import as_float
 from privod.queries.checks import MOST_AXES, numeric_columns
@@ -97,17 +98,31 @@ class Distances:
 
     def points(self, table: Table) -> NDArray[np.float64]:
         """The records as points: scaled numbers first, then the corners of their categories."""
-        names, factors = zip(*self.numeric, strict=True)
-        numbers = table.numbers(names)
+        codes = table.codes(self.codes) if self.codes else np.empty((len(table), 0), np.int64)
+        return self.points_of(Block(table.numbers(self.numbers), codes))
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The numeric columns."""
+        return tuple(name for name, _ in self.numeric)
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The categorical columns."""
+        return tuple(name for name, _, _ in self.categorical)
+
+    def points_of(self, block: Block) -> NDArray[np.float64]:
+        """Some records as points, from their columns `numbers` and `codes`."""
+        factors = [factor for _, factor in self.numeric]
+        numbers = block.numbers
         if set(factors) != {1.0}:
             numbers = numbers * np.array(factors)
             round_in_place(numbers)
         if not self.categorical:
             return numbers
-        codes = table.codes([name for name, _, _ in self.categorical])
         parts = [numbers]
         for place, (_, size, mismatch) in enumerate(self.categorical):
-            parts.append(_corners(size, mismatch)[codes[:, place]])
+            parts.append(_corners(size, mismatch)[block.codes[:, place]])
         return np.hstack(parts)
 
     def apart(self, table: Table, radius: float) -> NDArray[np.int64]:

@@ -14,13 +14,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from privod.data import Domain, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, Randomness
 from privod.mechanisms.noise import LARGEST_SCALE
-from privod.outliers.crowds.distance import CrowdIndex
 from privod.outliers.crowds.packing import packing_number
 from privod.privacy import AddRemove, Adjacency, Guarantee, Replace, positive
 from privod.queries.checks import (
@@ -32,6 +30,7 @@ from privod.queries.checks import (
     pairs_work,
     whole_number,
 )
+from privod.queries.crowd_bounds import count_credits, graded_credits
 from privod.queries.distances import (
     Distances,
     Scale,
@@ -168,12 +167,14 @@ class GradedCount(Query[GradedOutliers]):
         over = self._distances(domain)
         return pairs_work(records, over.n_axes)
 
+    def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
+        return 0
+
     def answer(self, table: Table, randomness: Randomness) -> Release[GradedOutliers]:
         over = self._distances(table.domain)
         known = (over.dimensions, over.n_groups(self.radius))
-        each = graded_credits(over.points(table), self.radius, self.max_crowd, self.n_grades)
-        total = np.array([each.sum()], dtype=np.int64)
-        noisy = int(self.noise(*known).add_to(total, randomness)[0])
+        total = count_credits(table, over, self.radius, self.max_crowd, self.n_grades)
+        noisy = int(self.noise(*known).add_to(np.array([total]), randomness)[0])
         return self.release(GradedOutliers(noisy, self.n_grades, *known), randomness)
 
     def sentence(self, value: GradedOutliers) -> str:
@@ -217,11 +218,3 @@ def graded_sensitivity(
     """K (k + L - 1) under AddRemove and L more under Replace [docs/proofs/graded_count.md]."""
     moved = packing_number(dimensions) * n_groups * (max_crowd + grades - 1)
     return moved + grades if adjacency == Replace() else moved
-
-
-def graded_credits(
-    points: NDArray[np.float64], radius: float, max_crowd: int, grades: int
-) -> NDArray[np.int64]:
-    """What each point counts, in parts: all up to `max_crowd`, one less for each further point."""
-    crowds = CrowdIndex(points).crowds(radius, cap=max_crowd + grades)
-    return np.clip(max_crowd + grades - crowds.astype(np.int64), 0, grades)

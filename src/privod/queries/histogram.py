@@ -19,7 +19,8 @@ from privod.data import Column, Domain, Numeric, Table
 from privod.data.binning import Binning, Codes, Equal
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness
-from privod.privacy import AddRemove, Adjacency, positive
+from privod.mechanisms.merged import MergedNoise
+from privod.privacy import AddRemove, Adjacency, Guarantee, positive
 from privod.queries.checks import ExactNumber, whole_number
 from privod.queries.count_query import CountQuery, NoiseName, chance
 from privod.queries.preview import Preview, of_counts
@@ -134,11 +135,26 @@ class Histogram(CountQuery[NoisyCounts]):
         return 0
 
     def answer(self, table: Table, randomness: Randomness) -> Release[NoisyCounts]:
-        axes = tuple(Axis.of(column, self.bins) for column in self._columns(table.domain))
-        counts = table.counts([(axis.column, self._binning(axis)) for axis in axes])
-        return self.release(
-            NoisyCounts(axes, self.count_noise.add_to(counts, randomness)), randomness
-        )
+        noise = self.count_noise
+        counts = noise.add_to(self.counts_before_noise(table), randomness)
+        promise, seeded = self.guarantee(), randomness.seeded
+        value = self.value_of(table.domain, counts, MergedNoise.of(noise), promise, seeded=seeded)
+        return self.release(value, randomness)
+
+    def counts_before_noise(self, table: Table) -> NDArray[np.int64]:
+        axes = self._axes(table.domain)
+        return table.counts([(axis.column, self._binning(axis)) for axis in axes])
+
+    def value_of(
+        self,
+        domain: Domain,
+        counts: NDArray[np.int64],
+        noise: MergedNoise,  # noqa: ARG002 - counts are shown as they are
+        promise: Guarantee,  # noqa: ARG002
+        *,
+        seeded: bool,  # noqa: ARG002
+    ) -> NoisyCounts:
+        return NoisyCounts(self._axes(domain), counts)
 
     def sentence(self, value: NoisyCounts) -> str:
         fullest = np.unravel_index(int(value.counts.argmax()), value.counts.shape)
@@ -180,6 +196,9 @@ class Histogram(CountQuery[NoisyCounts]):
         if not domain.categorical_names:
             return (first,)
         return (first, cls(columns=domain.categorical_names[:2], epsilon="0.2"))
+
+    def _axes(self, domain: Domain) -> tuple[Axis, ...]:
+        return tuple(Axis.of(column, self.bins) for column in self._columns(domain))
 
     def _columns(self, domain: Domain) -> tuple[Column, ...]:
         for column in self.columns:

@@ -16,7 +16,7 @@ import numpy as np
 from privod.data import Domain, Numeric, Table
 from privod.mechanisms import Randomness
 from privod.privacy import AddRemove, Guarantee, Loss, positive
-from privod.queries.anomaly_labels import answer_by_edits
+from privod.queries.anomaly_labels import SURE, answer_by_edits, chance_of_error
 from privod.queries.checks import (
     ExactNumber,
     checked_records,
@@ -33,8 +33,6 @@ from privod.queries.query import Query, Release
 __all__ = ["ModelLabels"]
 
 MOST_RECORDS = 1000
-SURE = 100  # e^-100 < 2^-144
-SMALLEST_LOG = 800  # e^-800 is 0 as a float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,10 +114,7 @@ class ModelLabels(Query[tuple[bool, ...]]):
 
     def error(self, margin: int) -> float:
         """The probability of a wrong label; not private."""
-        epsilon = self.label_epsilon
-        damped = float(min(epsilon * self.edits(margin), Fraction(SMALLEST_LOG)))
-        plain = float(min(epsilon, Fraction(SMALLEST_LOG)))
-        return math.exp(-damped) / (1 + math.exp(-plain))
+        return chance_of_error(self.edits(margin), self.label_epsilon)
 
     def sentence(self, value: tuple[bool, ...]) -> str:
         which = said_to_be(value, "new record", "new records")

@@ -13,37 +13,22 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
 from privod.data import Categorical, Domain, Numeric, Table
-from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness
 from privod.privacy import AddRemove, Guarantee, Loss, positive
-from privod.queries.anomaly_labels import answer_by_edits
+from privod.queries.anomaly_labels import SURE, answer_by_edits, chance_of_error
 from privod.queries.checks import (
     LARGEST_COUNT,
     ExactNumber,
-    column_names,
     labeled,
     said_to_be,
     whole_number,
 )
-from privod.queries.outlier_context.query import finite_number
+from privod.queries.likeness import Entry, Likeness, checked_entries, end_of
 from privod.queries.preview import Preview
 from privod.queries.query import Query, Release
 
 __all__ = ["NoveltyLabels"]
-
-Entry = str | int | float
-
-MOST_RECORDS = 1000
-MOST_WEIGHT = 1_000_000
-MOST_COLUMNS = 200
-LARGEST_INTEGER = 2**63
-SURE = 100  # e^-100 < 2^-144
-SMALLEST_LOG = 800  # e^-800 is 0 as a float
-ROUNDING = 1 + 2.0**-40  # far above what a difference of two floats is rounded by
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,37 +74,21 @@ class NoveltyLabels(Query[tuple[bool, ...]]):
     weights: tuple[tuple[str | int, ...], ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", column_names(self.columns))
-        if len(self.columns) > MOST_COLUMNS:
-            rule = f"must be at most {MOST_COLUMNS}"
-            raise InvalidParameter("columns", rule, len(self.columns), "Name the ones that matter.")
-        object.__setattr__(self, "records", _records(self.records, len(self.columns)))
+        like = Likeness(self.columns, self.max_distance, self.tolerances, self.weights)
+        for name in ("columns", "tolerances", "weights"):
+            object.__setattr__(self, name, getattr(like, name))
+        object.__setattr__(self, "records", checked_entries(self.records, len(self.columns)))
         whole_number(self.max_crowd, "max_crowd", at_least=1, at_most=LARGEST_COUNT)
-        most = MOST_WEIGHT * MOST_COLUMNS
-        whole_number(self.max_distance, "max_distance", at_least=0, at_most=most)
-        tolerances = [
-            (name, _tolerance(number, name)) for name, number in self._named(self.tolerances)
-        ]
-        object.__setattr__(self, "tolerances", tuple(tolerances))
-        weights = [
-            (name, whole_number(weight, f"the weight of {name!r}", 0, MOST_WEIGHT))
-            for name, weight in self._named(self.weights)
-        ]
-        object.__setattr__(self, "weights", tuple(weights))
+
+    @cached_property
+    def likeness(self) -> Likeness:
+        """Which records are near."""
+        return Likeness(self.columns, self.max_distance, self.tolerances, self.weights)
 
     @cached_property
     def labels_moved(self) -> int:
-        """At most how many labels one record can move.
-
-        If a record is near two of those asked about, these two agree within twice the tolerances
-        but for columns of twice the distance; so it is at most the largest number of such agreeing.
-        """
-        listed = [_column(entries) for entries in zip(*self.records, strict=True)]
-        moved = 0
-        for record in self.records:
-            apart = self._apart(listed, record, 2 * ROUNDING)
-            moved = max(moved, int((apart <= 2 * self.max_distance).sum()))
-        return moved
+        """At most how many labels one record can move."""
+        return self.likeness.labels_moved(self.records)
 
     @cached_property
     def label_epsilon(self) -> Fraction:
@@ -138,25 +107,13 @@ class NoveltyLabels(Query[tuple[bool, ...]]):
         return Preview("The label", wrong_label=self.error(others=0))
 
     def check(self, domain: Domain) -> None:
-        for place, name in enumerate(self.columns):
-            column = domain[name]
-            if isinstance(column, Numeric):
-                self._check_numbers(place)
-                continue
-            for record in self.records:
-                if record[place] not in column.values:
-                    rule = f"must have a declared value as {name}"
-                    way_out = f"Its values are {', '.join(map(str, column.values[:20]))}."
-                    raise InvalidParameter("records", rule, record[place], way_out)
-            if name in dict(self._named(self.tolerances)):
-                rule = "must be of numeric columns"
-                raise InvalidParameter("tolerances", rule, name, "Leave it out.")
+        self.likeness.check(domain, self.records)
 
     def answer(self, table: Table, randomness: Randomness) -> Release[tuple[bool, ...]]:
-        listed = [_held(table, name) for name in self.columns]
+        held = self.likeness.held(table)
         labels = []
         for record in self.records:
-            near = int((self._apart(listed, record, 1) <= self.max_distance).sum())
+            near = int(self.likeness.near(held, record).sum())
             truth = self.is_anomalous(near)
             labels.append(answer_by_edits(truth, self.edits(near), self.label_epsilon, randomness))
         return self.release(tuple(labels), randomness)
@@ -173,14 +130,15 @@ class NoveltyLabels(Query[tuple[bool, ...]]):
 
     def error(self, others: int) -> float:
         """The probability of a wrong label; not private."""
-        return self._lies(self.edits(others))
+        return chance_of_error(self.edits(others), self.label_epsilon)
 
     def sentence(self, value: tuple[bool, ...]) -> str:
         return (
             f"{said_to_be(value, 'new record', 'new records')}"
             f" anomalous among those at hand (at most {self.max_crowd} near it, itself"
-            f" included); a label is wrong with a probability of at most {self._lies(1):.1%}, that"
-            f" of a record with no other near it of at most {self.error(others=0):.2g}."
+            " included); a label is wrong with a probability of at most"
+            f" {chance_of_error(1, self.label_epsilon):.1%}, that of a record with no other near"
+            f" it of at most {self.error(others=0):.2g}."
         )
 
     def table(self, value: tuple[bool, ...]) -> dict[str, list[Any]]:
@@ -202,105 +160,10 @@ class NoveltyLabels(Query[tuple[bool, ...]]):
         return (
             cls(
                 columns=tuple(column.name for column in columns),
-                records=tuple(tuple(_end(one, last=last) for one in columns) for last in (0, 1)),
+                records=tuple(tuple(end_of(one, last=last) for one in columns) for last in (0, 1)),
                 max_crowd=10,
                 epsilon="0.5",
                 max_distance=1 if len(columns) > 1 else 0,
                 tolerances=tolerances,
             ),
         )
-
-    def _named(self, rows: Any) -> list[tuple[str, Any]]:
-        """Rows of a column and a number."""
-        way_out = "Write (('age', 5),)."
-        if not isinstance(rows, list | tuple) or not all(
-            isinstance(row, list | tuple) and len(row) == 2 for row in rows
-        ):
-            rule = "must each be a column and a number"
-            raise InvalidParameter("tolerances and weights", rule, rows, way_out)
-        names = [row[0] for row in rows]
-        if len(set(names)) != len(names) or not set(names) <= set(self.columns):
-            rule = "must name columns, each once"
-            raise InvalidParameter("tolerances and weights", rule, names, way_out)
-        return [(row[0], row[1]) for row in rows]
-
-    def _apart(
-        self, listed: list[NDArray[Any]], record: tuple[Entry, ...], stretch: float
-    ) -> NDArray[np.int64]:
-        """The summed weights of the columns in which each of the listed differs from the record."""
-        weights, tolerances = dict(self._named(self.weights)), dict(self._named(self.tolerances))
-        apart = np.zeros(len(listed[0]), np.int64)
-        for name, column, entry in zip(self.columns, listed, record, strict=True):
-            if column.dtype == object or isinstance(entry, str):
-                differs = column != entry
-            else:
-                differs = np.abs(column - float(entry)) > stretch * tolerances.get(name, 0.0)
-            apart += weights.get(name, 1) * differs
-        return apart
-
-    def _check_numbers(self, place: int) -> None:
-        for record in self.records:
-            if isinstance(record[place], str):
-                rule = f"must have a number as {self.columns[place]}"
-                raise InvalidParameter("records", rule, record[place], "Give a number.")
-
-    def _lies(self, edits: int) -> float:
-        """e^(-epsilon (edits - 1)) / (1 + e^epsilon), which is 0 where floats end."""
-        epsilon = self.label_epsilon
-        damped = float(min(epsilon * edits, Fraction(SMALLEST_LOG)))
-        plain = float(min(epsilon, Fraction(SMALLEST_LOG)))
-        return math.exp(-damped) / (1 + math.exp(-plain))
-
-
-def _held(table: Table, name: str) -> NDArray[Any]:
-    """A column of the table: numbers, or categories as they are declared."""
-    column = table.domain[name]
-    if isinstance(column, Categorical):
-        values = np.array(column.values, dtype=object)
-        return values[table.codes((name,))[:, 0]]
-    return table.numbers((name,))[:, 0]
-
-
-def _column(entries: tuple[Entry, ...]) -> NDArray[Any]:
-    texts = any(isinstance(entry, str) for entry in entries)
-    return np.array(entries, dtype=object if texts else np.float64)
-
-
-def _records(rows: Any, width: int) -> tuple[tuple[Entry, ...], ...]:
-    way_out = f"Give 1 to {MOST_RECORDS} rows of {width} values, one for each column."
-    if not isinstance(rows, list | tuple) or not 1 <= len(rows) <= MOST_RECORDS:
-        rule = f"must be 1 to {MOST_RECORDS} rows"
-        raise InvalidParameter("records", rule, type(rows).__name__, way_out)
-    found = []
-    for row in rows:
-        if not isinstance(row, list | tuple) or len(row) != width:
-            raise InvalidParameter("records", f"must have {width} values each", row, way_out)
-        if any(isinstance(one, bool) or not isinstance(one, str | int | float) for one in row):
-            raise InvalidParameter("records", "must hold texts and numbers", row, way_out)
-        found.append(tuple(_entry(one) for one in row))
-    return tuple(found)
-
-
-def _entry(value: Entry) -> Entry:
-    """A value as a table would hold it."""
-    if isinstance(value, float):
-        return finite_number(value, "records")
-    if isinstance(value, int) and not abs(value) < LARGEST_INTEGER:
-        way_out = "Write it as a number with a point."
-        raise InvalidParameter("records", "must have whole numbers of 64 bits", value, way_out)
-    return value
-
-
-def _tolerance(number: Any, name: str) -> float:
-    found = finite_number(number, f"the tolerance of {name!r}")
-    if found < 0:
-        rule = "must be at least 0"
-        raise InvalidParameter(f"the tolerance of {name!r}", rule, number, "Try 1.")
-    return found
-
-
-def _end(column: Categorical | Numeric, *, last: int) -> Entry:
-    """A public value of a column, for examples: its first or its last one."""
-    if isinstance(column, Categorical):
-        return column.values[-last]
-    return column.high if last else column.low

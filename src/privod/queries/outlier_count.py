@@ -49,7 +49,7 @@ from privod.queries.checks import (
 )
 from privod.queries.crowd_bounds import (
     GroupedCover,
-    count_outliers,
+    count_credits,
     count_sensitivity,
     count_with_bound,
     least_bound,
@@ -231,18 +231,26 @@ class OutlierCount(Query[CountedOutliers]):
         over = self._distances(domain)
         return pairs_work(records, over.n_axes)
 
+    def held_per_record(self, domain: Domain) -> int:
+        """Global noise needs the count alone; smooth noise needs all points, and auto may."""
+        over = self._distances(domain)
+        public = self.noise == "auto" and not self._size_is_public(domain)
+        known = (over.dimensions, None, over.n_groups(self.radius))
+        counted = self.noise == "global" or (public and self.chosen_noise(*known) == "global")
+        return 0 if counted else over.n_axes
+
     def answer(self, table: Table, randomness: Randomness) -> Release[CountedOutliers]:
         over = self._distances(table.domain)
-        points = over.points(table)
         size = len(table) if self._size_is_public(table.domain) else None
         known = (over.dimensions, size, over.n_groups(self.radius))
         chosen, rung = self.chosen_noise(*known), None
         if chosen == "global":
-            count = count_outliers(points, self.radius, self.max_crowd)
+            count = count_credits(table, over, self.radius, self.max_crowd)
             noise = DiscreteLaplace(self._global_scale(*known))
             noisy = int(noise.add_to(np.array([count]), randomness)[0])
         else:
             smooth = self._smooth(chosen)
+            points = over.points(table)
             groups = over.apart(table, self.radius) if over.categorical else None
             count, true_rung = count_with_bound(
                 points,

@@ -28,6 +28,7 @@ from privod.queries.checks import (
     checked_radius,
     column_names,
     dp_adjacency,
+    pairs_work,
     whole_number,
 )
 from privod.queries.crowd_bounds import GroupedCover, count_sensitivity, local_bound
@@ -171,6 +172,9 @@ class OutlierRadius(Query[ChosenRadius]):
         if self.records_off(over.dimensions, over.n_groups(self.largest)) > LARGEST_COUNT:
             rule = "must be fewer, or a record could move more than can be counted"
             raise InvalidParameter("columns", rule, over.dimensions, "Name two or three.")
+
+    def work(self, domain: Domain, records: int) -> int:
+        return self.n_radii * pairs_work(records, self._distances(domain).n_axes)
 
     def answer(self, table: Table, randomness: Randomness) -> Release[ChosenRadius]:
         over = self._distances(table.domain)

@@ -57,6 +57,7 @@ KINDS = {
 }
 VERSION = 1
 MOST_BYTES = 2**30  # of a saved array, unpacked
+COUNT_BYTES = 8
 MOST_HEADER_BYTES = 2**24
 LARGEST_SUM = 2.0**62  # of the counts' sizes, so that no sum of them leaves 64 bits
 NPY_START = b"\x93NUMPY\x01\x00"
@@ -164,8 +165,8 @@ def checked_promise(
     of_total = Fraction(0) if noise_of_total is None else 1 / noise_of_total.least_scale
     if of_total >= epsilon:
         raise InvalidData("The promise is not the one that the noise keeps.")
-    if noise.gaussian:
-        _check_gaussian(Loss(epsilon - of_total, promise.loss.delta), noise, changed)
+    if noise.gaussian or noise.skellam:
+        _check_with_delta(Loss(epsilon - of_total, promise.loss.delta), noise, changed)
         return promise, noise
     lost = changed / noise.least_scale + of_total
     kept = lost == epsilon if noise.n_draws == 1 else lost <= epsilon  # parts may differ in share
@@ -174,9 +175,12 @@ def checked_promise(
     return promise, noise
 
 
-def _check_gaussian(loss: Loss, noise: MergedNoise, changed: int) -> None:
-    """All parts must keep the promise, the least noisy of either kind first of all."""
-    kept = DiscreteGaussian(noise.gaussian[0][0]).keeps(loss, changed)
+def _check_with_delta(loss: Loss, noise: MergedNoise, changed: int) -> None:
+    """All parts must keep the promise, the least noisy of every kind first of all."""
+    kept = not noise.gaussian or DiscreteGaussian(noise.gaussian[0][0]).keeps(loss, changed)
+    for part in noise.skellam:
+        delta = part.counted_on.delta(loss.epsilon, changed, MOST_BYTES // COUNT_BYTES)
+        kept = kept and delta <= float(loss.delta)
     if not kept or (noise.parts and changed / noise.least_scale > loss.epsilon):
         raise InvalidData("The promise is not the one that the noise keeps.")
 

@@ -33,7 +33,16 @@ from privod.server.http.authorization import (
 from privod.server.http.middleware import API_PREFIX, Middleware
 from privod.server.jobs.workers import load_library
 from privod.server.site import Site
-from privod.server.views import analyst, answers, api, console, life_cycle, owner
+from privod.server.views import (
+    analyst,
+    answers,
+    api,
+    comparing,
+    console,
+    life_cycle,
+    narrow,
+    owner,
+)
 from privod.server.views.pages import error_page
 from privod.wire import Failure, kind_of, problem_of
 
@@ -59,6 +68,8 @@ API = (
     Route("POST", f"{V1}/datasets/{{dataset}}/budgets/convert", life_cycle.convert_budget, OWNER),
     Route("GET", f"{V1}/datasets/{{dataset}}/admitted", life_cycle.admitted, ANYONE),
     Route("POST", f"{V1}/datasets/{{dataset}}/admitted", life_cycle.admit, OWNER),
+    Route("POST", f"{V1}/datasets/{{dataset}}/exact-counts", narrow.allow_exact, OWNER),
+    Route("POST", f"{V1}/datasets/{{dataset}}/protected", narrow.protected, OWNER),
     Route("POST", f"{V1}/datasets/{{dataset}}/limits", life_cycle.limit_token, OWNER),
     Route("GET", f"{V1}/datasets/{{dataset}}/requests", life_cycle.requests, ANYONE),
     Route("POST", f"{V1}/datasets/{{dataset}}/requests", life_cycle.file_request, ANALYST),
@@ -108,6 +119,8 @@ CONSOLE = (
     Route("POST", "/data/{dataset}/manage/raise", life_cycle.manage_raise, OWNER),
     Route("POST", "/data/{dataset}/manage/convert", life_cycle.manage_convert, OWNER),
     Route("POST", "/data/{dataset}/manage/admit", life_cycle.manage_admit, OWNER),
+    Route("POST", "/data/{dataset}/manage/allow-exact", life_cycle.manage_allow_exact, OWNER),
+    Route("GET", "/data/{dataset}/protected", narrow.protected_page, OWNER),
     Route("POST", "/data/{dataset}/manage/limit", life_cycle.manage_limit, OWNER),
     Route("POST", "/data/{dataset}/manage/decide", life_cycle.manage_decide, OWNER),
     Route("POST", "/data/{dataset}/manage/retire", life_cycle.manage_retire, OWNER),
@@ -118,6 +131,8 @@ CONSOLE = (
     Route("POST", "/data/{dataset}/ask/{question}", analyst.ask, ANALYST),
     Route("POST", "/data/{dataset}/ask/{question}/price", analyst.price_page, ANALYST),
     Route("POST", "/data/{dataset}/price/{question}", analyst.price, ANALYST),
+    Route("GET", "/data/{dataset}/mock.csv", analyst.mock_data, READERS),
+    Route("GET", "/data/{dataset}/compare", comparing.compare, READERS),
     Route("GET", "/data/{dataset}/answers", answers.answers, READERS),
     Route("GET", "/data/{dataset}/answers/{key}.json", answers.answer_json, READERS),
     Route("GET", "/data/{dataset}/answers/{key}.csv", answers.answer_csv, READERS),
@@ -125,6 +140,7 @@ CONSOLE = (
     Route("GET", "/data/{dataset}/answers/{key}.ipynb", answers.answer_notebook, READERS),
     Route("GET", "/data/{dataset}/answers/{key}", answers.answer, READERS),
     Route("POST", "/data/{dataset}/answers/{key}", answers.score, READERS),
+    Route("GET", "/questions", analyst.my_questions, ANALYST),
     Route("GET", "/jobs/{job}", analyst.job, ANALYST),
     Route("GET", "/jobs/{job}/progress", analyst.job_progress, ANALYST),
     Route("POST", "/jobs/{job}/stop", analyst.stop_job, ANALYST),
@@ -152,7 +168,7 @@ def make_app(site: Site) -> FastAPI:
         await loading
         await asyncio.to_thread(site.jobs.close)  # requests are answered meanwhile
         await asyncio.to_thread(site.answers.close)
-        await asyncio.to_thread(site.presence.close)
+        await asyncio.to_thread(site.leave)
 
     app = FastAPI(
         title="privod",
@@ -171,6 +187,8 @@ def make_app(site: Site) -> FastAPI:
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(HTTPException, _http_error)
     document = app.openapi()
+    if site.prefix:
+        document["servers"] = [{"url": site.prefix}]
     document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     uploads = frozenset(route.path for route in (*API, *CONSOLE) if route.upload)
     app.add_middleware(Middleware, site=site, failure=_failure(app), uploads=uploads)

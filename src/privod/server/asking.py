@@ -10,26 +10,29 @@ from __future__ import annotations
 import json
 import logging
 import threading
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 
 from privod.curator import Answer
 from privod.curator.curator import NO_ANSWER
-from privod.curator.job_records import JobRecord
+from privod.curator.job_records import JobRecord, Room
 from privod.errors import AnswerFailed, NotFound, PrivodError
 from privod.queries.catalog import query_from_json
 from privod.queries.query import Query
 from privod.server.authentication import Visitor
-from privod.server.jobs.estimates import check_work
+from privod.server.jobs.estimates import allowed, check_work
 from privod.server.jobs.jobs import Job, Turn, new_id, recalled
 from privod.server.site import Site
 from privod.wire import JobState, Problem, answer_key, problem_of
 
-__all__ = ["answer_of", "begin", "find_job", "may_stop", "resume", "state_of"]
+__all__ = ["answer_of", "begin", "find_job", "resume", "state_of", "stop"]
 
 LOG = logging.getLogger("privod.server")
+WATCH_SECONDS = 5.0  # between two looks for server processes that may end before this one
 
 
 async def begin(
@@ -60,7 +63,6 @@ def _begin(
     if not price.affordable and not site.jobs.has(key):
         site.curator.check_budget(query, of, request_id=named, token=token or None)
     records = site.curator.job_records
-    site.jobs.check_room(visitor.id, key)
     record = JobRecord(
         id=job_id,
         server=site.id,
@@ -71,7 +73,8 @@ def _begin(
         request=named,
         time=records.moment(),
     )
-    records.add(record)
+    limits = site.limits
+    records.add(record, Room(limits.waiting_jobs, limits.waiting_jobs_per_token))
     try:
         job = _start(site, query, record)
     except PrivodError:
@@ -85,6 +88,7 @@ def _begin(
 def _start(site: Site, query: Query[Any], record: JobRecord) -> Job[Answer]:
     def ask(turn: Turn) -> Answer:
         turn.prepare()
+        most = allowed(site.curator, query, record.dataset, site.limits)
         return site.curator.ask(
             query,
             record.dataset,
@@ -92,7 +96,7 @@ def _start(site: Site, query: Query[Any], record: JobRecord) -> Job[Answer]:
             asked_by=record.label,
             token=record.asker[:16] or None,
             wait_for_release_time=turn.wait_for_release_time,
-            look=turn.look,
+            look=partial(turn.look, allowed=most),
         )
 
     key = (record.dataset, answer_key(query))
@@ -100,17 +104,30 @@ def _start(site: Site, query: Query[Any], record: JobRecord) -> Job[Answer]:
 
 
 def resume(site: Site) -> None:
-    """Say that this server process is there, and take over from those that are not."""
+    """Say that this server process is there, and take over from those that end before it."""
     database = site.curator.database
     site.presence.enter_context(database.alone(f"server-{site.id}"))
+    known = {site.id}
 
     def take_over(gone: str) -> None:
         with database.alone(f"server-{gone}"):  # free once that process has ended
-            for record in site.curator.job_records.adopt(gone, site.id):
-                _resume(site, record)
+            if not site.jobs.closing():
+                for record in site.curator.job_records.adopt(gone, site.id):
+                    _resume(site, record)
+        known.discard(gone)
 
-    for other in site.curator.job_records.servers() - {site.id}:
-        threading.Thread(target=take_over, args=(other,), daemon=True).start()
+    def watch() -> None:
+        while not site.jobs.closing():
+            with suppress(PrivodError):  # the database is away: the next look finds it
+                site.be_present()
+                for other in site.curator.job_records.servers() - known:
+                    known.add(other)
+                    threading.Thread(target=take_over, args=(other,), daemon=True).start()
+            site.jobs.wait_for_closing(WATCH_SECONDS)
+
+    watching = threading.Thread(target=watch, daemon=True)
+    watching.start()
+    site.presence.callback(watching.join, WATCH_SECONDS)  # before the lock is let go
 
 
 def _resume(site: Site, record: JobRecord) -> None:
@@ -147,6 +164,19 @@ def find_job(site: Site, visitor: Visitor, job_id: str) -> Job[Answer]:
     return recalled(job_id, record.asker, key, query.name, outcome)
 
 
+def stop(site: Site, visitor: Visitor, job_id: str) -> None:
+    """Stop a job, wherever it is worked on; what was charged stays charged."""
+    try:
+        site.jobs.stop(job_id, lambda job: _may_stop(visitor, job))
+    except NotFound:
+        record = site.curator.job_records.find(job_id)
+        own = record is not None and record.asker == visitor.id
+        owns = record is not None and visitor.role == "owner" and visitor.sees(record.dataset)
+        if record is None or record.outcome is not None or not (own or owns):
+            raise
+        site.stop_elsewhere(job_id)
+
+
 def state_of(site: Site, record: JobRecord) -> JobState:
     """Where a job stands, in a list of them."""
     if record.outcome is not None:
@@ -163,6 +193,6 @@ def answer_of(job: Job[Answer]) -> Answer:
     return answer if job.leads else replace(answer, charges=(), stored=True)
 
 
-def may_stop(visitor: Visitor, job: Job[Answer]) -> bool:
+def _may_stop(visitor: Visitor, job: Job[Answer]) -> bool:
     """Whether a job is the visitor's own, or about the data of a visiting owner."""
     return job.asker == visitor.id or (visitor.role == "owner" and visitor.sees(job.of))

@@ -1,21 +1,21 @@
 """Who asks: tokens shown once and stored hashed, browser sessions, and forms that are really ours.
 
 A token is 32 random bytes, so a plain hash of it cannot be guessed back. A browser shows it once
-and gets a session: a fresh random id in an HttpOnly cookie, kept here by its hash, gone when the
-token is revoked. Every form carries a code made from that id, which no other site can read.
+and gets a session: a fresh random id in an HttpOnly cookie, noted by its hash in the ledger's
+database for every server process, gone when the token is revoked. Every form carries a code made
+from that id, which no other site can read.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 import secrets
-import threading
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from privod.curator import Curator, Role, Token
+from privod.curator.server_notes import ServerNotes
 from privod.errors import NotAllowed, NotFound
 from privod.wire import token_id
 
@@ -35,7 +35,9 @@ __all__ = [
 TOKEN_BYTES = 32
 IDLE_SECONDS = 3600.0
 LONGEST_SESSION = 12 * 3600.0
+SEEN_SECONDS = 60.0  # between two notes that a session is used: it may end so much earlier
 MOST_SESSIONS = 10_000
+SESSION = "session"
 
 
 @dataclass(frozen=True)
@@ -96,54 +98,43 @@ def find_visitor(curator: Curator, hashed: str) -> Visitor | None:
     return Visitor(found.hash, found.role, found.of, found.label)
 
 
-@dataclass
-class _Session:
-    token: str
-    began: float
-    seen: float
-
-
 class Sessions:
-    """The browsers that are signed in, by the hash of their cookie.
+    """The browsers that are signed in, at any server process, by the hash of their cookie.
 
     Parameters
     ----------
-    clock : callable
-        Seconds; tests bring their own.
+    notes : ServerNotes
+        Where they are noted; when a session was last seen is noted once a minute at most.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._sessions: dict[str, _Session] = {}
-        self._lock = threading.Lock()
+    def __init__(self, notes: ServerNotes) -> None:
+        self._notes = notes
 
     def begin(self, hashed: str) -> str:
         """Begin a session for a token; returns the cookie's value, always a new one."""
         cookie = secrets.token_urlsafe(TOKEN_BYTES)
-        now = self._clock()
-        with self._lock:
-            while len(self._sessions) >= MOST_SESSIONS:
-                del self._sessions[next(iter(self._sessions))]
-            self._sessions[token_hash(cookie)] = _Session(hashed, now, now)
+        now = self._notes.clock()
+        written = json.dumps({"token": hashed, "began": now})
+        self._notes.put(SESSION, token_hash(cookie), written, MOST_SESSIONS, now - IDLE_SECONDS)
         return cookie
 
     def token_of(self, cookie: str) -> str | None:
         """The hash of the token behind a cookie, unless its session has ended."""
-        now = self._clock()
-        with self._lock:
-            session = self._sessions.get(token_hash(cookie))
-            if session is None:
-                return None
-            if now - session.seen > IDLE_SECONDS or now - session.began > LONGEST_SESSION:
-                del self._sessions[token_hash(cookie)]
-                return None
-            session.seen = now
-            return session.token
+        found = self._notes.find(SESSION, token_hash(cookie))
+        if found is None:
+            return None
+        now, session = self._notes.clock(), json.loads(found.value)
+        if now - found.time > IDLE_SECONDS or now - session["began"] > LONGEST_SESSION:
+            self.end(cookie)
+            return None
+        if now - found.time > SEEN_SECONDS:
+            self._notes.refresh(SESSION, token_hash(cookie))
+        return str(session["token"])
 
     def end(self, cookie: str) -> None:
         """End a session."""
-        with self._lock:
-            self._sessions.pop(token_hash(cookie), None)
+        if cookie:
+            self._notes.take(SESSION, token_hash(cookie))
 
 
 def form_code(secret: bytes, cookie: str) -> str:

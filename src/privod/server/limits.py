@@ -165,6 +165,8 @@ class RateLimiter:
         self._clock = clock
         self._buckets: dict[str, tuple[float, float]] = {}
         self._lock = threading.Lock()
+        self.among = 1
+        """How many server processes share the rate: each allows its part of it."""
 
     def take(self, who: str) -> None:
         """Take one request out of someone's bucket, or raise if it is empty."""
@@ -179,5 +181,6 @@ class RateLimiter:
                 del self._buckets[next(iter(self._buckets))]
 
     def _left(self, who: str, now: float) -> float:
-        left, since = self._buckets.get(who, (float(self._rate.burst), now))
-        return min(float(self._rate.burst), left + (now - since) * self._rate.per_second)
+        burst = max(1.0, self._rate.burst / self.among)
+        left, since = self._buckets.get(who, (burst, now))
+        return min(burst, left + (now - since) * self._rate.per_second / self.among)

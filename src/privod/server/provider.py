@@ -11,19 +11,20 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import json
 import secrets
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from privod.curator import ROLES, Curator
+from privod.curator.server_notes import ServerNotes
 from privod.errors import AlreadyExists, InvalidParameter, NotAllowed, Unavailable
 from privod.queries.query import canonical_json
-from privod.server.authentication import Visitor, find_visitor
+from privod.server.authentication import Visitor, find_visitor, token_hash
 
 try:
     import httpx
@@ -38,6 +39,7 @@ __all__ = ["Account", "Provider", "visitor_for"]
 ALGORITHMS = ["RS256", "ES256", "EdDSA"]  # of public keys only: a shared secret would sign for us
 PENDING_SECONDS = 600.0  # from the way to the provider until the way back
 MOST_PENDING = 10_000
+WAY = "way"  # the kind of a note about somebody under way
 KNOWN_SECONDS = 3600.0  # that the provider's description and keys are kept
 PROVIDER_SECONDS = 10.0
 LEEWAY_SECONDS = 60
@@ -61,10 +63,10 @@ class _Pending:
     """Somebody on their way to the provider and back."""
 
     browser: str
+    """The hash of its cookie."""
     nonce: str
     verifier: str
     onward: str
-    began: float
 
 
 class Provider:
@@ -96,19 +98,16 @@ class Provider:
         self._client_secret = client_secret
         self._role_claim = role_claim
         self._clock = clock
-        self._pending: dict[str, _Pending] = {}
         self._known: tuple[float, dict[str, Any], jwt.PyJWKSet] | None = None
-        self._lock = threading.Lock()
 
-    def way_there(self, browser: str, back: str, onward: str) -> str:
+    def way_there(self, notes: ServerNotes, browser: str, back: str, onward: str) -> str:
         """Where a browser is sent to sign in; `back` is where the provider sends it afterwards."""
         described, _ = self._description()
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
         challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest())
-        with self._lock:
-            while len(self._pending) >= MOST_PENDING:
-                del self._pending[next(iter(self._pending))]
-            self._pending[state] = _Pending(browser, nonce, verifier, onward, self._clock())
+        pending = _Pending(token_hash(browser), nonce, verifier, onward)
+        oldest = notes.clock() - PENDING_SECONDS
+        notes.put(WAY, token_hash(state), json.dumps(asdict(pending)), MOST_PENDING, oldest)
         asked = {
             "response_type": "code",
             "client_id": self._client_id,
@@ -122,12 +121,14 @@ class Provider:
         address = str(described["authorization_endpoint"])
         return f"{address}{'&' if '?' in address else '?'}{urlencode(asked)}"
 
-    def way_back(self, browser: str, back: str, state: str, code: str) -> tuple[Account, str]:
+    def way_back(
+        self, notes: ServerNotes, browser: str, back: str, state: str, code: str
+    ) -> tuple[Account, str]:
         """Who came back, and where they wanted to go; each way back works once."""
-        with self._lock:
-            pending = self._pending.pop(state, None)
-        fresh = pending is not None and self._clock() - pending.began <= PENDING_SECONDS
-        if pending is None or not fresh or not hmac.compare_digest(pending.browser, browser):
+        found = notes.take(WAY, token_hash(state))
+        fresh = found is not None and notes.clock() - found.time <= PENDING_SECONDS
+        pending = _Pending(**json.loads(found.value)) if found is not None and fresh else None
+        if pending is None or not hmac.compare_digest(pending.browser, token_hash(browser)):
             raise NotAllowed("This sign-in was not begun here, or too long ago. Begin again.")
         claims = self._claims(self._id_token(code, back, pending.verifier))
         if not hmac.compare_digest(str(claims["nonce"]).encode(), pending.nonce.encode()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import ssl
 from dataclasses import dataclass
 from functools import partial
@@ -44,6 +45,8 @@ class Listening:
         A TLS certificate (chain) and its private key, both PEM files.
     proxy : str, optional
         The address of a proxy that speaks TLS with the world and is trusted to say who asks.
+    prefix : str
+        The path under which the proxy shows this server, such as /privod.
     """
 
     host: str = "127.0.0.1"
@@ -52,8 +55,12 @@ class Listening:
     certificate: Path | None = None
     key: Path | None = None
     proxy: str | None = None
+    prefix: str = ""
 
     def __post_init__(self) -> None:
+        if not re.fullmatch(r"(/[A-Za-z0-9._~-]+)*", self.prefix) or "/." in self.prefix:
+            rule = "must be a path of letters, digits and -._~, without a slash at its end"
+            raise InvalidParameter("prefix", rule, self.prefix, "Try /privod.")
         if (self.certificate is None) != (self.key is None):
             way_out = "Give both --certificate and --key."
             raise InvalidParameter("certificate", "needs its key, and the key it", None, way_out)
@@ -102,7 +109,7 @@ def configured(
             " Make one with: privod token add owner --label NAME"
         )
     remove_leftovers(curator.directory)
-    site = Site(curator, limits, listening.hosts, listening.secure, provider)
+    site = Site(curator, limits, listening.hosts, listening.secure, provider, listening.prefix)
     app: Any = make_app(site)
     proxy: Any = ProxyHeadersMiddleware(app, listening.proxy or "").trusted_hosts
     protocol: Any = partial(PromptProtocol, counted=Connections(limits.connections_each, proxy))

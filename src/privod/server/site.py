@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import secrets
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 __all__ = ["LOOPBACK_HOSTS", "Site", "site_of", "visitor_of"]
 
 LOG = logging.getLogger("privod.server")
+SERVER, STOP = "server", "stop"  # kinds of notes
+PRESENT_SECONDS = 60.0  # after which a process that notes nothing is taken to be gone
+STOP_SECONDS = 24 * 3600.0
+MOST_SERVERS = MOST_STOPS = 1000
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
@@ -46,6 +50,9 @@ class Site:
         Whether browsers reach it over TLS, here or at a proxy; cookies are then marked so.
     provider : Provider, optional
         Where people may sign in instead of showing a token.
+    prefix : str
+        The path under which a proxy shows this server, such as /privod; "" for a name of its own.
+        Requests come with it or without; addresses that go out carry it.
     """
 
     curator: Curator
@@ -53,18 +60,45 @@ class Site:
     hosts: frozenset[str] = LOOPBACK_HOSTS
     secure: bool = False
     provider: Provider | None = None
+    prefix: str = ""
 
     def __post_init__(self) -> None:
-        self.secret = secrets.token_bytes(32)
-        self.sessions = Sessions()
+        self.notes = self.curator.server_notes
+        self.secret = self.notes.secret("forms")
+        self.sessions = Sessions(self.notes)
         self.id = secrets.token_hex(8)
         self.presence = ExitStack()
         self.metrics = Metrics()
-        self.jobs: Jobs[Answer] = Jobs(self.limits, self._token_is_valid, self._note_end)
+        self.jobs: Jobs[Answer] = Jobs(
+            self.limits, self._token_is_valid, self._note_end, self._was_stopped
+        )
         self.answers = Answers(self.curator, self.limits)
         self.requests = RateLimiter(self.limits.requests)
         self.strangers = RateLimiter(self.limits.strangers)
         self.failures = RateLimiter(self.limits.failures)
+
+    def be_present(self) -> None:
+        """Note that this process is there, and share rates with the others that are."""
+        now = self.notes.clock()
+        seen = self.notes.find(SERVER, self.id)
+        if seen is None or now - seen.time > PRESENT_SECONDS / 3:
+            self.notes.put(SERVER, self.id, "", MOST_SERVERS, now - PRESENT_SECONDS)
+        among = max(1, self.notes.count(SERVER, now - PRESENT_SECONDS))
+        for limiter in (self.requests, self.strangers, self.failures):
+            limiter.among = among
+
+    def leave(self) -> None:
+        """Let the other processes know that this one is gone."""
+        self.presence.close()
+        with suppress(PrivodError):
+            self.notes.take(SERVER, self.id)
+
+    def stop_elsewhere(self, job_id: str) -> None:
+        """Ask the process that works on a job to stop it."""
+        self.notes.put(STOP, job_id, "", MOST_STOPS, self.notes.clock() - STOP_SECONDS)
+
+    def _was_stopped(self, job_id: str) -> bool:
+        return self.notes.find(STOP, job_id) is not None
 
     def _token_is_valid(self, hashed: str) -> bool:
         return find_visitor(self.curator, hashed) is not None

@@ -35,6 +35,7 @@ from .nouns import (
 from .problems import Failure, Problem, kind_of, problem_of
 from .requests import (
     Admit,
+    AllowExact,
     Ask,
     AskPrice,
     ChargeAhead,
@@ -48,10 +49,12 @@ from .requests import (
     RaiseBudget,
     Retire,
     Verify,
+    WhoIsProtected,
 )
 
 __all__ = [
     "Admit",
+    "AllowExact",
     "Answer",
     "AnswerListed",
     "Ask",
@@ -90,6 +93,7 @@ __all__ = [
     "Verification",
     "Verify",
     "Visitor",
+    "WhoIsProtected",
     "answer_key",
     "decode",
     "encode",

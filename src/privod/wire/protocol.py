@@ -18,6 +18,7 @@ from privod.curator import (
     DataSet,
     Entry,
     Price,
+    Protection,
     Registered,
     Request,
     Verification,
@@ -94,6 +95,14 @@ class CuratorProtocol(Protocol):
     ) -> int: ...
 
     def admitted(self, of: str) -> tuple[SameContexts, ...]: ...
+
+    def allow_exact_counts(
+        self, of: str, adjacency: Adjacency, counts: int, reason: str, *, confirmed: bool = False
+    ) -> int: ...
+
+    def who_is_protected(
+        self, of: str, adjacency: Adjacency | None = None, *, sample: int = ...
+    ) -> tuple[Protection, ...]: ...
 
     def limit_token(self, of: str, adjacency: Adjacency, token: str, limit: Loss) -> None: ...
 

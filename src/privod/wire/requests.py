@@ -13,6 +13,7 @@ from .nouns import Plain, Role
 
 __all__ = [
     "Admit",
+    "AllowExact",
     "Ask",
     "AskPrice",
     "ChargeAhead",
@@ -26,6 +27,7 @@ __all__ = [
     "RaiseBudget",
     "Retire",
     "Verify",
+    "WhoIsProtected",
 ]
 
 LONGEST_WAIT = 60.0
@@ -90,6 +92,26 @@ class Admit:
     reason: Name
     confirmed: bool = False
     isolating: bool = False
+
+
+@dataclass(frozen=True)
+class AllowExact:
+    """How many counts of records that an allowance does not protect may be told exactly, in all."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = STRICT
+    adjacency: Plain
+    counts: int
+    reason: Name
+    confirmed: bool = False
+
+
+@dataclass(frozen=True)
+class WhoIsProtected:
+    """A narrow promise that an owner thinks of, beside those that are open."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = STRICT
+    adjacency: Plain | None = None
+    sample: int = 100
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from privod.errors import ProtocolAborted
 from privod.joint.horizontal import host_size, joint_size
 from privod.joint.published.union import Union, host_union, point_of
 from privod.joint.question import JointOutliers
+from privod.joint.rounds import Offer, Rounds, host_resume, resume
 from privod.joint.secure_sum import add_up, contribute
 from privod.joint.session import Session
 from privod.joint.sharing import check_fixed, from_fixed, to_fixed
@@ -43,6 +44,7 @@ __all__ = [
 ]
 
 SEED_BYTES = 32
+NO_ROWS = np.empty(0, np.int64)  # of a player that does not prune
 
 
 def take_part_horizontal(
@@ -51,14 +53,17 @@ def take_part_horizontal(
     domain: Domain,
     channel: Channel,
     session: Session,
+    rounds: Rounds,
 ) -> tuple[NDArray[np.int64], int]:
     """Algorithm 3 at one player."""
     n_records = joint_size(channel, session, len(points))
     plan = question.plan(n_records)
     max_crowd = crowd_limit(question.far_fraction, n_records)  # p' of line 6
     lows, highs = question.ranges(domain)
-    kept = []
-    for _ in track(range(question.n_rounds), "rounds"):
+    if question.n_rounds > 1:
+        resume(channel, rounds)
+    kept = _rows_before(rounds)
+    for _ in track(range(rounds.at.done, question.n_rounds), "rounds"):
         seed = _publish_seed(channel, session)  # lines 1 to 4
         family = draw_family(plan, len(lows), seed, origin=(lows + highs) / 2)
         family.check_reach(lows, highs)
@@ -78,13 +83,15 @@ def take_part_horizontal(
         total = np.frombuffer(answer, "<u8").astype(np.int64)
         others = total - counts.astype(np.int64)  # line 27
         kept.append(uncleared(local, others[mine[places[:, local.rows]]], plan, max_crowd))
+        rounds.complete(intersect_rounds(kept))
     return intersect_rounds(kept), n_records
 
 
 def aggregate_horizontal(question: JointOutliers, meeting: Meeting) -> int:
     """Relay the union and publish the exact counts."""
     n_records = host_size(meeting)
-    for _ in track(range(question.n_rounds), "rounds"):
+    start = host_resume(meeting) if question.n_rounds > 1 else Offer()
+    for _ in track(range(start.done, question.n_rounds), "rounds"):
         seeds = meeting.collect("hash parameters", SEED_BYTES)
         meeting.reply_all(seeds[meeting.names[0]])
         size = host_union(meeting, opening=True)
@@ -99,6 +106,7 @@ def take_part_vertical(
     domain: Domain,
     channel: Channel,
     session: Session,
+    rounds: Rounds,
 ) -> tuple[NDArray[np.int64], int]:
     """Algorithm 4 at one player; the first one bins, prunes and publishes."""
     shape = joint_shape(question, points, domain, channel)
@@ -106,8 +114,10 @@ def take_part_vertical(
     plan = question.plan(n)
     first = session.name == session.roster.names[0]
     farthest = np.abs(question.ranges(domain)).max(axis=0)
-    kept = []
-    for _ in track(range(question.n_rounds), "rounds"):
+    if question.n_rounds > 1:
+        resume(channel, rounds)
+    kept = _rows_before(rounds)
+    for _ in track(range(rounds.at.done, question.n_rounds), "rounds"):
         directions = own_directions(plan, points.shape[1], os.urandom(SEED_BYTES))  # line 5
         share = directions @ points.T  # line 7
         check_fixed(np.abs(directions) @ farthest, len(session.roster.names))
@@ -118,6 +128,7 @@ def take_part_vertical(
             bins = bin_records(projected_keys(plan, total, os.urandom(SEED_BYTES)))
             limit = crowd_limit(question.far_fraction, n)
             kept.append(find_suspects(bins, limit, plan.min_shared_tables).rows)  # line 19
+        rounds.complete(intersect_rounds(kept) if first else NO_ROWS)
     own = write_rows(intersect_rounds(kept)) if first else b""
     return read_rows(channel.trade("outliers", own, 8 * n + 8)), n  # line 20
 
@@ -128,12 +139,19 @@ def aggregate_vertical(question: JointOutliers, meeting: Meeting) -> int:
     plan = question.plan(n)
     length = plan.n_tables * plan.hashes_per_table * n
     first = meeting.names[0]
-    for _ in track(range(question.n_rounds), "rounds"):
+    start = host_resume(meeting) if question.n_rounds > 1 else Offer()
+    for _ in track(range(start.done, question.n_rounds), "rounds"):
         total = add_up(meeting, "projections", length, np.uint64)
         others = dict.fromkeys(meeting.names, b"")
         meeting.reply({**others, first: total.astype("<u8").tobytes()})
     meeting.reply_all(meeting.collect("outliers", 8 * n + 8)[first])
     return n
+
+
+def _rows_before(rounds: Rounds) -> list[NDArray[np.int64]]:
+    """The rows that earlier rounds, of a run that broke off, left."""
+    rows = rounds.values
+    return [] if rows is None else [rows.astype(np.int64)]
 
 
 def uncleared(

@@ -7,6 +7,7 @@ it is no part of the table, so it is never stored, sent or shown with it.
 from __future__ import annotations
 
 from collections import OrderedDict
+from functools import partial
 from threading import Lock
 from weakref import WeakKeyDictionary
 
@@ -14,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privod.data import Table
-from privod.outliers.crowds.distance import CrowdIndex
+from privod.data.folding import mixed
+from privod.outliers.crowds.distance import CrowdIndex, crowds
 
-__all__ = ["CrowdLookup", "lookup_for"]
+__all__ = ["CrowdLookup", "crowds_and_copies", "lookup_for"]
 
 KEPT = 4  # indexes for one table, of the columns and radii asked last
 
@@ -40,7 +42,7 @@ class CrowdLookup:
     def __init__(self, points: NDArray[np.float64], radius: float) -> None:
         self._index = CrowdIndex(points)
         self._radius = radius
-        keys = _mixed(self._index.points)
+        keys = mixed(self._index.points)
         self._order = np.argsort(keys, kind="stable")
         self._keys = keys[self._order]
 
@@ -57,7 +59,7 @@ class CrowdLookup:
 
     def _copies(self, records: NDArray[np.float64]) -> list[int]:
         """Equal records have equal keys; of those with equal keys, the equal ones are counted."""
-        keys = _mixed(records)
+        keys = mixed(records)
         starts = np.searchsorted(self._keys, keys, side="left").tolist()
         ends = np.searchsorted(self._keys, keys, side="right").tolist()
         found = []
@@ -65,6 +67,32 @@ class CrowdLookup:
             alike = self._index.points[self._order[start:end]] == record
             found.append(int(alike.all(axis=1).sum()))
         return found
+
+
+def crowds_and_copies(
+    table: Table,
+    columns: tuple[str, ...],
+    radius: float,
+    records: NDArray[np.float64],
+    cap: int | None = None,
+) -> list[tuple[int, int]]:
+    """The crowd of each record's values in a table, up to the cap, and the number of its copies.
+
+    Looked up in an index of rows that are held in memory, added up over blocks of others.
+    """
+    if table.most_records is None:
+        return lookup_for(table, columns, radius).crowds_and_copies(records, cap)
+    near, alike = table.sums(columns, partial(_near_and_alike, records, radius))
+    if cap is not None:
+        near = np.minimum(near, cap)
+    return list(zip(near.tolist(), alike.tolist(), strict=True))
+
+
+def _near_and_alike(
+    records: NDArray[np.float64], radius: float, rows: NDArray[np.float64]
+) -> NDArray[np.int64]:
+    alike = [int((rows == record).all(axis=1).sum()) for record in records]
+    return np.array([crowds(rows, radius, at=records, threads=1), alike], np.int64)
 
 
 def lookup_for(table: Table, columns: tuple[str, ...], radius: float) -> CrowdLookup:
@@ -81,12 +109,3 @@ def lookup_for(table: Table, columns: tuple[str, ...], radius: float) -> CrowdLo
         if len(kept) > KEPT:
             kept.popitem(last=False)
     return made
-
-
-def _mixed(rows: NDArray[np.float64]) -> NDArray[np.uint64]:
-    """A number for each row, equal for equal rows."""
-    keys = np.full(len(rows), 1469598103934665603, np.uint64)
-    for column in (rows + 0.0).T:  # -0.0 equals 0.0, so it must have its bits too
-        keys = (keys ^ np.ascontiguousarray(column).view(np.uint64)) * np.uint64(1099511628211)
-        keys ^= keys >> np.uint64(29)
-    return keys

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -12,10 +13,11 @@ from numpy.typing import NDArray
 from privod.data.folding import Block
 from privod.outliers.grid.kernels.counts import count_dense, count_runs, pack_rows
 
-__all__ = ["AllCells", "OccupiedCells", "PackedCells", "SomeCells"]
+__all__ = ["AllCells", "CellsBetween", "OccupiedCells", "PackedCells", "SomeCells"]
 
 Ints = NDArray[np.int64]
 Words = NDArray[np.uint64]
+MOST_KEY = 2**64 - 1
 WAITING = 1 << 22  # rows whose cells are kept one by one before they are sorted
 
 
@@ -98,14 +100,29 @@ class SomeCells(_Cells):
 
     def add(self, state: PackedCells, block: Block) -> PackedCells:
         """Keep the rows' keys, and count those that wait once they are many."""
-        words = np.empty((len(block), self.n_words), dtype=np.uint64)
-        lows, scales = np.array(self.lows), np.array(self.scales)
-        pack_rows(block.numbers, lows, scales, self.cells_per_axis, self._bits, words)
+        words = self.keys_of(block.numbers)
         state.waiting.append(words)
         state.n_waiting += len(words)
         if state.n_waiting >= max(WAITING, len(state.keys)):
             return self._counted(state)
         return state
+
+    def keys_of(self, points: NDArray[np.float64]) -> Words:
+        """The key of each row that is listed."""
+        words = np.empty((len(points), self.n_words), dtype=np.uint64)
+        lows, scales = np.array(self.lows), np.array(self.scales)
+        pack_rows(points, lows, scales, self.cells_per_axis, self._bits, words)
+        return words
+
+    def ranges(self, points: NDArray[np.float64], n_ranges: int) -> list[CellsBetween]:
+        """The same in parts, ascending, each with about as many cells as these points have."""
+        first_words = np.sort(self.keys_of(points)[:, 0])
+        places = len(first_words) * np.arange(1, n_ranges) // n_ranges
+        cuts = first_words[places].tolist() if len(first_words) else [0] * (n_ranges - 1)
+        axes = (self.numbers, self.lows, self.scales, self.cells_per_axis)
+        return [
+            CellsBetween(*axes, begin, end) for begin, end in pairwise([0, *cuts, MOST_KEY + 1])
+        ]
 
     def merge(self, left: PackedCells, right: PackedCells) -> PackedCells:
         """Count the cells of both."""
@@ -135,6 +152,29 @@ class SomeCells(_Cells):
             keys = np.concatenate([state.keys, keys])
             keys, counts = _summed(keys, np.concatenate([state.counts, counts]))
         return PackedCells(keys, counts)
+
+
+@dataclass(frozen=True)
+class CellsBetween(SomeCells):
+    """Those of the cells whose key's first word lies in a range.
+
+    Parameters
+    ----------
+    begin, end : int
+        From where on, and where no more.
+    """
+
+    begin: int
+    end: int
+
+    def keys_of(self, points: NDArray[np.float64]) -> Words:
+        """The key of each row in the range."""
+        words = super().keys_of(points)
+        first = words[:, 0]
+        inside = first >= np.uint64(self.begin)
+        if self.end <= MOST_KEY:
+            inside &= first < np.uint64(self.end)
+        return words[inside]
 
 
 def _summed(keys: Words, counts: Ints | None) -> tuple[Words, Ints]:

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import cKDTree
 
 from privod.data import Numeric
 from privod.data.binning import Equal
@@ -29,7 +28,8 @@ from privod.outliers.grid.kernels.counts import (
     table_sums,
 )
 from privod.outliers.grid.kernels.dense import walk_dense
-from privod.outliers.grid.kernels.sparse import walk_sparse
+from privod.outliers.grid.kernels.sparse import Buckets, walk_sparse
+from privod.outliers.grid.kernels.walks import Axes, Walked
 from privod.threads import in_threads
 
 __all__ = [
@@ -75,7 +75,7 @@ class NeighborScores(NamedTuple):
     weighted: Floats
 
 
-_Kernel = Callable[[Floats, Ints, Ints, Floats], None]
+_Kernel = Callable[[Floats, Walked], None]
 
 
 @dataclass(frozen=True)
@@ -124,6 +124,10 @@ class Grid:
         cells = self.cells_per_axis
         return np.array([Equal(column.low, column.high, cells).scale for column in self.columns])
 
+    @property
+    def _placing(self) -> Axes:
+        return Axes(self._lows, self._scales, self.cells_per_axis)
+
     def counting(self) -> AllCells:
         """The fold that counts the rows of each of the n_cells cells."""
         return AllCells(*self._axes)
@@ -160,12 +164,12 @@ class Grid:
             rest, cells[:, axis] = rest // self.cells_per_axis, rest % self.cells_per_axis
         return cells
 
-    def indices_of(self, cells: Cells) -> list[int]:
-        """The index of each cell."""
+    def indices_of(self, cells: Cells) -> NDArray[Any]:
+        """The index of each cell, as Python's own integers where 64 bits are too few."""
         indices = np.zeros(len(cells), dtype=self._index_type)
         for axis in range(self.n_axes):
             indices = indices * self.cells_per_axis + cells[:, axis]
-        return list(indices.tolist())
+        return indices
 
     @property
     def _index_type(self) -> type[Any]:
@@ -228,11 +232,10 @@ class Grid:
             some = OccupiedCells(self.cells_at(occupied), counts[occupied])
             return self.walk_some(some, points, n_neighbors, max_depth)
 
-        def score(part: Floats, basic: Ints, weighted: Ints, share: Floats) -> None:
-            walk_dense(
-                part, self._lows, self._scales, self.cells_per_axis, counts, n_neighbors,
-                self.max_steps(max_depth), basic, weighted, share,
-            )  # fmt: skip
+        axes, steps = self._placing, self.max_steps(max_depth)
+
+        def score(part: Floats, walked: Walked) -> None:
+            walk_dense(part, axes, counts, n_neighbors, steps, walked)
 
         return self._score(score, points)
 
@@ -244,18 +247,17 @@ class Grid:
         max_depth: Fraction | None = None,
     ) -> WalkScores:
         """Score points against some cells with positive counts; all others count zero."""
-        prefix, starts = self._buckets(some.cells)
+        buckets = self._buckets(some)
+        axes, steps = self._placing, self.max_steps(max_depth)
 
-        def score(part: Floats, basic: Ints, weighted: Ints, share: Floats) -> None:
-            walk_sparse(
-                part, self._lows, self._scales, self.cells_per_axis, some.cells, some.counts,
-                prefix, starts, n_neighbors, self.max_steps(max_depth), basic, weighted, share,
-            )  # fmt: skip
+        def score(part: Floats, walked: Walked) -> None:
+            walk_sparse(part, axes, buckets, n_neighbors, steps, walked)
 
         return self._score(score, points)
 
-    def _buckets(self, cells: Cells) -> tuple[int, Ints]:
-        """How many axes tell buckets of cells apart, and where each bucket begins."""
+    def _buckets(self, some: OccupiedCells) -> Buckets:
+        """The cells by what their first few axes say."""
+        cells = some.cells
         prefix, n_buckets = 0, 1
         most = max(FEWEST_BUCKETS, len(cells))
         while prefix < self.n_axes and n_buckets * self.cells_per_axis <= most:
@@ -263,7 +265,8 @@ class Grid:
         keys = np.zeros(len(cells), dtype=np.int64)
         for axis in range(prefix):
             keys = keys * self.cells_per_axis + cells[:, axis]
-        return prefix, np.searchsorted(keys, np.arange(n_buckets + 1)).astype(np.int64)
+        starts = np.searchsorted(keys, np.arange(n_buckets + 1)).astype(np.int64)
+        return Buckets(cells, some.counts, prefix, starts)
 
     def _score(self, score: _Kernel, points: Floats) -> WalkScores:
         basic = np.empty(len(points), dtype=np.int64)
@@ -272,7 +275,7 @@ class Grid:
 
         def score_chunk(chunk: int) -> None:
             rows = slice(chunk * ROWS_PER_CHUNK, (chunk + 1) * ROWS_PER_CHUNK)
-            score(points[rows], basic[rows], weighted[rows], share[rows])
+            score(points[rows], Walked(basic[rows], weighted[rows], share[rows]))
 
         in_threads(score_chunk, -(-len(points) // ROWS_PER_CHUNK))
         per_axis = self.cells_per_axis
@@ -294,6 +297,8 @@ def cells_within(n_axes: int, steps: int) -> int:
 
 def neighbor_scores(reference: Floats, points: Floats, n_neighbors: int) -> NeighborScores:
     """The exact, non-private baselines; with fewer records than neighbors, over all records."""
+    from scipy.spatial import cKDTree  # takes a while to import, and only these baselines need it
+
     ranks = np.arange(1, min(n_neighbors, len(reference)) + 1)
     distances = cKDTree(reference).query(points, k=ranks)[0]
     return NeighborScores(distances[:, -1].copy(), distances.sum(axis=1))

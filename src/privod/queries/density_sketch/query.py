@@ -12,11 +12,14 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from privod.data import Domain, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness
 from privod.mechanisms.merged import MergedNoise
-from privod.privacy import AddRemove, Adjacency, positive
+from privod.privacy import AddRemove, Adjacency, Guarantee, positive
 from privod.queries.checks import ExactNumber
 from privod.queries.count_query import CountQuery, NoiseName, chance
 from privod.queries.density_sketch.hashing import (
@@ -109,12 +112,26 @@ class DensitySketch(CountQuery[NoisySketch]):
         return 0
 
     def answer(self, table: Table, randomness: Randomness) -> Release[NoisySketch]:
-        hashing = self._hashing(table.domain.numeric(self.columns))
         noise = self.count_noise
-        counts = noise.add_to(table.fold(hashing), randomness)
-        promise = self.guarantee()
-        value = NoisySketch(hashing, counts, MergedNoise.of(noise), promise, randomness.seeded)
+        counts = noise.add_to(self.counts_before_noise(table), randomness)
+        promise, seeded = self.guarantee(), randomness.seeded
+        value = self.value_of(table.domain, counts, MergedNoise.of(noise), promise, seeded=seeded)
         return self.release(value, randomness)
+
+    def counts_before_noise(self, table: Table) -> NDArray[np.int64]:
+        return table.fold(self._hashing(table.domain.numeric(self.columns)))
+
+    def value_of(
+        self,
+        domain: Domain,
+        counts: NDArray[np.int64],
+        noise: MergedNoise,
+        promise: Guarantee,
+        *,
+        seeded: bool,
+    ) -> NoisySketch:
+        hashing = self._hashing(domain.numeric(self.columns))
+        return NoisySketch(hashing, counts, noise, promise, seeded)
 
     def sentence(self, value: NoisySketch) -> str:
         return (

@@ -13,17 +13,20 @@ Proof in docs/proofs/grid_knn.md.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from operator import attrgetter
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from privod.data import Domain, Table
+from privod.data.folding import SomeRows
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, Randomness
 from privod.mechanisms.merged import MergedNoise
-from privod.mechanisms.sparse import count_reaching, distinct
+from privod.mechanisms.sparse import among_free, count_reaching, free_ranks
 from privod.outliers.grid.grid import MOST_CELLS_PER_AXIS, Grid, OccupiedCells
 from privod.privacy import AddRemove, Adjacency, Cost, Guarantee, Statement, positive
 from privod.queries.checks import LARGEST_COUNT, ExactNumber, whole_number
@@ -34,7 +37,6 @@ from privod.queries.count_query import (
     CountQuery,
     NoiseName,
     chance,
-    odd,
     told_of_epsilon,
     uniform_cells,
 )
@@ -47,12 +49,17 @@ from privod.queries.release_file import LARGEST_SUM
 __all__ = ["GridKnn"]
 
 MOST_HELD_CELLS = 10_000_000  # 80 megabytes of counts
+VALUES_AT_ONCE = 1 << 26  # 512 MB of keys, counts and cells, of rows that are not in memory
+CELLS_AT_ONCE = 1 << 20  # that get their noise at a time
 MOST_FALSE_CELLS = 1_000_000
 LEAST_SAID = 0.02  # of the records hidden in noise that a sentence mentions
 ROUNDING = 1e-9  # of logarithms, so that a choice at the limit is not refused
 FALSE_CELLS_PER_RECORD = 0.01  # empty cells that may pass the automatic threshold
 MANY_CELLS = 4  # to an expected record, past which they are dropped automatically ...
 MANY_RECORDS = 1000  # ... if this many times the threshold are expected: then crowds pass it
+
+Listed = Callable[[], Iterable[OccupiedCells]]
+"""Lists the occupied cells, ascending, in parts, as often as it is called."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,8 +80,7 @@ class GridKnn(CountQuery[NoisyGrid]):
         The privacy loss of the whole grid, greater than 0.
     cells_per_axis : int, optional
         Into how many equal intervals each column's range is cut, at least 2. None: chosen from
-        `expected_records`, `epsilon` and the number of columns [Su 2016], and odd unless that
-        makes more than ten million cells: an even number cuts a crowd in the middle apart.
+        `expected_records`, `epsilon` and the number of columns [Su 2016].
     expected_records : int
         A public guess of the number of records, at least 1; steers the two automatic choices.
     drop_below : int or "auto", optional
@@ -209,11 +215,14 @@ class GridKnn(CountQuery[NoisyGrid]):
     def n_numbers(self, domain: Domain) -> int:  # noqa: ARG002 - cells are all there is
         return self.n_cells if self.threshold is None else 0
 
-    def held_per_record(self, domain: Domain) -> int:
+    def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
         if self.threshold is None:
             return 0
-        # At worst every record has a cell of its own: keys and counts, twice while they are sorted.
-        return 2 * (self.grid(domain).listing().n_words + 1) + len(self.columns)
+        # Of cells with half the threshold there are two to so many records, and of the others noise
+        # lifts few over it. Each kept cell is held with its count, twice while they are sorted.
+        likely = math.exp(_log_reaching(self.threshold // 2, float(self._noise_of_kept.scale)))
+        share = min(1.0, 2 / self.threshold + likely)
+        return math.ceil(2 * share * (len(self.columns) + 1))
 
     def answer(self, table: Table, randomness: Randomness) -> Release[NoisyGrid]:
         grid = self.grid(table.domain)
@@ -222,7 +231,7 @@ class GridKnn(CountQuery[NoisyGrid]):
         if threshold is None:
             counts = self.count_noise.add_to(table.fold(grid.counting()), randomness)
         else:
-            occupied = grid.listing().cells(table.fold(grid.listing()))
+            occupied = _occupied(table, grid)
             kept, counts = self._reaching(occupied, grid, threshold, randomness)
             noisy = self.noise_of_total.add_to(np.array([len(table)]), randomness)
             records = NoisyTotal(int(noisy[0]), MergedNoise.of(self.noise_of_total))
@@ -293,10 +302,7 @@ class GridKnn(CountQuery[NoisyGrid]):
             return self.cells_per_axis
         epsilon, n_axes = float(self.epsilon), len(self.columns)
         per_axis = uniform_cells(self.expected_records, epsilon, n_axes)
-        cells = min(MOST_CELLS_PER_AXIS - 1, max(3, odd(per_axis)))
-        if cells**n_axes <= MOST_HELD_CELLS:
-            return cells
-        return min(MOST_CELLS_PER_AXIS, max(2, round(per_axis)))  # in so many columns, the fewer
+        return min(MOST_CELLS_PER_AXIS, max(2, round(per_axis)))
 
     @property
     def _noise_of_kept(self) -> DiscreteLaplace:
@@ -304,7 +310,7 @@ class GridKnn(CountQuery[NoisyGrid]):
         return DiscreteLaplace.for_loss(share, self._counts_changed)
 
     def _reaching(
-        self, occupied: OccupiedCells, grid: Grid, threshold: int, randomness: Randomness
+        self, occupied: Listed, grid: Grid, threshold: int, randomness: Randomness
     ) -> OccupiedCells:
         """Keep the cells that reach the threshold with noise, as if no cell had been skipped.
 
@@ -312,17 +318,53 @@ class GridKnn(CountQuery[NoisyGrid]):
         which, and with what counts [Cormode 2012; docs/proofs/grid_knn.md, Theorem 2].
         """
         noise = self._noise_of_kept
-        noisy = noise.add_to(occupied.counts, randomness)
-        stay = noisy >= threshold
-        n_empty = grid.n_cells - len(occupied.counts)
-        n_passing = count_reaching(noise, threshold, n_empty, randomness)
-        taken = grid.indices_of(occupied.cells)  # ascending, as the cells are
-        drawn = distinct(n_passing, grid.n_cells, randomness, avoiding=taken)
+        stayed, n_occupied = [], 0
+        for some in _at_once(occupied()):
+            noisy = noise.add_to(some.counts, randomness)
+            stay = noisy >= threshold
+            stayed.append(OccupiedCells(some.cells[stay], noisy[stay]))
+            n_occupied += len(noisy)
+        n_passing = count_reaching(noise, threshold, grid.n_cells - n_occupied, randomness)
+        ranks = free_ranks(n_passing, grid.n_cells, n_occupied, randomness)
+        drawn = among_free(ranks, (grid.indices_of(some.cells) for some in occupied()))
         values = noise.draw_reaching(threshold, n_passing, randomness)
-        cells = np.concatenate([occupied.cells[stay], grid.cells_at(drawn)])
-        counts = np.concatenate([noisy[stay], values])
+        cells = np.concatenate([*(some.cells for some in stayed), grid.cells_at(drawn)])
+        counts = np.concatenate([*(some.counts for some in stayed), values])
         order = np.lexsort(cells.T[::-1])
         return OccupiedCells(cells[order], counts[order])
+
+
+def _occupied(table: Table, grid: Grid) -> Listed:
+    """The occupied cells; of rows that are not in memory range by range, read again each time.
+
+    How many ranges there are follows from the declared size: at worst every record has a cell.
+    """
+    listing = grid.listing()
+    if table.most_records is None:
+        every = listing.cells(table.fold(listing))
+        return lambda: [every]
+    each = 2 * (listing.n_words + 1) + grid.n_axes  # keys and counts while sorted, then cells
+    n_ranges = -(-table.most_records * each // VALUES_AT_ONCE)
+    some = table.fold(SomeRows(listing.numbers, (), attrgetter("numbers")))
+    ranges = listing.ranges(some, n_ranges)
+    return lambda: (one.cells(table.fold(one)) for one in ranges)
+
+
+def _at_once(parts: Iterable[OccupiedCells]) -> Iterator[OccupiedCells]:
+    """The same cells, so many at a time however they come: so noise is drawn alike for them."""
+    rest: OccupiedCells | None = None
+    for part in parts:
+        if rest is not None:
+            part = OccupiedCells(
+                np.concatenate([rest.cells, part.cells]), np.concatenate([rest.counts, part.counts])
+            )
+        whole = len(part.counts) // CELLS_AT_ONCE * CELLS_AT_ONCE
+        for start in range(0, whole, CELLS_AT_ONCE):
+            some = slice(start, start + CELLS_AT_ONCE)
+            yield OccupiedCells(part.cells[some], part.counts[some])
+        rest = OccupiedCells(part.cells[whole:], part.counts[whole:])
+    if rest is not None and len(rest.counts):
+        yield rest
 
 
 def _log_reaching(threshold: int, scale: float) -> float:

@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privod.data import Domain, Table
 from privod.errors import InvalidParameter
@@ -157,27 +158,42 @@ class MarginalHistograms(CountQuery[NoisyMarginals]):
         return 0
 
     def answer(self, table: Table, randomness: Randomness) -> Release[NoisyMarginals]:
-        columns = table.domain.numeric(self.columns)
         records = None
         if self.buys_total:
             noisy = self.noise_of_total.add_to(np.array([len(table)]), randomness)
             records = NoisyTotal(int(noisy[0]), MergedNoise.of(self.noise_of_total))
         known = self.expected_records if records is None else max(records.count, 1)
         bins = self.bins or self._bins(known or 1)
+        noise = self.count_noise
+        counts = noise.add_to(self._counted(table, bins), randomness)
+        promise, seeded = self.guarantee(), randomness.seeded
+        value = self.value_of(table.domain, counts, MergedNoise.of(noise), promise, seeded=seeded)
+        return self.release(replace(value, records=records), randomness)
+
+    def counts_before_noise(self, table: Table) -> NDArray[np.int64]:
+        """Of so many bins as were asked for; a number that is to be bought is nobody's yet."""
+        if self.bins is None:
+            rule = "must be given where the number of records is not bought"
+            raise InvalidParameter("bins", rule, None, "Try 20.")
+        return self._counted(table, self.bins)
+
+    def value_of(
+        self,
+        domain: Domain,
+        counts: NDArray[np.int64],
+        noise: MergedNoise,
+        promise: Guarantee,
+        *,
+        seeded: bool,
+    ) -> NoisyMarginals:
+        return NoisyMarginals(domain.numeric(self.columns), counts, noise, promise, seeded, None)
+
+    def _counted(self, table: Table, bins: int) -> NDArray[np.int64]:
+        columns = table.domain.numeric(self.columns)
         counts = np.zeros((len(columns), bins), dtype=np.int64)
         for place, column in enumerate(columns):
             counts[place] = table.fold(Grid((column,), bins).counting())
-        noise = self.count_noise
-        released = noise.add_to(counts, randomness)
-        value = NoisyMarginals(
-            columns,
-            released,
-            MergedNoise.of(noise),
-            self.guarantee(),
-            randomness.seeded,
-            records,
-        )
-        return self.release(value, randomness)
+        return counts
 
     def sentence(self, value: NoisyMarginals) -> str:
         n_columns, bins = value.counts.shape

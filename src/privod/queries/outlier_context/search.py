@@ -101,7 +101,7 @@ class Frontier:
         sharing = np.fromiter(map(len, self._shared_by.values()), np.int64, size)
         chosen = int(worths[choice.choose_group(worths, sharing, randomness)])
         contexts = self._shared_by[chosen]
-        place = randomness.below(len(contexts))
+        place = randomness.below_hidden(len(contexts))
         contexts[place], contexts[-1] = contexts[-1], contexts[place]
         taken = contexts.pop()
         if not contexts:
@@ -123,7 +123,7 @@ def choose_by_number(
         shared_by += np.bincount(block[block >= 0], minlength=len(shared_by))
     worths = np.flatnonzero(shared_by)
     chosen = worths[choice.choose_group(worths, shared_by[worths], randomness)]
-    nth = randomness.below(int(shared_by[chosen]))
+    nth = randomness.below_hidden(int(shared_by[chosen]))
     before = 0
     for block in blocks:
         places = np.flatnonzero(block == chosen)
@@ -252,7 +252,7 @@ def random_walk(pool: Candidates, start: Choices, n: int, randomness: Randomness
         ways = pool.matching(pool.view.space.connected(here))
         if not ways:
             break
-        here = ways[randomness.below(len(ways))]
+        here = ways[randomness.below_hidden(len(ways))]
         visited[here] = None
         steps += 1
     return list(visited)

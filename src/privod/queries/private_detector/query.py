@@ -273,7 +273,7 @@ class DetectorProfile(Query[NoisyProfile]):
                 noise_of_products=MergedNoise.of(noise),
             )
         if scored:  # scores by what is released so far: public functions of a record
-            counted = add_up(partial(_by_score, value))
+            counted = add_up(partial(_by_score, value.ready()))
             value = replace(
                 value,
                 layout=replace(layout, scored=True),

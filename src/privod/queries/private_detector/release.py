@@ -194,6 +194,11 @@ class NoisyProfile:
             found[start : start + BLOCK] = score
         return found
 
+    def ready(self) -> NoisyProfile:
+        """The same, with what all scores need computed once, before copies of it go elsewhere."""
+        self._laws  # noqa: B018 - kept from here on
+        return self
+
     def explain(self, rows: ArrayLike) -> Explanation:
         """What each column adds to the score of each record."""
         asked = self._asked(rows)
@@ -502,16 +507,23 @@ class NoisyProfile:
         return tables
 
     def _rarity(self, rows: Floats) -> Floats:
+        """What the cells add up to, then what lies outside: in this order, whatever is missing."""
         if len(self.layout.numeric) < len(self.columns) or np.isnan(rows).any():
-            return _row_sums(self._column_rarity(rows))
-        grid = self.layout.grid
-        tables = np.array([table[:-1] for table in self._tables])
-        found = grid.sums(tables[None], rows)[0]
-        if (overshoot := self._outside(rows)) is not None:
+            found = _row_sums(self._cell_rarity(rows))
+        else:
+            tables = np.array([table[:-1] for table in self._tables])
+            found = self.layout.grid.sums(tables[None], rows)[0]
+        if self.layout.numeric and (overshoot := self._outside(rows)) is not None:
             found += _row_sums(overshoot)
         return np.asarray(found)
 
     def _column_rarity(self, rows: Floats) -> Floats:
+        found = self._cell_rarity(rows)
+        if self.layout.numeric and (overshoot := self._outside(rows)) is not None:
+            found[:, self.layout.numeric] += overshoot
+        return found
+
+    def _cell_rarity(self, rows: Floats) -> Floats:
         numeric = self.layout.numeric
         found = np.empty(rows.shape)
         missing = np.isnan(rows)
@@ -524,8 +536,6 @@ class NoisyProfile:
             else:
                 own = np.clip(filled[:, place], 0, len(table) - 2).astype(np.int64)
             found[:, place] = table[np.where(missing[:, place], len(table) - 1, own)]
-        if numeric and (overshoot := self._outside(rows)) is not None:
-            found[:, numeric] += overshoot
         return found
 
     def _outside(self, rows: Floats) -> Floats | None:

@@ -87,10 +87,10 @@ class Middleware:
             return
         if scope["type"] != "http":
             return
-        scope["visitor"] = None
+        scope = {**scope, "path": self._own_path(scope["path"]), "visitor": None}
         request_id = secrets.token_hex(8)
         own = (REQUEST_ID.encode(), request_id.encode())
-        sender = _Sender(send, [*self._headers, own])
+        sender = _Sender(send, [*self._headers, own], self._site.prefix)
         try:
             headers = Headers(scope=scope)
             self._check_host(headers)
@@ -121,6 +121,13 @@ class Middleware:
             "requests_total", method=method, route=route, status=str(sender.status)
         )
 
+    def _own_path(self, path: str) -> str:
+        """A path without the prefix, which some proxies take off and others leave on."""
+        prefix = self._site.prefix
+        if prefix and (path == prefix or path.startswith(f"{prefix}/")):
+            return path.removeprefix(prefix) or "/"
+        return path
+
     async def _pass(
         self, scope: Scope, headers: Headers, receive: Receive, sender: _Sender
     ) -> None:
@@ -141,7 +148,7 @@ class Middleware:
     async def _identify(self, scope: Scope, headers: Headers) -> Visitor | None:
         """Who shows a token or a session; nobody is fine here, an unknown token is not."""
         api = scope["path"].startswith(API_PREFIX)
-        hashed = self._shown_token(headers) if api else self._session_token(scope, headers)
+        hashed = self._shown_token(headers) if api else await self._session_token(scope, headers)
         if hashed is None:
             return None
         if self._looks_here:
@@ -159,9 +166,11 @@ class Middleware:
             return None
         return token_hash(token)
 
-    def _session_token(self, scope: Scope, headers: Headers) -> str | None:
+    async def _session_token(self, scope: Scope, headers: Headers) -> str | None:
         scope["cookie"] = cookie = _cookie(headers.get("cookie", ""), self._site.cookie_name)
-        return self._site.sessions.token_of(cookie) if cookie else None
+        if not cookie:
+            return None
+        return await run_in_threadpool(self._site.sessions.token_of, cookie)
 
     def _check_rate(self, scope: Scope, visitor: Visitor | None) -> None:
         if visitor is not None:
@@ -186,9 +195,10 @@ class Middleware:
 class _Sender:
     """Sends the response with our headers, and knows whether it has begun."""
 
-    def __init__(self, send: Send, headers: list[tuple[bytes, bytes]]) -> None:
+    def __init__(self, send: Send, headers: list[tuple[bytes, bytes]], prefix: str) -> None:
         self._send = send
         self._headers = headers
+        self._prefix = prefix.encode()
         self.started = False
         self.muted = False
         self.status = 0
@@ -199,10 +209,15 @@ class _Sender:
         if message["type"] == "http.response.start":
             self.started = True
             self.status = message["status"]
-            own = list(message.get("headers", ()))
+            own = [self._onward(*pair) for pair in message.get("headers", ())]
             names = {name for name, _ in own}
             message["headers"] = own + [pair for pair in self._headers if pair[0] not in names]
         await self._send(message)
+
+    def _onward(self, name: bytes, value: bytes) -> tuple[bytes, bytes]:
+        """A header; where it leads to a path of ours, under the prefix."""
+        ours = name == b"location" and value.startswith(b"/")
+        return (name, self._prefix + value) if ours else (name, value)
 
 
 class _Body:

@@ -68,6 +68,7 @@ class Answers:
         self._releases: OrderedDict[tuple[str, str], Release[Any]] = OrderedDict()
         self._reading = threading.Lock()
         self._underway: dict[Place, Future[bytes]] = {}
+        self._asked: dict[int, tuple[str, Query[Any]]] = {}
         self._questions: dict[tuple[str, str], Query[Any]] = {}
         self._summaries: dict[tuple[str, str], Summary] = {}
         self._written: OrderedDict[Place, bytes] = OrderedDict()
@@ -79,8 +80,10 @@ class Answers:
         found = []
         for entry in reversed(self._curator.history(of)):
             if entry.kind == "release" and entry.dataset == of and entry.query is not None:
-                query = query_from_json(entry.query)
-                found.append((answer_key(query), query))
+                if entry.number not in self._asked:  # entries never change
+                    query = query_from_json(entry.query)
+                    self._asked[entry.number] = (answer_key(query), query)
+                found.append(self._asked[entry.number])
         self._questions.update({(of, key): query for key, query in found})
         return found
 
@@ -177,7 +180,10 @@ class Answers:
     def _submit(self, place: Place, act: Callable[[], bytes]) -> Future[bytes]:
         """Have it done when its turn comes; the lock is held."""
         if len(self._underway) >= MOST_WAITING:
-            raise LimitReached("Too many pictures are being drawn. Try again in a minute.")
+            raise LimitReached(
+                "Too many answers are being drawn, written as tables or scored against."
+                " Try again in a minute."
+            )
 
         def turn() -> bytes:
             try:

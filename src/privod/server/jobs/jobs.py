@@ -5,9 +5,10 @@ factor after the one before, counted from when a worker began: only then is it s
 its worker goes on to the next. Whoever watches learns between which two release times it was there,
 a few bits, and waits at most that factor longer. Progress is shown in tenths, at the same times.
 
-Rows are looked at in worker processes. What takes longer than the public limit is ended, and so is
-what nobody waits for any more: it was stopped by everybody who asked, or their tokens were revoked.
-Its charge stands.
+Rows are looked at in worker processes. What takes longer than the public limit is ended: a limit
+that follows from declared sizes, with room for every table of such a size (`estimates`). So is what
+nobody waits for any more: it was stopped by everybody who asked, or their tokens were revoked. Its
+charge stands.
 """
 
 from __future__ import annotations
@@ -31,7 +32,6 @@ from privod.curator.rows import KeptRows
 from privod.errors import (
     AnswerFailed,
     BudgetExceeded,
-    LimitReached,
     NotAllowed,
     NotFound,
     PrivodError,
@@ -40,6 +40,7 @@ from privod.errors import (
 from privod.queries.catalog import release_from_json
 from privod.queries.interactive_grid.kept import KeptQuery
 from privod.queries.query import Query, Release
+from privod.server.jobs.estimates import Allowed
 from privod.server.jobs.queue import FairQueue
 from privod.server.jobs.workers import Worker
 from privod.server.limits import Limits
@@ -172,18 +173,13 @@ class Turn:
         The question.
     worker : Worker
         The process that looks at rows for it.
-    limits : Limits
-        How long that may take.
     wanted : callable
         Whether somebody with a valid token still waits for it.
     """
 
-    def __init__(
-        self, work: _Work[Any], worker: Worker, limits: Limits, wanted: Callable[[], bool]
-    ) -> None:
+    def __init__(self, work: _Work[Any], worker: Worker, wanted: Callable[[], bool]) -> None:
         self._work = work
         self._worker = worker
-        self._limits = limits
         self._wanted = wanted
         self._looked = time.monotonic()
 
@@ -194,18 +190,22 @@ class Turn:
             raise NotAllowed(STOPPED_WAITING)
         self._work.begin()
 
-    def look(self, query: Query[Any], rows: KeptRows) -> Release[Any] | NDArray[np.int64]:
-        """Look at the rows in the worker process, within the public limits."""
+    def look(
+        self, query: Query[Any], rows: KeptRows, allowed: Allowed
+    ) -> Release[Any] | NDArray[np.int64]:
+        """Look at the rows in the worker process, within what public sizes allow."""
         task = {
             "kind": "answer",
+            "bytes": allowed.bytes,
             "query": query.to_json(),
             "directory": str(rows.directory),
             "folder": rows.folder,
             "seal": rows.seal,
             "domain": rows.domain.to_json(),
+            "engine": rows.engine,
         }
         written = self._worker.run(
-            task, self._limits.answer_seconds, hear=self._work.hear, stopped=self._is_stopped
+            task, allowed.seconds, hear=self._work.hear, stopped=self._is_stopped
         )
         found = json.loads(written)
         if isinstance(query, KeptQuery):
@@ -290,11 +290,13 @@ class Jobs(Generic[Result]):
     Parameters
     ----------
     limits : Limits
-        How many at once, and how many may wait.
+        How many at once; how many may wait is looked at where they are noted.
     token_is_valid : callable
         Whether a token is still valid, looked up again when its question comes up.
     note_end : callable
         Told of every job that ended, but for those that a stopping server leaves in the queue.
+    was_stopped : callable
+        Whether a job was stopped at another server process.
     """
 
     def __init__(
@@ -302,9 +304,11 @@ class Jobs(Generic[Result]):
         limits: Limits,
         token_is_valid: Callable[[str], bool],
         note_end: Callable[[Job[Result]], None] = lambda _job: None,
+        was_stopped: Callable[[str], bool] = lambda _job: False,
     ) -> None:
         self._limits = limits
         self._note_end = note_end
+        self._was_stopped = was_stopped
         self._token_is_valid = token_is_valid
         self._jobs: dict[str, Job[Result]] = {}
         self._works: dict[Key, _Work[Result]] = {}
@@ -324,14 +328,14 @@ class Jobs(Generic[Result]):
         question: str,
         job_id: str | None = None,
     ) -> Job[Result]:
-        """Start a job, join the one that answers this question already, or refuse it."""
+        """Start a job, or join the one that answers this question already."""
         with self._changed:
             self._forget_old()
             own = self._own(key, asker)
             if own is not None:
                 return own
+            self._check_open()
             work = self._works.get(key)
-            self._check_room(asker, joins=work is not None)
             if work is None:
                 work = self._works[key] = _Work(key, self._closing)
             job = Job(job_id or new_id(), asker, question, ask, work)
@@ -361,11 +365,6 @@ class Jobs(Generic[Result]):
         waiting = work.jobs if work is not None else []
         return next((job for job in waiting if job.asker == asker), None)
 
-    def check_room(self, asker: str, key: Key) -> None:
-        """Refuse a job for which there is no room."""
-        with self._changed:
-            self._check_room(asker, joins=key in self._works)
-
     def has(self, key: Key) -> bool:
         """Whether a question is being answered."""
         with self._changed:
@@ -380,6 +379,10 @@ class Jobs(Generic[Result]):
     def closing(self) -> bool:
         """Whether the server is stopping, so that nothing new is taken in."""
         return self._closing.is_set()
+
+    def wait_for_closing(self, seconds: float) -> None:
+        """Wait so long, or until the server stops."""
+        self._closing.wait(seconds)
 
     def find(self, job_id: str, asker: str) -> Job[Result]:
         """One's own job."""
@@ -445,17 +448,9 @@ class Jobs(Generic[Result]):
         for worker in self._workers:
             worker.end()
 
-    def _check_room(self, asker: str, *, joins: bool) -> None:
+    def _check_open(self) -> None:
         if self._closing.is_set():
             raise Unavailable("The server is stopping. Ask again when it is back.")
-        if not joins and len(self._works) >= self._limits.waiting_jobs:
-            raise LimitReached("Too many answers are being computed. Try again in a minute.")
-        own = [job for work in self._works.values() for job in work.jobs if job.asker == asker]
-        most = self._limits.waiting_jobs_per_token
-        if len(own) >= most:
-            raise LimitReached(
-                f"A token may have {most} answers under way. Wait until one is done."
-            )
 
     def _serve(self, worker: Worker) -> None:
         while (taken := self._take()) is not None:
@@ -481,7 +476,7 @@ class Jobs(Generic[Result]):
 
     def _outcome(self, work: _Work[Result], asker: str, worker: Worker) -> Result | PrivodError:
         """Ask in the name of whoever's turn it is, unless the token was revoked meanwhile."""
-        turn = Turn(work, worker, self._limits, lambda: self._is_wanted(work))
+        turn = Turn(work, worker, lambda: self._is_wanted(work))
         try:
             return self._asked(work, asker, turn)
         except AnswerFailed as problem:
@@ -508,16 +503,22 @@ class Jobs(Generic[Result]):
 
     def _is_wanted(self, work: _Work[Result]) -> bool:
         with self._changed:
-            askers = {job.asker for job in work.jobs}
-        return any(self._token_is_valid(asker) for asker in askers)
+            waiting = list(work.jobs)
+        return any(self._waits(job) for job in waiting)
+
+    def _waits(self, job: Job[Result]) -> bool:
+        """Whether its asker may still have it, and did not stop it at another server process."""
+        return self._token_is_valid(job.asker) and not self._was_stopped(job.id)
 
     def _leader(self, work: _Work[Result], asker: str) -> Job[Result]:
         with self._changed:
             waiting = sorted(work.jobs, key=lambda job: job.asker != asker)
         for job in waiting:
-            if self._token_is_valid(job.asker):
+            if self._waits(job):
                 work.leader = job
                 return job
+        if any(self._token_is_valid(job.asker) for job in waiting):
+            raise NotAllowed(STOPPED_WAITING)
         raise NotAllowed("The token was revoked before its turn came. Nothing was charged.")
 
     def _end(self, work: _Work[Result], outcome: Result | PrivodError) -> list[Job[Result]]:

@@ -46,7 +46,7 @@ NICENESS = 19  # whoever reads stored answers comes first, by far
 
 def work(channel: Connection, most_bytes: int) -> None:
     """Do the tasks that come in, until the pipe is closed."""
-    _settle(most_bytes)
+    _settle()
     tables: OrderedDict[str, Table] = OrderedDict()
     while True:
         try:
@@ -57,19 +57,26 @@ def work(channel: Connection, most_bytes: int) -> None:
             channel.send_bytes(READY)
             continue
         try:
-            written = _done(json.loads(task), tables, channel)
+            asked = json.loads(task)
+            _limit_memory(asked.get("bytes", most_bytes))
+            written = _done(asked, tables, channel)
         except Exception:
             channel.send_bytes(FAILED)
             continue
         channel.send_bytes(DONE + written)
 
 
-def _settle(most_bytes: int) -> None:
-    """Limit the memory, give way to the server, and end when the server is gone."""
+def _limit_memory(most_bytes: int) -> None:
+    """Let the next task take so much, and no more."""
     if sys.platform == "linux":
         # What it allocates itself: libraries that are only mapped, and room that is only reserved,
         # do not count, as they would by RLIMIT_AS.
-        resource.setrlimit(resource.RLIMIT_DATA, (most_bytes, most_bytes))
+        _, most = resource.getrlimit(resource.RLIMIT_DATA)
+        resource.setrlimit(resource.RLIMIT_DATA, (most_bytes, most))
+
+
+def _settle() -> None:
+    """Give way to the server, and end when the server is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the server, which ends us
     os.nice(NICENESS)
     threading.Thread(target=_end_with_the_server, daemon=True).start()
@@ -101,7 +108,7 @@ def _done(task: dict[str, Any], tables: OrderedDict[str, Table], channel: Connec
 def _answer(task: dict[str, Any], tables: OrderedDict[str, Table], channel: Connection) -> bytes:
     query = query_from_json(task["query"])
     domain = Domain.from_json(task["domain"])
-    rows = KeptRows(Path(task["directory"]), task["folder"], task["seal"], domain)
+    rows = KeptRows(Path(task["directory"]), task["folder"], task["seal"], domain, task["engine"])
     with listening(_telling(channel)):
         found = looked(query, _table(rows, tables), secure())
     written = found.to_json() if isinstance(found, Release) else {"counts": found.tolist()}

@@ -1,5 +1,5 @@
-// All the script there is: a live price while a question is being put together, and a job's
-// progress. Every page works without it.
+// All the script there is: a live price while a question is being put together, epsilon by a
+// slider with the error beside it, and a job's progress. Every page works without it.
 "use strict";
 
 const WAIT_AFTER_TYPING = 300; // milliseconds
@@ -20,7 +20,10 @@ function livePrice(form) {
         credentials: "same-origin",
       });
       const html = await response.text();
-      if (mine === latest && response.ok) panel.innerHTML = html; // our own server's fragment
+      if (mine === latest && response.ok) {
+        panel.innerHTML = html; // our own server's fragment
+        panel.dispatchEvent(new Event("priced"));
+      }
     } catch {
       if (mine === latest && button) button.hidden = false;
     }
@@ -30,6 +33,36 @@ function livePrice(form) {
     clearTimeout(timer);
     timer = setTimeout(ask, WAIT_AFTER_TYPING);
   });
+}
+
+// The slider runs over powers of ten; what it shows of the error is what the price panel says.
+function slideEpsilon(place) {
+  const typed = document.getElementById(place.dataset.slide);
+  const slider = place.querySelector("input");
+  const panel = document.getElementById("price");
+  const error = place.querySelector("output");
+
+  function follow() {
+    const epsilon = Number(typed.value);
+    if (epsilon > 0) slider.value = Math.log10(epsilon);
+    slider.setAttribute("aria-valuetext", `epsilon ${typed.value}`);
+  }
+
+  function tell() {
+    const worth = panel.querySelector("[data-worth]");
+    const problem = panel.querySelector(".problem");
+    error.textContent = worth ? worth.textContent : problem ? problem.textContent : "";
+  }
+
+  slider.addEventListener("input", () => {
+    typed.value = String(Number((10 ** Number(slider.value)).toPrecision(2)));
+    slider.setAttribute("aria-valuetext", `epsilon ${typed.value}`);
+  });
+  typed.addEventListener("input", follow);
+  panel.addEventListener("priced", tell);
+  follow();
+  tell();
+  place.hidden = false;
 }
 
 async function watchJob(place) {
@@ -52,4 +85,5 @@ async function watchJob(place) {
 }
 
 for (const form of document.querySelectorAll("form[data-price]")) livePrice(form);
+for (const place of document.querySelectorAll("[data-slide]")) slideEpsilon(place);
 for (const place of document.querySelectorAll("[data-job]")) watchJob(place);

@@ -1,37 +1,49 @@
-"""The console for analysts: picking a question, its price, asking it, waiting for the answer."""
+"""The console for analysts: picking a question, its price, asking it, what became of it."""
 
 from __future__ import annotations
 
+import io
+import json
 import math
 import secrets
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.csv as pa_csv
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from privod.curator import Answer, fitting
+from privod.data import Domain
+from privod.data.mock import mock_rows
 from privod.errors import InvalidParameter, NoPromise, PrivodError
-from privod.privacy import Guarantee
-from privod.queries.catalog import QUERIES, kind_of
+from privod.privacy import Guarantee, decimal_text
+from privod.queries.catalog import QUERIES, kind_of, query_from_json
 from privod.queries.parameters import parameters_of, promise_of
+from privod.queries.preview import epsilon_within
 from privod.queries.query import Query, canonical_json
-from privod.server.asking import begin, find_job, may_stop
+from privod.server.asking import begin, find_job, state_of, stop
 from privod.server.http.authorization import form_of
 from privod.server.jobs.estimates import assumed_records, check_work, estimated_seconds
 from privod.server.jobs.jobs import Job
 from privod.server.site import site_of, visitor_of
-from privod.server.views.answers import answer_path, written
+from privod.server.views.answers import LONGEST_SEARCH, answer_path, fits, page_of, written
+from privod.server.views.api import CSV
 from privod.server.views.console import text_of
 from privod.server.views.forms import boxes_of, query_from_form
 from privod.server.views.pages import fragment, page, redirect, segment
 from privod.wire import answer_key
 
-__all__ = ["ask", "ask_form", "job", "job_progress", "price", "price_page", "questions"]
-__all__ += ["stop_job"]
+__all__ = ["ask", "ask_form", "job", "job_progress", "mock_data", "my_questions", "price"]
+__all__ += ["price_page", "questions", "stop_job"]
 
 QUICK_SECONDS = 0.6  # an answer that is there by then needs no page about waiting
+MOCK_RECORDS = 1000
+MOCK_CELLS = 200_000  # of many columns fewer records are made up
+STATES = {"waiting": "waiting", "answering": "under way", "done": "answered", "failed": "failed"}
 
 
 def questions(request: Request) -> Response:
@@ -59,12 +71,27 @@ def ask_form(request: Request) -> Response:
 
 
 def price_page(request: Request) -> Response:
-    """The form again with its price, for browsers without script."""
+    """The form again with its price; with an epsilon chosen for the margin that was asked for."""
     typed = _typed(request)
+    query = None
     try:
-        return _question_page(request, typed, _query(request))
+        query = _query(request)
+        if text_of(request, "choose") == "epsilon":
+            epsilon = _epsilon_within(request, query)
+            typed["epsilon"] = decimal_text(epsilon)
+            query = type(query).from_parameters(query.parameters() | {"epsilon": epsilon})
+        return _question_page(request, typed, query)
     except PrivodError as problem:
-        return _question_page(request, typed, None, problem)
+        return _question_page(request, typed, query, problem)
+
+
+def _epsilon_within(request: Request, query: Query[Any]) -> Fraction:
+    """The least epsilon at which the answer is as exact as was asked for."""
+    within = text_of(request, "within").strip()
+    if not (within.isascii() and within.isdigit() and len(within) < 10):
+        raise InvalidParameter("within", "must be a whole number from 0", within, "Try 10.")
+    domain = site_of(request).curator.dataset(request.path_params["dataset"]).domain
+    return epsilon_within(query, domain, int(within))
 
 
 def price(request: Request) -> Response:
@@ -172,8 +199,21 @@ def _question_page(
         boxes=boxes,
         problem=str(problem) if problem and not at_box else None,
         request_id=secrets.token_urlsafe(16),
+        within=_within(request, query, dataset.domain),
         **shown,
     )
+
+
+def _within(request: Request, query: Query[Any] | None, domain: Domain) -> str | None:
+    """What stands in the field for a margin; None where the question's margin is not public."""
+    if query is None or "epsilon" not in query.parameters():
+        return None
+    try:
+        if query.preview(domain).margin is None:
+            return None
+    except PrivodError:  # it cannot be asked of these columns
+        return None
+    return text_of(request, "within") if "form" in request.scope else ""
 
 
 def _named(examples: Sequence[Query[Any]]) -> list[str]:
@@ -235,6 +275,46 @@ def _unpriced(
     return {"priced": None, "price_problem": said, "needed_budget": needed}
 
 
+def my_questions(request: Request) -> Response:
+    """What one's token asked in the last weeks, answered or not, the newest first."""
+    site, visitor = site_of(request), visitor_of(request)
+    sought = request.query_params.get("find", "")[:LONGEST_SEARCH]
+    records = [
+        (record, query_from_json(record.query))
+        for record in site.curator.job_records.asked_by(visitor.id)
+        if str(record.query.get("name")) in QUERIES
+    ]
+    found = [pair for pair in records if fits(pair[1], sought, also=pair[0].dataset)]
+    place = page_of(request, len(found))
+    shown = []
+    for record, query in found[place["first"] : place["end"]]:
+        state = state_of(site, record)
+        where = answer_path(record.dataset, query) if state == "done" else f"/jobs/{record.id}"
+        told = json.loads(record.outcome)["message"] if record.outcome else ""
+        shown.append(
+            {"record": record, "query": query, "state": STATES[state], "at": where, "told": told}
+        )
+    return page(
+        request,
+        "my_questions.html",
+        section="questions",
+        asked=shown,
+        found=len(found),
+        sought=sought,
+        place=place,
+    )
+
+
+def mock_data(request: Request) -> Response:
+    """Made-up records with the same columns, from what is public alone."""
+    domain = site_of(request).curator.dataset(request.path_params["dataset"]).domain
+    records = max(1, min(MOCK_RECORDS, MOCK_CELLS // len(domain.columns)))
+    file = io.BytesIO()
+    pa_csv.write_csv(pa.table(mock_rows(domain, records)), file)
+    headers = {"content-disposition": 'attachment; filename="privod-mock.csv"'}
+    return Response(file.getvalue(), media_type=CSV, headers=headers)
+
+
 def job(request: Request) -> Response:
     """A job's page, or on to its answer once that is there."""
     found = find_job(site_of(request), visitor_of(request), request.path_params["job"])
@@ -252,9 +332,9 @@ def job_progress(request: Request) -> Response:
 
 def stop_job(request: Request) -> Response:
     """Stop one's own job, and go back to its data set."""
-    visitor, jobs = visitor_of(request), site_of(request).jobs
-    found = jobs.find(request.path_params["job"], visitor.id)
-    jobs.stop(found.id, lambda job: may_stop(visitor, job))
+    site, visitor = site_of(request), visitor_of(request)
+    found = find_job(site, visitor, request.path_params["job"])
+    stop(site, visitor, found.id)
     return redirect(f"/data/{segment(found.of)}")
 
 

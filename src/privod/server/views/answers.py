@@ -23,7 +23,7 @@ from privod.server.views.pages import page, segment
 from privod.wire import answer_key
 
 __all__ = ["answer", "answer_csv", "answer_json", "answer_notebook", "answer_path", "answer_svg"]
-__all__ += ["answers", "page_of", "score", "written"]
+__all__ += ["answers", "fits", "page_of", "score", "written"]
 
 ON_A_PAGE = 50
 LONGEST_SEARCH = 200
@@ -60,7 +60,7 @@ def answers(request: Request) -> Response:
     site, of = site_of(request), request.path_params["dataset"]
     dataset = site.curator.dataset(of)
     sought = request.query_params.get("find", "")[:LONGEST_SEARCH]
-    found = [key for key, query in site.answers.questions(of) if _fits(query, sought)]
+    found = [key for key, query in site.answers.questions(of) if fits(query, sought)]
     place = page_of(request, len(found))
     shown = [site.answers.summary(of, key) for key in found[place["first"] : place["end"]]]
     return page(
@@ -74,9 +74,13 @@ def answers(request: Request) -> Response:
     )
 
 
-def _fits(query: Query[Any], sought: str) -> bool:
-    """Whether every word of a search occurs in what was asked."""
-    asked = f"{query.name} {query.question} {canonical_json(query.parameters())}".casefold()
+def fits(query: Query[Any], sought: str, also: str = "") -> bool:
+    """Whether every word of a search occurs in what was asked, or in what else is known of it."""
+    if not sought:
+        return True
+    read = " ".join(f"{name} {text}" for name, text in written(query))
+    exact = canonical_json(query.parameters())
+    asked = f"{query.name} {query.question} {read} {exact} {also}".casefold()
     return all(word in asked for word in sought.casefold().split())
 
 
@@ -188,8 +192,9 @@ async def _form(request: Request, form: Literal["svg", "csv"]) -> bytes:
 
 def _address(request: Request) -> str:
     """Where this server is reached, for code that asks it."""
-    scheme = "https" if site_of(request).secure else request.url.scheme
-    return f"{scheme}://{request.url.netloc}"
+    site = site_of(request)
+    scheme = "https" if site.secure else request.url.scheme
+    return f"{scheme}://{request.url.netloc}{site.prefix}"
 
 
 def _release(request: Request) -> Release[Any]:

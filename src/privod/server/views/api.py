@@ -20,7 +20,7 @@ from privod.errors import InvalidParameter, LedgerDamaged, NotFound, PrivodError
 from privod.privacy import Loss, adjacency_from_json
 from privod.queries.catalog import QUERIES, query_from_json
 from privod.server import authentication as auth
-from privod.server.asking import answer_of, begin, find_job, may_stop, state_of
+from privod.server.asking import answer_of, begin, find_job, state_of, stop
 from privod.server.jobs import uploads
 from privod.server.jobs.estimates import check_work, estimated_seconds
 from privod.server.jobs.jobs import Job
@@ -196,8 +196,11 @@ def price(request: Request, dataset: Dataset, form: wire.AskPrice) -> wire.Price
 async def ask(request: Request, response: Response, dataset: Dataset, form: wire.Ask) -> Any:
     """Ask a question: 200 with the answer, or 202 with a job if it takes longer than `wait`."""
     site, visitor = site_of(request), visitor_of(request)
-    query = await run_in_threadpool(site.curator.adapted, query_from_json(form.query), dataset)
-    ready = site.answers.ready(dataset, query)
+    query = query_from_json(form.query)
+    ready = site.answers.ready(dataset, query)  # stored as it is asked, or not at all
+    if ready is None:
+        query = await run_in_threadpool(site.curator.adapted, query, dataset)
+        ready = site.answers.ready(dataset, query)
     if ready is not None:
         return Response(ready, media_type=JSON)
     begun = await begin(site, visitor, query, dataset, form.request_id)
@@ -226,8 +229,7 @@ def job(request: Request, job: Annotated[str, Path(max_length=64)]) -> wire.Job:
 
 def stop_job(request: Request, job: Annotated[str, Path(max_length=64)]) -> dict[str, bool]:
     """Stop one's own job, or as an owner one about one's data; what was charged stays charged."""
-    visitor = visitor_of(request)
-    site_of(request).jobs.stop(job, lambda found: may_stop(visitor, found))
+    stop(site_of(request), visitor_of(request), job)
     return {"stopped": True}
 
 

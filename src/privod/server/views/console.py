@@ -92,7 +92,7 @@ def provider_sign_in(request: Request) -> Response:
     if not browser:
         return redirect("/sign-in")  # which gives it a cookie to come back with
     onward = _own_path(request.query_params.get("next", "/"))
-    return redirect(provider.way_there(browser, _back(request), onward))
+    return redirect(provider.way_there(site_of(request).notes, browser, _back(request), onward))
 
 
 def provider_return(request: Request) -> Response:
@@ -102,7 +102,11 @@ def provider_return(request: Request) -> Response:
     site, asked = site_of(request), request.query_params
     try:
         account, onward = _provider(request).way_back(
-            request.scope["cookie"], _back(request), asked.get("state", ""), asked.get("code", "")
+            site.notes,
+            request.scope["cookie"],
+            _back(request),
+            asked.get("state", ""),
+            asked.get("code", ""),
         )
         visitor = visitor_for(site.curator, account)
     except NotAllowed as problem:
@@ -123,8 +127,9 @@ def _provider(request: Request) -> Provider:
 
 def _back(request: Request) -> str:
     """Where the provider sends a browser back to; the host was checked before."""
-    scheme = "https" if site_of(request).secure else "http"
-    return f"{scheme}://{request.headers['host']}/sign-in/return"
+    site = site_of(request)
+    scheme = "https" if site.secure else "http"
+    return f"{scheme}://{request.headers['host']}{site.prefix}/sign-in/return"
 
 
 def _own_path(text: str) -> str:

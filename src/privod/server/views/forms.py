@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from privod.privacy import AddRemove, Replace
 from privod.queries.parameters import Parameter, parameters_of
 from privod.queries.query import Query, canonical_json
 
-__all__ = ["Box", "Choice", "boxes_of", "domain_from_lines", "query_from_form"]
+__all__ = ["Box", "Choice", "boxes_of", "domain_from_lines", "query_from_form", "with_header"]
 
 MOST_CHOICES = 300  # columns offered as boxes to tick; more are typed
 HINTS = {
@@ -132,6 +133,24 @@ def _adjacencies(budgets: Sequence[BudgetState], text: str) -> tuple[Choice, ...
     if text and text not in choices:
         choices[text] = text
     return tuple(Choice(value, label) for value, label in choices.items())
+
+
+def with_header(lines: str, header: str) -> str:
+    """Lines of columns, and one more for each name of a header; what they may hold is left open.
+
+    The separator is the one that cuts the header most often: it is all that is looked at.
+    """
+    first = next((line for line in header.splitlines() if line.strip()), "")
+    if not first:
+        return lines
+    separator = max((",", ";", "\t", "|"), key=first.count)
+    names = [name.strip() for name in next(csv.reader([first], delimiter=separator))]
+    if any(":" in name or "\n" in name for name in names):
+        rule = "must name columns without colons"
+        raise InvalidParameter("header", rule, first[:100], "Rename them in the file.")
+    known = {line.partition(":")[0].strip() for line in lines.splitlines()}
+    added = [f"{name}: " for name in dict.fromkeys(names) if name and name not in known]
+    return "\n".join([*filter(str.strip, lines.splitlines()), *added])
 
 
 RANGE = re.compile(r"^\s*(\S+)\s+to\s+(\S+)\s*$")

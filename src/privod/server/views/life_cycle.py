@@ -34,7 +34,8 @@ __all__ = [
     "decide",
     "file_request",
 ]
-__all__ += ["limit_token", "manage", "manage_admit", "manage_close", "manage_convert"]
+__all__ += ["limit_token", "manage", "manage_admit", "manage_allow_exact", "manage_close"]
+__all__ += ["manage_convert"]
 __all__ += ["manage_decide", "manage_limit", "manage_raise", "manage_retire", "raise_budget"]
 __all__ += ["request_form", "requests", "retire", "send_request"]
 
@@ -222,6 +223,19 @@ def manage_admit(request: Request) -> Response:
     )
 
 
+def manage_allow_exact(request: Request) -> Response:
+    """Allow rare counts to be told exactly, up to a number of counts."""
+    counts = text_of(request, "counts").strip()
+    if not (counts.isascii() and counts.isdigit() and len(counts) < 10):
+        return _manage_page(request, problem=f"counts must be a whole number, got {counts[:20]!r}.")
+    return _do(
+        request,
+        lambda curator, of, confirmed: curator.allow_exact_counts(
+            of, _chosen(request), int(counts), text_of(request, "reason"), confirmed=confirmed
+        ),
+    )
+
+
 def manage_limit(request: Request) -> Response:
     """Limit a token."""
 
@@ -271,7 +285,7 @@ def _do(request: Request, act: Callable[[Curator, str, bool], object]) -> Respon
     return redirect(f"/data/{segment(of)}/manage")
 
 
-FIELDS = ("budget", "epsilon", "delta", "reason", "person", "token", "number", "decision")
+FIELDS = ("budget", "epsilon", "delta", "reason", "person", "token", "number", "decision", "counts")
 
 
 def _manage_page(request: Request, problem: str | None = None, gives_up: str = "") -> Response:

@@ -14,25 +14,36 @@ from privod.curator.protection import FOR_OWNER
 from privod.data import Domain
 from privod.data.csv_file import ENCODINGS, CsvDialect
 from privod.data.intake import LossyIntake
+from privod.engines.size import IN_MEMORY, SizeClass
 from privod.errors import InvalidData, InvalidParameter, NeedsConfirmation, NotFound, PrivodError
-from privod.privacy import AddRemove, Adjacency, InCrowd, Loss, Replace, adjacency_from_json
+from privod.privacy import (
+    AddRemove,
+    Adjacency,
+    InAlikeCrowd,
+    InCrowd,
+    Loss,
+    Replace,
+    adjacency_from_json,
+)
 from privod.server import authentication as auth
 from privod.server.http.authorization import form_of
 from privod.server.jobs import uploads
 from privod.server.site import site_of, visitor_of
 from privod.server.views.console import text_of
-from privod.server.views.forms import Box, Choice, domain_from_lines
+from privod.server.views.forms import Box, Choice, domain_from_lines, with_header
 from privod.server.views.pages import page, redirect, segment
 from privod.wire import token_id
 
 __all__ = ["edit_columns", "make_token", "open_budget", "open_budget_form", "preview", "register"]
 __all__ += ["register_form", "report", "revoke_token", "tokens"]
 
-COLUMNS_FIELDS = ("name", "columns", "person", "max_rows_per_person", "continues")
+COLUMNS_FIELDS = (
+    *("name", "columns", "person", "max_rows_per_person", "most_records", "continues"),
+)
 DIALECT_FIELDS = ("encoding", "separator", "decimal", "thousands")
 ENCODING_CHOICES = tuple(ENCODINGS)
 SEPARATOR_CHOICES = ((",", "comma"), (";", "semicolon"), ("\t", "tab"), ("|", "bar"))
-BLANK = {"name": "", "columns": "", "person": "", "max_rows_per_person": "1", "continues": ""}
+BLANK = dict.fromkeys(COLUMNS_FIELDS, "") | {"max_rows_per_person": "1"}
 
 
 def register_form(request: Request) -> Response:
@@ -41,8 +52,13 @@ def register_form(request: Request) -> Response:
 
 
 def edit_columns(request: Request) -> Response:
-    """Back from the preview to the columns, with what was typed."""
-    return _register_page(request, _typed(request))
+    """The columns with what was typed, and those that a header names besides."""
+    form = _typed(request)
+    try:
+        form["columns"] = with_header(form["columns"], text_of(request, "header"))
+    except PrivodError as problem:
+        return _register_page(request, form, problem)
+    return _register_page(request, form)
 
 
 def preview(request: Request) -> Response:
@@ -50,6 +66,7 @@ def preview(request: Request) -> Response:
     form = _typed(request)
     try:
         domain = _domain(form)
+        _most_records(form)
     except PrivodError as problem:
         return _register_page(request, form, problem)
     return _file_page(request, form, domain)
@@ -74,6 +91,7 @@ def register(request: Request) -> Response:
             continues=form["continues"] or None,
             dialect=_dialect(request),
             confirmed=text_of(request, "confirmed") == "yes",
+            most_records=_most_records(form),
         )
     except LossyIntake as lossy:
         return _file_page(request, form, domain, str(lossy), lossy.report.sentences())
@@ -121,6 +139,15 @@ def report(request: Request) -> Response:
 
 def _typed(request: Request) -> dict[str, str]:
     return {name: text_of(request, name) for name in COLUMNS_FIELDS}
+
+
+def _most_records(form: dict[str, str]) -> int:
+    typed = form["most_records"].strip()
+    if not typed:
+        return IN_MEMORY
+    if not (typed.isascii() and typed.isdigit() and len(typed) < 20):
+        raise InvalidParameter("most_records", "must be a whole number", typed, "Try 100000.")
+    return SizeClass(int(typed)).most_records
 
 
 def _domain(form: dict[str, str]) -> Domain:
@@ -203,7 +230,7 @@ def open_budget(request: Request) -> Response:
 
 def _who(request: Request, adjacency: Adjacency) -> tuple[str, ...]:
     """How many records a crowd protects: the owner sees it before opening."""
-    if not isinstance(adjacency, InCrowd):
+    if not isinstance(adjacency, InCrowd | InAlikeCrowd):
         return ()
     found = site_of(request).curator.who_is_protected(request.path_params["dataset"], adjacency)
     return (FOR_OWNER, *(sentence for one in found for sentence in one.sentences()))

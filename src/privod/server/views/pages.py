@@ -152,5 +152,6 @@ def _rendered(
 
 
 def _common(request: Request, shown: Mapping[str, Any]) -> dict[str, Any]:
-    blank: dict[str, Any] = {"problem": None, "section": "data"}
+    root = site_of(request).prefix
+    blank: dict[str, Any] = {"problem": None, "section": "data", "root": root}
     return blank | {"visitor": request.scope.get("visitor")} | dict(shown)

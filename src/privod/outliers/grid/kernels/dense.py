@@ -30,6 +30,7 @@ from privod.outliers.grid.kernels.shell import (
     list_tails,
     restart,
 )
+from privod.outliers.grid.kernels.walks import Axes, Walked
 
 __all__ = ["walk_dense"]
 
@@ -285,21 +286,11 @@ def _room_for_cells(size: int) -> Listing:
 
 @njit(cache=True, nogil=True)
 def walk_dense(
-    points: Floats,
-    lows: Floats,
-    scales: Floats,
-    cells_per_axis: int,
-    counts: Ints,
-    n_neighbors: int,
-    max_steps: int,
-    basic: Ints,
-    weighted: Ints,
-    share: Floats,
+    points: Floats, grid: Axes, counts: Ints, n_neighbors: int, max_steps: int, walked: Walked
 ) -> None:
-    """Score each row: steps to the last visited cell, and the sum of counts times steps.
-
-    `share` says what part of the last cell's count was needed to reach `n_neighbors`.
-    """
+    """Score each row of the points."""
+    lows, scales, cells_per_axis = grid
+    basic, weighted, share = walked
     n_rows, n_columns = points.shape
     padding = max(0, TAIL_AXES - n_columns)  # axes of one cell, to have enough for a tail
     n_axes = padding + n_columns

@@ -8,16 +8,32 @@ must be too far. This works in any number of dimensions.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["walk_sparse"]
+from privod.outliers.grid.kernels.walks import Axes, Walked
+
+__all__ = ["Buckets", "walk_sparse"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 SLACK = 1e-9  # buckets are left only when they are too far by more than rounding can explain
+
+
+class Buckets(NamedTuple):
+    """The kept cells, ascending by index, with positive counts.
+
+    `starts` says where the bucket of each combination of the first `prefix` axes begins.
+    """
+
+    cells: NDArray[np.int32]
+    counts: Ints
+    prefix: int
+    starts: Ints
 
 
 @njit(cache=True, nogil=True)
@@ -142,23 +158,16 @@ def _find(own: Ints, prefix: int, low: int, high: int, cells: NDArray[np.int32])
 @njit(cache=True, nogil=True)
 def walk_sparse(
     points: Floats,
-    lows: Floats,
-    scales: Floats,
-    cells_per_axis: int,
-    cells: NDArray[np.int32],
-    counts: Ints,
-    prefix: int,
-    starts: Ints,
+    grid: Axes,
+    kept_cells: Buckets,
     n_neighbors: int,
     max_steps: int,
-    basic: Ints,
-    weighted: Ints,
-    share: Floats,
+    walked: Walked,
 ) -> None:
-    """Score each row as `walk_dense` would; `cells` ascend by index and `counts` are positive.
-
-    `starts` says where the bucket of each combination of the first `prefix` axes begins.
-    """
+    """Score each row as `walk_dense` would."""
+    lows, scales, cells_per_axis = grid
+    cells, counts, prefix, starts = kept_cells
+    basic, weighted, share = walked
     n_rows, n_axes = points.shape
     edge = float(cells_per_axis)
     limited = max_steps < n_axes * cells_per_axis

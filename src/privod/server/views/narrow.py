@@ -1,0 +1,82 @@
+"""What an owner decides about narrow promises: whom they protect, what they may tell exactly.
+
+The report looks at rows and is exact: it is shown to the owner of the data set alone.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+from fastapi import Path
+from starlette.requests import Request
+from starlette.responses import Response
+
+from privod import wire
+from privod.curator import acting
+from privod.curator.protection import FOR_OWNER
+from privod.errors import InvalidParameter, PrivodError
+from privod.privacy import Adjacency, adjacency_from_json
+from privod.server.site import site_of, visitor_of
+from privod.server.views.pages import page
+
+__all__ = ["allow_exact", "protected", "protected_page"]
+
+Dataset = Annotated[str, Path(max_length=1000)]
+
+MOST_SAMPLED = 1000  # each is compared with all rows, or taken out of them
+SHOWN_SAMPLE = 100
+
+
+def allow_exact(request: Request, dataset: Dataset, form: wire.AllowExact) -> dict[str, int]:
+    """Allow so many counts of records that are not protected, in all, to be told exactly."""
+    visitor, adjacency = visitor_of(request), adjacency_from_json(form.adjacency)
+    with acting(visitor.label, visitor.id[:16] or None):
+        left = site_of(request).curator.allow_exact_counts(
+            dataset, adjacency, form.counts, form.reason, confirmed=form.confirmed
+        )
+    return {"left": left}
+
+
+def protected(request: Request, dataset: Dataset, form: wire.WhoIsProtected) -> dict[str, Any]:
+    """Whom narrow promises protect among the rows: exact, not private, for the owner alone."""
+    if not 1 <= form.sample <= MOST_SAMPLED:
+        rule = f"must lie between 1 and {MOST_SAMPLED}"
+        raise InvalidParameter("sample", rule, form.sample, "Try 100.")
+    adjacency = None if form.adjacency is None else adjacency_from_json(form.adjacency)
+    found = site_of(request).curator.who_is_protected(dataset, adjacency, sample=form.sample)
+    return {"warning": FOR_OWNER, "protected": [one.to_json() for one in found]}
+
+
+def protected_page(request: Request) -> Response:
+    """The same for people: of the allowances that are open, and of one that the owner thinks of."""
+    curator, of = site_of(request).curator, request.path_params["dataset"]
+    written = request.query_params.get("adjacency", "").strip()
+    dataset, sentences, problem = curator.dataset(of), [], None
+    try:
+        adjacency = _read(written) if written else None
+        found = curator.who_is_protected(of, adjacency, sample=SHOWN_SAMPLE)
+        sentences = [one.sentences() for one in found]
+    except PrivodError as wrong:
+        problem = str(wrong)
+    return page(
+        request,
+        "protected.html",
+        422 if problem else 200,
+        dataset=dataset,
+        warning=FOR_OWNER,
+        found=sentences,
+        adjacency=written,
+        problem=problem,
+    )
+
+
+def _read(written: str) -> Adjacency:
+    try:
+        data = json.loads(written)
+    except (ValueError, RecursionError):
+        data = None
+    if not isinstance(data, dict):
+        way_out = 'Write {"name": "in-crowd", "radius": 5, "columns": ["age"], "crowd": 10}.'
+        raise InvalidParameter("adjacency", "must be JSON", written[:100], way_out)
+    return adjacency_from_json(data)

@@ -1,0 +1,220 @@
+"""Counts of all parties' records with noise in shares: right, equal everywhere, and private."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import skellam
+
+from privod.audit import Reading, search
+from privod.data import Categorical, Domain, Numeric, Table
+from privod.errors import InvalidData, InvalidParameter, ProtocolAborted
+from privod.joint.contributions import Contributions, rows_digest
+from privod.joint.counts import JointCounts, JointRelease, noisy_share, release_counts
+from privod.joint.pki import make_identities
+from privod.joint.question import JointOutliers
+from privod.joint.questions import joint_question
+from privod.joint.results import check_one_run, transcript
+from privod.joint.run import Aggregation, aggregate
+from privod.joint.transport.memory import meet
+from privod.mechanisms import Randomness, seeded
+from privod.mechanisms.merged import MergedNoise
+from privod.mechanisms.skellam import SkellamShares
+from privod.privacy import AddRemove, Guarantee, Loss, Replace
+from privod.queries.density_sketch.query import DensitySketch
+from privod.queries.density_sketch.release import NoisySketch
+from privod.queries.grid_knn.query import GridKnn
+from privod.queries.histogram import Histogram
+from privod.queries.marginals.query import MarginalHistograms
+from privod.queries.marginals.release import NoisyMarginals
+
+NAMES = ["p0", "p1", "p2", "p3"]
+ROSTER, IDENTITIES = make_identities(NAMES, "hub", "memory:0")
+DOMAIN = Domain(
+    (
+        Numeric("x", -4, 4, fill=0.0),
+        Numeric("y", -4, 4, fill=0.0),
+        Categorical("ward", ("a", "b", "c"), fill="a"),
+    )
+)
+ASKED: list[Any] = [
+    Histogram(columns=("x", "ward"), epsilon=1, bins=4),
+    MarginalHistograms(columns=("x", "y"), epsilon=1, bins=8, adjacency=Replace()),
+    DensitySketch(columns=("x", "y"), epsilon=2, n_tables=3, bins=32),
+]
+
+
+def rows(party: int, n: int = 300) -> Table:
+    generator = np.random.default_rng(party)
+    ward = [("a", "b", "c")[place] for place in generator.integers(0, 3, n)]
+    x, y = generator.normal(size=(2, n))
+    return Table(DOMAIN, {"x": x, "y": y, "ward": ward})
+
+
+def run(
+    asked: JointCounts, contributions: dict[str, Contributions] | None = None
+) -> tuple[dict[str, JointRelease], Aggregation]:
+    """Everybody's end of a run in this process, with seeds of their own."""
+    hosted: list[Aggregation] = []
+    kept = contributions or {name: Contributions() for name in NAMES}
+    releases = meet(
+        {
+            name: lambda channel: release_counts(
+                asked,
+                rows(NAMES.index(channel.name)),
+                channel,
+                IDENTITIES[channel.name],
+                ROSTER,
+                kept[channel.name],
+                seeded(NAMES.index(channel.name)),
+            )
+            for name in NAMES
+        },
+        lambda meeting: hosted.append(aggregate(asked, meeting, IDENTITIES["hub"], ROSTER, DOMAIN)),
+    )
+    return releases, hosted[0]
+
+
+@pytest.mark.parametrize("of", ASKED, ids=lambda of: of.name)
+def test_everybody_gets_the_sum_of_all_counts_and_all_shares(of: Any) -> None:
+    asked = JointCounts(of=of)
+    releases, hosted = run(asked)
+    exact = np.sum([of.counts_before_noise(rows(party)) for party in range(4)], axis=0)
+    noise = asked.noise(exact.size, 4)
+    shares = np.sum([noise.draw_share(exact.size, seeded(party)) for party in range(4)], axis=0)
+    for release in releases.values():
+        assert np.array_equal(release.value.counts, exact + shares.reshape(exact.shape))
+    assert hosted.n_records is None
+    made = [transcript(releases[name], IDENTITIES[name], ROSTER) for name in NAMES]
+    made.append(transcript(hosted, IDENTITIES["hub"], ROSTER))
+    said = check_one_run(made, ROSTER)
+    assert len({one.get("counts") for one in said[:-1]}) == 1
+
+
+@pytest.mark.parametrize("of", ASKED, ids=lambda of: of.name)
+def test_a_question_survives_its_file(of: Any) -> None:
+    asked = JointCounts(of=of, delta="1e-7", colluders=2)
+    assert joint_question(asked.to_json()) == asked
+    assert asked.terms(DOMAIN) != replace(asked, colluders=1).terms(DOMAIN)
+    assert asked.table_guarantee().loss == Loss(of.epsilon, Fraction(1, 10**7))
+    assert "counts of all records is right to within" in asked.expectation(DOMAIN, 4)
+
+
+@pytest.mark.parametrize("kind", [NoisyMarginals, NoisySketch])
+def test_a_released_value_is_read_back_only_with_noise_that_keeps_its_promise(kind: Any) -> None:
+    of = ASKED[1] if kind is NoisyMarginals else ASKED[2]
+    asked = JointCounts(of=of)
+    value = run(asked)[0]["p0"].value
+    assert isinstance(value, kind)
+    assert value.guarantee == Guarantee(Loss(of.epsilon, Fraction(1, 10**6)), of.adjacency)
+    assert kind.from_json(value.to_json()) == value
+    (part,) = value.noise.skellam
+    less = MergedNoise((), (), (part._replace(variance=part.variance - 1),))
+    with pytest.raises(InvalidData, match="not the one that the noise keeps"):
+        kind.from_json(replace(value, noise=less).to_json())
+    for wrong in ([["skellam", 5, 4, 3]], [["skellam", 0, 1, 2]], [["skellam", 1.5, 1, 2]]):
+        with pytest.raises(InvalidData):
+            kind.from_json({**value.to_json(), "noise": wrong})
+
+
+def test_scores_of_a_merged_release_are_those_of_its_counts() -> None:
+    value = run(JointCounts(of=ASKED[2]))[0]["p0"].value
+    twice = value.merge(value)
+    assert twice.noise.deviation == pytest.approx(2**0.5 * value.noise.deviation)
+    middle, border = value.scores(np.array([[0.0, 0.0], [3.9, -3.9]]))
+    assert border > middle
+
+
+@pytest.mark.parametrize(("variance", "shares"), [(3, 4), (50, 3), (4000, 30)])
+def test_the_law_of_the_noise_is_that_of_all_shares_together(variance: int, shares: int) -> None:
+    noise = MergedNoise.of_shares(SkellamShares(variance, shares - 1), shares)
+    mean = variance * shares / (shares - 1) / 2
+    law = skellam(mean, mean)
+    assert noise.deviation == pytest.approx(law.std())
+    within = noise.quantile(0.95)
+    assert law.cdf(within) - law.cdf(-within - 1) >= 0.95
+    assert law.cdf(within - 2) - law.cdf(-within + 1) < 0.95
+    sizes = np.arange(-5.0, 6.0)
+    assert noise.density(sizes) == pytest.approx(law.pmf(sizes), rel=0.02)
+
+
+COUNT = (Reading("the count", float),)
+PAIRS = [([1.0] * 5, [1.0] * 6)]
+
+
+def seen_by_colluders(spread_over: int) -> Any:
+    """What nine of ten parties see of the last one's count: they know their own shares."""
+    asked = JointCounts(of=Histogram(columns=("x",), epsilon=1, bins=1), delta="0.01", colluders=9)
+    sized = asked.noise(1, 10)
+    noise = SkellamShares(sized.variance, spread_over)
+
+    def mechanism(records: list[float], randomness: Randomness) -> int:
+        return int(noisy_share(np.array([len(records)]), noise, randomness).view(np.int64)[0])
+
+    return mechanism
+
+
+def test_colluders_who_know_their_shares_learn_no_more_than_the_promise() -> None:
+    loss = Loss(1, "0.01")
+    honest = seen_by_colluders(1)
+    found = search(honest, loss, lambda: iter(PAIRS), COUNT, runs=4000, randomness=seeded(3))
+    assert found.holds
+
+
+def test_noise_sized_for_all_parties_is_caught() -> None:
+    """The planted bug: the colluders' shares are counted on as well."""
+    loss = Loss(1, "0.01")
+    careless = seen_by_colluders(10)
+    found = search(careless, loss, lambda: iter(PAIRS), COUNT, runs=4000, randomness=seeded(4))
+    assert not found.holds
+
+
+def test_the_ledger_of_runs_counts_the_epsilon_and_allows_other_parties_with_noise() -> None:
+    kept = {name: Contributions() for name in NAMES}
+    asked = JointCounts(of=ASKED[0])
+    run(asked, kept)
+    run(asked, kept)
+    digest = rows_digest(rows(0), ("x", "ward"))
+    assert kept["p0"].spent(digest) == 2
+    kept["p0"].claim(digest, ["p0", "p1"], Fraction(1))
+    with pytest.raises(ProtocolAborted, match="would show the rows of"):
+        kept["p0"].claim(digest, ["p0", "p1"])
+    assert digest != rows_digest(rows(0), ("x",))
+    assert digest != rows_digest(rows(1), ("x", "ward"))
+
+
+def test_what_cannot_be_counted_so_is_refused() -> None:
+    with pytest.raises(InvalidParameter, match="histogram-1, marginals-1, density-sketch-1"):
+        JointCounts(of=GridKnn(columns=("x", "y"), epsilon=1))  # type: ignore[arg-type]
+    with pytest.raises(InvalidParameter, match="must say its bins"):
+        JointCounts(of=MarginalHistograms(columns=("x",), epsilon=1))
+    with pytest.raises(InvalidParameter, match="gets its noise in shares"):
+        JointCounts(of=replace(ASKED[0], noise="gaussian", delta="1e-6"))
+    with pytest.raises(InvalidParameter, match="fewer than the parties"):
+        JointCounts(of=ASKED[0], colluders=4).check_parties(4)
+    with pytest.raises(InvalidParameter, match="no person column"):
+        JointCounts(of=ASKED[0]).check(replace(DOMAIN, person="patient"))
+    with pytest.raises(InvalidParameter, match="is not a parameter"):
+        joint_question({"name": "joint-counts-1", "of": ASKED[0].to_json(), "radius": 1})
+    with pytest.raises(InvalidParameter, match="must be a question of"):
+        joint_question({"name": "joint-counts-1", "of": {"name": "grid-knn-1"}})
+    with pytest.raises(InvalidParameter, match="joint-outliers-1 or joint-counts-1"):
+        joint_question({"name": "joint-sums-1"})
+    assert isinstance(
+        joint_question(
+            {"partition": "vertical", "radius": 1.0, "far_fraction": 0.9, "columns": ["x"]}
+        ),
+        JointOutliers,
+    )
+
+
+def test_adjacency_decides_how_many_counts_a_record_changes() -> None:
+    both = [
+        JointCounts(of=replace(ASKED[2], adjacency=adjacency)).noise(96, 4).variance
+        for adjacency in (AddRemove(), Replace())
+    ]
+    assert 1.8 < both[1] / both[0] < 2.2

@@ -1,0 +1,218 @@
+"""A run of many rounds that breaks off goes on after the last round that everybody completed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from privod.data import Table
+from privod.errors import ProtocolAborted
+from privod.joint import verification, vertical
+from privod.joint.contributions import Contributions
+from privod.joint.pki import make_identities
+from privod.joint.question import JointOutliers
+from privod.joint.rounds import Rounds, host_resume, resume
+from privod.joint.run import JointAnswer, aggregate, take_part
+from privod.joint.transport.channel import Channel, Meeting
+from privod.joint.transport.memory import meet
+from privod.outliers.crowds.distance import crowds
+from privod.outliers.hashing.outliers import crowd_limit
+from privod.progress import overhearing
+from tests.test_joint_outliers import all_points, columns_apart, domain, question, rows_apart
+
+NAMES = ["p0", "p1", "p2"]
+ROSTER, IDENTITIES = make_identities(NAMES, "hub", "memory:0")
+TABLES, ROUNDS = 6, 5  # of a run that is not broken
+
+
+def run(
+    asked: JointOutliers,
+    tables: dict[str, Table],
+    kept: dict[str, Rounds],
+    stop: tuple[str, str, int] | None = None,
+) -> dict[str, JointAnswer]:
+    """One run; somebody may be lost right after so many exchanges of a kind."""
+
+    def party(name: str) -> Callable[[Channel], JointAnswer]:
+        def act(channel: Channel) -> JointAnswer:
+            seen = 0
+
+            def count(label: str, done: int, total: int | None) -> None:
+                nonlocal seen
+                seen += stop is not None and (name, label) == stop[:2] and done == total == 1
+                if stop is not None and seen >= stop[2]:
+                    raise ProtocolAborted("The power went out.")
+
+            with overhearing(count):
+                return take_part(
+                    asked,
+                    tables[name],
+                    channel,
+                    IDENTITIES[name],
+                    ROSTER,
+                    Contributions(),
+                    rounds=kept[name],
+                )
+
+        return act
+
+    def hub(meeting: Meeting) -> None:
+        aggregate(asked, meeting, IDENTITIES["hub"], ROSTER, domain())
+
+    return meet({name: party(name) for name in NAMES}, hub)
+
+
+def check_rows(answer: JointAnswer) -> None:
+    """The strangers are found, and every verified row is an outlier."""
+    rows = answer.rows.tolist()
+    assert set(rows) >= {0, 1, 2, 3}
+    assert crowds(all_points(), 4.0)[rows].max() <= crowd_limit(0.95, len(all_points()))
+
+
+def exchanges(answer: JointAnswer, label: str) -> int:
+    return sum(step.label == label for step in answer.traffic.steps)
+
+
+def case(name: str, monkeypatch: pytest.MonkeyPatch) -> tuple[JointOutliers, dict[str, Table]]:
+    """A question whose run has many small rounds, and everybody's rows."""
+    points = all_points()
+    monkeypatch.setattr(vertical, "BATCH_BYTES", 2 * 8 * len(points))  # two tables a round
+    monkeypatch.setattr(verification, "BATCH_VALUES", len(points))  # one suspect a round
+    if name == "vertical":
+        return question("vertical", verify=True), columns_apart(points)
+    if name == "vertical, paper":
+        return question("vertical", protocol="paper", n_rounds=ROUNDS), columns_apart(points)
+    asked = question("horizontal", protocol="paper", n_rounds=ROUNDS, n_tables=6)
+    return asked, rows_apart(points)
+
+
+@pytest.mark.parametrize(
+    ("name", "label", "rounds"),
+    [
+        ("vertical", "tags", TABLES),
+        ("vertical, paper", "projections", ROUNDS),
+        ("horizontal, paper", "bin counts", ROUNDS),
+    ],
+)
+def test_a_broken_run_goes_on_after_the_last_round_that_all_completed(
+    monkeypatch: pytest.MonkeyPatch, name: str, label: str, rounds: int
+) -> None:
+    asked, tables = case(name, monkeypatch)
+    kept = {party: Rounds() for party in NAMES}
+    with pytest.raises(ProtocolAborted, match="The power went out"):
+        run(asked, tables, kept, ("p1", label, 3))
+    ahead, behind = kept["p0"].offers, kept["p1"].offers
+    assert [offer.done for offer in behind] == [1, 2]  # the third was not completed there
+    assert set(ahead) & set(behind)
+    answers = run(asked, tables, kept)
+    assert exchanges(answers["p1"], label) == rounds - 2
+    found = {party: set(answer.rows.tolist()) for party, answer in answers.items()}
+    if name == "horizontal, paper":
+        assert found["p0"] >= {0, 1}
+        assert found["p1"] >= {0}
+        assert found["p2"] >= {0}
+    else:
+        assert all(rows >= {0, 1, 2, 3} for rows in found.values())
+        assert len(set(map(frozenset, found.values()))) == 1
+    assert all(len(rows) < 60 for rows in found.values())
+    assert all(each.offers == [] for each in kept.values())  # over: nothing to go on from
+
+
+def test_a_run_that_breaks_off_twice_never_mixes_rounds_of_different_sessions(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The third round of p0 is of the first session, that of the others of the second."""
+    asked, tables = case("vertical", monkeypatch)
+    for lost, after in (("p1", 3), ("p0", 1)):
+        kept = {party: Rounds(tmp_path / party) for party in NAMES}
+        with pytest.raises(ProtocolAborted, match="The power went out"):
+            run(asked, tables, kept, (lost, "tags", after))
+    answers = run(asked, tables, {party: Rounds(tmp_path / party) for party in NAMES})
+    assert exchanges(answers["p0"], "tags") == TABLES - 2
+    check_rows(answers["p0"])
+
+
+def test_suspects_that_were_verified_are_not_verified_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked, tables = case("vertical", monkeypatch)
+    kept = {party: Rounds() for party in NAMES}
+    with pytest.raises(ProtocolAborted, match="The power went out"):
+        run(asked, tables, kept, ("p2", "distances", 3))
+    opened = kept["p0"].at.opened
+    answers = run(asked, tables, kept)
+    assert exchanges(answers["p0"], "tags") == 0
+    assert exchanges(answers["p0"], "heavy tables") == 0
+    assert exchanges(answers["p0"], "distances") == opened - 2
+    check_rows(answers["p1"])
+
+
+def test_other_rows_or_a_damaged_file_begin_anew(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked, tables = case("vertical", monkeypatch)
+    files = {party: tmp_path / f"{party}.rounds" for party in NAMES}
+    with pytest.raises(ProtocolAborted, match="The power went out"):
+        run(asked, tables, {party: Rounds(files[party]) for party in NAMES}, ("p1", "tags", 4))
+    for path in files.values():
+        assert path.stat().st_mode & 0o077 == 0
+    content = files["p2"].read_bytes()
+    files["p2"].write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    broken = {party: Rounds(files[party]) for party in NAMES}
+    with pytest.raises(ProtocolAborted, match="The power went out"):
+        run(asked, tables, broken, ("p0", "tags", 4))
+    assert broken["p0"].at.done == 3  # from the first round on, and not beyond the fourth
+    moved = all_points()
+    moved[7] += 0.5
+    answers = run(asked, columns_apart(moved), {party: Rounds(files[party]) for party in NAMES})
+    assert exchanges(answers["p0"], "tags") == TABLES
+    assert not any(path.exists() for path in files.values())
+
+
+def test_what_is_read_back_is_what_was_kept(tmp_path: Path) -> None:
+    session: Any = type("Named", (), {"id": b"session"})()
+    first = Rounds(tmp_path / "rounds")
+    first.prepare(b"subject", session)
+    for number in range(3):
+        first.complete(np.arange(5, dtype=np.uint8) + np.uint8(number), number)
+    again = Rounds(tmp_path / "rounds")
+    again.prepare(b"subject", session)
+    assert again.offers == first.offers
+    assert [offer.done for offer in again.offers] == [2, 3]
+    again.go_on(again.offers[0])
+    assert again.values is not None
+    assert again.values.tolist() == [1, 2, 3, 4, 5]
+    assert again.values.dtype == np.uint8
+    again.prepare(b"another subject", session)
+    assert again.offers == []
+
+
+@pytest.mark.parametrize("offer", ["no list", "[[1]]", '[["x", "y", "z"]]', "[7]"])
+def test_an_offer_that_cannot_be_read_ends_the_run(offer: str) -> None:
+    def good(channel: Channel) -> None:
+        resume(channel, Rounds())
+
+    def bad(channel: Channel) -> None:
+        channel.trade("resuming", offer.encode(), 1 << 20)
+
+    def hub(meeting: Meeting) -> None:
+        host_resume(meeting)
+
+    with pytest.raises(ProtocolAborted, match="cannot be read"):
+        meet({"p0": good, "p1": bad}, hub)
+
+
+def test_an_aggregator_cannot_make_a_party_go_on_from_what_it_does_not_have() -> None:
+    invented = json.dumps([json.dumps([[4, "label", 0]])])
+
+    def hub(meeting: Meeting) -> None:
+        meeting.collect("resuming", 4096)
+        meeting.reply_all(invented.encode())
+
+    with pytest.raises(ProtocolAborted, match="left our offer"):
+        meet({name: lambda channel: resume(channel, Rounds()) for name in NAMES}, hub)
