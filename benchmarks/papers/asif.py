@@ -193,9 +193,9 @@ def by_model(one: Set, crowds: Ints, copies: Ints) -> list[Row]:
                     "question": law,
                     "protects": protects,
                     "anomalies": int(out.sum()),
-                    "mean error, anomalies": float(chances[out].mean()),
+                    "error over anomalies": float(chances[out].mean()),
                     "median": float(np.median(chances[out])),
-                    "mean error, normal": float(chances[~out].mean()),
+                    "error over normal": float(chances[~out].mean()),
                 }
             )
     return rows
