@@ -6,6 +6,7 @@ import html
 import json
 import re
 from collections.abc import Iterator
+from importlib import resources
 from pathlib import Path
 
 import httpx
@@ -434,6 +435,12 @@ def test_under_a_prefix_every_address_that_goes_out_carries_it(tmp_path: Path, k
             assert led == "/tools/privod/sign-in?next=/data/patients"
         with connect(f"{server.url}/tools/privod", server.token("analyst")) as client:
             assert client.ask(query, "patients").stored
+
+
+def test_no_template_leads_past_the_prefix() -> None:
+    past = re.compile(r'(?:href|src|action|data-[a-z]+)="/')
+    templates = resources.files("privod.server") / "templates"
+    assert [page.name for page in templates.iterdir() if past.search(page.read_text())] == []
 
 
 @pytest.mark.parametrize("prefix", ["privod", "/privod/", "/", "/../x", "/a b", '/"', "//x"])

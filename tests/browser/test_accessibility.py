@@ -33,7 +33,8 @@ FOUND = """async (rules) => {
 PAGES = {
     "owner": [
         *("/", "/data/new", "/data/clinic", "/data/clinic/history", "/data/clinic/report"),
-        *("/data/clinic/budgets/new", "/data/clinic/manage", "/tokens", "/verify", "/nowhere"),
+        *("/data/clinic/budgets/new", "/data/clinic/manage", "/data/clinic/protected"),
+        *("/tokens", "/verify", "/nowhere"),
     ],
     "analyst": [
         *("/", "/questions", "/data/clinic", "/data/clinic/requests", "/data/clinic/ask"),

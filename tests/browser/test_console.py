@@ -223,6 +223,9 @@ def test_an_analyst_requests_a_budget_and_its_owner_decides(
     owner = Visit.begin(chromium, server.url, server.token("owner"))
     owner.go("/data/breast-cancer/manage")
     owner.photograph("manage")
+    owner.go("/data/breast-cancer/protected")
+    owner.photograph("protected")
+    owner.go("/data/breast-cancer/manage")
     owner.page.locator("form:has-text('Decline') [name=reason]").fill("Ten it is.")
     owner.page.click("main button:has-text('Decline')")
     expect(owner.page.locator("main")).to_contain_text("declined")
@@ -412,6 +415,6 @@ def test_the_pictures_list_is_complete() -> None:
     pages = {template.stem for template in templates} - {"base", "parts", "price"}
     assert pages == {
         "answer", "answers", "compare", "confirm", "data_set", "data_sets", "error", "history",
-        "job", "manage", "my_questions", "open_budget", "question", "questions", "register",
-        "report", "requests", "sign_in", "tokens", "verify",
+        "job", "manage", "my_questions", "open_budget", "protected", "question", "questions",
+        "register", "report", "requests", "sign_in", "tokens", "verify",
     }  # fmt: skip
