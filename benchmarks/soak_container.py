@@ -214,7 +214,7 @@ def serve(container: Container) -> bool:
     print(f"healthy after {ready:.1f} s; the answer came with {status}; it ended with {stopped}")
     print(f"figure container_steps {len(image.steps)}")
     print(f"figure container_healthy_seconds {ready:.3g}")
-    return status == 200 and stopped == 0
+    return status == 200 and stopped == 128 + signal.Signals[image.stop]  # as the shell says it
 
 
 def main() -> None:

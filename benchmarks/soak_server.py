@@ -28,7 +28,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -161,11 +161,10 @@ def serve_and_load(clients: int, seconds: float) -> bool:
             measured(port, ask, clients, 2.0, PACE)  # warm
             before = resident_megabytes()
             for name, pace in [("paced", PACE), ("flat out", 0.0), ("beside busy workers", PACE)]:
-                with (
-                    busy_workers(made, port)
-                    if name.startswith("beside")
-                    else nullcontext([]) as busy
-                ):
+                with ExitStack() as stack:
+                    busy: list[str] = []
+                    if name.startswith("beside"):
+                        busy = stack.enter_context(busy_workers(made, port))
                     found = measured(port, ask, clients, seconds, pace)
                 met &= all(state == "answering" for state in busy)
                 rate = found.requests / found.seconds

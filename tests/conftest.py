@@ -59,6 +59,7 @@ SLOW = {
     "test_interactive_grid_kept",
     "test_joint_outliers",
     "test_joint_refusals",
+    "test_keys",
     "test_leakage",
     "test_ledger_tampering",
     "test_life_cycle_everywhere",
@@ -85,6 +86,7 @@ SLOW = {
     "test_public_cover",
     "test_rare_combinations",
     "test_registry",
+    "test_rounds",
     "test_scoring_command",
     "test_selection",
     "test_server_answers",
@@ -106,6 +108,7 @@ SLOW = {
     "test_smooth",
     "test_sql",
     "test_subspaces",
+    "test_thin_client",
     "test_vertical_attacks",
     "test_zcdp",
     "test_zcdp_ledger",
@@ -124,9 +127,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what `make quick` leaves out."""
+    """Mark what `make quick` leaves out: slow modules, and the games that audits play."""
     for item in items:
-        if is_slow(item.path):
+        if is_slow(item.path) or "audit" in item.name:
             item.add_marker(pytest.mark.slow)
 
 

@@ -140,7 +140,7 @@ def test_a_charge_for_what_was_lost_elsewhere_says_what_it_leaves_and_must_be_co
 @pytest.mark.parametrize(
     ("arguments", "kind", "message"),
     [
-        (("ask", "patients", "histogram", "epsilon=1"), InvalidParameter, "must be complete"),
+        (("ask", "patients", "histogram", "epsilon=1"), InvalidParameter, "columns must be given"),
         (("ask", "patients", "histogram", "colour=red"), InvalidParameter, "NAME=VALUE"),
         (("ask", "patients", "histogram", "columns"), InvalidParameter, "NAME=VALUE"),
         (("ask", "patients", "poem", "epsilon=1"), NotFound, "no question 'poem'"),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 
 import pytest
 
 from privod.data.examples import HOSPITAL
-from privod.demo import Demo, run
+from privod.demo import Demo, headline, run
 from privod.queries.catalog import QUERIES
+
+WIDTH, LINES = 64, 48  # of the sentences on a terminal, where prices stand beside them
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +31,33 @@ def test_every_answer_has_a_sentence_a_promise_a_price_and_a_picture(shown: Demo
         assert step.promise.endswith(".")
         assert "epsilon" in step.price
         assert b"<svg" in step.picture
+
+
+def test_the_first_screen_has_a_short_sentence_and_a_price_for_each_question(shown: Demo) -> None:
+    lines = shown.first_screen()
+    assert len(lines) == len({step.name for step in shown.steps})
+    assert sum(len(textwrap.wrap(told, WIDTH)) for told, _ in lines) <= LINES
+    for told, price in lines:
+        assert told.endswith(".")
+        assert price.startswith("epsilon ")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "short"),
+    [
+        (
+            "About 5 stand apart in age: at most 3 lie near; right to within 2.",
+            "About 5 stand apart in age.",
+        ),
+        (
+            "They lie within: age from 0 to 9.5, b from 1 to 2.",
+            "They lie within: age from 0 to 9.5, b from 1 to 2.",
+        ),
+        ("One. Two.", "One."),
+    ],
+)
+def test_a_headline_ends_where_the_explanation_begins(sentence: str, short: str) -> None:
+    assert headline(sentence) == short
 
 
 def test_the_page_needs_nothing_from_elsewhere(shown: Demo) -> None:

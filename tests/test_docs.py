@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,12 @@ from scripts.docs_hooks import parameter_table, question_table, run_example
 from typer.testing import CliRunner
 
 from privod.cli import app
+from privod.curator import Curator
 from privod.data.examples import HOSPITAL, hospital
+from privod.mechanisms import seeded
 from privod.queries.catalog import QUERIES
+from privod.queries.graded_count import GradedCount
+from privod.queries.preview import worth
 from privod.questions import questions
 
 ROOT = Path(__file__).parent.parent
@@ -92,6 +97,31 @@ def test_what_a_page_types_in_the_shell_is_read(page: Path) -> None:
             assert shown.exit_code == 0, line
             typed += 1
     assert typed == len(re.findall(r"^privod (?:ask|guarantee) ", page.read_text(), re.MULTILINE))
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/tutorial.md"])
+def test_a_page_runs_as_typed_and_its_answers_are_worth_having(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shell = [text for kind, text in FENCED.findall((ROOT / name).read_text()) if not kind]
+    lines = [line for block in shell for line in block.splitlines()]
+    typed = [line for line in lines if line.startswith("privod ")]
+    assert len(typed) >= 8
+    for line in typed:
+        shown = CliRunner().invoke(app, shlex.split(line, comments=True)[1:])
+        assert shown.exit_code == 0, (line, shown.output)
+        assert "mostly noise" not in " ".join(shown.output.split()), line
+    with Curator.open(tmp_path / "privod-curator") as curator:
+        releases = curator.releases("stays")
+        assert {release.query.name for release in releases} >= {"graded-count-1", "histogram-1"}
+        for release in releases:
+            assert "mostly noise" not in worth(release.query, HOSPITAL, 20_000)
+        (counted,) = (one.query for one in releases if isinstance(one.query, GradedCount))
+        truth = replace(counted, epsilon=10**6).answer(hospital(), seeded(0)).value.count
+        margin = counted.preview(HOSPITAL).margin
+        assert margin is not None
+        assert 4 * margin <= truth  # worth having, not by luck
 
 
 def test_the_sample_has_outliers_that_no_column_alone_explains_away() -> None:

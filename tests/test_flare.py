@@ -10,13 +10,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from privod.cli import app
 from privod.data import Domain, Numeric
 from privod.errors import AlreadyExists, InvalidData, ProtocolAborted
 from privod.joint.approvals import Approvals, subject_of
 from privod.joint.counts import JointCounts
 from privod.joint.pki import write_pki
 from privod.joint.question import JointOutliers
+from privod.joint.questions import JointQuestion
 from privod.joint.results import check_one_run
 from privod.joint.roster import Roster
 from privod.joint.site import Site
@@ -28,6 +31,7 @@ flare = pytest.importorskip("privod.joint.flare", reason="needs nvflare")
 NAMES = ["ahus", "bern", "cork"]
 COLUMNS = ("x", "y", "z")
 SERVER = "simulator_server"
+SIDES = ("server", "client")
 SIMULATE = """
 import sys
 from nvflare.private.fed.app.simulator.simulator_runner import SimulatorRunner
@@ -105,7 +109,7 @@ def simulated(folder: Path) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=240,
+        timeout=600,
         check=False,
     )
     return done.stdout
@@ -167,3 +171,18 @@ def test_a_job_folder_is_not_overwritten(tmp_path: Path) -> None:
     questions, roster = site(tmp_path)
     with pytest.raises(AlreadyExists, match="new folder"):
         flare.write_job(tmp_path / "job", questions, roster)
+
+
+def test_the_shell_writes_the_same_job_for_several_questions(tmp_path: Path) -> None:
+    questions, _ = site(tmp_path)
+    command = ["flare-job", str(tmp_path / "again")]
+    listed: list[JointQuestion] = [*questions]
+    for number, asked in enumerate(listed):
+        path = tmp_path / f"question-{number}.json"
+        path.write_text(json.dumps(asked.to_json()))
+        command += ["--question", str(path)]
+    command += ["--roster", str(tmp_path / "pki" / "roster.json")]
+    shown = CliRunner().invoke(app, [*command, "--domain", str(tmp_path / "domain.json")])
+    assert shown.exit_code == 0, shown.output
+    for name in ("meta.json", *(f"app/config/config_fed_{side}.json" for side in SIDES)):
+        assert (tmp_path / "again" / name).read_text() == (tmp_path / "job" / name).read_text()

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy.stats import skellam
+from typer.testing import CliRunner
 
 from privod.audit import Reading, search
+from privod.cli import app
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.errors import InvalidData, InvalidParameter, ProtocolAborted
 from privod.joint.contributions import Contributions, rows_digest
@@ -218,3 +222,22 @@ def test_adjacency_decides_how_many_counts_a_record_changes() -> None:
         for adjacency in (AddRemove(), Replace())
     ]
     assert 1.8 < both[1] / both[0] < 2.2
+
+
+def test_what_counts_cost_is_planned_from_the_domain_alone(tmp_path: Path) -> None:
+    asked, declared = tmp_path / "question.json", tmp_path / "domain.json"
+    asked.write_text(json.dumps(JointCounts(of=ASKED[0]).to_json()))
+    declared.write_text(json.dumps(DOMAIN.to_json()))
+    command = ["plan", "--question", str(asked), "--parties", "4"]
+    shown = CliRunner().invoke(app, [*command, "--domain", str(declared), "--json"])
+    assert shown.exit_code == 0
+    assert "Each of the 12 counts" in json.loads(shown.stdout)["expectation"]
+    refused = CliRunner().invoke(app, command)
+    assert isinstance(refused.exception, InvalidParameter)
+    assert refused.exception.parameter == "domain"
+    asked.write_text(
+        json.dumps({"partition": "horizontal", "radius": 1, "far_fraction": 0.9, "columns": ["x"]})
+    )
+    refused = CliRunner().invoke(app, command)
+    assert isinstance(refused.exception, InvalidParameter)
+    assert refused.exception.parameter == "records"

@@ -136,6 +136,7 @@ def test_the_aggregators_transcript_is_checked_beside_the_parties(ran: Run) -> N
     posing = {**made[-1], "party": "p0"}
     with pytest.raises(ProtocolAborted, match="another roster"):
         check_transcript(posing, roster)
+    assert hosted.n_records is not None
     lied = replace(hosted, n_records=hosted.n_records + 1)
     for other, key in ((lied, "n_records"), (replace(hosted, run=b"another"), "run")):
         made[-1] = transcript(other, identities["hub"], roster)

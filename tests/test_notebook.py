@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+from html import escape
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from privod.curator import Curator
+from privod.curator import Answer, Curator
 from privod.data.examples import HOSPITAL, hospital
 from privod.errors import Unavailable
 from privod.mechanisms import seeded
@@ -43,15 +44,52 @@ def test_answers_prices_and_budgets_show_themselves(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", list(QUERIES))
-def test_every_answer_is_a_table_in_pandas_and_in_polars(name: str) -> None:
+def test_every_answer_is_a_table_a_picture_and_a_page(name: str) -> None:
     table = hospital(60)
     for query in QUERIES[name].examples(HOSPITAL)[:1]:
         release = query.answer(table, seeded(1))
         columns = release.table()
         assert {len(some) for some in columns.values()} != {0}
-        pandas, polars = release.to_pandas(), release.to_polars()
-        assert list(pandas.columns) == polars.columns == list(columns)
-        assert len(pandas) == len(polars) == len(next(iter(columns.values())))
+        for shown in (release, Answer(release, (), stored=True)):
+            pandas, polars = shown.to_pandas(), shown.to_polars()
+            assert list(pandas.columns) == polars.columns == list(columns)
+            assert len(pandas) == len(polars) == len(next(iter(columns.values())))
+        assert release.plot().axes
+        page = Answer(release, (), stored=True)._repr_html_()
+        for part in (release.sentence(), release.guarantee.sentence(), "cost nothing"):
+            assert escape(part) in page
+        assert "data:image/svg+xml" in page
+
+
+def test_prices_and_budgets_are_tables_and_pictures(tmp_path: Path) -> None:
+    curator = Curator.open(tmp_path)
+    curator.register("stays", hospital(50), HOSPITAL)
+    curator.open_budget("stays", AddRemove(), Loss(1, "1e-6"))
+    question = Histogram(columns=("ward",), epsilon="0.25")
+    price = curator.price(question, "stays")
+    for frame in (price.to_pandas(), price.to_polars()):
+        assert list(frame["budget"]) == ["add-remove"]
+        assert list(frame["epsilon"]) == [0.25]
+        assert list(frame["epsilon left"]) == [0.75]
+        assert list(frame["such questions left"]) == [4]
+    assert _widths(price.plot()) == [0.25, 0.75]
+    dear = curator.price(Histogram(columns=("ward",), epsilon=2), "stays")
+    assert dear.to_polars()["epsilon left"].to_list() == [None]
+    assert dear.plot().axes[0].get_title(loc="left") == "Over budget"
+    curator.ask(question, "stays")
+    free = curator.price(question, "stays")
+    assert len(free.to_pandas()) == len(free.to_polars()) == 0
+    assert free.plot().axes
+    (budget,) = curator.budget("stays")
+    for frame in (budget.to_pandas(), budget.to_polars()):
+        assert list(frame["data set"]) == ["stays"]
+        assert list(frame["epsilon spent"]) == [0.25]
+        assert list(frame["delta left"]) == [1e-6]
+    assert _widths(budget.plot()) == [0.25, 0.75]
+
+
+def _widths(figure: Any) -> list[float]:
+    return [bar.get_width() for bar in figure.axes[0].patches]
 
 
 def test_the_table_of_an_answer_says_what_the_answer_says(tmp_path: Path) -> None:

@@ -167,6 +167,14 @@ def test_a_profile_of_before_scores_were_counted_is_read_and_written_as_it_was()
     assert "guesses" in DetectorProfile(columns=DOMAIN.names, epsilon=1).sentence(few)
 
 
+def test_a_preview_states_the_noise_that_counts_get_where_everything_is_bought() -> None:
+    value = profile()
+    assert len(value.products)
+    assert len(value.scored)
+    told = DetectorProfile(columns=DOMAIN.names, epsilon=1).preview(DOMAIN)
+    assert told.margin == value.noise_of_counts.quantile(0.95)
+
+
 def test_each_record_is_in_one_cell_of_the_ladder_of_scores() -> None:
     scores = np.array([0.0, 0.49, 0.5, 2.3, 31.9, 32.0, 1e9])
     counts = counts_of_scores(scores)

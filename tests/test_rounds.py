@@ -87,7 +87,8 @@ def case(name: str, monkeypatch: pytest.MonkeyPatch) -> tuple[JointOutliers, dic
         return question("vertical", verify=True), columns_apart(points)
     if name == "vertical, paper":
         return question("vertical", protocol="paper", n_rounds=ROUNDS), columns_apart(points)
-    asked = question("horizontal", protocol="paper", n_rounds=ROUNDS, n_tables=6)
+    few = {"n_tables": 5, "min_shared_tables": 2}
+    asked = question("horizontal", protocol="paper", n_rounds=ROUNDS, **few)
     return asked, rows_apart(points)
 
 

@@ -7,6 +7,7 @@ A question added to the catalog appears here by itself, with the examples it giv
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
@@ -23,7 +24,7 @@ from privod.progress import track
 from privod.queries.catalog import QUERIES
 from privod.queries.query import Query
 
-__all__ = ["Demo", "Step", "ask_all", "run"]
+__all__ = ["Demo", "Step", "ask_all", "headline", "run"]
 
 DATASET = "hospital-stays"
 
@@ -67,11 +68,22 @@ class Demo:
         ]
         return {"steps": steps, "budgets": [state.state for state in self.budgets]}
 
+    def first_screen(self) -> list[tuple[str, str]]:
+        """The first answer of each question in one sentence, and its price."""
+        first = {step.name: step for step in reversed(self.steps)}
+        return [(headline(step.sentence), step.loss) for step in reversed(first.values())]
+
     def html(self) -> str:
         """One self-contained page."""
         steps = "\n".join(_step_html(step) for step in self.steps)
         budgets = "\n".join(_budget_html(state) for state in self.budgets)
         return PAGE.format(style=STYLE, steps=steps, budgets=budgets, count=len(self.steps))
+
+
+def headline(sentence: str) -> str:
+    """The first sentence of an answer, up to what explains it."""
+    told = re.split(r"; |\. |: at most |, with at most ", sentence.removesuffix("."))[0]
+    return f"{told}."
 
 
 def run(directory: Path) -> Demo:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from privod.cli.app import AsJson, app
-from privod.cli.output import emit, progress_bars, words
+from privod.cli.output import columns, emit, progress_bars, words
 
 __all__ = ["audit", "demo"]
 
@@ -31,11 +31,13 @@ def demo(
         shown = run(Path(directory))
     report.parent.mkdir(parents=True, exist_ok=True)
     report.write_text(shown.html(), encoding="utf-8")
-    first = {step.name: step for step in reversed(shown.steps)}  # one example of each question
-    lines = [words("20,000 made-up hospital stays; each answer was charged before it was made.\n")]
-    lines += [words(f"{step.sentence} [{step.loss}]\n") for step in reversed(first.values())]
-    every = f"All {len(shown.steps)} answers with pictures, guarantees and budgets: {report}"
-    lines.append(words(every, "green"))
+    prices = [[told, price] for told, price in shown.first_screen()]
+    first = words("20,000 made-up hospital stays; each answer was charged before it was made.")
+    every = (
+        f"All {len(shown.steps)} answers with their margins, pictures, guarantees and budgets:"
+        f" {report}"
+    )
+    lines = [first, columns(prices), words(every, "green")]
     emit({**shown.to_json(), "report": str(report)}, as_json, *lines)
 
 

@@ -36,6 +36,7 @@ DomainFile = Annotated[
 ]
 ApprovalsFile = Annotated[Path, typer.Option("--approvals", help="Where approvals are kept.")]
 Coming = Annotated[float, typer.Option(help="Seconds to wait until everybody is there.")]
+Stalled = Annotated[float, typer.Option(help="Seconds that a party may make no progress.")]
 
 
 @app.command()
@@ -143,6 +144,8 @@ def flare_job(
         list[Path], typer.Option(help="A question, in JSON; several are asked one after the other.")
     ],
     domain: DomainFile,
+    coming: Coming = 300.0,
+    stalled: Stalled = 600.0,
     as_json: AsJson = False,
 ) -> None:
     """Write a job of NVIDIA FLARE for joint runs."""
@@ -150,12 +153,14 @@ def flare_job(
     from privod.joint.flare import write_job
     from privod.joint.questions import joint_question
     from privod.joint.roster import Roster
+    from privod.joint.transport.channel import Patience
 
     asked = [joint_question(_read_json(each, "question")) for each in question]
     everyone = Roster.load(roster)
     for one in asked:
         one.check_parties(len(everyone.names))
-    write_job(folder, asked, everyone, Domain.from_json(_read_json(domain, "domain")))
+    declared = Domain.from_json(_read_json(domain, "domain"))
+    write_job(folder, asked, everyone, declared, Patience(coming, stalled))
     lines = [f"Wrote the job {str(folder)!r}.", *(one.secrecy().sentence() for one in asked)]
     emit({"written": str(folder)}, as_json, words("\n".join(lines)))
 
@@ -321,9 +326,7 @@ def aggregate(
         Path | None, typer.Option(help="A folder for the signed transcript.")
     ] = None,
     coming: Coming = 60.0,
-    stalled: Annotated[
-        float, typer.Option(help="Seconds that a party may make no progress.")
-    ] = 600.0,
+    stalled: Stalled = 600.0,
     as_json: AsJson = False,
 ) -> None:
     """Add up what parties send, for one run; you need no data, and see only hidden numbers."""

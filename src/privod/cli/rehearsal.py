@@ -13,7 +13,7 @@ from privod.cli.app import AsJson, app
 from privod.cli.output import emit, progress_bars, table, words
 from privod.errors import InvalidParameter
 
-__all__ = ["mock", "rehearse"]
+__all__ = ["mock", "rehearse", "sample"]
 
 DomainFile = Annotated[Path, typer.Option(help="A JSON file that declares the public domain.")]
 Records = Annotated[int, typer.Option(min=1, max=10_000_000, help="How many rows to make up.")]
@@ -34,6 +34,26 @@ def mock(
 
     pa_csv.write_csv(pa.table(mock_rows(_domain(domain), records)), out)
     emit({"rows": records, "file": str(out)}, as_json, words(f"{records} made-up rows: {out}"))
+
+
+@app.command()
+def sample(
+    folder: Annotated[Path, typer.Argument(help="Where to write stays.csv and domain.json.")],
+    records: Records = 20_000,
+    as_json: AsJson = False,
+) -> None:
+    """Write made-up hospital stays with outliers among them, to follow the tutorial with."""
+    import pyarrow as pa
+    import pyarrow.csv as pa_csv
+
+    from privod.data.examples import HOSPITAL, hospital
+
+    folder.mkdir(parents=True, exist_ok=True)
+    rows, declared = folder / "stays.csv", folder / "domain.json"
+    pa_csv.write_csv(pa.table(hospital(records).columns()), rows)
+    declared.write_text(json.dumps(HOSPITAL.to_json(), indent=2) + "\n", encoding="utf-8")
+    told = f"{records} made-up stays: {rows}; what is public about them: {declared}"
+    emit({"rows": records, "file": str(rows), "domain": str(declared)}, as_json, words(told))
 
 
 @app.command()

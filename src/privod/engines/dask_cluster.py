@@ -18,6 +18,7 @@ import secrets
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib.metadata import version
 from ipaddress import ip_address
 from pathlib import Path
@@ -134,7 +135,7 @@ class DaskCluster:
             return cast("State | None", self._added_up(_swept, _plan(rows, sweep), sweep.n_parts))
         return None
 
-    def _added_up(self, work: Any, plan: bytes, n_pieces: int) -> Any:
+    def _added_up(self, work: Any, plan: _Plan, n_pieces: int) -> Any:
         """Add up partitions, or parts, in a few tasks each of which has many of them."""
         n_tasks = min(n_pieces, TASKS_PER_THREAD * max(1, self._n_threads()))
         parts = [
@@ -186,8 +187,23 @@ def _is_allowed(address: str) -> bool:
     return False
 
 
-def _plan(rows: StoredRows, what: Any) -> bytes:
-    return pickle.dumps((str(rows.folder.resolve()), rows.seal, what))
+@dataclass(frozen=True, repr=False)
+class _Plan:
+    """What a task is to do: it may hold places where rows lie, and shows nothing of them."""
+
+    content: bytes
+
+    def __repr__(self) -> str:
+        return "Plan(private)"
+
+    def read(self) -> tuple[Path, str, Any]:
+        """The folder, the seal, and what to add up."""
+        folder, seal, what = pickle.loads(self.content)  # noqa: S301 - from the curator, by TLS
+        return Path(folder), seal, what
+
+
+def _plan(rows: StoredRows, what: Any) -> _Plan:
+    return _Plan(pickle.dumps((str(rows.folder.resolve()), rows.seal, what)))
 
 
 def _versions() -> tuple[str, ...]:
@@ -199,7 +215,7 @@ def _versions() -> tuple[str, ...]:
 # ---- on a worker: a value or nothing, never an exception -----------------------------------------
 
 
-def _fitness(plan: bytes, versions: tuple[str, ...]) -> str:
+def _fitness(plan: _Plan, versions: tuple[str, ...]) -> str:
     """Why this worker cannot count; "" if it can."""
     import dask
 
@@ -214,12 +230,12 @@ def _fitness(plan: bytes, versions: tuple[str, ...]) -> str:
     return ""
 
 
-def _rows(plan: bytes) -> tuple[StoredRows, Any]:
-    folder, seal, what = pickle.loads(plan)  # noqa: S301 - from the curator, by TLS
-    return StoredRows(Path(folder), seal), what
+def _rows(plan: _Plan) -> tuple[StoredRows, Any]:
+    folder, seal, what = plan.read()
+    return StoredRows(folder, seal), what
 
 
-def _folded(plan: bytes, partitions: tuple[int, ...]) -> tuple[Any] | None:
+def _folded(plan: _Plan, partitions: tuple[int, ...]) -> tuple[Any] | None:
     try:
         rows, fold = _rows(plan)
         return (rows.fold_here(fold, partitions, ONE_THREAD),)
@@ -227,7 +243,7 @@ def _folded(plan: bytes, partitions: tuple[int, ...]) -> tuple[Any] | None:
         return None
 
 
-def _swept(plan: bytes, parts: tuple[int, ...]) -> tuple[Any] | None:
+def _swept(plan: _Plan, parts: tuple[int, ...]) -> tuple[Any] | None:
     try:
         rows, sweep = _rows(plan)
         return (rows.sweep_here(sweep, parts, ONE_THREAD),)
@@ -235,9 +251,9 @@ def _swept(plan: bytes, parts: tuple[int, ...]) -> tuple[Any] | None:
         return None
 
 
-def _merged(plan: bytes, *parts: tuple[Any] | None) -> tuple[Any] | None:
+def _merged(plan: _Plan, *parts: tuple[Any] | None) -> tuple[Any] | None:
     try:
-        what = pickle.loads(plan)[2]  # noqa: S301 - from the curator, by TLS
+        what = plan.read()[2]
         total = what.start()
         for part in parts:
             if part is None:

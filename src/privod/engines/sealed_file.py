@@ -174,7 +174,7 @@ class SealedReader(io.RawIOBase):
         return bytes(pieces[start : start + wanted])
 
 
-def _read_exactly(file: Any, size: int) -> bytes:
+def _read_exactly(file: Any, size: int) -> bytearray:
     data = bytearray(size)
     view, done = memoryview(data), 0
     while done < size:
@@ -182,7 +182,7 @@ def _read_exactly(file: Any, size: int) -> bytes:
         if not some:
             raise InvalidData(CHANGED)
         done += some
-    return bytes(data)
+    return data
 
 
 def sealed_again(path: Path, salt: bytes, number: int) -> str:

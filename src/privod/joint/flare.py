@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from threading import Event, Thread
 from time import monotonic
@@ -39,6 +40,7 @@ __all__ = ["FlareChannel", "JointController", "JointExecutor", "write_job"]
 TASK = "privod"
 HELLO, TRADE, MOVED, LEAVE = "hello", "trade", "moved", "leave"
 SITES_VARIABLE = "PRIVOD_FLARE_SITES"  # a folder of site files; the workspace's own if unset
+PATIENCE = Patience(coming=300.0, stalled=600.0)
 TRADE_SECONDS = (
     24 * 3600.0
 )  # in which all parties must come through a step; deadlines end it sooner
@@ -142,8 +144,8 @@ class JointController(Controller):  # type: ignore[misc]  # nvflare has no types
         roster: dict[str, Any],
         domain: dict[str, Any] | None = None,
         task: str = TASK,
-        coming: float = 300.0,
-        stalled: float = 600.0,
+        coming: float = PATIENCE.coming,
+        stalled: float = PATIENCE.stalled,
     ) -> None:
         super().__init__()
         self._question = joint_question(question)
@@ -224,9 +226,16 @@ class JointController(Controller):  # type: ignore[misc]  # nvflare has no types
 
 
 def write_job(
-    folder: Path, questions: Sequence[JointQuestion], roster: Roster, domain: Domain | None = None
+    folder: Path,
+    questions: Sequence[JointQuestion],
+    roster: Roster,
+    domain: Domain | None = None,
+    patience: Patience = PATIENCE,
 ) -> None:
-    """Write a FLARE job folder for one run of each question, one after the other."""
+    """Write a FLARE job folder for one run of each question, one after the other.
+
+    FLARE may take ten minutes to call a client lost; `patience` says how long runs wait themselves.
+    """
     if folder.exists():
         raise AlreadyExists(f"{str(folder)!r} is there already. Name a new folder for the job.")
     declared = None if domain is None else domain.to_json()
@@ -239,7 +248,7 @@ def write_job(
         {
             "id": task,
             "path": f"{here}{JointController.__name__}",
-            "args": {**said, "domain": declared, "task": task},
+            "args": {**said, "domain": declared, "task": task, **asdict(patience)},
         }
         for task, said in terms.items()
     ]

@@ -15,7 +15,8 @@ from typing import Any, Literal
 from privod.errors import InvalidParameter
 from privod.ledger.accounting import Total, tightest
 from privod.privacy import Adjacency, Cost, Loss, Spent, ZcdpBudget
-from privod.queries.html import paragraphs
+from privod.queries.frames import as_frame
+from privod.queries.html import paragraphs, parts_figure
 
 __all__ = ["Accounting", "BudgetState", "accounting_named"]
 
@@ -82,6 +83,27 @@ class BudgetState:
             f"Spent: {self.spent} of {self.budget}{self.counted}.",
             f"{self.adjacency.protected}.",
         )
+
+    def table(self) -> dict[str, list[Any]]:
+        """The budget as columns of one row."""
+        row: dict[str, Any] = {"data set": self.dataset, "budget": self.adjacency.name}
+        parts = {"allowed": self.budget, "spent": self.spent, "left": self.left}
+        for name, loss in parts.items():
+            row |= {f"epsilon {name}": float(loss.epsilon), f"delta {name}": float(loss.delta)}
+        return {name: [value] for name, value in row.items()}
+
+    def to_pandas(self) -> Any:
+        """The budget as a pandas data frame."""
+        return as_frame("pandas", self.table())
+
+    def to_polars(self) -> Any:
+        """The budget as a polars data frame."""
+        return as_frame("polars", self.table())
+
+    def plot(self) -> Any:
+        """What is spent and what is left, as a matplotlib figure."""
+        bars = [(self.adjacency.name, {"spent": self.spent, "left": self.left})]
+        return parts_figure(f"Budget of {self.dataset}", bars)
 
     @property
     def accounting(self) -> Accounting:

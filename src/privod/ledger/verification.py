@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Protocol
 
-from privod.errors import InvalidParameter, LedgerDamaged, NoPromise, PrivodError
+from privod.errors import InvalidParameter, LedgerDamaged, PrivodError
 from privod.ledger import chain as ledger
 from privod.ledger import store
 from privod.ledger.admissions import ExactCounts, is_admitted
 from privod.ledger.budget_state import BudgetState
 from privod.ledger.chain import FIELDS, Entry
-from privod.ledger.coexistence import check_beside, check_not_ended, ends_with
 from privod.ledger.database import Connection, Database
 from privod.ledger.kept_counts import state_key, state_of
 from privod.ledger.prices import (
@@ -33,15 +32,22 @@ from privod.ledger.prices import (
     shares_charge,
     statements_of,
 )
-from privod.ledger.store import DataSet, digest, question_key
+from privod.ledger.replay import (
+    Replay,
+    as_of,
+    begun_late,
+    conversion_delta,
+    cost_of,
+    never_entered,
+    replayed,
+)
+from privod.ledger.store import digest
 from privod.ledger.witness import Witnesses
 from privod.privacy import (
-    AddRemove,
     Adjacency,
     AdmittedContexts,
     Cost,
     Loss,
-    Replace,
     SameContexts,
     Statement,
     Zcdp,
@@ -79,20 +85,6 @@ class SealedRows(Protocol):
         """Compute the seal of the rows as they are now."""
 
 
-@dataclass
-class _Replay:
-    """The ledger's state after the entries read so far."""
-
-    datasets: dict[str, DataSet]
-    seen: list[Entry] = field(default_factory=list)
-    budgets: dict[int, BudgetState] = field(default_factory=dict)
-    asks: dict[int, list[Entry]] = field(default_factory=dict)
-    releases: dict[str, Entry] = field(default_factory=dict)
-    admitted: dict[str, list[tuple[int, SameContexts]]] = field(default_factory=dict)
-    rules: int = 0
-    """The entry before which the rules of the first version hold; 0 if they never did."""
-
-
 def verify(
     database: Database,
     rows: SealedRows,
@@ -109,10 +101,7 @@ def verify(
         if wanted is not None:
             _check_noted(entries, *wanted)
         without_rows = _check_datasets(connection, entries, rows)
-        replay = _Replay({dataset.name: dataset for dataset in store.read_datasets(connection)})
-        for entry in entries:
-            _do_again(replay, entry)
-        _check_life_cycle(replay)
+        replay = replayed(store.read_datasets(connection), entries)
         _check_prices(replay)
         _check_sums(connection, replay)
         _check_releases(connection, replay)
@@ -186,14 +175,10 @@ def _read_entry(row: Sequence[Any]) -> Entry:
     try:
         entry = Entry.from_row(row)
     except (PrivodError, ValueError, TypeError, AttributeError):
-        raise _never_entered(row[0]) from None
+        raise never_entered(row[0]) from None
     if not isinstance(entry.query, dict | None):
-        raise _never_entered(row[0])
+        raise never_entered(row[0])
     return entry
-
-
-def _never_entered(number: int) -> LedgerDamaged:
-    return LedgerDamaged(f"Entry {number} was changed: the ledger would not have entered it.")
 
 
 def _check_noted(entries: list[Entry], length: int, last: str) -> None:
@@ -255,197 +240,13 @@ def _seal(rows: SealedRows, folder: str) -> str | None:
         return None  # what cannot be read is not what was registered
 
 
-def _do_again(replay: _Replay, entry: Entry) -> None:
-    """Do what an entry did, and refuse what would have been refused."""
-    dataset = replay.datasets.get(entry.dataset)
-    if entry.kind == "open" and dataset and entry.adjacency and entry.loss:
-        replay.budgets[entry.number] = BudgetState(
-            entry.number,
-            dataset.root,
-            entry.adjacency,
-            entry.loss,
-            Loss(0),
-            role=_role(entry),
-            conversion_delta=_conversion_delta(entry),
-        )
-    elif entry.kind in ("close", "raise", "convert") and dataset and entry.budget:
-        state = replay.budgets.get(entry.budget)
-        if state is None or (state.dataset, state.closed) != (dataset.root, None):
-            raise _never_entered(entry.number)
-        replay.budgets[entry.budget] = _changed(state, entry)
-    elif entry.kind == "admit" and dataset and isinstance(entry.adjacency, SameContexts):
-        replay.admitted.setdefault(dataset.root, []).append((entry.number, entry.adjacency))
-    elif entry.kind == "exact" and dataset and entry.budget:
-        state = replay.budgets.get(entry.budget)
-        counts = (entry.details or {}).get("counts")
-        if state is None or state.dataset != dataset.root or type(counts) is not int:
-            raise _never_entered(entry.number)
-    elif entry.kind in ("charge", "carry") and dataset and entry.loss and entry.budget:
-        state = replay.budgets.get(entry.budget)
-        if state is None or (state.dataset, state.adjacency) != (dataset.root, entry.adjacency):
-            raise _never_entered(entry.number)
-        if state.closed is not None:
-            raise LedgerDamaged(f"Entry {entry.number} charges a budget that was closed.")
-        elsewhere = entry.query is not None and entry.query.get("name") == ELSEWHERE
-        paid = _begun(state, entry) if entry.kind == "carry" else _paid(state, entry)
-        if paid is None and not elsewhere:
-            raise LedgerDamaged(f"Entry {entry.number} overspends its ledger.")
-        replay.budgets[entry.budget] = paid or state.overrun(_cost(entry))
-        if entry.kind == "charge" and entry.ask:
-            replay.asks.setdefault(entry.ask, []).append(entry)
-    elif entry.kind == "release" and entry.query is not None:
-        asked = replay.asks.get(entry.ask or 0)
-        if not asked or (asked[0].dataset, asked[0].query) != (entry.dataset, entry.query):
-            raise LedgerDamaged(f"The release of entry {entry.number} was not charged.")
-        key = question_key(entry.dataset, canonical_json(entry.query))
-        if key in replay.releases:
-            raise LedgerDamaged(f"Entry {entry.number} answers a question for the second time.")
-        replay.releases[key] = entry
-    elif entry.kind == "rules":
-        replay.rules = entry.number
-    elif entry.kind not in NOTES:
-        raise _never_entered(entry.number)
-    replay.seen.append(entry)
-
-
-NOTES = (
-    "register",
-    "moved",
-    "restored",
-    "retire",
-    "limit",
-    "request",
-    "approve",
-    "decline",
-    "token",
-    "revoke",
-    "keep",
-)
-"""Kinds of entries that change no budget."""
-
-
-def _role(entry: Entry) -> str:
-    if entry.details is not None:
-        return str(entry.details.get("role"))
-    return "main" if entry.adjacency in (AddRemove(), Replace()) else "narrow"
-
-
-def _conversion_delta(entry: Entry) -> Fraction | None:
-    """How a budget counts, as the entry that opened or raised it says."""
-    written = (entry.details or {}).get("conversion_delta")
-    found = None if written is None else _fraction(written, entry.number)
-    if found is not None and entry.loss is not None and not 0 < found <= entry.loss.delta < 1:
-        raise _never_entered(entry.number)
-    return found
-
-
-def _fraction(written: object, number: int) -> Fraction:
-    try:
-        return Fraction(str(written))
-    except (ValueError, ZeroDivisionError):
-        raise _never_entered(number) from None
-
-
-def _cost(entry: Entry) -> Cost:
-    try:
-        cost = entry.cost
-    except (PrivodError, KeyError, TypeError, AttributeError):
-        cost = None
-    if cost is None:
-        raise _never_entered(entry.number)
-    return cost
-
-
-def _paid(state: BudgetState, entry: Entry) -> BudgetState | None:
-    return state.after(_cost(entry))
-
-
-def _begun(state: BudgetState, entry: Entry) -> BudgetState | None:
-    """A budget that opened late, as the entry says that it began."""
-    assert entry.loss is not None  # noqa: S101 - looked at by the caller
-    if state.spent != Loss(0):
-        raise _never_entered(entry.number)
-    if state.zcdp is None:
-        return state.after(Cost.of_loss(entry.loss))
-    details = entry.details or {}
-    rho = _fraction(details.get("rho"), entry.number)
-    return replace(state, spent=entry.loss, spent_rho=rho, adding=bool(details.get("adding")))
-
-
-def _changed(state: BudgetState, entry: Entry) -> BudgetState:
-    """A budget after it was closed, raised or made an allowance."""
-    if entry.kind == "close":
-        return replace(state, closed=entry.number)
-    if entry.kind == "convert" and state.role == "narrow":
-        return replace(state, role="allowance", converted=entry.number)
-    if entry.kind == "raise" and entry.loss is not None and state.budget <= entry.loss:
-        conversion = _conversion_delta(entry)
-        if (conversion is None) != (state.conversion_delta is None):
-            raise _never_entered(entry.number)
-        return replace(state, budget=entry.loss, conversion_delta=conversion)
-    raise _never_entered(entry.number)
-
-
-def _as_of(state: BudgetState, ask: int) -> BudgetState | None:
-    """A budget as it was when a question was asked; None if it was not open."""
-    if state.number > ask or (state.closed is not None and state.closed < ask):
-        return None
-    if state.converted is not None and state.converted > ask:
-        return replace(state, role="narrow")
-    return state
-
-
-def _check_life_cycle(replay: _Replay) -> None:
-    """No budget was opened where the rules forbid it, and those that must end together did."""
-    for number, state in replay.budgets.items():
-        family = [one for one in replay.budgets.values() if one.dataset == state.dataset]
-        others = [one for one in family if one.number != number]
-        if number > replay.rules:  # the first version had other rules, and closed nothing
-            before = [_still_open(one, number) for one in others if one.number < number]
-            if any(one.adjacency == state.adjacency for one in before):
-                raise LedgerDamaged(f"Entry {number} opens a budget that there was already.")
-            _check_fits(number, state, before)
-        if state.converted is not None and not isinstance(state.adjacency, SameContexts):
-            at = state.converted
-            _check_fits(at, state, [_still_open(one, at) for one in others if one.number < at])
-        if state.closed is not None:
-            found = [_as_of(one, state.closed) for one in others]
-            for one in ends_with(state, [one for one in found if one is not None]):
-                _check_ended(replay, state.closed, one)
-
-
-def _check_fits(number: int, state: BudgetState, before: list[BudgetState]) -> None:
-    try:
-        check_not_ended(state.dataset, before)
-        check_beside(state.dataset, state.adjacency, before)
-    except NoPromise:
-        raise LedgerDamaged(
-            f"Entry {number} opens a budget that could not stand beside the others."
-        ) from None
-
-
-def _still_open(state: BudgetState, number: int) -> BudgetState:
-    """A budget as the entry of this number found it: what closed later was open."""
-    later = state.closed is not None and state.closed > number
-    return replace(state, closed=None) if later else state
-
-
-def _check_ended(replay: _Replay, closing: int, state: BudgetState) -> None:
-    """A budget that had to end with another pays for nothing after it."""
-    for entry in replay.seen[closing:]:
-        if entry.kind in ("charge", "raise") and entry.budget == state.number:
-            raise LedgerDamaged(
-                f"Entry {entry.number} uses a budget that had to be closed with entry {closing}."
-            )
-
-
-def _check_prices(replay: _Replay) -> None:
+def _check_prices(replay: Replay) -> None:
     """Every question was charged what it costs, to every budget that was open and concerned."""
     paid_for: set[tuple[str, str]] = set()
     for ask, entries in track(replay.asks.items(), "checking charges"):
         first = entries[0]
         if first.number != ask or first.query is None:
-            raise _never_entered(first.number)
+            raise never_entered(first.number)
         if not _priced(first):
             continue  # a question that another version of privod knows, and can price
         dataset = replay.datasets[first.dataset]
@@ -453,19 +254,19 @@ def _check_prices(replay: _Replay) -> None:
         try:
             statements = statements_of(first.query, dataset.domain)
         except (PrivodError, KeyError, TypeError):
-            raise _never_entered(ask) from None
+            raise never_entered(ask) from None
         budgets = [state for state in replay.budgets.values() if state.dataset == dataset.root]
         due = _due(statements, budgets, cap, ask, replay.rules)
         if shares_charge(first, paid_for):
             due = dict.fromkeys(due, Cost(Loss(0), Zcdp(Fraction(0))))
-        if not _same(due, {entry.budget: _cost(entry) for entry in entries}, replay):
+        if not _same(due, {entry.budget: cost_of(entry) for entry in entries}, replay):
             raise LedgerDamaged(f"Entry {ask} does not charge what its question costs.")
         _check_admitted(replay, dataset.root, ask, statements[0].adjacency, due)
     _check_carried(replay)
     _check_exact_counts(replay)
 
 
-def _check_exact_counts(replay: _Replay) -> None:
+def _check_exact_counts(replay: Replay) -> None:
     """No question told more counts exactly than were allowed when it was asked."""
     domains = {name: dataset.domain for name, dataset in replay.datasets.items()}
     found = ExactCounts()
@@ -474,7 +275,7 @@ def _check_exact_counts(replay: _Replay) -> None:
             raise LedgerDamaged(f"Entry {entry.number} tells counts exactly without permission.")
 
 
-def _same(due: dict[int, Cost], paid: dict[int | None, Cost], replay: _Replay) -> bool:
+def _same(due: dict[int, Cost], paid: dict[int | None, Cost], replay: Replay) -> bool:
     """Whether each budget was charged what is due, in the currency that it counts."""
     if due.keys() != paid.keys():
         return False
@@ -494,7 +295,7 @@ def _due(
     rules: int,
 ) -> dict[int, Cost]:
     """What a question costs each budget that was open when it was asked, by the rules of then."""
-    opened = [state for state in (_as_of(state, ask) for state in budgets) if state is not None]
+    opened = [state for state in (as_of(state, ask) for state in budgets) if state is not None]
     if ask > rules:
         return {state.number: cost for state, cost in charges_due(statements, opened, cap)[0]}
     costs = {
@@ -506,7 +307,7 @@ def _due(
 
 
 def _check_admitted(
-    replay: _Replay, root: str, ask: int, asked: Adjacency, due: dict[int, Cost]
+    replay: Replay, root: str, ask: int, asked: Adjacency, due: dict[int, Cost]
 ) -> None:
     by_list = any(isinstance(replay.budgets[number].adjacency, AdmittedContexts) for number in due)
     then = [person for number, person in replay.admitted.get(root, []) if number < ask]
@@ -514,7 +315,7 @@ def _check_admitted(
         raise LedgerDamaged(f"Entry {ask} asks about a person who had not been admitted.")
 
 
-def _check_carried(replay: _Replay) -> None:
+def _check_carried(replay: Replay) -> None:
     """A budget opened late began with what earlier questions cost under it."""
     carried = {entry.budget: entry for entry in replay.seen if entry.kind == "carry"}
     for number, state in replay.budgets.items():
@@ -536,26 +337,26 @@ def _check_carried(replay: _Replay) -> None:
         else:
             found = costs_before(priced, domains, state.adjacency, state.zcdp is not None)
             if found is None:
-                raise _never_entered(number)
+                raise never_entered(number)
             costs = found
         empty = replace(_opened(replay, number), spent=Loss(0), spent_rho=Fraction(0), adding=True)
         due, _ = begun_with(empty, costs)
         entry = carried.get(number)
-        begun = empty if entry is None else _begun(empty, entry) or empty
+        begun = empty if entry is None else begun_late(empty, entry) or empty
         # Another version of privod may have carried more, for questions that only it can price.
         other = len(priced) < len(earlier) and due.spent <= begun.spent
         if begun.concentrated != due.concentrated and not other:
             raise LedgerDamaged(f"The ledger of entry {number} does not begin with what was spent.")
 
 
-def _opened(replay: _Replay, number: int) -> BudgetState:
+def _opened(replay: Replay, number: int) -> BudgetState:
     """A budget as it was opened, before it was raised."""
     state, entry = replay.budgets[number], replay.seen[number - 1]
     assert entry.loss is not None  # noqa: S101 - a budget was opened by it
-    return replace(state, budget=entry.loss, conversion_delta=_conversion_delta(entry))
+    return replace(state, budget=entry.loss, conversion_delta=conversion_delta(entry))
 
 
-def _check_sums(connection: Connection, replay: _Replay) -> None:
+def _check_sums(connection: Connection, replay: Replay) -> None:
     """The running sums, by which charges are refused, against the sums of the entries."""
     kept = {
         row[0]: row[1:]
@@ -578,7 +379,7 @@ def _check_sums(connection: Connection, replay: _Replay) -> None:
         raise LedgerDamaged(f"There is a budget of entry {min(kept)}, which opened none.")
 
 
-def _check_releases(connection: Connection, replay: _Replay) -> None:
+def _check_releases(connection: Connection, replay: Replay) -> None:
     """Every stored release against its digest in the ledger."""
     for key, entry in replay.releases.items():
         rows = connection.execute(
@@ -594,7 +395,7 @@ def _check_releases(connection: Connection, replay: _Replay) -> None:
         raise LedgerDamaged("A release is stored that no entry of the ledger knows.")
 
 
-def _check_kept(connection: Connection, replay: _Replay) -> None:
+def _check_kept(connection: Connection, replay: Replay) -> None:
     """Every count that questions share against the ledger; each was drawn once, and paid for."""
     stored = {
         row[0]: row[1:]

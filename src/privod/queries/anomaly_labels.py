@@ -2,7 +2,7 @@
 
 The true answer is told but for a coin that lies the more rarely, the more edits it would take to
 change the answer. Under sensitive privacy only edits of records that stand in a crowd count, so
-records far out are labelled almost surely right; proofs in docs/proofs/anomaly.md.
+records far out are labeled almost surely right; proofs in docs/proofs/anomaly.md.
 """
 
 from __future__ import annotations

@@ -47,7 +47,6 @@ __all__ = [
     "bins_for",
     "chance",
     "loss_of",
-    "odd",
     "told_of_epsilon",
     "uniform_cells",
 ]
@@ -181,16 +180,10 @@ def bins_for(records: float, scale: float) -> int:
     """Into how many bins a column is cut, whose counts will have noise of this scale.
 
     It grows by the cube root of the records, as the best number of bins of a histogram without
-    noise does [Scott 1979]; here of the records to the noise of a count. It is odd: a crowd in the
-    middle of its range, as of a column centered at zero, is not cut in two by the border of a bin.
+    noise does [Scott 1979]; here of the records to the noise of a count.
     """
     worth = min(max(records, 1.0), MOST_EXPECTED) / scale
-    return odd(np.clip(BINS * worth ** (1 / 3), FEWEST_BINS, MOST_BINS - 1))
-
-
-def odd(number: float) -> int:
-    """The odd whole number nearest to a positive one."""
-    return int(number // 2) * 2 + 1
+    return int(np.clip(round(BINS * worth ** (1 / 3)), FEWEST_BINS, MOST_BINS))
 
 
 def uniform_cells(expected_records: int, epsilon: float, n_axes: int) -> float:

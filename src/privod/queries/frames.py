@@ -1,4 +1,4 @@
-"""A released answer as a table, for pandas and polars."""
+"""An answer, a price or a budget as a table, for pandas and polars."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ def as_frame(library: str, columns: dict[str, list[Any]]) -> Any:
         module = import_module(library)
     except ImportError:
         raise Unavailable(
-            f"{library} is not installed here. Install it, or read `release.table()`."
+            f"{library} is not installed here. Install it, or read `table()`."
         ) from None
     return module.DataFrame(columns)

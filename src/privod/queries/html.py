@@ -9,7 +9,7 @@ from typing import Any
 from privod.errors import NotFound, Unavailable
 from privod.questions import load, question
 
-__all__ = ["figure", "paragraphs", "release_html"]
+__all__ = ["figure", "paragraphs", "parts_figure", "release_html"]
 
 
 def paragraphs(bold: str, *others: str, picture: bytes = b"") -> str:
@@ -43,3 +43,8 @@ def _picture(release: Any) -> bytes:
 def figure(release: Any) -> Any:
     """The release drawn by what its question registered; pictures lie above queries."""
     return load(question(release.query.name).picture)(release)
+
+
+def parts_figure(title: str, bars: Any) -> Any:
+    """Bars of what budgets go to, as a matplotlib figure."""
+    return load("privod.pictures.budget:draw_parts")(title, bars)

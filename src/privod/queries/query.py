@@ -7,6 +7,7 @@ data. A release is a query, its answer and its promise; of these only the answer
 from __future__ import annotations
 
 import json
+import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, is_dataclass
 from fractions import Fraction
@@ -180,9 +181,11 @@ class Query(ABC, Generic[Value]):
         try:
             return cls(**given)
         except TypeError as problem:
-            missing = str(problem).rpartition(": ")[2]
-            rule, way_out = "must be complete", "Give every parameter that has no default."
-            raise InvalidParameter("parameters", rule, f"none of {missing}", way_out) from None
+            missing = " and ".join(re.findall(r"'(\w+)'", str(problem).rpartition(": ")[2]))
+            way_out = f"`privod questions {cls.name}` explains it."
+            raise InvalidParameter(
+                missing or "every parameter", "must be given", None, way_out
+            ) from None
 
 
 def plain_value(value: Any) -> Any:

@@ -35,7 +35,7 @@ class MemoryChannel(Channel):
 
 def meet(
     parties: Mapping[str, Callable[[Channel], Result]],
-    at_aggregator: Callable[[Meeting], None],
+    at_aggregator: Callable[[Meeting], object],
     patience: Patience | None = None,
 ) -> dict[str, Result]:
     """Run everybody in threads of this process; every party's result, or the first problem."""

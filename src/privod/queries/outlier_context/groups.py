@@ -237,7 +237,7 @@ class OutlierGroups(Query[tuple[PersonGroups, ...]]):
         groups: list[Categorical | Numeric] = [*small[:1], *columns[1:2]]
         persons = tuple(
             (*(_end(one, last=last) for one in groups), column.low + 0.75 * _width(column))
-            for last in (False, True)
+            for last in (True, False)
         )
         return (
             cls(

@@ -195,7 +195,7 @@ class OutlierContext(Query[Context | None]):
             return ()
         column = columns[0]
         largest = cls(
-            record=tuple((attribute.name, attribute.values[0]) for attribute in attributes),
+            record=tuple((attribute.name, attribute.values[-1]) for attribute in attributes),
             column=column.name,
             value=column.low + 0.75 * (column.high - column.low),
             epsilon="0.5",
@@ -207,7 +207,7 @@ class OutlierContext(Query[Context | None]):
             detector="grubbs",
             utility="overlap",
             sampler="bfs",
-            start=((attributes[0].name, attributes[0].values[0]),),
+            start=((attributes[0].name, attributes[0].values[-1]),),
             max_visits=10,
         )
         return (largest, close)

@@ -36,6 +36,7 @@ from privod.queries.checks import ExactNumber, column_names, dp_adjacency, whole
 from privod.queries.count_query import (
     COUNTS_CHANGED,
     FEWEST_BINS,
+    MOST_BINS,
     TOTAL_SHARE,
     CountNoise,
     bins_for,
@@ -185,8 +186,10 @@ class DetectorProfile(Query[NoisyProfile]):
         return {key: value for key, value in written.items() if usual.get(key) != value}
 
     def preview(self, domain: Domain) -> Preview:
-        """Of the largest noise that counts may get: less where ranges or products do not pay."""
+        """Of the largest noise that counts may get: less where something else does not pay."""
         loss, given = self.budget * (1 - TOTAL_SHARE), self._given_layout()
+        if given is None or given.scored:
+            loss -= self.budget * SCORE_SHARE
         numeric = any(isinstance(domain[name], Numeric) for name in self.columns)
         if given is None and numeric:
             loss -= self.budget * RANGE_SHARE
@@ -240,7 +243,9 @@ class DetectorProfile(Query[NoisyProfile]):
             rest -= spent
             product_loss = self._product_loss(rest, surely, len(numeric))
             counts_noise = self.noise_of_counts(rest - product_loss)
+            # Odd: a crowd in the middle of its range is not cut in two by the border of a bin.
             bins = bins_for(records, MergedNoise.of(counts_noise).scale)
+            bins = min(bins, MOST_BINS - 1) | 1
             layout = Layout(columns, ranges, bins)
         else:
             layout = replace(given, scored=False)

@@ -8,6 +8,7 @@ import math
 import secrets
 from collections.abc import Sequence
 from fractions import Fraction
+from textwrap import shorten
 from typing import Any
 
 import pyarrow as pa
@@ -41,6 +42,7 @@ __all__ = ["ask", "ask_form", "job", "job_progress", "mock_data", "my_questions"
 __all__ += ["price_page", "questions", "stop_job"]
 
 QUICK_SECONDS = 0.6  # an answer that is there by then needs no page about waiting
+LONGEST_ASKED = 160  # letters that a list shows of what was asked
 MOCK_RECORDS = 1000
 MOCK_CELLS = 200_000  # of many columns fewer records are made up
 STATES = {"waiting": "waiting", "answering": "under way", "done": "answered", "failed": "failed"}
@@ -291,9 +293,9 @@ def my_questions(request: Request) -> Response:
         state = state_of(site, record)
         where = answer_path(record.dataset, query) if state == "done" else f"/jobs/{record.id}"
         told = json.loads(record.outcome)["message"] if record.outcome else ""
-        shown.append(
-            {"record": record, "query": query, "state": STATES[state], "at": where, "told": told}
-        )
+        asked = ", ".join(f"{name} {text}" for name, text in written(query))
+        one = {"record": record, "query": query, "at": where, "told": told}
+        shown.append(one | {"state": STATES[state], "asked": shorten(asked, LONGEST_ASKED)})
     return page(
         request,
         "my_questions.html",

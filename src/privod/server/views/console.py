@@ -38,6 +38,7 @@ __all__ += [
 
 SHOWN_ANSWERS = 20
 SHOWN_ENTRIES = 200
+LONGEST_TITLE = 40  # of a data set's name above a picture
 YEAR = "public, max-age=31536000, immutable"
 
 
@@ -203,7 +204,8 @@ def _charged(request: Request, number: int) -> tuple[str, Loss, list[tuple[str, 
     for state in curator.budget(of):
         if state.number == number:
             charges = [_charge(entry) for entry in curator.history(of) if _charges(entry, number)]
-            return f"{of}: {state.adjacency.name}", state.budget, charges
+            short = of if len(of) <= LONGEST_TITLE else f"{of[: LONGEST_TITLE - 1]}…"
+            return f"{short}: {state.adjacency.name}", state.budget, charges
     raise NotFound(f"{of!r} has no such budget.")
 
 

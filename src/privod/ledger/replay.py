@@ -1,0 +1,239 @@
+"""Do again what every entry of a ledger did, and refuse what would have been refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+from privod.errors import LedgerDamaged, NoPromise, PrivodError
+from privod.ledger.budget_state import BudgetState
+from privod.ledger.chain import Entry
+from privod.ledger.coexistence import check_beside, check_not_ended, ends_with
+from privod.ledger.prices import ELSEWHERE
+from privod.ledger.store import DataSet, question_key
+from privod.privacy import AddRemove, Cost, Loss, Replace, SameContexts
+from privod.queries.query import canonical_json
+
+__all__ = [
+    "Replay",
+    "as_of",
+    "begun_late",
+    "conversion_delta",
+    "cost_of",
+    "never_entered",
+    "replayed",
+]
+
+
+@dataclass
+class Replay:
+    """The ledger's state after the entries read so far."""
+
+    datasets: dict[str, DataSet]
+    seen: list[Entry] = field(default_factory=list)
+    budgets: dict[int, BudgetState] = field(default_factory=dict)
+    asks: dict[int, list[Entry]] = field(default_factory=dict)
+    releases: dict[str, Entry] = field(default_factory=dict)
+    admitted: dict[str, list[tuple[int, SameContexts]]] = field(default_factory=dict)
+    rules: int = 0
+    """The entry before which the rules of the first version hold; 0 if they never did."""
+
+
+def replayed(datasets: Iterable[DataSet], entries: Iterable[Entry]) -> Replay:
+    """The state that the entries lead to, if each of them was allowed."""
+    replay = Replay({dataset.name: dataset for dataset in datasets})
+    for entry in entries:
+        _do_again(replay, entry)
+    _check_life_cycle(replay)
+    return replay
+
+
+def _do_again(replay: Replay, entry: Entry) -> None:
+    """Do what an entry did, and refuse what would have been refused."""
+    dataset = replay.datasets.get(entry.dataset)
+    if entry.kind == "open" and dataset and entry.adjacency and entry.loss:
+        replay.budgets[entry.number] = BudgetState(
+            entry.number,
+            dataset.root,
+            entry.adjacency,
+            entry.loss,
+            Loss(0),
+            role=_role(entry),
+            conversion_delta=conversion_delta(entry),
+        )
+    elif entry.kind in ("close", "raise", "convert") and dataset and entry.budget:
+        state = replay.budgets.get(entry.budget)
+        if state is None or (state.dataset, state.closed) != (dataset.root, None):
+            raise never_entered(entry.number)
+        replay.budgets[entry.budget] = _changed(state, entry)
+    elif entry.kind == "admit" and dataset and isinstance(entry.adjacency, SameContexts):
+        replay.admitted.setdefault(dataset.root, []).append((entry.number, entry.adjacency))
+    elif entry.kind == "exact" and dataset and entry.budget:
+        state = replay.budgets.get(entry.budget)
+        counts = (entry.details or {}).get("counts")
+        if state is None or state.dataset != dataset.root or type(counts) is not int:
+            raise never_entered(entry.number)
+    elif entry.kind in ("charge", "carry") and dataset and entry.loss and entry.budget:
+        state = replay.budgets.get(entry.budget)
+        if state is None or (state.dataset, state.adjacency) != (dataset.root, entry.adjacency):
+            raise never_entered(entry.number)
+        if state.closed is not None:
+            raise LedgerDamaged(f"Entry {entry.number} charges a budget that was closed.")
+        elsewhere = entry.query is not None and entry.query.get("name") == ELSEWHERE
+        paid = begun_late(state, entry) if entry.kind == "carry" else _paid(state, entry)
+        if paid is None and not elsewhere:
+            raise LedgerDamaged(f"Entry {entry.number} overspends its ledger.")
+        replay.budgets[entry.budget] = paid or state.overrun(cost_of(entry))
+        if entry.kind == "charge" and entry.ask:
+            replay.asks.setdefault(entry.ask, []).append(entry)
+    elif entry.kind == "release" and entry.query is not None:
+        asked = replay.asks.get(entry.ask or 0)
+        if not asked or (asked[0].dataset, asked[0].query) != (entry.dataset, entry.query):
+            raise LedgerDamaged(f"The release of entry {entry.number} was not charged.")
+        key = question_key(entry.dataset, canonical_json(entry.query))
+        if key in replay.releases:
+            raise LedgerDamaged(f"Entry {entry.number} answers a question for the second time.")
+        replay.releases[key] = entry
+    elif entry.kind == "rules":
+        replay.rules = entry.number
+    elif entry.kind not in NOTES:
+        raise never_entered(entry.number)
+    replay.seen.append(entry)
+
+
+NOTES = (
+    "register",
+    "moved",
+    "restored",
+    "retire",
+    "limit",
+    "request",
+    "approve",
+    "decline",
+    "token",
+    "revoke",
+    "keep",
+)
+"""Kinds of entries that change no budget."""
+
+
+def _role(entry: Entry) -> str:
+    if entry.details is not None:
+        return str(entry.details.get("role"))
+    return "main" if entry.adjacency in (AddRemove(), Replace()) else "narrow"
+
+
+def conversion_delta(entry: Entry) -> Fraction | None:
+    """How a budget counts, as the entry that opened or raised it says."""
+    written = (entry.details or {}).get("conversion_delta")
+    found = None if written is None else _fraction(written, entry.number)
+    if found is not None and entry.loss is not None and not 0 < found <= entry.loss.delta < 1:
+        raise never_entered(entry.number)
+    return found
+
+
+def _fraction(written: object, number: int) -> Fraction:
+    try:
+        return Fraction(str(written))
+    except (ValueError, ZeroDivisionError):
+        raise never_entered(number) from None
+
+
+def cost_of(entry: Entry) -> Cost:
+    """What a charge counts; refuses an entry that says none."""
+    try:
+        cost = entry.cost
+    except (PrivodError, KeyError, TypeError, AttributeError):
+        cost = None
+    if cost is None:
+        raise never_entered(entry.number)
+    return cost
+
+
+def _paid(state: BudgetState, entry: Entry) -> BudgetState | None:
+    return state.after(cost_of(entry))
+
+
+def begun_late(state: BudgetState, entry: Entry) -> BudgetState | None:
+    """A budget that opened late, as the entry says that it began."""
+    assert entry.loss is not None  # noqa: S101 - looked at by the caller
+    if state.spent != Loss(0):
+        raise never_entered(entry.number)
+    if state.zcdp is None:
+        return state.after(Cost.of_loss(entry.loss))
+    details = entry.details or {}
+    rho = _fraction(details.get("rho"), entry.number)
+    return replace(state, spent=entry.loss, spent_rho=rho, adding=bool(details.get("adding")))
+
+
+def _changed(state: BudgetState, entry: Entry) -> BudgetState:
+    """A budget after it was closed, raised or made an allowance."""
+    if entry.kind == "close":
+        return replace(state, closed=entry.number)
+    if entry.kind == "convert" and state.role == "narrow":
+        return replace(state, role="allowance", converted=entry.number)
+    if entry.kind == "raise" and entry.loss is not None and state.budget <= entry.loss:
+        conversion = conversion_delta(entry)
+        if (conversion is None) != (state.conversion_delta is None):
+            raise never_entered(entry.number)
+        return replace(state, budget=entry.loss, conversion_delta=conversion)
+    raise never_entered(entry.number)
+
+
+def as_of(state: BudgetState, ask: int) -> BudgetState | None:
+    """A budget as it was when a question was asked; None if it was not open."""
+    if state.number > ask or (state.closed is not None and state.closed < ask):
+        return None
+    if state.converted is not None and state.converted > ask:
+        return replace(state, role="narrow")
+    return state
+
+
+def _check_life_cycle(replay: Replay) -> None:
+    """No budget was opened where the rules forbid it, and those that must end together did."""
+    for number, state in replay.budgets.items():
+        family = [one for one in replay.budgets.values() if one.dataset == state.dataset]
+        others = [one for one in family if one.number != number]
+        if number > replay.rules:  # the first version had other rules, and closed nothing
+            before = [_still_open(one, number) for one in others if one.number < number]
+            if any(one.adjacency == state.adjacency for one in before):
+                raise LedgerDamaged(f"Entry {number} opens a budget that there was already.")
+            _check_fits(number, state, before)
+        if state.converted is not None and not isinstance(state.adjacency, SameContexts):
+            at = state.converted
+            _check_fits(at, state, [_still_open(one, at) for one in others if one.number < at])
+        if state.closed is not None:
+            found = [as_of(one, state.closed) for one in others]
+            for one in ends_with(state, [one for one in found if one is not None]):
+                _check_ended(replay, state.closed, one)
+
+
+def _check_fits(number: int, state: BudgetState, before: list[BudgetState]) -> None:
+    try:
+        check_not_ended(state.dataset, before)
+        check_beside(state.dataset, state.adjacency, before)
+    except NoPromise:
+        raise LedgerDamaged(
+            f"Entry {number} opens a budget that could not stand beside the others."
+        ) from None
+
+
+def _still_open(state: BudgetState, number: int) -> BudgetState:
+    """A budget as the entry of this number found it: what closed later was open."""
+    later = state.closed is not None and state.closed > number
+    return replace(state, closed=None) if later else state
+
+
+def _check_ended(replay: Replay, closing: int, state: BudgetState) -> None:
+    """A budget that had to end with another pays for nothing after it."""
+    for entry in replay.seen[closing:]:
+        if entry.kind in ("charge", "raise") and entry.budget == state.number:
+            raise LedgerDamaged(
+                f"Entry {entry.number} uses a budget that had to be closed with entry {closing}."
+            )
+
+
+def never_entered(number: int) -> LedgerDamaged:
+    """What to raise of an entry that no version would have made."""
+    return LedgerDamaged(f"Entry {number} was changed: the ledger would not have entered it.")
