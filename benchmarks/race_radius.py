@@ -1,6 +1,6 @@
 """How near does a private choice of radius come to the wanted share, on real data?
 
-Run `python -m benchmarks.race_radius` (minutes), or with `--quick` (made-up data alone, under a
+Run `python benchmarks/race_radius.py` (minutes), or with `--quick` (made-up data alone, under a
 minute), with PRIVOD_DATA naming the folder of data sets. For each set: which share of the records
 stands apart at the radius named, over many choices at epsilon 0.5 from one look at the rows.
 """
@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
-from benchmarks.race_counts_error import table_of
 from numpy.typing import NDArray
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.race_counts_error import table_of
 
 from privod.data import Table
 from privod.data.examples import hospital
