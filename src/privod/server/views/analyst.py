@@ -24,7 +24,7 @@ from privod.errors import InvalidParameter, NoPromise, PrivodError
 from privod.privacy import Guarantee, decimal_text
 from privod.queries.catalog import QUERIES, kind_of, query_from_json
 from privod.queries.parameters import parameters_of, promise_of
-from privod.queries.preview import epsilon_within
+from privod.queries.preview import epsilon_within, worth
 from privod.queries.query import Query, canonical_json
 from privod.server.asking import begin, find_job, state_of, stop
 from privod.server.http.authorization import form_of
@@ -248,12 +248,12 @@ def _priced(request: Request, query: Query[Any]) -> dict[str, Any]:
         for charge in price.charges
         if charge.adjacency in budgets
     ]
-    guarantee = query.guarantee()
+    guarantee, most = query.guarantee(), curator.size_class(of).most_records
     priced = {
         "stored": price.already_answered,
         "loss": guarantee.loss,
         "lines": lines,
-        "worth": query.preview(domain).sentence(),
+        "worth": worth(query, domain, most),
         "seconds": math.ceil(estimated_seconds(curator, query, of, site.limits)),
         "records": assumed_records(curator, of, site.limits),
         "sentence": guarantee.sentence(),
