@@ -18,12 +18,15 @@ from privod.cli import app
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.errors import InvalidData, InvalidParameter, ProtocolAborted
 from privod.joint.contributions import Contributions, rows_digest
-from privod.joint.counts import JointCounts, JointRelease, noisy_share, release_counts
+from privod.joint.counts import LABEL, JointCounts, JointRelease, noisy_share, release_counts
 from privod.joint.pki import make_identities
 from privod.joint.question import JointOutliers
 from privod.joint.questions import joint_question
 from privod.joint.results import check_one_run, transcript
 from privod.joint.run import Aggregation, aggregate
+from privod.joint.secure_sum import add_up
+from privod.joint.session import host_agreement
+from privod.joint.transport.channel import Meeting
 from privod.joint.transport.memory import meet
 from privod.mechanisms import Randomness, seeded
 from privod.mechanisms.merged import MergedNoise
@@ -241,3 +244,36 @@ def test_what_counts_cost_is_planned_from_the_domain_alone(tmp_path: Path) -> No
     refused = CliRunner().invoke(app, command)
     assert isinstance(refused.exception, InvalidParameter)
     assert refused.exception.parameter == "records"
+
+
+def test_an_aggregator_that_tells_parties_different_counts_is_found_by_their_transcripts() -> None:
+    of = ASKED[0]
+    question = JointCounts(of=of, delta="1e-6")
+
+    def hub(meeting: Meeting) -> None:
+        host_agreement(meeting, IDENTITIES["hub"], ROSTER, question.terms(DOMAIN))
+        n_values = int(np.prod(question.shape(DOMAIN)))
+        total = add_up(meeting, LABEL, n_values, np.uint64).view(np.int64)
+        meeting.reply({name: (total + at).tobytes() for at, name in enumerate(NAMES)})
+
+    def party(at: int) -> Any:
+        given = (rows(at), IDENTITIES[NAMES[at]])
+        return lambda one: release_counts(
+            question, given[0], one, given[1], ROSTER, Contributions()
+        )
+
+    got = meet({name: party(at) for at, name in enumerate(NAMES)}, hub)
+    made = [transcript(got[name], IDENTITIES[name], ROSTER) for name in NAMES]
+    with pytest.raises(ProtocolAborted, match="do not agree about 'counts'"):
+        check_one_run(made, ROSTER)
+
+
+@pytest.mark.parametrize("delta", ["1e-6", "1e-38"])
+def test_what_was_released_with_a_tiny_delta_can_be_read(delta: str) -> None:
+    of = ASKED[1]
+    question = JointCounts(of=of, delta=delta)
+    shape = question.shape(DOMAIN)
+    drawn = MergedNoise.of_shares(question.noise(int(np.prod(shape)), 3), 3)
+    counts = np.zeros(shape, np.int64)
+    value = of.value_of(DOMAIN, counts, drawn, question.table_guarantee(), seeded=False)
+    assert of.value_from_json(json.loads(json.dumps(of.value_to_json(value)))) == value

@@ -138,3 +138,8 @@ def test_threads_that_share_a_source_never_draw_the_same_bytes(source: Randomnes
     for thread in threads:
         thread.join()
     assert len(set(drawn)) == len(drawn) == 4000
+
+
+def test_a_bound_beyond_the_bits_that_are_drawn_is_refused() -> None:
+    with pytest.raises(InvalidParameter, match=r"at most 2\*\*6"):
+        seeded(0).below_hidden(65, 6)

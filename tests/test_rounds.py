@@ -15,9 +15,11 @@ from privod.errors import ProtocolAborted
 from privod.joint import verification, vertical
 from privod.joint.contributions import Contributions
 from privod.joint.pki import make_identities
+from privod.joint.planning import host_plan
 from privod.joint.question import JointOutliers
 from privod.joint.rounds import Rounds, host_resume, resume
 from privod.joint.run import JointAnswer, aggregate, take_part
+from privod.joint.session import Session, host_agreement
 from privod.joint.transport.channel import Channel, Meeting
 from privod.joint.transport.memory import meet
 from privod.outliers.crowds.distance import crowds
@@ -193,10 +195,17 @@ def test_what_is_read_back_is_what_was_kept(tmp_path: Path) -> None:
     assert again.offers == []
 
 
-@pytest.mark.parametrize("offer", ["no list", "[[1]]", '[["x", "y", "z"]]', "[7]"])
+def lone_session() -> Session:
+    return Session("p0", ROSTER, {}, b"secret", b"session")
+
+
+@pytest.mark.parametrize(
+    "offer",
+    ["no list", "[[1]]", '[["x", "y", "z"]]', "[7]", '[[Infinity, "", 0]]', "[" * 4000],
+)
 def test_an_offer_that_cannot_be_read_ends_the_run(offer: str) -> None:
     def good(channel: Channel) -> None:
-        resume(channel, Rounds())
+        resume(channel, lone_session(), Rounds())
 
     def bad(channel: Channel) -> None:
         channel.trade("resuming", offer.encode(), 1 << 20)
@@ -216,4 +225,84 @@ def test_an_aggregator_cannot_make_a_party_go_on_from_what_it_does_not_have() ->
         meeting.reply_all(invented.encode())
 
     with pytest.raises(ProtocolAborted, match="left our offer"):
-        meet({name: lambda channel: resume(channel, Rounds()) for name in NAMES}, hub)
+        meet({n: lambda one: resume(one, lone_session(), Rounds()) for n in NAMES}, hub)
+
+
+def test_rows_in_another_order_are_another_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is kept of a run over rows are their numbers."""
+    asked, tables = case("horizontal, paper", monkeypatch)
+    kept = {party: Rounds() for party in NAMES}
+    with pytest.raises(ProtocolAborted, match="The power went out"):
+        run(asked, tables, kept, ("p1", "bin counts", 3))
+    first = tables["p1"]
+    turned = {name: np.asarray(values)[::-1] for name, values in first.columns().items()}
+    answers = run(asked, {**tables, "p1": Table(first.domain, turned)}, kept)
+    assert exchanges(answers["p1"], "bin counts") == ROUNDS
+    assert len(first) - 1 in answers["p1"].rows  # the stranger, which is the last row now
+
+
+def test_an_aggregator_that_tells_parties_different_things_opens_no_vector(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It sends p1 shares of zero and breaks off; then p0 begins anew and the others go on.
+
+    So p0 sends tags where the others send sums that it knows. If their masks were those of p0 the
+    low bytes of p0's tags would be open.
+    """
+    points = all_points()
+    n = len(points)
+    monkeypatch.setattr(vertical, "BATCH_BYTES", 2 * 8 * n)
+    asked, tables = question("vertical"), columns_apart(points)
+    kept = {party: Rounds() for party in NAMES}
+    contribute, own = vertical.contribute, []
+
+    def overheard(channel: Channel, session: Session, label: str, words: Any, most: int) -> bytes:
+        if session.name == "p0" and label == "tags":
+            own.append(words.copy())
+        return contribute(channel, session, label, words, most)
+
+    monkeypatch.setattr(vertical, "contribute", overheard)
+    seen: dict[str, bytes] = {}
+
+    def begin(meeting: Meeting) -> list[range]:
+        host_agreement(meeting, IDENTITIES["hub"], ROSTER, asked.terms(None))
+        shape = vertical.host_shape(asked, meeting)
+        plan = host_plan(asked, meeting, shape.n_records, shape.widths)
+        return vertical.batches(plan, shape.n_records)
+
+    def breaks_off(meeting: Meeting) -> None:
+        parts = begin(meeting)
+        host_resume(meeting)
+        for part in parts:
+            meeting.collect("tags", 1 << 26)
+            seed = bytes(32) if part == parts[0] else b""
+            meeting.reply({"p0": seed, "p1": bytes(len(part) * n), "p2": b""})
+        meeting.collect("heavy tables", 1 << 26)
+        raise ProtocolAborted("The power went out.")
+
+    def tells_p0_otherwise(meeting: Meeting) -> None:
+        begin(meeting)
+        offers = {name: text.decode() for name, text in meeting.collect("resuming", 4096).items()}
+        everybody = json.dumps(list(offers.values())).encode()
+        alone = json.dumps([offers["p0"], "[]", "[]"]).encode()
+        meeting.reply({"p0": alone, "p1": everybody, "p2": everybody})
+        seen.update(meeting.collect("whatever they send", 1 << 26))
+        raise ProtocolAborted("The power went out.")
+
+    def party(name: str) -> Callable[[Channel], JointAnswer]:
+        def act(channel: Channel) -> JointAnswer:
+            identity, given = IDENTITIES[name], tables[name]
+            mine = kept[name]
+            return take_part(asked, given, channel, identity, ROSTER, Contributions(), rounds=mine)
+
+        return act
+
+    for hub in (breaks_off, tells_p0_otherwise):
+        own.clear()
+        with pytest.raises(ProtocolAborted, match="The power went out"):
+            meet({name: party(name) for name in NAMES}, hub)
+    others = np.frombuffer(seen["p1"], np.uint8) + np.frombuffer(seen["p2"], np.uint8)
+    known = n // 8
+    opened = np.frombuffer(seen["p0"], "<u8")[:known].astype(np.uint8) + others[: 8 * known : 8]
+    assert len(own[0].reshape(-1)) > known > 100
+    assert (opened == own[0].reshape(-1)[:known].astype(np.uint8)).mean() < 0.05

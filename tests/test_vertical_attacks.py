@@ -106,7 +106,8 @@ def test_small_groups_with_a_rare_value_are_told_from_table_to_table(
 def test_a_dishonest_party_can_ask_whether_rows_resemble_a_crowd(
     points: NDArray[np.float64],
 ) -> None:
-    assert attacks.crowd_query(points, TABLES) > 0.6  # the leak
+    runs = [attacks.crowd_query(points, TABLES) for _ in range(4)]
+    assert np.mean(runs) > 0.6  # the leak; keys are drawn anew in every run
 
 
 def test_the_two_share_holders_together_have_every_bit_and_each_alone_has_none() -> None:

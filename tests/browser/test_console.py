@@ -323,10 +323,10 @@ def test_a_long_answer_shows_its_progress_and_then_itself(
     look = Turn.look
     go_on = threading.Event()
 
-    def slow(self: Turn, *given: Any) -> Any:
+    def slow(self: Turn, *given: Any, **more: Any) -> Any:
         self._work.hear(6)
         go_on.wait(60)
-        return look(self, *given)
+        return look(self, *given, **more)
 
     monkeypatch.setattr(Turn, "look", slow)
     token = server.token("analyst", "breast-cancer")

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from privod.data.folding import RowSums
 from privod.engines.kernels.keyed import keyed_hashes
 from privod.engines.stored import MANIFEST, SALT, StoredRows, manifest_seal, partition_path
+from privod.errors import InvalidData
 
 __all__ = ["same_rows"]
 
@@ -50,7 +51,10 @@ def _equally_summed(one: Path, other: Path) -> bool:
     columns = held[0][1]
     keys = np.frombuffer(secrets.token_bytes(8 * KEYS), np.uint64)
     summing = RowSums(columns, columns, partial(_hash_sums, keys))
-    sums = [_stored(folder).fold(summing) for folder in (one, other)]
+    try:
+        sums = [_stored(folder).fold(summing) for folder in (one, other)]
+    except (OSError, InvalidData):
+        return False  # damaged, which whoever asks about those rows is told
     return bool((sums[0] == sums[1]).all())
 
 

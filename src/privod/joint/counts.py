@@ -36,6 +36,7 @@ from privod.queries.density_sketch.query import DensitySketch
 from privod.queries.histogram import Histogram
 from privod.queries.marginals.query import MarginalHistograms
 from privod.queries.query import canonical_json
+from privod.queries.release_file import MOST_COUNTS
 
 __all__ = ["JointCounts", "JointRelease", "host_counts", "release_counts"]
 
@@ -120,7 +121,7 @@ class JointCounts:
             self.epsilon,
             self.delta,
             unit_shifts=COUNTS_CHANGED[self.of.adjacency] * self.of.n_histograms,
-            n_values=n_values,
+            n_values=max(n_values, MOST_COUNTS),  # as whoever reads a file of them reckons
             honest=n_parties - self.colluders,
         )
 
@@ -218,7 +219,7 @@ class JointRelease:
 
     def digest(self) -> str:
         """Stands for the published counts; the same at every party."""
-        return hashlib.sha256(np.ascontiguousarray(self.value.counts, "<i8").tobytes()).hexdigest()
+        return _digest(self.value.counts)
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as plain values."""
@@ -272,10 +273,15 @@ def noisy_share(
     return (exact + noise.draw_share(exact.size, randomness)).view(COUNTER)
 
 
-def host_counts(question: JointCounts, meeting: Meeting, domain: Domain) -> None:
-    """Add up the shares and give everybody the sum."""
+def host_counts(question: JointCounts, meeting: Meeting, domain: Domain) -> str:
+    """Add up the shares and give everybody the sum; return what stands for it."""
     n_values = int(np.prod(question.shape(domain)))
     total = add_up(meeting, LABEL, n_values, COUNTER).view(np.int64)
-    if np.abs(total).max(initial=0) > LARGEST:
+    if not -LARGEST <= total.min(initial=0) <= total.max(initial=0) <= LARGEST:
         raise ProtocolAborted("A published count is impossibly large. Run again.")
     meeting.reply_all(total.astype("<i8").tobytes())
+    return _digest(total)
+
+
+def _digest(counts: NDArray[np.int64]) -> str:
+    return hashlib.sha256(np.ascontiguousarray(counts, "<i8").tobytes()).hexdigest()

@@ -51,6 +51,7 @@ def take_part(
     n_records = joint_size(channel, session, len(points))
     check_crowd(crowd_limit(question.far_fraction, n_records))
     plan = receive_plan(question, channel, n_records)
+    session.bind(n_records, plan)
     n_parties = len(session.roster.names)
     noise = question.noise(plan.n_tables, 1 << plan.slot_bits, n_parties)
     if noise is not None and n_records + n_parties * noise.largest_share >= LARGEST_SIZE:

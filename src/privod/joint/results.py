@@ -44,7 +44,7 @@ __all__ = [
 
 STATEMENT = "privod joint run 1"
 AGGREGATOR_STATEMENT = "privod joint aggregation 1"
-SHARED = ("run", "question", "n_records")  # of which everybody in a run says the same
+SHARED = ("run", "question", "n_records", "counts")  # everybody in a run says the same, if any
 SIGNATURE = "signature"
 
 
@@ -110,6 +110,8 @@ def transcript(
         said |= {"statement": STATEMENT, "suspects": len(result.rows), "rows": digest}
     if isinstance(result, JointRelease):
         said |= {"statement": STATEMENT, "counts": result.digest()}
+    if isinstance(result, Aggregation) and result.counts is not None:
+        said |= {"counts": result.counts}
     return {**said, SIGNATURE: identity.sign(canonical_json(said).encode()).hex()}
 
 
@@ -143,10 +145,10 @@ def check_transcript(data: Any, roster: Roster) -> dict[str, Any]:
 
 
 def check_one_run(transcripts: Sequence[Any], roster: Roster) -> list[dict[str, Any]]:
-    """Check every transcript, and that all are about one run with one question and one size."""
+    """Check every transcript, and that all tell of one run the same question, size and counts."""
     checked = [check_transcript(one, roster) for one in transcripts]
     for key in SHARED:
-        told = {canonical_json({key: said[key]}): said["party"] for said in checked}
+        told = {canonical_json(said[key]): said["party"] for said in checked if key in said}
         if len(told) > 1:
             raise ProtocolAborted(
                 f"The transcripts of {' and '.join(told.values())} do not agree about {key!r}."

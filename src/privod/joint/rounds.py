@@ -108,17 +108,18 @@ class Rounds:
             self._path.unlink(missing_ok=True)
 
 
-def resume(channel: Channel, rounds: Rounds) -> None:
+def resume(channel: Channel, session: Session, rounds: Rounds) -> None:
     """Agree with everybody after which round to go on."""
     own = json.dumps([[one.done, one.label, one.opened] for one in rounds.offers])
     answer = channel.trade(LABEL, own.encode(), LARGEST_OFFER << 10)
     try:
         offered = [text.encode() for text in json.loads(answer)]
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         raise ProtocolAborted("The offers to go on cannot be read. Run again.") from None
     start = _common(offered)
     if start.done and start not in rounds.offers:
         raise ProtocolAborted("The aggregator left our offer to go on out. Run again.")
+    session.bind(start)
     rounds.go_on(start)
 
 
@@ -138,7 +139,7 @@ def _common(offered: list[bytes]) -> Offer:
             for one in offered
         ]
         return max(set.intersection(*states), default=Offer())
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError, RecursionError):
         raise ProtocolAborted("An offer to go on cannot be read. Run again.") from None
 
 

@@ -121,12 +121,15 @@ class Aggregation:
         Names the run, the same at every party.
     traffic : Traffic
         Bytes and seconds, step by step.
+    counts : str, optional
+        Stands for the counts that were published.
     """
 
     question: JointQuestion
     n_records: int | None
     run: bytes
     traffic: Traffic = field(repr=False)
+    counts: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +161,8 @@ def take_part(
     )
     run = contributions.claim(digest, roster.names, epsilon)
     kept = rounds or Rounds()
-    kept.prepare(_subject(question.terms(domain), roster, digest), session)
+    placed = rows_digest(table, question.own_columns(domain), ordered=True)  # rows by number
+    kept.prepare(_subject(question.terms(domain), roster, placed), session)
     points = question.scaled(table.numbers(question.own_columns(domain)), domain)
     plan = None
     if question.partition == "horizontal" and question.protocol == "sealed":
@@ -194,12 +198,12 @@ def aggregate(
         way_out = "Give the domain file that the parties use; it is public."
         raise InvalidParameter("domain", "is needed for a horizontal run", None, way_out)
     run = host_agreement(meeting, identity, roster, question.terms(domain))
-    n_records = None
+    n_records, counts = None, None
     if isinstance(question, JointOutliers):
         n_records = _host(question, meeting)
     elif domain is not None:
-        host_counts(question, meeting, domain)
-    return Aggregation(question, n_records, run, meeting.traffic)
+        counts = host_counts(question, meeting, domain)
+    return Aggregation(question, n_records, run, meeting.traffic, counts)
 
 
 def _host(question: JointOutliers, meeting: Meeting) -> int:

@@ -20,8 +20,13 @@ Word = TypeVar("Word", np.uint8, np.uint16, np.uint32, np.uint64)
 def contribute(
     channel: Channel, session: Session, label: str, words: NDArray[Word], most: int
 ) -> bytes:
-    """Send one's words, hidden, and return what the aggregator publishes about the sum."""
-    hidden = masked(with_ones(words), session.name, session.pair_keys, session.next_mask())
+    """Send one's words, hidden, and return what the aggregator publishes about the sum.
+
+    Masks cancel only if everybody is at the same point: same label, kind and number of words, and
+    the same things heard before.
+    """
+    keys = session.mask_keys(label, words.dtype.name, len(words))
+    hidden = masked(with_ones(words), session.name, keys, session.next_mask())
     sent = hidden.astype(hidden.dtype.newbyteorder("<"), copy=False)
     return channel.trade(label, sent.data.cast("B"), most)
 

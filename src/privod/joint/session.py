@@ -53,10 +53,25 @@ class Session:
     secret: bytes = field(repr=False)
     id: bytes
     _masks_used: int = 0
+    _heard: bytes = b""
 
     def key(self, purpose: str) -> bytes:
         """Return the key that all parties, and nobody else, have for a purpose."""
         return derive(self.secret, self.id, purpose.encode())
+
+    def bind(self, *heard: object) -> None:
+        """Hide from now on only together with those who heard the same from the aggregator.
+
+        An aggregator that tells parties different things, so that they are at different points of
+        a run, then sees noise: their masks do not cancel.
+        """
+        self._heard = hashlib.sha256(self._heard + repr(heard).encode()).digest()
+
+    def mask_keys(self, label: str, kind: str, length: int) -> dict[str, bytes]:
+        """Return the keys that hide one vector: equal for two parties that mean the same one."""
+        purpose = json.dumps(["privod mask 1", label, kind, length]).encode()
+        salt = self._heard or self.id
+        return {peer: derive(key, salt, purpose) for peer, key in self.pair_keys.items()}
 
     def next_mask(self) -> int:
         """Return a mask number that was never used in this session."""

@@ -106,9 +106,10 @@ def take_part(
     """Return the suspects' rows, the same for every party, the number of records, and the plan."""
     shape = joint_shape(question, points, domain, channel)
     plan = receive_plan(question, channel, shape.n_records)
+    session.bind(shape.n_records, shape.columns, plan)
     parts = batches(plan, len(points))
     if has_rounds(question, parts):
-        resume(channel, rounds)
+        resume(channel, session, rounds)
     if rounds.at.done <= len(parts):
         rows = find_suspects(question, plan, points, domain, channel, session, rounds)
     if question.verify:

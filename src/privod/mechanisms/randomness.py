@@ -65,6 +65,9 @@ class Randomness(ABC):
         """
         if bound < 1:
             raise InvalidParameter("bound", "must be at least 1", bound, "Try 2 for a fair coin.")
+        if bound > 1 << n_bits:
+            rule = f"must be at most 2**{n_bits}"
+            raise InvalidParameter("bound", rule, bound, "Draw more bits.")
         surplus = (1 << n_bits) % bound
         while True:
             scaled = self.bits(n_bits) * bound

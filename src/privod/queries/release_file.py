@@ -29,6 +29,7 @@ from privod.queries.count_query import COUNTS_CHANGED
 __all__ = [
     "KINDS",
     "LARGEST_SUM",
+    "MOST_COUNTS",
     "Array",
     "ArrayOf",
     "build_from_file",
@@ -57,7 +58,7 @@ KINDS = {
 }
 VERSION = 1
 MOST_BYTES = 2**30  # of a saved array, unpacked
-COUNT_BYTES = 8
+MOST_COUNTS = MOST_BYTES // 8
 MOST_HEADER_BYTES = 2**24
 LARGEST_SUM = 2.0**62  # of the counts' sizes, so that no sum of them leaves 64 bits
 NPY_START = b"\x93NUMPY\x01\x00"
@@ -163,7 +164,7 @@ def checked_promise(
         return promise, MergedNoise.of(DiscreteLaplace(changed / epsilon))
     noise = MergedNoise.from_json(header["noise"])
     of_total = Fraction(0) if noise_of_total is None else 1 / noise_of_total.least_scale
-    if of_total >= epsilon:
+    if of_total >= epsilon or (noise_of_total is not None and noise_of_total.skellam):
         raise InvalidData("The promise is not the one that the noise keeps.")
     if noise.gaussian or noise.skellam:
         _check_with_delta(Loss(epsilon - of_total, promise.loss.delta), noise, changed)
@@ -179,7 +180,7 @@ def _check_with_delta(loss: Loss, noise: MergedNoise, changed: int) -> None:
     """All parts must keep the promise, the least noisy of every kind first of all."""
     kept = not noise.gaussian or DiscreteGaussian(noise.gaussian[0][0]).keeps(loss, changed)
     for part in noise.skellam:
-        delta = part.counted_on.delta(loss.epsilon, changed, MOST_BYTES // COUNT_BYTES)
+        delta = part.counted_on.delta(loss.epsilon, changed, MOST_COUNTS)
         kept = kept and delta <= float(loss.delta)
     if not kept or (noise.parts and changed / noise.least_scale > loss.epsilon):
         raise InvalidData("The promise is not the one that the noise keeps.")

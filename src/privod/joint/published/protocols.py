@@ -57,11 +57,12 @@ def take_part_horizontal(
 ) -> tuple[NDArray[np.int64], int]:
     """Algorithm 3 at one player."""
     n_records = joint_size(channel, session, len(points))
+    session.bind(n_records)
     plan = question.plan(n_records)
     max_crowd = crowd_limit(question.far_fraction, n_records)  # p' of line 6
     lows, highs = question.ranges(domain)
     if question.n_rounds > 1:
-        resume(channel, rounds)
+        resume(channel, session, rounds)
     kept = _rows_before(rounds)
     for _ in track(range(rounds.at.done, question.n_rounds), "rounds"):
         seed = _publish_seed(channel, session)  # lines 1 to 4
@@ -111,11 +112,12 @@ def take_part_vertical(
     """Algorithm 4 at one player; the first one bins, prunes and publishes."""
     shape = joint_shape(question, points, domain, channel)
     n = shape.n_records
+    session.bind(n, shape.columns)
     plan = question.plan(n)
     first = session.name == session.roster.names[0]
     farthest = np.abs(question.ranges(domain)).max(axis=0)
     if question.n_rounds > 1:
-        resume(channel, rounds)
+        resume(channel, session, rounds)
     kept = _rows_before(rounds)
     for _ in track(range(rounds.at.done, question.n_rounds), "rounds"):
         directions = own_directions(plan, points.shape[1], os.urandom(SEED_BYTES))  # line 5

@@ -290,6 +290,8 @@ def _kept(promise: Guarantee, spent: Fraction, noises: list[MergedNoise], n_axes
     In a merge a later batch, with a frame given, does not pay for the radius.
     """
     loss = promise.loss
+    if any(noise.skellam for noise in noises):
+        return False
     changes = [change_of(part, n_axes, promise.adjacency) for part in ("total", "sums", "products")]
     each = list(zip(changes, noises, strict=True))
     lost = spent if noises[0].n_draws == 1 else Fraction(0)

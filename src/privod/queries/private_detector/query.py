@@ -209,7 +209,7 @@ class DetectorProfile(Query[NoisyProfile]):
         with told_of_epsilon(self.epsilon, PARTS):
             if n_numeric:
                 self.noise_of_ranges(n_numeric)
-            if given is not None and given.centers:
+            if n_numeric and (given is None or given.centers):
                 self.noise_of_products(self.budget * MOMENT_SHARE / 2, n_numeric)
             self.noise_of_scores  # noqa: B018
 

@@ -616,7 +616,8 @@ def _kept(loss: Loss, spent: Fraction, parts: list[tuple[MergedNoise, int, int]]
     merged = parts[0][0].n_draws > 1
     lost = Fraction(0) if merged else spent
     for noise, absolute, squared in parts:
-        if bool(loss.delta) != bool(noise.gaussian) or (noise.gaussian and noise.parts):
+        mixed = noise.gaussian and noise.parts
+        if bool(loss.delta) != bool(noise.gaussian) or mixed or noise.skellam:
             return False
         gaussian = noise.gaussian
         lost += squared / (2 * gaussian[0][0]) if gaussian else absolute / noise.least_scale
