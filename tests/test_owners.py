@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from privod.curator import Curator, backup
+from privod.curator import Curator, backup, restore
 from privod.data import Domain, Numeric
 from privod.errors import BudgetExceeded, InvalidParameter
 from privod.ledger import verification
@@ -41,6 +41,18 @@ def test_a_late_budget_carries_what_was_revealed_elsewhere_and_verifies(tmp_path
     assert late.spent == Loss("2.2")
     curator.verify()
     backup(curator, tmp_path / "copy")
+
+
+def test_a_retired_data_set_stays_in_backups_without_its_rows(tmp_path: Path) -> None:
+    curator = start(tmp_path / "at")
+    curator.register("others", {**ROWS, "age": ROWS["age"] / 2}, Domain(AGES))
+    kept = curator.ask(question(), "people").release
+    curator.retire("people", "the study ended", confirmed=True)
+    backup(curator, tmp_path / "copy")
+    restore(tmp_path / "copy", tmp_path / "again")
+    with Curator.open(tmp_path / "again") as again:
+        assert again.verify().datasets == 2
+        assert again.releases("people") == (kept,)
 
 
 def test_a_late_budget_may_carry_questions_of_another_version_of_privod(

@@ -12,7 +12,7 @@ import pytest
 
 from privod.data import Table
 from privod.errors import ProtocolAborted
-from privod.joint import verification, vertical
+from privod.joint import secure_sum, verification, vertical
 from privod.joint.contributions import Contributions
 from privod.joint.pki import make_identities
 from privod.joint.planning import host_plan
@@ -254,7 +254,7 @@ def test_an_aggregator_that_tells_parties_different_things_opens_no_vector(
     monkeypatch.setattr(vertical, "BATCH_BYTES", 2 * 8 * n)
     asked, tables = question("vertical"), columns_apart(points)
     kept = {party: Rounds() for party in NAMES}
-    contribute, own = vertical.contribute, []
+    contribute, own = secure_sum.contribute, []
 
     def overheard(channel: Channel, session: Session, label: str, words: Any, most: int) -> bytes:
         if session.name == "p0" and label == "tags":

@@ -208,6 +208,7 @@ def test_a_form_from_another_site_is_refused_even_with_its_code(
         ("https://evil.example", "/"),
         ("/\n/evil", "/"),
         ("", "/"),
+        ("/data/" + "x" * 2000, "/"),
     ],
 )
 def test_after_signing_in_one_stays_on_this_server(

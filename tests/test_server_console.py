@@ -447,6 +447,23 @@ def test_no_template_leads_past_the_prefix() -> None:
     assert [page.name for page in templates.iterdir() if past.search(page.read_text())] == []
 
 
+def test_a_slash_at_the_end_leads_nowhere(tmp_path: Path) -> None:
+    with running(tmp_path, listening=Listening(port=0, prefix="/privod")) as server:
+        for path in ("/privod/sign-in/", "/privod/api/v1/datasets/"):
+            answer = httpx.post(f"{server.url}{path}")
+            assert answer.status_code in (404, 405)
+            assert "location" not in answer.headers
+
+
+@pytest.mark.parametrize("prefix", ["/data", "/api/privod"])
+def test_a_prefix_does_not_begin_like_a_page_of_the_server(tmp_path: Path, prefix: str) -> None:
+    with (
+        pytest.raises(InvalidParameter, match="must not begin like a page"),
+        running(tmp_path, listening=Listening(port=0, prefix=prefix)),
+    ):
+        pass
+
+
 @pytest.mark.parametrize("prefix", ["privod", "/privod/", "/", "/../x", "/a b", '/"', "//x"])
 def test_a_prefix_is_a_plain_path(prefix: str) -> None:
     with pytest.raises(InvalidParameter, match="prefix"):

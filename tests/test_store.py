@@ -76,19 +76,20 @@ def test_changed_rows_are_not_loaded(tmp_path: Path) -> None:
         rows.load(folder, seal, DOMAIN)
 
 
-@pytest.mark.parametrize("change", [lambda text: text.replace(":", ": ", 1), None])
-def test_a_changed_report_is_not_told_and_breaks_the_seal(tmp_path: Path, change: Any) -> None:
+def test_a_changed_report_is_not_told_and_breaks_the_seal_and_one_that_is_gone_does_not(
+    tmp_path: Path,
+) -> None:
     rows = RowStore(tmp_path)
     folder, seal, _ = rows.keep(ROWS, DOMAIN)
     assert rows.seal(folder) == seal
     path = tmp_path / folder / "report.json"
-    text = path.read_text()
-    path.unlink()
-    if change is not None:
-        path.write_text(change(text) + " ")
-        with pytest.raises(InvalidData, match="not the one that was kept"):
-            rows.report(folder, seal)
+    path.write_text(path.read_text().replace(":", ": ", 1))
+    with pytest.raises(InvalidData, match="not the one that was kept"):
+        rows.report(folder, seal)
     assert rows.seal(folder) == ""
+    path.unlink()
+    assert rows.report(folder, seal) is None
+    assert rows.seal(folder) == seal
 
 
 def test_only_the_owner_of_the_files_may_look_at_them(curator: Curator) -> None:

@@ -150,5 +150,7 @@ def _copy_rows(folders: list[str], source: Curator, target: Curator) -> None:
 
 
 def _folders(curator: Curator) -> list[str]:
+    """Where rows lie; those of a retired data set are gone."""
     with curator.database.reading() as connection:
-        return [str(row[0]) for row in connection.execute("SELECT folder FROM datasets")]
+        found = connection.execute("SELECT folder FROM datasets WHERE retired IS NULL")
+        return [str(row[0]) for row in found]

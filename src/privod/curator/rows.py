@@ -197,15 +197,15 @@ class RowStore:
         return IntakeReport.from_json(json.loads(written))
 
     def _report_is_sealed(self, folder: Path, seal: str) -> bool:
-        """Whether the report is the one that the manifest seals, if it seals any."""
+        """Whether the report is the one that the manifest seals; one that is gone says nothing."""
         if _is_first_form(folder):
             return True
         salt = (folder / SALT).read_bytes()
         sealed = Manifest.read(folder, salt, seal).report
-        if not sealed:
-            return True
         report = folder / REPORT
-        return report.is_file() and _report_seal(salt, report.read_bytes()) == sealed
+        if not sealed or not report.is_file():
+            return True
+        return _report_seal(salt, report.read_bytes()) == sealed
 
     def seal(self, name: str) -> str:
         """Recompute the seal of the rows on disk; "" if it is none that was ever given."""

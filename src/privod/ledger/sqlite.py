@@ -80,6 +80,7 @@ class SQLite(Database):
             connection.execute("PRAGMA synchronous = NORMAL")  # `_make_durable` syncs the commits
             connection.execute("PRAGMA fullfsync = ON")  # where fsync alone means less, as on macOS
             connection.execute("PRAGMA foreign_keys = ON")
+            connection.execute("PRAGMA secure_delete = ON")  # a backup is a copy of the file
         except BaseException:
             connection.close()
             raise

@@ -170,6 +170,7 @@ def make_app(site: Site) -> FastAPI:
         await asyncio.to_thread(site.answers.close)
         await asyncio.to_thread(site.leave)
 
+    _check_prefix(site.prefix)
     app = FastAPI(
         title="privod",
         version="1",
@@ -177,6 +178,7 @@ def make_app(site: Site) -> FastAPI:
         docs_url=None,  # these pages load scripts from third parties
         redoc_url=None,
         openapi_url=None,
+        redirect_slashes=False,  # they would leave out the prefix, and repeat what was posted
         lifespan=lifespan,
     )
     app.state.site = site
@@ -193,6 +195,14 @@ def make_app(site: Site) -> FastAPI:
     uploads = frozenset(route.path for route in (*API, *CONSOLE) if route.upload)
     app.add_middleware(Middleware, site=site, failure=_failure(app), uploads=uploads)
     return app
+
+
+def _check_prefix(prefix: str) -> None:
+    """A proxy may take the prefix off, or not: what comes in must show which."""
+    own = {route.path.split("/")[1] for route in (*API, *CONSOLE)}
+    if prefix and prefix.split("/")[1] in own:
+        rule = "must not begin like a page of the server"
+        raise InvalidParameter("prefix", rule, prefix, "Try /privod.")
 
 
 def _documented(route: Route) -> dict[str, Any]:

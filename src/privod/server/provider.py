@@ -125,7 +125,8 @@ class Provider:
         self, notes: ServerNotes, browser: str, back: str, state: str, code: str
     ) -> tuple[Account, str]:
         """Who came back, and where they wanted to go; each way back works once."""
-        found = notes.take(WAY, token_hash(state))
+        known = notes.find(WAY, token_hash(state)) is not None  # a stranger's guess writes nothing
+        found = notes.take(WAY, token_hash(state)) if known else None
         fresh = found is not None and notes.clock() - found.time <= PENDING_SECONDS
         pending = _Pending(**json.loads(found.value)) if found is not None and fresh else None
         if pending is None or not hmac.compare_digest(pending.browser, token_hash(browser)):

@@ -38,6 +38,7 @@ __all__ += [
 
 SHOWN_ANSWERS = 20
 SHOWN_ENTRIES = 200
+LONGEST_PATH = 2000  # that a visitor is led to after signing in
 LONGEST_TITLE = 40  # of a data set's name above a picture
 YEAR = "public, max-age=31536000, immutable"
 
@@ -136,7 +137,7 @@ def _back(request: Request) -> str:
 def _own_path(text: str) -> str:
     """A path of this server; anything that could lead elsewhere becomes the start page."""
     plain = text.startswith("/") and not text.startswith(("//", "/\\")) and text.isprintable()
-    return text if plain else "/"
+    return text if plain and len(text) <= LONGEST_PATH else "/"
 
 
 def sign_out(request: Request) -> Response:
