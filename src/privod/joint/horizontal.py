@@ -62,6 +62,7 @@ def take_part(
     if noise is not None:
         sent = (sent.astype(np.int64) + noise.draw_share(sent.size, randomness)).astype(COUNTER)
     answer = contribute(channel, session, "bin counts", sent, sent.nbytes)
+    session.bind(answer)
     if len(answer) != counts.nbytes:
         raise ProtocolAborted("The published table has another size. Run again.")
     published = np.frombuffer(answer, "<i4").reshape(counts.shape)

@@ -65,7 +65,9 @@ class Session:
         An aggregator that tells parties different things, so that they are at different points of
         a run, then sees noise: their masks do not cancel.
         """
-        self._heard = hashlib.sha256(self._heard + repr(heard).encode()).digest()
+        for one in heard:
+            said = one if isinstance(one, bytes) else repr(one).encode()
+            self._heard = hashlib.sha256(self._heard + hashlib.sha256(said).digest()).digest()
 
     def mask_keys(self, label: str, kind: str, length: int) -> dict[str, bytes]:
         """Return the keys that hide one vector: equal for two parties that mean the same one."""

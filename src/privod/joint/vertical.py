@@ -157,6 +157,7 @@ def find_suspects(
         rounds.complete(total)
     last = permutation(session.key("last order"), len(points))
     answer = contribute(channel, session, "heavy tables", total[last], 8 * len(points) + 8)
+    session.bind(answer)
     places = read_rows(answer)
     if len(places) and not (places.min() >= 0 and places.max() < len(points)):
         raise ProtocolAborted("The list of suspects names rows that do not exist. Run again.")

@@ -81,6 +81,7 @@ def take_part_horizontal(
         counts = np.zeros(len(opened), np.uint64)
         counts[mine] = own  # lines 16 to 24
         answer = contribute(channel, session, "bin counts", counts, counts.nbytes)  # line 25
+        session.bind(answer)
         total = np.frombuffer(answer, "<u8").astype(np.int64)
         others = total - counts.astype(np.int64)  # line 27
         kept.append(uncleared(local, others[mine[places[:, local.rows]]], plan, max_crowd))
