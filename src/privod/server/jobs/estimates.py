@@ -20,7 +20,7 @@ __all__ = ["Allowed", "allowed", "assumed_records", "check_work", "estimated_sec
 
 SLACK = 10  # times what the largest table is estimated to take: machines are slow, or busy
 BYTES_A_VALUE = 48  # six copies of every value
-LOADED_BYTES = 2**30  # what a worker holds before it looks at any row, and more
+LOADED_BYTES = 2**31  # libraries set aside half of it at the first look at rows
 
 
 @dataclass(frozen=True)
