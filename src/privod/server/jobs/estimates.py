@@ -8,6 +8,7 @@ there are, nor, as far as the estimates hold, because of what they say.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,7 +67,7 @@ def check_work(curator: Curator, query: Query[Any], of: str, limits: Limits) -> 
     if seconds > limits.answer_seconds:
         raise TooMuchWork(
             f"On {assumed_records(curator, of, limits)} records this may take"
-            f" {seconds / 3600:.1f} hours, and this server ends answers after"
-            f" {limits.answer_seconds:g} seconds. Nothing was charged. Ask about fewer column sets"
-            " or columns."
+            f" {math.ceil(seconds)} seconds, and this server accepts no question that is estimated"
+            f" to take more than {limits.answer_seconds:g}. Nothing was charged. Ask about fewer"
+            " column sets or columns."
         )
