@@ -68,6 +68,7 @@ class Site:
         self.sessions = Sessions(self.notes)
         self.id = secrets.token_hex(8)
         self.presence = ExitStack()
+        self._unnoted: dict[str, str | None] = {}
         self.metrics = Metrics()
         self.jobs: Jobs[Answer] = Jobs(
             self.limits, self._token_is_valid, self._note_end, self._was_stopped
@@ -111,10 +112,25 @@ class Site:
         except PrivodError as problem:
             outcome = json.dumps(problem_of(problem)["error"])
         self.metrics.count("jobs_total", outcome=job.state())
+        self.end_record(job.id, outcome)
+
+    def end_record(self, job_id: str, outcome: str | None) -> None:
+        """Note how a job ended, None if it never began; later if the database is away now."""
+        self._unnoted[job_id] = outcome
         try:
-            self.curator.job_records.end(job.id, outcome)
+            self.note_ends()
         except PrivodError:
-            LOG.warning("the end of a job could not be noted; the ledger has what was charged")
+            LOG.warning("the end of a job could not be noted yet; the ledger has what was charged")
+
+    def note_ends(self) -> None:
+        """Write the ends that are not noted yet: until then their questions take up room."""
+        records = self.curator.job_records
+        for job_id, outcome in list(self._unnoted.items()):
+            if outcome is None:
+                records.forget(job_id)
+            else:
+                records.end(job_id, outcome)
+            self._unnoted.pop(job_id, None)
 
     @property
     def cookie_name(self) -> str:
