@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from privod.errors import (
     BudgetExceeded,
     InvalidParameter,
     LedgerDamaged,
+    LimitReached,
     NeedsConfirmation,
     NotAllowed,
     NotFound,
@@ -30,6 +32,7 @@ from privod.queries.histogram import Histogram
 from privod.queries.outlier_context.query import OutlierContext
 from privod.server.authentication import create_token, token_hash
 from privod.wire import token_id
+from tests.odd import eventually
 from tests.running_server import DOMAIN, ROWS, Running, running
 
 CROWD = InCrowd(0.0, ("age",), 5)
@@ -355,6 +358,32 @@ def test_exact_counts_and_protection_in_the_shell(at: tuple[str, str]) -> None:
     asked = ("allow-exact", name, "--counts", "3", "--adjacency", crowd, "--reason", "rare ages")
     run(*asked, fails_with=NeedsConfirmation)
     assert run(*asked, "--yes") == {"left": 3}
+
+
+def test_a_server_makes_one_report_of_who_is_protected_at_a_time(
+    server: Running, owner: Client
+) -> None:
+    crowd = InCrowd(5.0, ("age",), 3)
+    server.curator.register("reported", ROWS, DOMAIN)
+    server.curator.open_budget("reported", AddRemove(), Loss(1))
+    written = json.dumps(crowd.to_json())
+    form = {"epsilon": "1", "adjacency": "other", "other": written}
+    with server.browser(server.token("owner")) as browser, ThreadPoolExecutor(1) as pool:
+        with server.curator._tables_mutex:  # so that the first one waits for its table
+            first = pool.submit(owner.who_is_protected, "reported", crowd)
+            eventually(server.site.reporting.locked)
+            with pytest.raises(LimitReached, match="one at a time"):
+                owner.who_is_protected("patients", crowd)
+            page = browser.get("/data/patients/protected", params={"adjacency": written})
+            assert page.status_code == 429
+            assert "one at a time" in page.text
+            opening = browser.post("/data/reported/budgets/new", **form)
+            assert "one at a time" in opening.text
+            assert "records are protected" not in opening.text
+        assert first.result() == server.curator.who_is_protected("reported", crowd)
+        opening = browser.post("/data/reported/budgets/new", **form)
+        assert "records are protected" in opening.text
+    assert len(server.curator.budget("reported")) == 1, "only the main one"
 
 
 def test_the_console_allows_exact_counts_and_tells_who_is_protected(server: Running) -> None:

@@ -21,6 +21,7 @@ from privod.queries.grid_knn.query import GridKnn
 from privod.queries.histogram import Axis, Histogram, NoisyCounts
 from privod.queries.preview import epsilon_within
 from privod.queries.private_detector.query import DetectorProfile
+from privod.server.views.analyst import UNREADABLE
 from privod.server.views.answers import MOST_SCORED, ON_A_PAGE, answer_path
 from privod.server.views.comparing import differences
 from privod.wire import answer_key
@@ -234,6 +235,27 @@ def test_my_questions_are_mine_and_lead_to_their_answers(server: Running) -> Non
         assert links(one.get("/questions", params={"find": "patients 0.0123"}).text) != []
         assert "0 questions" in one.get("/questions", params={"find": "weight"}).text
         assert "You have asked nothing here yet" in other.get("/questions").text
+
+
+def test_a_question_that_this_version_cannot_read_is_named_and_the_others_stay(
+    server: Running,
+) -> None:
+    with server.browser(server.token("analyst")) as one:
+        path = "/data/patients/ask/histogram-1"
+        for epsilon in ("0.0101", "0.0102", "0.0103"):
+            assert one.ask(path, columns="age", epsilon=epsilon).status_code == 303
+        with server.curator.database.writing() as connection:
+            found = connection.execute("SELECT id, query FROM jobs ORDER BY time DESC LIMIT 2")
+            changes = ({"gone_parameter": 1}, {"name": "forgotten-1"})
+            for (job_id, query), change in zip(found, changes, strict=True):
+                text = json.dumps(json.loads(query) | change)
+                connection.execute("UPDATE jobs SET query = ? WHERE id = ?", text, job_id)
+        page = one.get("/questions")
+        assert page.status_code == 200
+        assert len(links(page.text)) == 1
+        assert page.text.count(UNREADABLE) == 2
+        assert "forgotten-1" in page.text
+        assert one.get("/questions", params={"find": "forgotten"}).text.count(UNREADABLE) == 1
 
 
 def test_mock_data_comes_from_the_domain_alone(server: Running, analyst: Browser) -> None:

@@ -16,6 +16,8 @@ import pytest
 
 from privod.curator import Curator
 from privod.curator.curator import NO_ANSWER
+from privod.curator.job_records import JobRecord
+from privod.errors import Unavailable
 from privod.privacy import AddRemove, Loss
 from privod.server import asking
 from privod.server.authentication import create_token
@@ -244,3 +246,66 @@ def test_a_record_whose_question_is_unknown_by_now_ends_in_words(
             return found is not None and found.outcome is not None
 
         eventually(ended)
+
+
+def test_ends_that_could_not_be_noted_are_noted_later_and_make_room_again(
+    tmp_path: Path, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "WATCH_SECONDS", 0.2)
+    gate, few = tmp_path / "gate", replace(ONE, waiting_jobs_per_token=1)
+    with running(tmp_path / "curator", few, data=False) as server, server.api(token) as api:
+        form = {"query": asked(gate, "0.1"), "wait": 0}
+        job = api.post("/datasets/patients/ask", json=form).json()["job"]
+        eventually(gate.exists)
+        server.curator.database.read_only = True
+        (tmp_path / "gate.open").touch()
+        eventually(lambda: api.get(f"/jobs/{job}").status_code >= 500)
+        told = api.get(f"/jobs/{job}").json()
+        found = server.curator.job_records.find(job)
+        assert found is not None
+        assert found.outcome is None, "it could not be written"
+        server.curator.database.read_only = False
+        eventually(lambda: server.curator.job_records.servers() == set())
+        assert api.get(f"/jobs/{job}").json() == told
+        form = {"query": asked(gate, "0.2", "nothing"), "wait": 60}
+        assert api.post("/datasets/patients/ask", json=form).status_code == 200
+
+
+def test_a_question_that_could_not_be_taken_in_takes_up_no_room(
+    tmp_path: Path, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "WATCH_SECONDS", 0.2)
+    with running(tmp_path / "curator", ONE, data=False) as server, server.api(token) as api:
+        database = server.curator.database
+        sync = database._make_durable
+
+        def fail(driver: Any) -> None:
+            sync(driver)
+            raise Unavailable("The disk went away after the commit.")
+
+        monkeypatch.setattr(database, "_make_durable", fail)
+        form = {"query": asked(tmp_path / "gate", "0.1"), "wait": 0}
+        assert api.post("/datasets/patients/ask", json=form).status_code == 503
+        monkeypatch.setattr(database, "_make_durable", sync)
+        eventually(lambda: server.curator.job_records.servers() == set())
+        assert api.get("/jobs").json() == []
+
+
+def test_a_record_that_fails_to_be_taken_over_ends_in_words(
+    tmp_path: Path, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(tmp_path / "curator", ONE, data=False) as server:
+        records = server.curator.job_records
+
+        def fail(_query: object) -> None:
+            raise ArithmeticError
+
+        monkeypatch.setattr(asking, "query_from_json", fail)
+        lost = {"id": "lost", "server": server.site.id, "asker": "a", "label": "", "request": "r"}
+        record = JobRecord(**lost, dataset="patients", query={}, time=records.moment())
+        records.add(record)
+        asking._resume(server.site, record)
+        found = records.find("lost")
+        assert found is not None
+        assert found.outcome is not None
+        assert asking.NOT_TAKEN_OVER in found.outcome

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -186,6 +188,43 @@ def test_a_worker_killed_before_its_task_is_replaced_and_nothing_is_lost(
     assert kinds(server).count("release") == 3
 
 
+def test_a_process_that_looked_at_one_data_set_never_looks_at_another(tmp_path: Path) -> None:
+    seen: list[int] = []
+    with (
+        running(tmp_path / "curator", replace(SMALL, workers=1)) as server,
+        server.api(server.token("analyst")) as api,
+    ):
+        server.curator.register("others", ROWS, DOMAIN)
+        server.curator.open_budget("others", AddRemove(), Loss("2"))
+        for place, of in enumerate(["patients", "patients", "others", "patients"]):
+            query = asked(tmp_path / "g", "nothing", f"0.{place + 1}")
+            done = api.post(f"/datasets/{of}/ask", json={"query": query, "wait": 60})
+            assert done.status_code == 200
+            seen += workers(server)
+    first, second, other, last = seen
+    assert first == second
+    assert len({first, other, last}) == 3
+
+
+HOLDING = """
+import numpy as np
+from privod.server.jobs.worker import _limit_memory
+held = np.ones(2**25)  # 256 MB, as of an earlier question
+_limit_memory(2**27)
+np.ones(2**23)  # 64 MB
+try:
+    np.ones(2**25)
+except MemoryError:
+    print("not more")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is limited on Linux alone")
+def test_what_a_process_holds_already_is_not_taken_from_what_a_task_may_have() -> None:
+    done = subprocess.run([sys.executable, "-c", HOLDING], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("not more\n", "")
+
+
 @pytest.fixture
 def wide() -> Domain:
     return Domain(tuple(Numeric(f"c{place}", 0, 1) for place in range(27)))
@@ -202,7 +241,8 @@ def test_column_sets_that_would_take_hours_are_refused_before_anything_is_charge
         refused = analyst.post(f"/datasets/wide/{verb}", json={"query": query.to_json()})
         assert refused.status_code == 422
         assert refused.json()["error"]["kind"] == "too-much-work"
-        assert "Nothing was charged" in refused.json()["error"]["message"]
+        told = refused.json()["error"]["message"]
+        assert "accepts no question that is estimated to take more than 60. Nothing was" in told
     assert [entry.kind for entry in server.curator.history("wide")].count("charge") == 0
     fewer = replace(query, size=1, epsilon="1", columns=("c0", "c1"))
     priced = analyst.post("/datasets/wide/price", json={"query": fewer.to_json()})

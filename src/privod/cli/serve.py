@@ -66,10 +66,17 @@ def serve(
     max_upload: Annotated[int, typer.Option(help="The largest file to register, in MB.")] = 512,
     workers: Annotated[int, typer.Option(help="Answers computed at once.")] = 2,
     answer_seconds: Annotated[
-        float, typer.Option(help="How long one answer may take before it is ended.")
+        float,
+        typer.Option(
+            help="Refuse what is estimated to take longer, in seconds. An answer is ended after ten"
+            " times what the largest declared table is estimated to take, never sooner than this."
+        ),
     ] = 600,
     worker_memory: Annotated[
-        int, typer.Option(help="How much memory each worker process may have, in MB.")
+        int,
+        typer.Option(
+            help="How much memory an answer may take, in MB; more where a declared size needs it."
+        ),
     ] = 4096,
     estimated_records: Annotated[
         int, typer.Option(help="For how many records times are estimated; not from the data.")

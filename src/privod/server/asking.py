@@ -20,7 +20,7 @@ from starlette.concurrency import run_in_threadpool
 from privod.curator import Answer
 from privod.curator.curator import NO_ANSWER
 from privod.curator.job_records import JobRecord, Room
-from privod.errors import AnswerFailed, NotFound, PrivodError
+from privod.errors import AnswerFailed, LimitReached, NotFound, PrivodError
 from privod.queries.catalog import query_from_json
 from privod.queries.query import Query
 from privod.server.authentication import Visitor
@@ -33,6 +33,10 @@ __all__ = ["answer_of", "begin", "find_job", "resume", "state_of", "stop"]
 
 LOG = logging.getLogger("privod.server")
 WATCH_SECONDS = 5.0  # between two looks for server processes that may end before this one
+NOT_TAKEN_OVER = (
+    "The server that worked on this question ended, and no other could go on with it."
+    " The ledger says whether it was charged."
+)
 
 
 async def begin(
@@ -74,14 +78,16 @@ def _begin(
         time=records.moment(),
     )
     limits = site.limits
-    records.add(record, Room(limits.waiting_jobs, limits.waiting_jobs_per_token))
     try:
+        records.add(record, Room(limits.waiting_jobs, limits.waiting_jobs_per_token))
         job = _start(site, query, record)
+    except LimitReached:  # nothing was noted
+        raise
     except PrivodError:
-        records.forget(job_id)
+        site.end_record(job_id, None)
         raise
     if job.id != job_id:  # asked twice at the same moment
-        records.forget(job_id)
+        site.end_record(job_id, None)
     return job
 
 
@@ -120,6 +126,7 @@ def resume(site: Site) -> None:
         while not site.jobs.closing():
             with suppress(PrivodError):  # the database is away: the next look finds it
                 site.be_present()
+                site.note_ends()
                 for other in site.curator.job_records.servers() - known:
                     known.add(other)
                     threading.Thread(target=take_over, args=(other,), daemon=True).start()
@@ -131,19 +138,20 @@ def resume(site: Site) -> None:
 
 
 def _resume(site: Site, record: JobRecord) -> None:
-    records = site.curator.job_records
     try:
         query = query_from_json(record.query)
         if site.curator.price(query, record.dataset).already_answered:
-            records.end(record.id, "")
+            site.end_record(record.id, "")
         elif site.curator.was_charged(query, record.dataset, record.request):
             raise AnswerFailed(NO_ANSWER)
         else:
             _start(site, query, record)
     except PrivodError as problem:
-        records.end(record.id, json.dumps(problem_of(problem)["error"]))
+        site.end_record(record.id, json.dumps(problem_of(problem)["error"]))
     except Exception as problem:
         LOG.error("a job could not be taken over: %s", type(problem).__name__)
+        lost = problem_of(AnswerFailed(NOT_TAKEN_OVER))
+        site.end_record(record.id, json.dumps(lost["error"]))
 
 
 def find_job(site: Site, visitor: Visitor, job_id: str) -> Job[Answer]:

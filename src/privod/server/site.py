@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import secrets
+import threading
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -12,7 +13,9 @@ from typing import TYPE_CHECKING
 from starlette.requests import Request
 
 from privod.curator import Answer, Curator
-from privod.errors import PrivodError
+from privod.curator.protection import SAMPLE, Protection
+from privod.errors import LimitReached, PrivodError
+from privod.privacy import Adjacency
 from privod.server.authentication import Sessions, Visitor, find_visitor
 from privod.server.failures import UnknownToken
 from privod.server.jobs.answers import Answers
@@ -31,6 +34,10 @@ SERVER, STOP = "server", "stop"  # kinds of notes
 PRESENT_SECONDS = 60.0  # after which a process that notes nothing is taken to be gone
 STOP_SECONDS = 24 * 3600.0
 MOST_SERVERS = MOST_STOPS = 1000
+ONE_REPORT = (
+    "This server is making a report of who is protected, and makes one at a time. Try again when it"
+    " is done, or run `privod protected` where the curator is."
+)
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
@@ -68,7 +75,9 @@ class Site:
         self.sessions = Sessions(self.notes)
         self.id = secrets.token_hex(8)
         self.presence = ExitStack()
+        self._unnoted: dict[str, str | None] = {}
         self.metrics = Metrics()
+        self.reporting = threading.Lock()
         self.jobs: Jobs[Answer] = Jobs(
             self.limits, self._token_is_valid, self._note_end, self._was_stopped
         )
@@ -97,6 +106,20 @@ class Site:
         """Ask the process that works on a job to stop it."""
         self.notes.put(STOP, job_id, "", MOST_STOPS, self.notes.clock() - STOP_SECONDS)
 
+    def who_is_protected(
+        self, of: str, adjacency: Adjacency | None = None, *, sample: int = SAMPLE
+    ) -> tuple[Protection, ...]:
+        """Whom narrow promises protect, for the owner alone; one such report is made at a time.
+
+        It looks at rows in this very process, without an end that is known beforehand.
+        """
+        if not self.reporting.acquire(blocking=False):
+            raise LimitReached(ONE_REPORT)
+        try:
+            return self.curator.who_is_protected(of, adjacency, sample=sample)
+        finally:
+            self.reporting.release()
+
     def _was_stopped(self, job_id: str) -> bool:
         return self.notes.find(STOP, job_id) is not None
 
@@ -111,10 +134,25 @@ class Site:
         except PrivodError as problem:
             outcome = json.dumps(problem_of(problem)["error"])
         self.metrics.count("jobs_total", outcome=job.state())
+        self.end_record(job.id, outcome)
+
+    def end_record(self, job_id: str, outcome: str | None) -> None:
+        """Note how a job ended, None if it never began; later if the database is away now."""
+        self._unnoted[job_id] = outcome
         try:
-            self.curator.job_records.end(job.id, outcome)
+            self.note_ends()
         except PrivodError:
-            LOG.warning("the end of a job could not be noted; the ledger has what was charged")
+            LOG.warning("the end of a job could not be noted yet; the ledger has what was charged")
+
+    def note_ends(self) -> None:
+        """Write the ends that are not noted yet: until then their questions take up room."""
+        records = self.curator.job_records
+        for job_id, outcome in list(self._unnoted.items()):
+            if outcome is None:
+                records.forget(job_id)
+            else:
+                records.end(job_id, outcome)
+            self._unnoted.pop(job_id, None)
 
     @property
     def cookie_name(self) -> str:

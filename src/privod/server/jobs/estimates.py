@@ -8,6 +8,7 @@ there are, nor, as far as the estimates hold, because of what they say.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,7 @@ __all__ = ["Allowed", "allowed", "assumed_records", "check_work", "estimated_sec
 
 SLACK = 10  # times what the largest table is estimated to take: machines are slow, or busy
 BYTES_A_VALUE = 48  # six copies of every value
-LOADED_BYTES = 2**30  # what a worker holds before it looks at any row, and more
+LOADED_BYTES = 2**31  # libraries set aside half of it at the first look at rows
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def check_work(curator: Curator, query: Query[Any], of: str, limits: Limits) -> 
     if seconds > limits.answer_seconds:
         raise TooMuchWork(
             f"On {assumed_records(curator, of, limits)} records this may take"
-            f" {seconds / 3600:.1f} hours, and this server ends answers after"
-            f" {limits.answer_seconds:g} seconds. Nothing was charged. Ask about fewer column sets"
-            " or columns."
+            f" {math.ceil(seconds)} seconds, and this server accepts no question that is estimated"
+            f" to take more than {limits.answer_seconds:g}. Nothing was charged. Ask about fewer"
+            " column sets or columns."
         )

@@ -185,7 +185,7 @@ class Turn:
 
     def prepare(self) -> None:
         """Have a process ready before anything is charged; release times count from here."""
-        self._worker.prepare()
+        self._worker.prepare(self._work.key[0])
         if self._work.stopped.is_set():
             raise NotAllowed(STOPPED_WAITING)
         self._work.begin()

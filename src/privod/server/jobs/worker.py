@@ -14,7 +14,6 @@ import resource
 import signal
 import sys
 import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -40,14 +39,13 @@ READY, PROGRESS, DONE, FAILED = b"+", b"p", b"d", b"f"
 
 TARGET = 0.1  # the share of the reference that lies beyond the limit of scores
 N_NEIGHBORS = 5
-TABLES_KEPT = 2  # tables held in memory between questions
 NICENESS = 19  # whoever reads stored answers comes first, by far
 
 
 def work(channel: Connection, most_bytes: int) -> None:
     """Do the tasks that come in, until the pipe is closed."""
     _settle()
-    tables: OrderedDict[str, Table] = OrderedDict()
+    tables: dict[str, Table] = {}
     while True:
         try:
             task = channel.recv_bytes()
@@ -67,12 +65,24 @@ def work(channel: Connection, most_bytes: int) -> None:
 
 
 def _limit_memory(most_bytes: int) -> None:
-    """Let the next task take so much, and no more."""
+    """Let the next task take so much, and no more, beside what earlier ones left here."""
     if sys.platform == "linux":
         # What it allocates itself: libraries that are only mapped, and room that is only reserved,
         # do not count, as they would by RLIMIT_AS.
         _, most = resource.getrlimit(resource.RLIMIT_DATA)
-        resource.setrlimit(resource.RLIMIT_DATA, (most_bytes, most))
+        limit = _held_bytes() + most_bytes
+        if most != resource.RLIM_INFINITY:
+            limit = min(limit, most)
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, most))
+
+
+def _held_bytes() -> int:
+    """What this process has allocated: the library, a table, room that was not given back."""
+    try:
+        pages = Path("/proc/self/statm").read_text().split()[5]
+    except OSError:
+        return 0  # nothing says so here: then the limit is for all tasks of this process together
+    return int(pages) * resource.getpagesize()
 
 
 def _settle() -> None:
@@ -89,7 +99,7 @@ def _end_with_the_server() -> None:
         os._exit(1)
 
 
-def _done(task: dict[str, Any], tables: OrderedDict[str, Table], channel: Connection) -> bytes:
+def _done(task: dict[str, Any], tables: dict[str, Table], channel: Connection) -> bytes:
     kind = task["kind"]
     if kind == "answer":
         return _answer(task, tables, channel)
@@ -105,7 +115,7 @@ def _done(task: dict[str, Any], tables: OrderedDict[str, Table], channel: Connec
     return pictures.svg(pictures.draw(release))
 
 
-def _answer(task: dict[str, Any], tables: OrderedDict[str, Table], channel: Connection) -> bytes:
+def _answer(task: dict[str, Any], tables: dict[str, Table], channel: Connection) -> bytes:
     query = query_from_json(task["query"])
     domain = Domain.from_json(task["domain"])
     rows = KeptRows(Path(task["directory"]), task["folder"], task["seal"], domain, task["engine"])
@@ -156,14 +166,11 @@ def _telling(channel: Connection) -> Callable[[str, int, int | None], None]:
     return hear
 
 
-def _table(rows: KeptRows, tables: OrderedDict[str, Table]) -> Table:
-    for folder in [name for name in tables if not (rows.directory / name).is_dir()]:
-        del tables[folder]  # retired meanwhile
+def _table(rows: KeptRows, tables: dict[str, Table]) -> Table:
+    """The rows, kept for the next question about them; those of an earlier folder are let go."""
     if rows.folder not in tables:
+        tables.clear()
         tables[rows.folder] = rows.load()
-        if len(tables) > TABLES_KEPT:
-            tables.popitem(last=False)
-    tables.move_to_end(rows.folder)
     return tables[rows.folder]
 
 

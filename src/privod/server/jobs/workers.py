@@ -2,7 +2,8 @@
 
 A worker is forked from a process that has loaded the library and nothing else, so that it shares
 neither connections nor locks with the server and starts within milliseconds. What it may take is
-public: so many seconds for a task, so much memory, so large a result.
+public: so many seconds for a task, so much memory, so large a result. A process that looks at rows
+looks at those of one data set: what these leave in its memory never decides about another's answer.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Worker:
     Parameters
     ----------
     most_bytes : int
-        How much memory it may allocate.
+        How much memory a task may allocate that does not say so itself.
     most_result_bytes : int
         How large a result may be.
     """
@@ -48,9 +49,19 @@ class Worker:
         self._most_result_bytes = most_result_bytes
         self._process: BaseProcess | None = None
         self._channel: Connection | None = None
+        self._of: str | None = None
 
-    def prepare(self) -> None:
-        """Have a process that waits for its task; raises `Unavailable` if none can be started."""
+    def prepare(self, of: str | None = None) -> None:
+        """Have a process that waits for its task; raises `Unavailable` if none can be started.
+
+        Parameters
+        ----------
+        of : str, optional
+            Whose rows it will look at: a process that looked at others is replaced.
+        """
+        if of != self._of:
+            self.end()
+            self._of = of
         if not self._is_ready(END_SECONDS):
             self.end()
             self._start()
@@ -82,7 +93,7 @@ class Worker:
         stopped : callable
             Whether to give the task up; looked at all the while.
         """
-        self.prepare()
+        self.prepare(self._of)
         channel = self._channel
         deadline = time.monotonic() + seconds
         try:

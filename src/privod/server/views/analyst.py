@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from privod.curator import Answer, fitting
+from privod.curator.job_records import JobRecord
 from privod.data import Domain
 from privod.data.mock import mock_rows
 from privod.errors import InvalidParameter, NoPromise, PrivodError
@@ -43,6 +44,7 @@ __all__ += ["price_page", "questions", "stop_job"]
 
 QUICK_SECONDS = 0.6  # an answer that is there by then needs no page about waiting
 LONGEST_ASKED = 160  # letters that a list shows of what was asked
+UNREADABLE = "This version of the server cannot read this question any more."
 MOCK_RECORDS = 1000
 MOCK_CELLS = 200_000  # of many columns fewer records are made up
 STATES = {"waiting": "waiting", "answering": "under way", "done": "answered", "failed": "failed"}
@@ -281,20 +283,21 @@ def my_questions(request: Request) -> Response:
     """What one's token asked in the last weeks, answered or not, the newest first."""
     site, visitor = site_of(request), visitor_of(request)
     sought = request.query_params.get("find", "")[:LONGEST_SEARCH]
-    records = [
-        (record, query_from_json(record.query))
-        for record in site.curator.job_records.asked_by(visitor.id)
-        if str(record.query.get("name")) in QUERIES
-    ]
-    found = [pair for pair in records if fits(pair[1], sought, also=pair[0].dataset)]
+    records = [(record, _read(record)) for record in site.curator.job_records.asked_by(visitor.id)]
+    found = [pair for pair in records if _is_sought(*pair, sought)]
     place = page_of(request, len(found))
     shown = []
     for record, query in found[place["first"] : place["end"]]:
         state = state_of(site, record)
-        where = answer_path(record.dataset, query) if state == "done" else f"/jobs/{record.id}"
         told = json.loads(record.outcome)["message"] if record.outcome else ""
-        asked = ", ".join(f"{name} {text}" for name, text in written(query))
-        one = {"record": record, "query": query, "at": where, "told": told}
+        one: dict[str, Any] = {"record": record, "told": told}
+        if query is None:
+            one |= {"question": record.query.get("name"), "at": None}
+            asked = UNREADABLE
+        else:
+            at = answer_path(record.dataset, query) if state == "done" else f"/jobs/{record.id}"
+            one |= {"question": query.question, "at": None if told else at}
+            asked = ", ".join(f"{name} {text}" for name, text in written(query))
         shown.append(one | {"state": STATES[state], "asked": shorten(asked, LONGEST_ASKED)})
     return page(
         request,
@@ -305,6 +308,21 @@ def my_questions(request: Request) -> Response:
         sought=sought,
         place=place,
     )
+
+
+def _read(record: JobRecord) -> Query[Any] | None:
+    """What was asked; None if this version cannot read it."""
+    try:
+        return query_from_json(record.query)
+    except PrivodError:
+        return None
+
+
+def _is_sought(record: JobRecord, query: Query[Any] | None, sought: str) -> bool:
+    if query is not None:
+        return fits(query, sought, also=record.dataset)
+    known = f"{canonical_json(record.query)} {record.dataset}".casefold()
+    return all(word in known for word in sought.casefold().split())
 
 
 def mock_data(request: Request) -> Response:

@@ -17,6 +17,7 @@ from privod.curator import acting
 from privod.curator.protection import FOR_OWNER
 from privod.errors import InvalidParameter, PrivodError
 from privod.privacy import Adjacency, adjacency_from_json
+from privod.server.failures import status_of
 from privod.server.site import site_of, visitor_of
 from privod.server.views.pages import page
 
@@ -44,25 +45,25 @@ def protected(request: Request, dataset: Dataset, form: wire.WhoIsProtected) -> 
         rule = f"must lie between 1 and {MOST_SAMPLED}"
         raise InvalidParameter("sample", rule, form.sample, "Try 100.")
     adjacency = None if form.adjacency is None else adjacency_from_json(form.adjacency)
-    found = site_of(request).curator.who_is_protected(dataset, adjacency, sample=form.sample)
+    found = site_of(request).who_is_protected(dataset, adjacency, sample=form.sample)
     return {"warning": FOR_OWNER, "protected": [one.to_json() for one in found]}
 
 
 def protected_page(request: Request) -> Response:
     """The same for people: of the allowances that are open, and of one that the owner thinks of."""
-    curator, of = site_of(request).curator, request.path_params["dataset"]
+    site, of = site_of(request), request.path_params["dataset"]
     written = request.query_params.get("adjacency", "").strip()
-    dataset, sentences, problem = curator.dataset(of), [], None
+    dataset, sentences, problem, status = site.curator.dataset(of), [], None, 200
     try:
         adjacency = _read(written) if written else None
-        found = curator.who_is_protected(of, adjacency, sample=SHOWN_SAMPLE)
+        found = site.who_is_protected(of, adjacency, sample=SHOWN_SAMPLE)
         sentences = [one.sentences() for one in found]
     except PrivodError as wrong:
-        problem = str(wrong)
+        problem, status = str(wrong), status_of(wrong)
     return page(
         request,
         "protected.html",
-        422 if problem else 200,
+        status,
         dataset=dataset,
         warning=FOR_OWNER,
         found=sentences,

@@ -15,7 +15,14 @@ from privod.data import Domain
 from privod.data.csv_file import ENCODINGS, CsvDialect
 from privod.data.intake import LossyIntake
 from privod.engines.size import IN_MEMORY, SizeClass
-from privod.errors import InvalidData, InvalidParameter, NeedsConfirmation, NotFound, PrivodError
+from privod.errors import (
+    InvalidData,
+    InvalidParameter,
+    LimitReached,
+    NeedsConfirmation,
+    NotFound,
+    PrivodError,
+)
 from privod.privacy import (
     AddRemove,
     Adjacency,
@@ -221,18 +228,27 @@ def open_budget(request: Request) -> Response:
                 of, adjacency, budget, accounting=accounting, confirmed=confirmed
             )
     except NeedsConfirmation as needed:
-        figures = _who(request, adjacency)
-        return _budget_page(request, form, gives_up=str(needed), figures=figures)
+        return _confirmation_page(request, form, adjacency, str(needed))
     except PrivodError as problem:
         return _budget_page(request, form, problem=str(problem))
     return redirect(f"/data/{segment(of)}")
+
+
+def _confirmation_page(
+    request: Request, form: dict[str, str], adjacency: Adjacency, gives_up: str
+) -> Response:
+    try:
+        figures = _who(request, adjacency)
+    except LimitReached as busy:
+        return _budget_page(request, form, problem=str(busy))
+    return _budget_page(request, form, gives_up=gives_up, figures=figures)
 
 
 def _who(request: Request, adjacency: Adjacency) -> tuple[str, ...]:
     """How many records a crowd protects: the owner sees it before opening."""
     if not isinstance(adjacency, InCrowd | InAlikeCrowd):
         return ()
-    found = site_of(request).curator.who_is_protected(request.path_params["dataset"], adjacency)
+    found = site_of(request).who_is_protected(request.path_params["dataset"], adjacency)
     return (FOR_OWNER, *(sentence for one in found for sentence in one.sentences()))
 
 
