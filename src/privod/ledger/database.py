@@ -14,7 +14,7 @@ import os
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, Protocol
 
@@ -51,6 +51,8 @@ class Database(ABC):
     engine: str
     where: str
     """Which database this is, in words that hold no password."""
+    loses_locks: bool
+    """Whether somebody may lose what `alone` gave while they live, as with a connection."""
     _placeholder: str
     _failures: type[Exception]
     _begin_reading: tuple[str, ...]
@@ -72,8 +74,11 @@ class Database(ABC):
         """What an engine's failure means to whoever reads it."""
 
     @abstractmethod
-    def alone(self, key: str) -> AbstractContextManager[None]:
-        """Wait until nobody else, in any thread or process, is inside with this key."""
+    def alone(self, key: str) -> AbstractContextManager[Callable[[], bool]]:
+        """Wait until nobody else, in any thread or process, is inside with this key.
+
+        What it gives says whether that still holds.
+        """
 
     @abstractmethod
     def _make_durable(self, driver: Driver) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import cast
 
@@ -26,6 +26,7 @@ class PostgreSQL(Database):
     """A database of its own on a PostgreSQL server."""
 
     engine = "postgresql"
+    loses_locks = True
     _placeholder = "%s"
     _failures = psycopg.Error
     _begin_reading = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",)
@@ -89,13 +90,21 @@ class PostgreSQL(Database):
         return LedgerDamaged(f"The ledger in PostgreSQL does not take what privod writes ({kind}).")
 
     @contextmanager
-    def alone(self, key: str) -> Iterator[None]:
+    def alone(self, key: str) -> Iterator[Callable[[], bool]]:
         """Hold a lock of the server; it is freed when its holder's connection ends."""
         with self._connected() as driver:
             driver.execute("SET lock_timeout = 0")  # the answer we wait for may take long
             driver.execute(f"SELECT pg_advisory_lock({lock_number(key)})")
+
+            def is_held() -> bool:
+                try:
+                    driver.execute("SELECT 1")
+                except psycopg.Error:
+                    return False
+                return True
+
             try:
-                yield
+                yield is_held
             finally:
                 try:
                     driver.execute(f"SELECT pg_advisory_unlock({lock_number(key)})")

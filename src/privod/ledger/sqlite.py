@@ -15,7 +15,7 @@ import sqlite3
 import tempfile
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -34,6 +34,7 @@ class SQLite(Database):
     """The SQLite file of a curator's directory, shared by the processes of one host."""
 
     engine = "sqlite"
+    loses_locks = False
     _placeholder = "?"
     _failures = sqlite3.Error
     _begin_reading = ("BEGIN",)
@@ -123,11 +124,11 @@ class SQLite(Database):
             ) from None
 
     @contextmanager
-    def alone(self, key: str) -> Iterator[None]:
+    def alone(self, key: str) -> Iterator[Callable[[], bool]]:
         """Hold a lock file; the system frees it when its holder dies."""
         handle = self._hold(self._locks / key)
         try:
-            yield
+            yield lambda: True
         finally:
             (self._locks / key).unlink(missing_ok=True)
             fcntl.flock(handle, fcntl.LOCK_UN)  # closing alone leaves it to a forked child's copy

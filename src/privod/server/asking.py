@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from contextlib import suppress
+import time
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -26,7 +27,7 @@ from privod.queries.query import Query
 from privod.server.authentication import Visitor
 from privod.server.jobs.estimates import allowed, check_work
 from privod.server.jobs.jobs import Job, Turn, new_id, recalled
-from privod.server.site import Site
+from privod.server.site import PRESENT_SECONDS, Site
 from privod.wire import JobState, Problem, answer_key, problem_of
 
 __all__ = ["answer_of", "begin", "find_job", "resume", "state_of", "stop"]
@@ -112,20 +113,30 @@ def _start(site: Site, query: Query[Any], record: JobRecord) -> Job[Answer]:
 def resume(site: Site) -> None:
     """Say that this server process is there, and take over from those that end before it."""
     database = site.curator.database
-    site.presence.enter_context(database.alone(f"server-{site.id}"))
+    own = site.presence.enter_context(ExitStack())
+    is_held = own.enter_context(database.alone(_lock(site.id)))
+    site.be_present()
     known = {site.id}
 
+    def hold() -> None:
+        """Take the own lock again if it was lost, as with a database that was restarted."""
+        nonlocal is_held
+        if not is_held():
+            own.close()
+            is_held = own.enter_context(database.alone(_lock(site.id)))
+
     def take_over(gone: str) -> None:
-        with database.alone(f"server-{gone}"):  # free once that process has ended
-            if not site.jobs.closing():
-                for record in site.curator.job_records.adopt(gone, site.id):
-                    _resume(site, record)
-        known.discard(gone)
+        try:
+            with suppress(PrivodError):  # the database is away: the next look begins again
+                _take_over(site, gone)
+        finally:
+            known.discard(gone)
 
     def watch() -> None:
         while not site.jobs.closing():
             with suppress(PrivodError):  # the database is away: the next look finds it
                 site.be_present()
+                hold()
                 site.note_ends()
                 for other in site.curator.job_records.servers() - known:
                     known.add(other)
@@ -134,7 +145,33 @@ def resume(site: Site) -> None:
 
     watching = threading.Thread(target=watch, daemon=True)
     watching.start()
-    site.presence.callback(watching.join, WATCH_SECONDS)  # before the lock is let go
+    site.presence.callback(site.take_note_away)  # before the lock is let go, so that it is believed
+    site.presence.callback(watching.join, WATCH_SECONDS)
+
+
+def _lock(server: str) -> str:
+    return f"server-{server}"
+
+
+def _take_over(site: Site, gone: str) -> None:
+    """Wait until another server process has ended, and go on with what it left behind.
+
+    Its lock may be free because it lost it. Then it takes it again and notes that it is there; so
+    where that may be, nothing is taken over before it noted nothing for a while.
+    """
+    database = site.curator.database
+    with database.alone(_lock(gone)):
+        seen = site.last_seen(gone)
+    if database.loses_locks:
+        deadline = time.monotonic() + PRESENT_SECONDS
+        while time.monotonic() < deadline and seen is not None and site.last_seen(gone) == seen:
+            site.jobs.wait_for_closing(WATCH_SECONDS)
+            if site.jobs.closing():
+                return
+    with database.alone(_lock(gone)):
+        if site.last_seen(gone) in (seen, None) and not site.jobs.closing():
+            for record in site.curator.job_records.adopt(gone, site.id):
+                _resume(site, record)
 
 
 def _resume(site: Site, record: JobRecord) -> None:

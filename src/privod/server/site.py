@@ -32,7 +32,7 @@ __all__ = ["LOOPBACK_HOSTS", "Site", "site_of", "visitor_of"]
 LOG = logging.getLogger("privod.server")
 SERVER, STOP = "server", "stop"  # kinds of notes
 PRESENT_SECONDS = 60.0  # after which a process that notes nothing is taken to be gone
-STOP_SECONDS = 24 * 3600.0
+KEPT_SECONDS = 24 * 3600.0  # for which notes are kept
 MOST_SERVERS = MOST_STOPS = 1000
 ONE_REPORT = (
     "This server is making a report of who is protected, and makes one at a time. Try again when it"
@@ -91,20 +91,28 @@ class Site:
         now = self.notes.clock()
         seen = self.notes.find(SERVER, self.id)
         if seen is None or now - seen.time > PRESENT_SECONDS / 3:
-            self.notes.put(SERVER, self.id, "", MOST_SERVERS, now - PRESENT_SECONDS)
+            self.notes.put(SERVER, self.id, "", MOST_SERVERS, now - KEPT_SECONDS)
         among = max(1, self.notes.count(SERVER, now - PRESENT_SECONDS))
         for limiter in (self.requests, self.strangers, self.failures):
             limiter.among = among
 
+    def last_seen(self, server: str) -> float | None:
+        """When a process last noted that it is there; None if it left."""
+        found = self.notes.find(SERVER, server)
+        return None if found is None else found.time
+
     def leave(self) -> None:
         """Let the other processes know that this one is gone."""
         self.presence.close()
+
+    def take_note_away(self) -> None:
+        """No longer note that this process is there."""
         with suppress(PrivodError):
             self.notes.take(SERVER, self.id)
 
     def stop_elsewhere(self, job_id: str) -> None:
         """Ask the process that works on a job to stop it."""
-        self.notes.put(STOP, job_id, "", MOST_STOPS, self.notes.clock() - STOP_SECONDS)
+        self.notes.put(STOP, job_id, "", MOST_STOPS, self.notes.clock() - KEPT_SECONDS)
 
     def who_is_protected(
         self, of: str, adjacency: Adjacency | None = None, *, sample: int = SAMPLE
