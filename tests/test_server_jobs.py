@@ -392,7 +392,7 @@ def test_an_answer_stands_in_the_ledger_at_the_release_time_and_not_before(tmp_p
         while api.get(f"/datasets/patients/answers/{key}").status_code != 200:
             priced = api.post("/datasets/patients/price", json={"query": query.to_json()}).json()
             looks += not priced["already_answered"]
-            assert time.monotonic() < start + 20
+            assert time.monotonic() < start + 120
         assert looks
         assert (
             time.monotonic() - start >= 0.5 * FIRST_RELEASE_SECONDS
