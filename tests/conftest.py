@@ -97,6 +97,7 @@ SLOW = {
     "test_server_fuzz",
     "test_server_jobs",
     "test_server_limits",
+    "test_server_postgres",
     "test_server_provider",
     "test_server_restarts",
     "test_server_roles",
