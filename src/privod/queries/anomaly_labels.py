@@ -46,6 +46,7 @@ from privod.queries.query import Query, Release
 __all__ = [
     "SURE",
     "AnomalyLabels",
+    "CrowdLabels",
     "answer_by_edits",
     "chance_in_words",
     "chance_of_error",
@@ -76,8 +77,78 @@ def chance_of_error(edits: int, epsilon: Fraction) -> float:
     return math.exp(-damped) / (1 + math.exp(-plain))
 
 
+class CrowdLabels:
+    """What labels by the size of a crowd share: how sure they are, and how they are told."""
+
+    columns: tuple[str, ...]
+    records: tuple[tuple[Any, ...], ...]
+    max_crowd: int
+    edit_margin: int | None
+
+    @property
+    def label_epsilon(self) -> Fraction:
+        """The loss of one label."""
+        raise NotImplementedError
+
+    def anomalous_in_words(self) -> str:
+        """What is said of a record in the data that is labeled."""
+        raise NotImplementedError
+
+    def lone_in_words(self) -> str:
+        """Which record has nobody around."""
+        raise NotImplementedError
+
+    @cached_property
+    def most_edits(self) -> int:
+        """More edits are not told apart: at so many the coin lies less than once in 2^144 times."""
+        return 1 + math.ceil(SURE / self.label_epsilon)
+
+    def edits(self, crowd: int, copies: int) -> int:
+        """The bound of the edits that would flip a label; not private."""
+        if self.edit_margin is None:
+            found = edits_to_flip(crowd, copies, self.max_crowd)
+        else:
+            found = sensitive_edits_to_flip(crowd, copies, self.max_crowd, self.edit_margin)
+        return min(found, self.most_edits)
+
+    def error(self, crowd: int, copies: int) -> float:
+        """The probability of a wrong label; not private."""
+        return chance_of_error(self.edits(crowd, copies), self.label_epsilon)
+
+    @property
+    def largest_error(self) -> float:
+        """No label is wrong with a larger probability, whatever the data."""
+        return chance_of_error(1, self.label_epsilon)
+
+    @property
+    def lone_error(self) -> float:
+        """How often the label of a record with nobody around is wrong, present or not."""
+        return self.error(crowd=0, copies=0)
+
+    def sentence(self, value: tuple[bool, ...]) -> str:
+        text = said_to_be(value, "record asked about", "records asked about")
+        text += (
+            f" in the data {self.anomalous_in_words()}; a label is wrong with a probability of at"
+            f" most {chance_in_words(self.largest_error)}"
+        )
+        if self.lone_error < self.largest_error:
+            text += (
+                f", that of a record {self.lone_in_words()} of {chance_in_words(self.lone_error)}"
+            )
+        return f"{text}."
+
+    def table(self, value: tuple[bool, ...]) -> dict[str, list[Any]]:
+        return labeled(self.columns, self.records, value)
+
+    def value_to_json(self, value: tuple[bool, ...]) -> Any:
+        return list(value)
+
+    def value_from_json(self, data: Any) -> tuple[bool, ...]:
+        return tuple(bool(label) for label in data)
+
+
 @dataclass(frozen=True, kw_only=True)
-class AnomalyLabels(Query[tuple[bool, ...]]):
+class AnomalyLabels(CrowdLabels, Query[tuple[bool, ...]]):
     """Which of these records are in the data and anomalous there?
 
     Guarantee
@@ -176,52 +247,11 @@ class AnomalyLabels(Query[tuple[bool, ...]]):
         ]
         return self.release(tuple(labels), randomness)
 
-    @cached_property
-    def most_edits(self) -> int:
-        """More edits are not told apart: at so many the coin lies less than once in 2^144 times."""
-        return 1 + math.ceil(SURE / self.label_epsilon)
+    def anomalous_in_words(self) -> str:
+        return f"and anomalous (at most {self.max_crowd} records within {self.radius:g})"
 
-    def edits(self, crowd: int, copies: int) -> int:
-        """The bound of the edits that would flip a label; not private."""
-        if self.edit_margin is None:
-            found = edits_to_flip(crowd, copies, self.max_crowd)
-        else:
-            found = sensitive_edits_to_flip(crowd, copies, self.max_crowd, self.edit_margin)
-        return min(found, self.most_edits)
-
-    def error(self, crowd: int, copies: int) -> float:
-        """The probability of a wrong label; not private."""
-        return chance_of_error(self.edits(crowd, copies), self.label_epsilon)
-
-    @property
-    def largest_error(self) -> float:
-        """No label is wrong with a larger probability, whatever the data."""
-        return chance_of_error(1, self.label_epsilon)
-
-    @property
-    def lone_error(self) -> float:
-        """How often the label of a record that no other is near to is wrong, present or not."""
-        return self.error(crowd=0, copies=0)
-
-    def sentence(self, value: tuple[bool, ...]) -> str:
-        text = said_to_be(value, "record asked about", "records asked about")
-        text += (
-            f" in the data and anomalous (at most {self.max_crowd} records within {self.radius:g});"
-            f" a label is wrong with a probability of at most {chance_in_words(self.largest_error)}"
-        )
-        if self.lone_error < self.largest_error:
-            lone = chance_in_words(self.lone_error)
-            text += f", that of a record with no other near it of {lone}"
-        return f"{text}."
-
-    def table(self, value: tuple[bool, ...]) -> dict[str, list[Any]]:
-        return labeled(self.columns, self.records, value)
-
-    def value_to_json(self, value: tuple[bool, ...]) -> Any:
-        return list(value)
-
-    def value_from_json(self, data: Any) -> tuple[bool, ...]:
-        return tuple(bool(label) for label in data)
+    def lone_in_words(self) -> str:
+        return "with no other near it"
 
     @classmethod
     def examples(cls, domain: Domain) -> tuple[Self, ...]:

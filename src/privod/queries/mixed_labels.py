@@ -2,12 +2,11 @@
 
 Anomaly labels for records that are compared by numbers and categories: an exact match, the number
 of columns that differ (Hamming) or weighted columns. Under sensitive privacy lone records are
-labelled almost surely right, and are not protected. Proof in docs/proofs/mixed_labels.md.
+labeled almost surely right, and are not protected. Proof in docs/proofs/mixed_labels.md.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -17,23 +16,18 @@ from privod.data import Categorical, Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness
 from privod.outliers.crowds.anomalies import (
-    edits_to_flip,
     is_anomalous,
     protected_crowd,
-    sensitive_edits_to_flip,
 )
 from privod.privacy import AddRemove, Adjacency, Guarantee, InAlikeCrowd, Loss, positive
 from privod.queries.anomaly_labels import (
-    SURE,
+    CrowdLabels,
     answer_by_edits,
     chance_in_words,
-    chance_of_error,
 )
 from privod.queries.checks import (
     LARGEST_COUNT,
     ExactNumber,
-    labeled,
-    said_to_be,
     whole_number,
 )
 from privod.queries.likeness import Entry, Likeness, checked_entries, end_of
@@ -44,7 +38,7 @@ __all__ = ["MixedLabels"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class MixedLabels(Query[tuple[bool, ...]]):
+class MixedLabels(CrowdLabels, Query[tuple[bool, ...]]):
     """Which of these records, with numbers and categories, are in the data and anomalous there?
 
     Guarantee
@@ -127,11 +121,6 @@ class MixedLabels(Query[tuple[bool, ...]]):
         """The loss of one label."""
         return self.epsilon / self.labels_moved
 
-    @cached_property
-    def most_edits(self) -> int:
-        """More edits are not told apart: at so many the coin lies less than once in 2^144 times."""
-        return 1 + math.ceil(SURE / self.label_epsilon)
-
     def guarantee(self) -> Guarantee:
         return Guarantee(Loss(self.epsilon), self.adjacency)
 
@@ -162,47 +151,11 @@ class MixedLabels(Query[tuple[bool, ...]]):
             labels.append(answer_by_edits(truth, edits, self.label_epsilon, randomness))
         return self.release(tuple(labels), randomness)
 
-    def edits(self, crowd: int, copies: int) -> int:
-        """The bound of the edits that would flip a label; not private."""
-        if self.edit_margin is None:
-            found = edits_to_flip(crowd, copies, self.max_crowd)
-        else:
-            found = sensitive_edits_to_flip(crowd, copies, self.max_crowd, self.edit_margin)
-        return min(found, self.most_edits)
+    def anomalous_in_words(self) -> str:
+        return f"with at most {self.max_crowd} records alike, themselves included"
 
-    def error(self, crowd: int, copies: int) -> float:
-        """The probability of a wrong label; not private."""
-        return chance_of_error(self.edits(crowd, copies), self.label_epsilon)
-
-    @property
-    def largest_error(self) -> float:
-        """No label is wrong with a larger probability, whatever the data."""
-        return chance_of_error(1, self.label_epsilon)
-
-    @property
-    def lone_error(self) -> float:
-        """How often the label of a record that no other is alike is wrong, present or not."""
-        return self.error(crowd=0, copies=0)
-
-    def sentence(self, value: tuple[bool, ...]) -> str:
-        text = said_to_be(value, "record asked about", "records asked about")
-        text += (
-            f" in the data with at most {self.max_crowd} records alike, themselves included; a"
-            f" label is wrong with a probability of at most {chance_in_words(self.largest_error)}"
-        )
-        if self.lone_error < self.largest_error:
-            lone = chance_in_words(self.lone_error)
-            text += f", that of a record that no other is alike of {lone}"
-        return f"{text}."
-
-    def table(self, value: tuple[bool, ...]) -> dict[str, list[Any]]:
-        return labeled(self.columns, self.records, value)
-
-    def value_to_json(self, value: tuple[bool, ...]) -> Any:
-        return list(value)
-
-    def value_from_json(self, data: Any) -> tuple[bool, ...]:
-        return tuple(bool(label) for label in data)
+    def lone_in_words(self) -> str:
+        return "that no other is alike"
 
     @classmethod
     def examples(cls, domain: Domain) -> tuple[Self, ...]:
