@@ -181,7 +181,7 @@ def test_a_record_is_read_as_a_table_would_hold_it() -> None:
     assert asked.answer(rows, secure()).value == (True, True, True, True)
 
 
-def test_many_records_are_labelled_like_few() -> None:
+def test_many_records_are_labeled_like_few() -> None:
     rows = table(*np.linspace(-99, 99, 500))
     asked = labels(*np.linspace(-99, 99, 100), epsilon=1000, max_crowd=5)
     once = asked.answer(rows, seeded(1)).value
@@ -192,7 +192,7 @@ def test_many_records_are_labelled_like_few() -> None:
     assert list(once) == each
 
 
-def test_an_outlier_far_out_is_labelled_almost_surely_right() -> None:
+def test_an_outlier_far_out_is_labeled_almost_surely_right() -> None:
     asked = labels(0, max_crowd=100, edit_margin=10, epsilon=1)
     assert asked.error(crowd=1, copies=1) < 1e-35
     plain = labels(0, max_crowd=100, epsilon=1)

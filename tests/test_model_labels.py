@@ -79,7 +79,7 @@ def test_no_label_becomes_likelier_than_promised_exactly(epsilon: str) -> None:
             assert abs(math.log(left / right)) <= float(query.epsilon) * (1 + 1e-9)
 
 
-def test_clear_cases_are_labelled_right_and_labels_share_epsilon() -> None:
+def test_clear_cases_are_labeled_right_and_labels_share_epsilon() -> None:
     rng = np.random.default_rng(1)
     table = Table(DOMAIN, {"x": rng.normal(5, 1, 400), "y": rng.normal(5, 1, 400)})
     for text in ("knn-distance(n_neighbors=20, radius=0.5)", "tail-rank(n_beyond=20)"):

@@ -65,7 +65,7 @@ EVERY = [
 
 @pytest.mark.parametrize("distance", [0, 1, 2])
 @pytest.mark.parametrize("weights", [(), (("ward", 2),), (("age", 0),)])
-def test_clear_cases_are_labelled_by_who_is_near(distance: int, weights: Any) -> None:
+def test_clear_cases_are_labeled_by_who_is_near(distance: int, weights: Any) -> None:
     """With much epsilon a label is the truth."""
     query = replace(ASK, max_distance=distance, weights=weights, epsilon=5000)
     seen = set()
@@ -125,7 +125,7 @@ def test_one_record_moves_no_more_labels_than_is_charged() -> None:
     assert apart.labels_moved == 1
 
 
-def test_a_lone_newcomer_is_labelled_right_under_plain_dp() -> None:
+def test_a_lone_newcomer_is_labeled_right_under_plain_dp() -> None:
     query = replace(ASK, max_crowd=20)
     assert query.guarantee().adjacency == AddRemove()
     assert query.error(others=0) < 1e-8

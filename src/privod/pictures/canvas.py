@@ -23,13 +23,14 @@ except ImportError:
     ) from None
 
 __all__ = ["ACCENT", "INK", "MOST_ROWS", "MUTED", "WARM", "blank", "few_ticks"]
-__all__ += ["plain_ticks", "png", "summed", "svg"]
+__all__ += ["labels_beside", "plain_ticks", "png", "summed", "svg"]
 
 ACCENT = "#2563a8"  # what was released
 WARM = "#c2571a"  # what stands out
 MUTED = "#9aa4b1"  # what is there for comparison
 INK = "#1d2733"
 MOST_TICKS = 40
+MOST_LABELS = 30  # of records, in one picture
 MOST_ROWS = 30  # columns of a release that a picture shows, one below the other
 
 LOOK: Any = {
@@ -63,6 +64,29 @@ def blank(title: str, width: float = 7.0, height: float = 4.0) -> tuple[Figure, 
         axes = figure.add_subplot()
         axes.set_title(title)
     return figure, axes
+
+
+def labels_beside(
+    title: str, records: Sequence[Sequence[Any]], labels: Sequence[bool]
+) -> tuple[Figure, Axes]:
+    """A figure with labeled records on the left; return it with the empty axes on its right."""
+    shown = labels[:MOST_LABELS]
+    height = max(3.0, 1.4 + 0.28 * len(shown))
+    figure, axes = blank(title, width=10.0, height=height)
+    axes.set_subplotspec(figure.add_gridspec(1, 2)[0])
+    names = [", ".join(_short(entry) for entry in row[:4]) for row in records[:MOST_LABELS]]
+    axes.barh(range(len(shown)), [1] * len(shown), color=[WARM if one else MUTED for one in shown])
+    for place, label in enumerate(shown):
+        axes.text(0.02, place, "yes" if label else "no", va="center", color="white")
+    axes.set_yticks(range(len(shown)), names, fontsize=8)
+    axes.set_xticks([])
+    axes.invert_yaxis()
+    axes.grid(False)
+    return figure, figure.add_subplot(1, 2, 2)
+
+
+def _short(entry: Any) -> str:
+    return f"{entry:.4g}" if isinstance(entry, float) else str(entry)
 
 
 def summed(counts: NDArray[np.int64], bars: int) -> NDArray[np.int64]:
