@@ -116,15 +116,13 @@ def test_two_answers_that_take_differently_long_are_seen_at_the_same_release_tim
 
 
 def test_a_place_is_given_on_at_a_release_time_only() -> None:
-    began: list[float] = []
-
-    def ask(_turn: Turn) -> None:
-        began.append(time.monotonic())
-
     with opened(Limits(workers=1)) as jobs:
-        for job in [started(jobs, ask, key=str(place)) for place in range(3)]:
-            ended(job)
-    assert all(after - before >= FIRST_RELEASE_SECONDS for before, after in pairwise(began))
+        waiting = [started(jobs, napping(0), key=str(place)) for place in range(3)]
+        works = [ended(job).work for job in waiting]
+    # Measured from where release times count, however late the machine comes to the work itself.
+    began = [work.began for work in works if work.began is not None]
+    assert len(began) == 3
+    assert all(after - before > FIRST_RELEASE_SECONDS - 1e-6 for before, after in pairwise(began))
 
 
 def test_what_is_done_after_the_hold_is_done_at_the_release_time_and_held_back_once(
@@ -249,7 +247,7 @@ def test_one_token_never_holds_every_worker() -> None:
     go_on = threading.Event()
 
     def long(_turn: Turn) -> None:
-        go_on.wait(20)
+        go_on.wait(120)
 
     with opened(Limits(workers=2)) as jobs:
         adas = [started(jobs, long, key=str(place)) for place in range(5)]
@@ -289,16 +287,15 @@ def test_stopping_drops_what_waits_and_does_not_wait_for_what_takes_too_long() -
     go_on = threading.Event()
 
     def long(_turn: Turn) -> None:
-        go_on.wait(20)
+        go_on.wait(120)
 
     jobs: Jobs[Any] = Jobs(Limits(workers=1, stop_seconds=0.3), lambda _asker: True)
     running_one = started(jobs, long, key="running")
     while running_one.state() == "waiting":
         time.sleep(0.01)
     waiting = started(jobs, napping(0), key="waiting")
-    start = time.monotonic()
     jobs.close()
-    assert time.monotonic() - start < 5
+    assert running_one.state() == "answering"  # nobody waited for its end
     with pytest.raises(Unavailable, match="Nothing was charged"):
         ended(waiting).result()
     with pytest.raises(Unavailable, match="stopping"):
@@ -381,22 +378,24 @@ def test_a_token_revoked_while_its_questions_wait_is_charged_for_none_of_them(
         assert [entry.kind for entry in server.curator.history("patients")].count("release") == 0
 
 
-def test_an_answer_stands_in_the_ledger_at_the_release_time_and_not_before(tmp_path: Path) -> None:
+def test_an_answer_stands_in_the_ledger_at_the_release_time_and_not_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = 3.0  # so late that it is looked for before, however busy the machine
+    monkeypatch.setattr(jobs_module, "FIRST_RELEASE_SECONDS", first)
     query = Histogram(columns=("age",), epsilon="1")
     key = answer_key(query)
     with running(tmp_path) as server, server.api(server.token("analyst")) as api:
         form = {"query": query.to_json(), "wait": 0}
-        api.post("/datasets/patients/ask", json=form)
         start = time.monotonic()
+        api.post("/datasets/patients/ask", json=form)
         looks = 0
         while api.get(f"/datasets/patients/answers/{key}").status_code != 200:
             priced = api.post("/datasets/patients/price", json={"query": query.to_json()}).json()
             looks += not priced["already_answered"]
             assert time.monotonic() < start + 120
         assert looks
-        assert (
-            time.monotonic() - start >= 0.5 * FIRST_RELEASE_SECONDS
-        )  # it was there within milliseconds
+        assert time.monotonic() - start >= first  # it was there within milliseconds
         times = {
             entry["kind"]: entry["time"] for entry in api.get("/datasets/patients/history").json()
         }
