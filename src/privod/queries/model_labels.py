@@ -99,6 +99,10 @@ class ModelLabels(Query[tuple[bool, ...]]):
         for record in self.records:
             edit_model(self.model).try_out(columns, np.array(record))
 
+    def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
+        """A model is shown the columns asked about, side by side."""
+        return len(self.columns)
+
     def answer(self, table: Table, randomness: Randomness) -> Release[tuple[bool, ...]]:
         points, model = table.numbers(self.columns), edit_model(self.model)
         margins = [model.margin(points, np.array(record)) for record in self.records]

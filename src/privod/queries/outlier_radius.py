@@ -176,6 +176,11 @@ class OutlierRadius(Query[ChosenRadius]):
     def work(self, domain: Domain, records: int) -> int:
         return self.n_radii * pairs_work(records, self._distances(domain).n_axes)
 
+    def held_per_record(self, domain: Domain) -> int:
+        """The points, and where categories are compared whose groups they are in."""
+        over = self._distances(domain)
+        return over.n_axes + bool(over.categorical)
+
     def answer(self, table: Table, randomness: Randomness) -> Release[ChosenRadius]:
         over = self._distances(table.domain)
         points = over.points(table)
