@@ -53,7 +53,7 @@ Key = tuple[str, str]
 """One question about one data set."""
 
 LOG = logging.getLogger("privod.server")
-END_SECONDS = 2.0  # for a stopped answer to be cleared away
+END_SECONDS = 10.0  # for a stopped answer to be cleared away, on a busy machine too
 FIRST_RELEASE_SECONDS = 0.2  # seconds
 RELEASE_RATIO = 1.25
 LOOK_SECONDS = 0.02
