@@ -28,6 +28,7 @@ from privod.server.jobs import jobs as jobs_module
 from privod.server.jobs.jobs import (
     FIRST_RELEASE_SECONDS,
     RELEASE_RATIO,
+    VALID_SECONDS,
     Job,
     Jobs,
     Turn,
@@ -35,6 +36,7 @@ from privod.server.jobs.jobs import (
     next_release_time,
 )
 from privod.server.jobs.queue import FairQueue
+from privod.server.jobs.workers import Worker
 from privod.server.limits import Limits
 from privod.wire import answer_key
 from tests.odd import odd
@@ -437,6 +439,23 @@ def test_who_may_not_pay_keeps_nobody_else_from_the_answer() -> None:
     finally:
         release.set()
         jobs.close()
+
+
+def test_an_answer_goes_on_while_nobody_can_be_asked_whether_it_is_wanted() -> None:
+    work: _Work[int] = _Work(("d", "k"), threading.Event())
+    work.begin()
+    is_away = True
+
+    def wanted() -> bool:
+        if is_away:
+            raise Unavailable("The database is restarting.")
+        return False
+
+    turn = Turn(work, Worker(1, 1), wanted)
+    for is_away in (True, False):
+        turn._looked -= 2 * VALID_SECONDS
+        turn._is_stopped()
+        assert work.stopped.is_set() is not is_away
 
 
 def test_a_stop_has_its_effect_at_a_release_time_and_tells_no_finer_one(

@@ -22,6 +22,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
@@ -219,8 +220,9 @@ class Turn:
     def _is_stopped(self) -> bool:
         if time.monotonic() - self._looked > VALID_SECONDS:
             self._looked = time.monotonic()
-            if not self._wanted():
-                self._work.stop()
+            with suppress(PrivodError):  # the database is away: the next look asks it
+                if not self._wanted():
+                    self._work.stop()
         return self._work.is_stopped()
 
 
