@@ -86,6 +86,7 @@ class MixedLabels(CrowdLabels, Query[tuple[bool, ...]]):
 
     def __post_init__(self) -> None:
         like = Likeness(self.columns, self.max_distance, self.tolerances, self.weights)
+        like.check_size()
         for name in ("columns", "tolerances", "weights"):
             object.__setattr__(self, name, getattr(like, name))
         for column, weight in like.weights:

@@ -104,6 +104,10 @@ class ModelLabels(Query[tuple[bool, ...]]):
         # The points, and four arrays of their shape; a model of somebody's own may take more.
         return 5 * 8 * records * len(self.columns) + likeness_bytes(records, 1)
 
+    def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
+        """A model is shown the columns asked about, side by side."""
+        return len(self.columns)
+
     def answer(self, table: Table, randomness: Randomness) -> Release[tuple[bool, ...]]:
         points, model = table.numbers(self.columns), edit_model(self.model)
         margins = [model.margin(points, np.array(record)) for record in self.records]

@@ -76,6 +76,7 @@ class NoveltyLabels(Query[tuple[bool, ...]]):
 
     def __post_init__(self) -> None:
         like = Likeness(self.columns, self.max_distance, self.tolerances, self.weights)
+        like.check_size()
         for name in ("columns", "tolerances", "weights"):
             object.__setattr__(self, name, getattr(like, name))
         object.__setattr__(self, "records", checked_entries(self.records, len(self.columns)))

@@ -181,6 +181,11 @@ class OutlierRadius(Query[ChosenRadius]):
         over = self._distances(domain)
         return crowd_bytes(records, over.n_axes) + cover_bytes(records, over.dimensions)
 
+    def held_per_record(self, domain: Domain) -> int:
+        """The points, and where categories are compared whose groups they are in."""
+        over = self._distances(domain)
+        return over.n_axes + bool(over.categorical)
+
     def answer(self, table: Table, randomness: Randomness) -> Release[ChosenRadius]:
         over = self._distances(table.domain)
         points = over.points(table)

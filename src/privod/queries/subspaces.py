@@ -36,7 +36,7 @@ from privod.queries.checks import (
     pairs_work,
     whole_number,
 )
-from privod.queries.crowd_bounds import count_outliers, count_sensitivity
+from privod.queries.crowd_bounds import count_credits, count_outliers, count_sensitivity
 from privod.queries.distances import (
     Distances,
     Scale,
@@ -291,6 +291,13 @@ class OutlierSubspaces(Query[FoundSubspaces]):
         candidates = CANDIDATE_BYTES * self._number_of_candidates(len(domain.columns))
         return available_threads() * counted + covered + candidates
 
+    def held_per_record(self, domain: Domain) -> int:
+        """Outliers are counted by parts of space; counts bought besides may hold points."""
+        if not self.count_share:
+            return 0
+        of_each_size = {len(some): some for some in self._sets(domain)}
+        return max(self.counting(some).held_per_record(domain) for some in of_each_size.values())
+
     def answer(self, table: Table, randomness: Randomness) -> Release[FoundSubspaces]:
         sets = list(self._sets(table.domain))
         utilities = self.utilities(sets, self.true_counts(table, sets))
@@ -329,12 +336,13 @@ class OutlierSubspaces(Query[FoundSubspaces]):
         """The outliers of every set, counted on all processors; not private."""
 
         def count(some: tuple[str, ...]) -> int:
-            points = self._distances(table.domain, some).points(table)
-            radius = self.radius_in(len(some))
-            return count_outliers(points, radius, self.max_crowd, threads=1)
+            over, radius = self._distances(table.domain, some), self.radius_in(len(some))
+            if table.most_records is not None:  # by parts of space, which are counted in threads
+                return count_credits(table, over, radius, self.max_crowd)
+            return count_outliers(over.points(table), radius, self.max_crowd, threads=1)
 
         # How many rows there are may be private: the same steps are reported on both ways.
-        if len(sets) * len(table) < ALONE_BELOW:
+        if table.most_records is not None or len(sets) * len(table) < ALONE_BELOW:
             return list(track(map(count, sets), "column sets", total=len(sets)))
         with thread_pool() as pool:
             return list(track(pool.map(count, sets), "column sets", total=len(sets)))
