@@ -54,7 +54,6 @@ TYPED_YET = {  # pages with a table of figures that no script writes yet
     "docs/engines.md",
     "docs/estimators.md",
     "docs/leakage.md",
-    "docs/papers.md",
 }
 TABLE = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)
 DECIMAL = re.compile(r"\|\s*[-+]?[\d,]*\.\d")
