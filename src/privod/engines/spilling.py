@@ -90,4 +90,4 @@ class SpilledParts:
 
 
 def _bytes(points: Floats) -> memoryview:
-    return memoryview(points.reshape(-1).view(np.uint8))
+    return points.reshape(-1).view(np.uint8).data
