@@ -10,6 +10,7 @@ it in a text, an integer or a float. Everything else is a text, compared byte by
 from __future__ import annotations
 
 import secrets
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -44,7 +45,9 @@ def numbered(persons: pa.Array, hashes: Words | None = None) -> Ints:
         hashes = hashed(persons, new_key())
     data, offsets = bytes_of(persons)
     bits = max(1, (2 * len(persons)).bit_length())
-    slots = np.full(1 << bits, EMPTY, np.int32 if len(persons) < 1 << 31 else np.int64)
+    slots: NDArray[Any] = np.full(
+        1 << bits, EMPTY, np.int32 if len(persons) < 1 << 31 else np.int64
+    )
     numbers = np.empty(len(persons), np.int64)
     number_names(data, offsets, hashes, slots, 64 - bits, numbers)
     return numbers

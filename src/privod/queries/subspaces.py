@@ -44,10 +44,11 @@ from privod.queries.distances import (
     checked_weights,
     distance_in_words,
 )
+from privod.queries.memory import cover_bytes, crowd_bytes
 from privod.queries.outlier_count import EXAMPLE_RADIUS, OutlierCount
 from privod.queries.preview import Preview
 from privod.queries.query import Query, Release
-from privod.threads import thread_pool
+from privod.threads import available_threads, thread_pool
 
 __all__ = ["FoundSubspaces", "OutlierSubspaces", "columns_in_words"]
 
@@ -56,6 +57,7 @@ LEAST_LOSS = Fraction(1, 2**19)  # of one choice: with all steps its scale is 2^
 LARGEST_LOSS = 10**9
 UNSURE = 0.05
 MOST_CANDIDATES = 20_000
+CANDIDATE_BYTES = 1 << 12  # its names, its count and its share in the choice
 ALONE_BELOW = 20_000  # records times sets below which threads cost more than they bring
 
 
@@ -281,6 +283,13 @@ class OutlierSubspaces(Query[FoundSubspaces]):
         n_columns = len(numeric_columns(domain, self.columns))
         widest = min(max(self._sizes()), len(domain.columns))
         return self._number_of_candidates(n_columns) * pairs_work(records, widest)
+
+    def most_bytes(self, domain: Domain, records: int) -> int:
+        widest = min(max(self._sizes()), len(domain.columns))
+        counted = crowd_bytes(records, widest)  # by each thread, a set of columns at a time
+        covered = max(cover_bytes(records, n_axes) for n_axes in range(1, widest + 1))
+        candidates = CANDIDATE_BYTES * self._number_of_candidates(len(domain.columns))
+        return available_threads() * counted + covered + candidates
 
     def held_per_record(self, domain: Domain) -> int:
         """Outliers are counted by parts of space; counts bought besides may hold points."""

@@ -19,10 +19,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privod.data.folding import Block
+from privod.engines.size import IN_MEMORY
 from privod.outliers.crowds.distance import HUGE, CrowdIndex
 from privod.outliers.crowds.kernels.tree import Floats, Ints
+from privod.threads import available_threads
 
-__all__ = ["Boxes", "CreditsBySpace", "boxes_around", "credits_of", "n_boxes"]
+__all__ = [
+    "Boxes",
+    "CreditsBySpace",
+    "boxes_around",
+    "credits_of",
+    "most_points_at_once",
+    "n_boxes",
+]
 
 VALUES_AT_ONCE = 1 << 24  # coordinates that one part holds: 128 MB, and about twice that to search
 ROOM = 2  # a box's share of the points leaves as much room again for what is around it
@@ -45,6 +54,16 @@ def n_boxes(most_points: int, n_axes: int) -> int:
     """Into how many boxes so many points are cut: a power of two."""
     wanted = -(-ROOM * most_points * n_axes // VALUES_AT_ONCE)
     return 1 << max(0, wanted - 1).bit_length()
+
+
+def most_points_at_once(most_points: int, n_axes: int) -> int:
+    """At most how many of so many points are held: all, or those of one part in every thread.
+
+    A part holds its own points, those around them, and the next ones as they come in.
+    """
+    if most_points <= IN_MEMORY:
+        return most_points
+    return 3 * available_threads() * max(1, VALUES_AT_ONCE // n_axes)
 
 
 @dataclass(frozen=True)
