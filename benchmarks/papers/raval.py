@@ -43,7 +43,7 @@ MANY_ROWS = 2_000_000
 PAPER_ROWS = 50_000  # a word for every record and hash, in one message
 OWN_ROWS = 20_000  # the paper's own k and L ask for many more hashes
 UNION_ROWS = 5000  # a point of a curve for every bin, at every party
-FEW_TABLES = 2  # of every one of a hundred iterations
+FEW_TABLES = 5  # of every one of a hundred iterations; with fewer no threshold is safe
 VERIFIED_ROWS = 50_000  # a distance for every suspect and record
 
 
