@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from privod.threads import ahead, available_threads, in_threads, thread_pool
+from tests.patience import PATIENCE
 
 PACKAGE = Path(__file__).parent.parent / "src" / "privod"
 
@@ -52,7 +53,7 @@ def test_results_come_back_in_the_order_of_the_pieces(threads: int | None) -> No
 
 
 def test_pieces_run_side_by_side_on_as_many_threads_as_asked() -> None:
-    together = threading.Barrier(3, timeout=60)  # is passed only if three are inside at once
+    together = threading.Barrier(3, timeout=PATIENCE)  # is passed only if three are inside at once
     in_threads(lambda _: together.wait(), 3, threads=3)
 
 
