@@ -386,14 +386,14 @@ def utilities(report: Report, name: str, table: Table, scale: Scale) -> None:
     rows = [line("sampler", s, s, paper) for s, paper in PAPER_SAMPLERS.items()]
     reach = float(np.mean([best_in_reach(one) for one in people]))
     rows.append({"sampler": "best in reach", "utility": f"{reach:.3f}"})
-    report.table(f"samplers_{name}", rows, f"Tables 2 and 3, {name}: samplers")
+    report.table(f"samplers_{named(name)}", rows, f"Tables 2 and 3, {name}: samplers")
     rows = [line("sampler", s, s, p, utility="overlap") for s, p in PAPER_OVERLAP.items()]
-    report.table(f"overlap_{name}", rows, f"Tables 4 and 5, {name}: overlap")
+    report.table(f"overlap_{named(name)}", rows, f"Tables 4 and 5, {name}: overlap")
     rows = [line("epsilon", e, "bfs", p, epsilon=e) for e, p in PAPER_EPSILON.items()]
     rows += [line("epsilon", f"{e}, direct", "direct", (), epsilon=e) for e in ("0.05", "0.2")]
-    report.table(f"epsilon_{name}", rows, f"Tables 8 and 9, {name}: epsilon")
+    report.table(f"epsilon_{named(name)}", rows, f"Tables 8 and 9, {name}: epsilon")
     rows = [line("visits", str(n), "bfs", p, max_visits=n) for n, p in PAPER_VISITS.items()]
-    report.table(f"visits_{name}", rows, f"Tables 10 and 11, {name}: visits")
+    report.table(f"visits_{named(name)}", rows, f"Tables 10 and 11, {name}: visits")
 
 
 def by_detector(report: Report, name: str, table: Table, scale: Scale) -> None:
@@ -444,7 +444,7 @@ SAMPLERS_BY_DETECTOR: tuple[Sampler, ...] = ("bfs", "direct")
 def main() -> None:
     """Run all parts, or some."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="few records and repeats")
+    parser.add_argument("--quick", action="store_true", help="the reduced tables, few repeats")
     parser.add_argument("--only", choices=PARTS, action="append", help="one part of the tables")
     parser.add_argument("--detector", choices=RULES, action="append", help="one for the matches")
     parser.add_argument("--data", choices=TABLES, action="append", help="one set of records")
@@ -453,14 +453,15 @@ def main() -> None:
     large = replace(scale, adjacent=10)
     parts = asked.only or PARTS
     report = Report("shafieinejad", asked.quick)
-    for name in asked.data or TABLES:
+    small = [name for name in TABLES if name.endswith("reduced")]
+    for name in asked.data or (small if asked.quick else TABLES):
         file, domain = TABLES[name]
         table, reduced = read(data_frame(file), domain), name.endswith("reduced")
-        if "utilities" in parts and not reduced:
+        if "utilities" in parts and reduced == asked.quick:
             utilities(report, name, table, scale)
         if "detectors" in parts:
             by_detector(report, name, table, scale)
-        if "matches" in parts and (reduced or not asked.quick):
+        if "matches" in parts:
             rules = [RULES[short] for short in asked.detector or RULES]
             matches(report, name, table, scale if reduced else large, rules)
 
