@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
@@ -221,6 +222,19 @@ def test_more_records_than_declared_are_refused_whole(tmp_path: Path, domain: Do
     assert list((tmp_path / "rows").iterdir()) == []
     assert curator.datasets() == ()
     curator.register("d", rows, domain, most_records=n)
+
+
+@pytest.mark.usefixtures("small_partitions")
+@pytest.mark.parametrize("person", [None, "who"])
+def test_records_that_are_dropped_count_nothing_wherever_they_stand(
+    tmp_path: Path, person: str | None
+) -> None:
+    domain = Domain((Numeric("x", 0, 1),), person, 1)
+    wrong, right = [math.nan] * 250, [0.5] * 200
+    values = [*wrong, *right, *wrong]
+    rows = pa.table({"x": values, "who": [f"p{place}" for place in range(len(values))]})
+    source = pa.Table.from_batches(rows.to_batches(50))  # a batch takes two of them
+    assert len(stored(tmp_path, source, domain, SizeClass(200))) == 200
 
 
 def test_a_question_that_does_not_fit_is_refused_before_the_charge(tmp_path: Path) -> None:

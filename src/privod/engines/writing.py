@@ -5,8 +5,8 @@ row of a person to one partition, and there persons are compared by their texts 
 capped within each batch before: "the first k" of the first k is the same, and nobody who owns most
 of the rows can fill a partition. Once capped, no question uses persons: they are not kept.
 
-Whoever calls reads the source; meanwhile other threads take batches in, or write partitions, a
-bounded number at a time and in order.
+Whoever calls reads the source; meanwhile other threads take batches in, a bounded number at a time
+and in order.
 """
 
 from __future__ import annotations
@@ -94,25 +94,25 @@ class _Writer:
 
     def write_stretches(self, batches: Iterator[list[Columns]]) -> None:
         """One stretch of the source after the other."""
-        for _ in ahead(lambda one: self._write(*one), self._stretches(map(self._taken, batches))):
-            pass
-
-    def _stretches(self, batches: Iterator[pa.Table]) -> Iterator[tuple[int, list[pa.Table]]]:
-        """The number of each partition, and its rows."""
         rows_each = -(-self._size.most_records // self._n_partitions)
-        number, left, held = 0, rows_each, list[pa.Table]()
-        for batch in batches:
-            while len(batch):
-                if number == self._n_partitions:
-                    self._refuse()
-                held.append(batch.slice(0, left))
-                left -= len(held[-1])
-                batch = batch.slice(len(held[-1]))
-                if not left:
-                    yield number, held
-                    number, left, held = number + 1, rows_each, []
-        if held:
-            yield number, held
+        taken = (rows for rows in ahead(self._taken, batches) if len(rows))
+        rest = next(taken, None)
+        number = 0
+
+        def stretch() -> Iterator[pa.Table]:
+            nonlocal rest
+            left = rows_each
+            while rest is not None and left:
+                some = rest.slice(0, left)
+                left -= len(some)
+                rest = rest.slice(len(some)) if len(some) < len(rest) else next(taken, None)
+                yield some
+
+        while rest is not None:
+            if number == self._n_partitions:
+                self._refuse()
+            self._write(number, stretch())
+            number += 1
 
     def write_persons(self, batches: Iterator[list[Columns]]) -> None:
         """Persons by their hash; rows that fit into one partition need none."""
@@ -169,13 +169,10 @@ class _Writer:
         batch = pa.RecordBatch.from_arrays(
             [column.combine_chunks() for column in rows.columns], schema=rows.schema
         )
-        places = self._hashes(rows) % np.uint64(self._n_partitions)
+        places = hashed(batch.column(PERSON), self._key) % np.uint64(self._n_partitions)
         order = np.argsort(places.astype(np.uint16), kind="stable")  # of 16 bits: by counting
         n_rows = np.bincount(places.astype(np.int64), minlength=self._n_partitions)
         return batch.take(pa.array(order)), np.cumsum(n_rows).tolist()
-
-    def _hashes(self, rows: pa.Table) -> NDArray[np.uint64]:
-        return hashed(rows.column(PERSON).combine_chunks(), self._key)
 
     def _taken(self, batch: list[Columns]) -> pa.Table:
         """Complete records inside their domain."""
