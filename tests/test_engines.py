@@ -451,6 +451,16 @@ def test_a_curator_keeps_large_classes_on_disk_and_small_ones_in_memory(tmp_path
     assert curator.verify().without_rows == ()
 
 
+def test_a_sparse_grid_is_the_same_whatever_size_was_declared(tmp_path: Path) -> None:
+    """How often noise is drawn for nobody differs: as often as there may be occupied cells."""
+    rows = rows_of(400)
+    query = GridKnn(columns=("height", "weight"), cells_per_axis=400, epsilon=3, drop_below=3)
+    assert query.grid(PLAIN).n_cells > grid_query.CELLS_AT_ONCE
+    memory, table = Table(PLAIN, rows), stored(tmp_path, rows, PLAIN)
+    in_memory, on_disk = (query.answer(one, seeded(4)).to_json() for one in (memory, table))
+    assert canonical_json(in_memory) == canonical_json(on_disk)
+
+
 def test_sparse_grids_by_ranges_of_keys_are_those_of_all_keys_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,8 +53,7 @@ __all__ = ["GridKnn"]
 
 MOST_HELD_CELLS = 10_000_000  # 80 megabytes of counts
 VALUES_AT_ONCE = 1 << 26  # 512 MB of keys, counts and cells, of rows that are not in memory
-CELLS_AT_ONCE = 1 << 20  # that get their noise at a time
-FEWEST_DRAWS = 1 << 16  # of noise for occupied cells, however few there are
+CELLS_AT_ONCE = 1 << 16  # that get their noise at a time, drawn for so many however few there are
 MOST_FALSE_CELLS = 1_000_000
 SELDOM_MORE = 1000
 LEAST_SAID = 0.02  # of the records hidden in noise that a sentence mentions
@@ -438,7 +437,7 @@ def _n_draws(n_cells: int, most_records: int | None, n_occupied: int) -> int:
     Where no most was declared, for the next power of two.
     """
     if most_records is None:
-        most_records = 1 << max(n_occupied - 1, FEWEST_DRAWS - 1).bit_length()
+        most_records = 1 << max(n_occupied - 1, CELLS_AT_ONCE - 1).bit_length()
     return min(n_cells, most_records)
 
 
