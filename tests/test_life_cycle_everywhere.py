@@ -369,7 +369,7 @@ def test_a_server_makes_one_report_of_who_is_protected_at_a_time(
     written = json.dumps(crowd.to_json())
     form = {"epsilon": "1", "adjacency": "other", "other": written}
     with server.browser(server.token("owner")) as browser, ThreadPoolExecutor(1) as pool:
-        with server.curator._tables_mutex:  # so that the first one waits for its table
+        with server.curator._tables._mutex:  # so that the first one waits for its table
             first = pool.submit(owner.who_is_protected, "reported", crowd)
             eventually(server.site.reporting.locked)
             with pytest.raises(LimitReached, match="one at a time"):
