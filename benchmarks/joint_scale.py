@@ -1,33 +1,37 @@
-"""How much memory, traffic and time does a joint run take: many parties, many rows, a slow line?
+"""How much memory, traffic and time does a joint run take, and what does it find, at full size?
 
-Every party is a process of its own and talks to the aggregator over mutual TLS on loopback, if
-asked through a proxy that delays and slows every connection like a line between cities.
+Every party is a process of its own and talks to the aggregator over mutual TLS on loopback
+(`joint_wan.py` puts a slow line between them).
 
-    python benchmarks/joint_scale.py --parties 30 --rows 1000000 --columns 3 --tables 20
-    python benchmarks/joint_scale.py --partition vertical --rows 1000000
-    python benchmarks/joint_scale.py --wan            # 80 ms both ways together, 50 Mbit/s each way
-    python benchmarks/joint_scale.py --quick          # three parties, below a minute
+    python benchmarks/joint_scale.py                    # every case; some 11 GB and half an hour
+    python benchmarks/joint_scale.py --case rows_3      # one of them
+    python benchmarks/joint_scale.py --quick            # small ones, below a minute
 
 Memory per row is the largest resident size of a process less what it had before it made its rows,
 over the rows it has (a party) or all have (the aggregator); the rows themselves, 8 bytes a value,
-are in it.
+are in it. Seconds of processor time are a party's own, from its rows to its answer.
+
+Rows are a cloud with a halo three times as wide: a density of which the crowd around any place is
+known, so that the outliers among 30 million records are, too. Over columns there are fewer records:
+there the crowds near the limit are counted.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from multiprocessing.queues import Queue
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.stats import ncx2
 
 from privod.data import Domain, Numeric, Table
 from privod.joint.contributions import Contributions
@@ -37,39 +41,90 @@ from privod.joint.roster import Identity, Roster
 from privod.joint.run import aggregate, rehearse, take_part
 from privod.joint.transport.channel import Patience, attend, host
 from privod.joint.transport.grpc import GrpcAggregator, GrpcChannel
+from privod.outliers.crowds.distance import crowds
+from privod.outliers.hashing.outliers import crowd_limit
 
-ONE_WAY_SECONDS = 0.04
-BYTES_PER_SECOND = 50e6 / 8
-PIECE = 1 << 16
-PATIENCE = Patience(coming=1200, stalled=1200)
+PATIENCE = Patience(coming=3600, stalled=3600)
 TOP = 60.0
+HALO = 32  # one record in so many belongs to the halo,
+WIDE = 3.0  # which is so many times as wide
+NEAR_LIMIT = 0.2  # crowds so near their limit, relatively, are counted where they can be
 
 
-def question(partition: str, n_tables: int, n_columns: int) -> JointOutliers:
-    """One crowd in a hundred."""
-    return JointOutliers(
-        partition=partition,
-        radius=2.0 * n_columns**0.5,
-        far_fraction=0.99,
-        columns=tuple(f"x{number}" for number in range(n_columns)),
-        n_tables=n_tables,
-    )
+@dataclass(frozen=True)
+class Case:
+    """A run to measure."""
+
+    partition: str
+    parties: int
+    rows: int
+    columns: int = 9
+    tables: int = 50
+    verify: bool = False
+
+    def question(self) -> JointOutliers:
+        """One crowd in a hundred."""
+        return JointOutliers(
+            partition=self.partition,
+            radius=2.0 * self.columns**0.5,
+            far_fraction=0.99,
+            columns=tuple(f"x{number}" for number in range(self.columns)),
+            n_tables=self.tables,
+            verify=self.verify,
+        )
+
+    @property
+    def everything(self) -> int:
+        """How many records all parties have."""
+        return self.rows if self.partition == "vertical" else self.rows * self.parties
 
 
-def rows_of(place: int, rows: int, columns: tuple[str, ...]) -> Table:
-    """Some rows of a cloud with a few strangers."""
-    generator = np.random.default_rng(place)
-    points = generator.normal(size=(rows, len(columns)))
-    points[:5] = generator.uniform(20, 50, (5, 1))
+CASES = {
+    "rows_30": Case("horizontal", 30, 1_000_000, columns=6),
+    "rows_3": Case("horizontal", 3, 1_000_000),
+    "columns_3": Case("vertical", 3, 1_000_000),
+    "columns_5": Case("vertical", 5, 1_000_000, columns=15),
+    "columns_3_verified": Case("vertical", 3, 300_000, verify=True),
+    "columns_3_verified_large": Case("vertical", 3, 1_000_000, verify=True),
+}
+QUICK = {
+    "rows_3": Case("horizontal", 3, 20_000, tables=10),
+    "columns_3_verified": Case("vertical", 3, 10_000, tables=10, verify=True),
+}
+
+
+def values_of(seed: int, rows: int, n_columns: int) -> NDArray[np.float64]:
+    """Some columns of the cloud and its halo."""
+    points = np.random.default_rng(seed).normal(size=(n_columns, rows))
+    points[:, ::HALO] *= WIDE
+    return points
+
+
+def table_of(points: NDArray[np.float64], columns: tuple[str, ...]) -> Table:
+    """Rows with a public range."""
     domain = Domain(tuple(Numeric(name, -TOP, TOP, fill=0.0) for name in columns))
-    return Table(domain, dict(zip(columns, points.T, strict=True)))
+    return Table(domain, dict(zip(columns, points, strict=True)))
 
 
-def held_by(place: int, asked: JointOutliers, n_parties: int) -> tuple[str, ...]:
+def share_near(squared: float, radius: float, n_columns: int) -> float:
+    """The share of all records within the radius of a place this far from the middle, squared."""
+    inner = ncx2.cdf(radius**2, n_columns, squared)
+    outer = ncx2.cdf((radius / WIDE) ** 2, n_columns, squared / WIDE**2)
+    return float(inner + (outer - inner) / HALO)
+
+
+def outlying_from(case: Case, share: float) -> float:
+    """The square of the distance from the middle beyond which fewer than this share are near."""
+    radius = case.question().radius
+    return float(brentq(lambda at: share_near(at, radius, case.columns) - share, 1e-9, TOP**2))
+
+
+def held_by(place: int, case: Case) -> tuple[str, ...]:
     """Everybody's columns."""
-    if asked.partition == "horizontal":
-        return asked.columns
-    return tuple(np.array_split(np.array(asked.columns), n_parties)[place].tolist())
+    every = case.question().columns
+    if case.partition == "horizontal":
+        return every
+    return tuple(np.array_split(np.array(every), case.parties)[place].tolist())
 
 
 def resident() -> int:
@@ -83,140 +138,141 @@ def largest() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
+def warm(case: Case) -> None:
+    """Load and compile everything, so that it is not counted as memory for rows."""
+    asked = replace(
+        case.question(), partition="horizontal", n_tables=2, epsilon=None, delta=None, verify=False
+    )
+    points = [values_of(at, 2000, case.columns) for at in range(3)]
+    rehearse(asked, {f"p{at}": table_of(each, asked.columns) for at, each in enumerate(points)})
+
+
 def party(
-    place: int,
-    asked: JointOutliers,
-    rows: int,
-    roster: Roster,
-    identity: Identity,
-    results: Queue[dict[str, Any]],
+    place: int, case: Case, roster: Roster, identity: Identity, results: Queue[dict[str, Any]]
 ) -> None:
     """Take part in a process of one's own."""
-    small = {f"p{at}": rows_of(at, 2000, asked.columns) for at in range(3)}
-    rehearse(replace(asked, partition="horizontal", n_tables=2, epsilon=None, delta=None), small)
+    warm(case)
+    asked, columns = case.question(), held_by(place, case)
     before = resident()
-    table = rows_of(place, rows, held_by(place, asked, len(roster.names)))
+    points = values_of(place, case.rows, len(columns))
+    truth = np.zeros(0, np.bool_)
+    if case.partition == "horizontal":
+        truth = (points**2).sum(axis=0) > outlying_from(case, 1 - asked.far_fraction)
+    table = table_of(points, columns)
+    del points
+    started = time.process_time()
     answer = attend(
         GrpcChannel(roster, identity, PATIENCE),
         lambda channel: take_part(asked, table, channel, identity, roster, Contributions()),
     )
     results.put(
         {
-            "bytes_per_row": (largest() - before) / rows,
+            "processor_seconds": time.process_time() - started,
+            "bytes_per_row": (largest() - before) / case.rows,
+            "peak": largest(),
             "sent": answer.traffic.sent,
             "received": answer.traffic.received,
             "suspects": len(answer.rows),
+            "outliers": int(truth.sum()),
+            "found": int(truth[answer.rows].sum()) if len(truth) else 0,
+            "rows": answer.rows if case.partition == "vertical" and place == 0 else None,
         }
     )
 
 
-@contextmanager
-def slow_line(port: int) -> Iterator[int]:
-    """A proxy to a port of this machine that delays and slows; gives its own port."""
-    loop = asyncio.new_event_loop()
-
-    async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        queue: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(64)
-        free = loop.time()
-
-        async def deliver() -> None:
-            while True:
-                due, piece = await queue.get()
-                await asyncio.sleep(max(0.0, due - loop.time()))
-                if not piece:
-                    writer.close()
-                    return
-                writer.write(piece)
-                await writer.drain()
-
-        delivery = asyncio.create_task(deliver())
-        piece = b"first"
-        while piece:
-            try:
-                piece = await reader.read(PIECE)
-            except ConnectionError:
-                piece = b""
-            free = max(free, loop.time()) + len(piece) / BYTES_PER_SECOND
-            await queue.put((free + ONE_WAY_SECONDS, piece))
-        await asyncio.gather(delivery, return_exceptions=True)
-
-    async def join(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, back = await asyncio.open_connection("127.0.0.1", port)
-        await asyncio.gather(carry(reader, back), carry(there, writer), return_exceptions=True)
-
-    server = loop.run_until_complete(asyncio.start_server(join, "127.0.0.1", 0))
-    thread = Thread(target=loop.run_forever, daemon=True)
-    thread.start()
-    try:
-        yield server.sockets[0].getsockname()[1]
-    finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
+def judged(case: Case, results: list[dict[str, Any]]) -> tuple[float, float]:
+    """Precision and recall."""
+    if case.partition == "horizontal":
+        found, outliers, suspects = (
+            sum(one[key] for one in results) for key in ("found", "outliers", "suspects")
+        )
+        return found / max(1, suspects), found / max(1, outliers)
+    asked = case.question()
+    widths = [len(held_by(place, case)) for place in range(case.parties)]
+    points = np.vstack([values_of(at, case.rows, width) for at, width in enumerate(widths)])
+    squared = (points**2).sum(axis=0)
+    share = 1 - asked.far_fraction
+    outlying = squared > outlying_from(case, share * (1 - NEAR_LIMIT))
+    doubtful = ~outlying & (squared > outlying_from(case, share * (1 + NEAR_LIMIT)))
+    limit = crowd_limit(asked.far_fraction, case.rows)
+    records = np.ascontiguousarray(points.T)
+    near = crowds(records, asked.radius, at=records[doubtful], cap=limit + 1)
+    outlying[doubtful] = near <= limit
+    rows = next(one["rows"] for one in results if one["rows"] is not None)
+    found = int(outlying[rows].sum())
+    return found / max(1, len(rows)), found / max(1, int(outlying.sum()))
 
 
-def measure(asked: JointOutliers, n_parties: int, rows: int, *, wan: bool) -> None:
-    """One run; print its figures."""
-    partition, n_tables = asked.partition, asked.n_tables
-    names = [f"p{place:02}" for place in range(n_parties)]
+def measure(name: str, case: Case, reach: Callable[[int], int] = int) -> None:
+    """One run; print its figures. `reach` says at which port parties find the aggregator's."""
+    names = [f"p{place:02}" for place in range(case.parties)]
     roster, identities = make_identities(names, "hub", "127.0.0.1:0")
-    everything = rows if partition == "vertical" else rows * n_parties
-    domain = rows_of(0, 10, asked.columns).domain
+    asked = case.question()
+    domain = table_of(values_of(0, 10, case.columns), asked.columns).domain
     context = get_context("forkserver")  # parties share the pages of what is imported
-    context.set_forkserver_preload(["privod.joint.run", "privod.joint.transport.grpc"])
+    context.set_forkserver_preload(["privod.joint.run", "privod.joint.transport.grpc", "scipy"])
     results: Queue[dict[str, Any]] = context.Queue()
-    small = {f"p{at}": rows_of(at, 2000, asked.columns) for at in range(3)}
-    rehearse(replace(asked, partition="horizontal", n_tables=2, epsilon=None, delta=None), small)
+    warm(case)
     before = resident()
+    started = time.process_time()
     with GrpcAggregator(roster, identities["hub"], "127.0.0.1:0", PATIENCE) as hub:
-        with slow_line(hub.port) as slow:
-            at = replace(roster, address=f"127.0.0.1:{slow if wan else hub.port}")
-            processes = [
-                context.Process(
-                    target=party, args=(place, asked, rows, at, identities[name], results)
-                )
-                for place, name in enumerate(names)
-            ]
-            for process in processes:
-                process.start()
-            done = host(
-                hub.meeting,
-                lambda meeting: aggregate(asked, meeting, identities["hub"], roster, domain),
-            )
-            found = [results.get(timeout=600) for _ in names]
-            for process in processes:
-                process.join()
-        assert done.n_records == everything
+        at = replace(roster, address=f"127.0.0.1:{reach(hub.port)}")
+        processes = [
+            context.Process(target=party, args=(place, case, at, identities[one], results))
+            for place, one in enumerate(names)
+        ]
+        for process in processes:
+            process.start()
+        done = host(
+            hub.meeting,
+            lambda meeting: aggregate(asked, meeting, identities["hub"], roster, domain),
+        )
+        found = [results.get(timeout=600) for _ in names]
+        for process in processes:
+            process.join()
+    if done.n_records != case.everything:
+        raise SystemExit(f"{done.n_records} records were counted of {case.everything}.")
+    aggregator = largest() - before
+    spent = time.process_time() - started
+    precision, recall = judged(case, found)
     steps = hub.meeting.traffic.steps[1:]  # without the wait until everybody has come
-    line = "wan" if wan else "loopback"
-    width = len(asked.columns)
-    label = f"{partition}_{n_parties}x{rows}x{width}_{n_tables}tables_{line}"
     figures = {
         "seconds": sum(step.worked + step.waited for step in steps),
+        "party_processor_seconds": max(one["processor_seconds"] for one in found),
+        "aggregator_processor_seconds": spent,
         "party_bytes_per_row": max(one["bytes_per_row"] for one in found),
-        "aggregator_bytes_per_row": (largest() - before) / everything,
-        "aggregator_megabytes": (largest() - before) / 1e6,
+        "party_peak_megabytes": max(one["peak"] for one in found) / 1e6,
+        "aggregator_bytes_per_row": aggregator / case.everything,
+        "aggregator_megabytes": aggregator / 1e6,
         "sent_megabytes_per_party": max(one["sent"] for one in found) / 1e6,
         "received_megabytes_per_party": max(one["received"] for one in found) / 1e6,
-        "suspects": float(found[0]["suspects"]),
+        "precision": precision,
+        "recall": recall,
     }
-    for name, value in figures.items():
-        print(f"figure joint_{label}_{name} {value:.4g}", flush=True)
+    for key, value in figures.items():
+        print(f"figure {name}_{key} {value:.4g}", flush=True)
+
+
+def in_own_process(name: str, case: Case) -> None:
+    """Measure with an aggregator that has done nothing before, so that its memory is the run's."""
+    process = get_context("spawn").Process(target=measure, args=(name, case))
+    process.start()
+    process.join()
+    if process.exitcode:
+        raise SystemExit(process.exitcode)
 
 
 def main() -> None:
     """Read the arguments, run, print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--partition", choices=("horizontal", "vertical"), default="horizontal")
-    parser.add_argument("--parties", type=int, default=3)
-    parser.add_argument("--rows", type=int, default=200_000)
-    parser.add_argument("--tables", type=int, default=50)
-    parser.add_argument("--columns", type=int, default=9)
-    parser.add_argument("--wan", action="store_true", help="through the slow line")
+    parser.add_argument("--case", choices=tuple(CASES), help="one case instead of all")
+    parser.add_argument("--rows", type=int, help="other numbers of rows, to try a case out")
     parser.add_argument("--quick", action="store_true", help="small, below a minute")
     given = parser.parse_args()
-    rows, tables = (20_000, 10) if given.quick else (given.rows, given.tables)
-    asked = question(given.partition, tables, given.columns)
-    measure(asked, given.parties, rows, wan=given.wan)
+    cases = QUICK if given.quick else CASES
+    for name, case in cases.items():
+        if given.case in (None, name):
+            in_own_process(name, replace(case, rows=given.rows) if given.rows else case)
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ from privod.queries.catalog import QUERIES
 from privod.queries.histogram import Histogram
 from privod.queries.query import canonical_json
 from tests.certificates import self_signed
+from tests.patience import eventually
 
 DOMAIN = Domain(
     (Numeric("height", 0, 10), Numeric("weight", -5, 5), Categorical("group", ("x", "y", "z"))),
@@ -129,9 +130,7 @@ def kept(tmp_path: Path, engine: Any, n: int = 600) -> StoredRows:
 
 def kill_one(marks: Path, pids: set[int]) -> None:
     """Kill the worker that first says that it counts."""
-    deadline = time.monotonic() + 120
-    while not any(marks.iterdir()) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    eventually(lambda: any(marks.iterdir()))
     killed = int(next(marks.iterdir()).name)
     assert killed in pids
     os.kill(killed, signal.SIGKILL)
@@ -321,10 +320,7 @@ def test_a_curator_starts_and_stops_workers_of_its_own(tmp_path: Path) -> None:
         engine = curator._rows.engine
         assert isinstance(engine, DaskCluster)
         (pid,) = engine._client.run(os.getpid).values()
-    deadline = time.monotonic() + 60
-    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not Path(f"/proc/{pid}").exists()
+    eventually(lambda: not Path(f"/proc/{pid}").exists())
 
 
 @pytest.mark.parametrize(

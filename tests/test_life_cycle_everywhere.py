@@ -32,7 +32,7 @@ from privod.queries.histogram import Histogram
 from privod.queries.outlier_context.query import OutlierContext
 from privod.server.authentication import create_token, token_hash
 from privod.wire import token_id
-from tests.odd import eventually
+from tests.patience import eventually
 from tests.running_server import DOMAIN, ROWS, Running, running
 
 CROWD = InCrowd(0.0, ("age",), 5)

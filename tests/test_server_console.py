@@ -27,6 +27,7 @@ from privod.server.serve import Listening
 from privod.server.views.answers import answer_path
 from privod.server.views.forms import boxes_of, domain_from_lines, query_from_form, with_header
 from privod.wire import answer_key
+from tests.patience import PATIENCE
 from tests.running_server import Browser, Running, running
 
 SCRIPTED = re.compile(r"<script(?![^>]* src=)|\son\w+=|\sstyle=|<style|javascript:", re.IGNORECASE)
@@ -450,7 +451,7 @@ def test_no_template_leads_past_the_prefix() -> None:
 def test_a_slash_at_the_end_leads_nowhere(tmp_path: Path) -> None:
     with running(tmp_path, listening=Listening(port=0, prefix="/privod")) as server:
         for path in ("/privod/sign-in/", "/privod/api/v1/datasets/"):
-            answer = httpx.post(f"{server.url}{path}")
+            answer = httpx.post(f"{server.url}{path}", timeout=PATIENCE)
             assert answer.status_code in (404, 405)
             assert "location" not in answer.headers
 

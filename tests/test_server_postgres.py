@@ -14,8 +14,9 @@ from benchmarks.soak_ledger import empty
 from privod.curator.job_records import JobRecord
 from privod.ledger.database import lock_number
 from privod.server import asking
-from privod.server.site import KEPT_SECONDS, MOST_SERVERS, PRESENT_SECONDS, SERVER
-from tests.odd import eventually, odd
+from privod.server.site import KEPT_SECONDS, MOST_SERVERS, SERVER
+from tests.odd import odd
+from tests.patience import eventually
 from tests.postgres_cluster import crash, find_server, running_server
 from tests.running_server import GENEROUS, Running, running
 
@@ -110,7 +111,7 @@ def test_what_a_server_left_is_taken_over_though_the_database_restarted_meanwhil
             (tmp_path / "gate.open").touch()
             # At once if its note could be taken away, else when it is believed to be gone.
             is_done = lambda: there.get(f"/jobs/{jobs[1]}").json().get("state") == "done"  # noqa: E731
-            eventually(is_done, 3 * PRESENT_SECONDS)
+            eventually(is_done)
 
 
 def leave_behind(server: Running) -> None:

@@ -93,9 +93,9 @@ class JointOutliers(HashSettings):
     n_tables : int, optional
         Sealed: chosen from the targets unless told.
     verify : bool
-        Count the suspects' crowds exactly. Horizontal: every party shows the values of its suspects
-        to the other parties. Vertical: the aggregator sees, for every nameless suspect, how many
-        records lie at which distance.
+        Count the suspects' crowds. Horizontal: every party shows the values of its suspects to the
+        other parties. Vertical: the aggregator sees, for every nameless suspect, how many records
+        lie at which distance; where a sample of them decides, it is wrong with probability 1e-6.
     narrow_parties : bool
         Vertical: agree that parties with fewer than three columns take part, though the aggregator
         sees nearly their columns, in no order.

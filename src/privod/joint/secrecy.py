@@ -73,10 +73,11 @@ _VERIFIED = {
         ),
     ),
     "vertical": (
+        (EACH, "which suspects have a crowd, and roughly how near it is to the limit"),
         (
             HUB,
-            "for every nameless suspect how many records lie at which distance, in thousandths of a"
-            " squared radius",
+            "for every nameless suspect how many records, of a sample or of all, lie at which"
+            " distance, in thousandths of a squared radius",
         ),
     ),
 }

@@ -23,7 +23,7 @@ from privod.joint.transport.channel import Channel, Meeting
 
 __all__ = ["PROTOCOL_VERSION", "Session", "agree", "host_agreement"]
 
-PROTOCOL_VERSION = 4
+PROTOCOL_VERSION = 5
 SECRET_BYTES = 32
 LARGEST_HELLO = 1 << 16  # bytes, of one party
 SEALED_BYTES = NONCE_BYTES + SECRET_BYTES + 16

@@ -3,16 +3,20 @@
 Horizontal: every party shows its suspects' values to the other parties, sealed from the aggregator;
 each counts its own records around them, and the secure sum of the counts decides. Vertical: squared
 distances add up over the parties. Each sends its own part, coarse and cut off beyond the radius,
-for every suspect and record, the records in an order that is fresh for every suspect: what the
-aggregator sees of a nameless suspect is how many records lie at which coarse distance.
+for every suspect and some of the records, these in an order that is fresh for every suspect: what
+the aggregator sees of a nameless suspect is how many of them lie at which coarse distance. It looks
+at more and more records, at all of them in the end, until it is certain whether there is a crowd
+(docs/proofs/joint_outliers.md, "Verification").
 """
 
 from __future__ import annotations
 
 import os
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import hypergeom
 
 from privod.errors import ProtocolAborted
 from privod.joint.planning import CountPlan
@@ -25,13 +29,24 @@ from privod.joint.transport.channel import Channel, Meeting
 from privod.outliers.crowds.distance import crowds
 from privod.progress import track
 
-__all__ = ["host_columns", "host_records", "keep_suspects", "verify_columns", "verify_records"]
+__all__ = [
+    "decisive",
+    "host_columns",
+    "host_records",
+    "keep_suspects",
+    "samples",
+    "verify_columns",
+    "verify_records",
+]
 
 SEAL_BYTES = NONCE_BYTES + 16
 LENGTH_BYTES = 8
 DISTANCE_STEPS = 1000  # of a squared radius; the radius shrinks by at most 0.05 % per party
 BATCH_VALUES = 1 << 22  # distances that travel in one step
-UNDECIDED = -1  # beside verdicts of 0 and 1
+OUTLIER, CROWDED, UNDECIDED = 0, 1, 2  # verdicts
+FIRST_EXPECTED = 32  # records of a limiting crowd that the first sample has, on average
+GROWTH = 4  # times more in the next one
+WRONG = 1e-6  # the largest probability that a sample decides a suspect wrongly
 MOST_VALUES = 1 << 32  # distances of a whole run; beyond it verification is refused
 
 
@@ -97,6 +112,7 @@ def keep_suspects(suspects: NDArray[np.int64], session: Session, rounds: Rounds)
 
 def verify_columns(
     question: JointOutliers,
+    plan: CountPlan,
     points: NDArray[np.float64],
     channel: Channel,
     session: Session,
@@ -108,37 +124,87 @@ def verify_columns(
     kept = rounds.values
     assert kept is not None  # noqa: S101 - `keep_suspects` or a broken run left them
     shuffled, verdicts = kept
-    check_work(len(shuffled), n)
-    for part in track(parts_of(len(shuffled), n)[rounds.at.done - first :], "suspects"):
-        words = np.empty((len(part), n), np.uint16)
-        for place, number in enumerate(part):
-            order = permutation(session.key(f"order around suspect {number}"), n)
-            words[place] = coarse_distances(points, shuffled[number], question.radius)[order]
-        answer = contribute(channel, session, "distances", words.reshape(-1), len(part))
-        if len(answer) != len(part):
-            raise ProtocolAborted("The verdicts have a wrong length. Run again.")
-        verdicts[part.start : part.stop] = np.frombuffer(answer, np.uint8)
+    sizes, work = samples(n, plan.max_crowd), Work(n)
+    for part in track(parts_of(len(shuffled), sizes[0])[rounds.at.done - first :], "suspects"):
+        for size in sizes:
+            left = np.flatnonzero(verdicts[part.start : part.stop] == UNDECIDED) + part.start
+            if not len(left):
+                break
+            work.add(len(left), size)
+            key = session.key(f"sample of {size} around suspects from {part.start}")
+            looked_at = points[permutation(key, n)[:size]] if size < n else points
+            for batch in parts_of(len(left), size):
+                words = np.empty((len(batch), size), np.uint16)
+                for place, number in enumerate(left[batch.start : batch.stop].tolist()):
+                    order = permutation(session.key(f"order of {size} around {number}"), size)
+                    center = points[shuffled[number]]
+                    words[place] = coarse_distances(looked_at, center, question.radius)[order]
+                answer = contribute(channel, session, "distances", words.reshape(-1), len(batch))
+                told = np.frombuffer(answer, np.uint8)
+                if len(told) != len(batch) or told.max() > (UNDECIDED if size < n else CROWDED):
+                    raise ProtocolAborted("The verdicts cannot be read. Run again.")
+                verdicts[left[batch.start : batch.stop]] = told
+                session.bind(answer)
         rounds.complete(np.stack([shuffled, verdicts]), len(shuffled))
-    return np.sort(shuffled[verdicts == 0])
+    return np.sort(shuffled[verdicts == OUTLIER])
 
 
 def host_columns(plan: CountPlan, meeting: Meeting, n_suspects: int, n: int, done: int) -> None:
     """Count, suspect by suspect, the records within the radius; publish which have a crowd."""
-    check_work(n_suspects, n)
-    for part in track(parts_of(n_suspects, n)[done:], "suspects"):
-        total = add_up(meeting, "distances", len(part) * n, np.uint16).reshape(len(part), n)
-        near = (total <= DISTANCE_STEPS).sum(axis=1)
-        meeting.reply_all((near > plan.max_crowd).astype(np.uint8).tobytes())
+    sizes, work = samples(n, plan.max_crowd), Work(n)
+    for part in track(parts_of(n_suspects, sizes[0])[done:], "suspects"):
+        left = len(part)
+        for size in sizes:
+            if not left:
+                break
+            work.add(left, size)
+            few, many = decisive(n, plan.max_crowd, size)
+            undecided = 0
+            for batch in parts_of(left, size):
+                total = add_up(meeting, "distances", len(batch) * size, np.uint16)
+                near = (total.reshape(len(batch), size) <= DISTANCE_STEPS).sum(axis=1)
+                verdicts = np.full(len(batch), UNDECIDED, np.uint8)
+                verdicts[near <= few] = OUTLIER
+                verdicts[near >= many] = CROWDED
+                undecided += int((verdicts == UNDECIDED).sum())
+                meeting.reply_all(verdicts.tobytes())
+            left = undecided
+
+
+def samples(n: int, max_crowd: int) -> list[int]:
+    """Of how many records a suspect's distances are looked at, until it is decided; all at last."""
+    sizes = []
+    size = FIRST_EXPECTED * n // max(1, max_crowd)
+    while 2 * size < n:
+        sizes.append(size)
+        size *= GROWTH
+    return [*sizes, n]
+
+
+@cache
+def decisive(n: int, max_crowd: int, size: int) -> tuple[int, int]:
+    """Up to how many near records in a sample say no crowd, and from how many on a crowd.
+
+    The number is hypergeometric. Had a suspect a crowd, so few would be found with probability
+    `WRONG` at most; had it none, so many.
+    """
+    if size == n:
+        return max_crowd, max_crowd + 1
+    counts = np.arange(min(size, 4 * FIRST_EXPECTED + 4 * size * max_crowd // n) + 1)
+    with_crowd = hypergeom.cdf(counts, n, max_crowd + 1, size)
+    without = hypergeom.sf(counts - 1, n, max_crowd, size)
+    few = int((with_crowd <= WRONG).sum()) - 1
+    return few, int((without > WRONG).sum())
 
 
 def coarse_distances(
-    points: NDArray[np.float64], row: np.int64, radius: float
+    points: NDArray[np.float64], center: NDArray[np.float64], radius: float
 ) -> NDArray[np.uint16]:
-    """Return one's part of the squared distances to a row, in steps, cut off beyond the radius.
+    """Return one's part of the squared distances to a place, in steps, cut off beyond the radius.
 
     Rounded up: a record counts as near only if it is, so rounding never costs an outlier.
     """
-    squared = ((points - points[row]) ** 2).sum(axis=1)
+    squared = ((points - center) ** 2).sum(axis=1)
     steps = np.ceil(squared * (DISTANCE_STEPS / radius**2))
     coarse: NDArray[np.uint16] = np.minimum(steps, DISTANCE_STEPS + 1).astype(np.uint16)
     return coarse
@@ -150,10 +216,19 @@ def parts_of(n_suspects: int, n: int) -> list[range]:
     return [range(at, min(at + size, n_suspects)) for at in range(0, n_suspects, size)]
 
 
-def check_work(n_suspects: int, n: int) -> None:
-    """Refuse, alike everywhere, to verify more than can be sent."""
-    if n_suspects * n > MOST_VALUES:
-        raise ProtocolAborted(
-            f"{n_suspects} suspects among {n} records are too many to verify. Use a smaller `find`,"
-            " a larger radius, or no verification. What was published before stays known."
-        )
+class Work:
+    """How many distances a run has sent; refuses, alike everywhere, more than can be sent."""
+
+    def __init__(self, n: int) -> None:
+        self._n = n
+        self._values = 0
+
+    def add(self, n_suspects: int, size: int) -> None:
+        """Count the distances of so many suspects to so many records."""
+        self._values += n_suspects * size
+        if self._values > MOST_VALUES:
+            raise ProtocolAborted(
+                f"Too many suspects among {self._n} records are hard to verify. Use a smaller"
+                " `find`, a larger radius, or no verification. What was published before stays"
+                " known."
+            )

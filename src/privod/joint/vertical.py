@@ -115,7 +115,7 @@ def take_part(
     if question.verify:
         if rounds.at.done <= len(parts):
             keep_suspects(rows, session, rounds)
-        rows = verify_columns(question, points, channel, session, rounds, len(parts) + 1)
+        rows = verify_columns(question, plan, points, channel, session, rounds, len(parts) + 1)
     return rows, shape.n_records, plan
 
 

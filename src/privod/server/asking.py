@@ -117,13 +117,28 @@ def resume(site: Site) -> None:
     is_held = own.enter_context(database.alone(_lock(site.id)))
     site.be_present()
     known = {site.id}
+    mutex = threading.Lock()
+    is_leaving = False
 
-    def hold() -> None:
-        """Take the own lock again if it was lost, as with a database that was restarted."""
+    def stay() -> None:
+        """Note again that this process is there, and hold its lock, unless it is leaving.
+
+        The lock is lost with a database that is restarted.
+        """
         nonlocal is_held
-        if not is_held():
-            own.close()
-            is_held = own.enter_context(database.alone(_lock(site.id)))
+        with mutex:
+            if is_leaving:
+                return
+            site.be_present()
+            if not is_held():
+                own.close()
+                is_held = own.enter_context(database.alone(_lock(site.id)))
+
+    def leave() -> None:
+        """Never again take the lock or note that this process is there, however late a look is."""
+        nonlocal is_leaving
+        with mutex:
+            is_leaving = True
 
     def take_over(gone: str) -> None:
         try:
@@ -135,8 +150,7 @@ def resume(site: Site) -> None:
     def watch() -> None:
         while not site.jobs.closing():
             with suppress(PrivodError):  # the database is away: the next look finds it
-                site.be_present()
-                hold()
+                stay()
                 site.note_ends()
                 for other in site.curator.job_records.servers() - known:
                     known.add(other)
@@ -147,6 +161,7 @@ def resume(site: Site) -> None:
     watching.start()
     site.presence.callback(site.take_note_away)  # before the lock is let go, so that it is believed
     site.presence.callback(watching.join, WATCH_SECONDS)
+    site.presence.callback(leave)
 
 
 def _lock(server: str) -> str:

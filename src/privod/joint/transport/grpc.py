@@ -35,11 +35,11 @@ ROSTER_KEY = "privod-roster"
 HEARTBEAT = b""
 MOVED = b"moved"  # a heartbeat of a party whose work went on since the last one
 BEAT_SECONDS = 1.0
-SILENCE_SECONDS = 10.0  # without a heartbeat, after which somebody counts as lost
+SILENCE_SECONDS = 30.0  # without a heartbeat, after which somebody counts as lost
 RETRY_SECONDS = 0.2
 HANDSHAKE_TRIES = 5  # a listener that comes up may reset a connection; one that refuses always does
 GRACE_SECONDS = 2.0
-LOST_SECONDS = 2.0  # within which a broken call is known to be one
+LOST_SECONDS = 10.0  # within which a broken call is known to be one, on a busy machine too
 LOST = "The aggregator was lost. Run again."
 
 OPTIONS = [

@@ -22,6 +22,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
@@ -53,7 +54,7 @@ Key = tuple[str, str]
 """One question about one data set."""
 
 LOG = logging.getLogger("privod.server")
-END_SECONDS = 2.0  # for a stopped answer to be cleared away
+END_SECONDS = 10.0  # for a stopped answer to be cleared away, on a busy machine too
 FIRST_RELEASE_SECONDS = 0.2  # seconds
 RELEASE_RATIO = 1.25
 LOOK_SECONDS = 0.02
@@ -219,8 +220,9 @@ class Turn:
     def _is_stopped(self) -> bool:
         if time.monotonic() - self._looked > VALID_SECONDS:
             self._looked = time.monotonic()
-            if not self._wanted():
-                self._work.stop()
+            with suppress(PrivodError):  # the database is away: the next look asks it
+                if not self._wanted():
+                    self._work.stop()
         return self._work.is_stopped()
 
 

@@ -129,20 +129,20 @@ def _scores(released: scoring.Scorable, rows: list[list[float]]) -> bytes:
     """A visitor's records scored, the most outlying first."""
     points = np.array(rows, dtype=np.float64).reshape(len(rows), -1)
     found = scoring.score(released, points, TARGET, N_NEIGHBORS)
-    why = scoring.reasons(released, points)
+    why, beyond = scoring.reasons(released, points), found.stands_out
     shown = [
         {
             "row": at + 1,
             "score": f"{found.scores[at]:.4g}",
-            "out": bool(found.stands_out[at]),
+            "out": beyond is not None and bool(beyond[at]),
             "why": why[at],
         }
         for at in (-found.scores).argsort(kind="stable").tolist()
     ]
     told = {
         "rows": shown,
-        "out": int(found.stands_out.sum()),
-        "limit": f"{found.limit:.4g}",
+        "out": 0 if beyond is None else int(beyond.sum()),
+        "limit": None if found.limit is None else f"{found.limit:.4g}",
         "share": f"{TARGET:.0%}",
         "explains": any(why),
         "doubt": bool(found.hidden_share > TARGET),

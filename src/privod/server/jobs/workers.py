@@ -23,7 +23,7 @@ from privod.server.jobs.worker import DONE, PROGRESS, READY, work
 
 __all__ = ["TaskFailed", "Worker", "load_library"]
 
-READY_SECONDS = 60.0  # the first one loads the library, perhaps on a busy machine
+READY_SECONDS = 300.0  # the first one loads the library, perhaps on a busy machine
 LOOK_SECONDS = 0.2  # between looks whether a task was stopped
 END_SECONDS = 5.0
 LOADING_BYTES = 2**30  # it waits for a task and gets none
