@@ -11,6 +11,7 @@ like the reference, that score beyond it. Means of two answers, each of other re
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -57,8 +58,7 @@ def measured(case: Case) -> dict[str, float]:
     names = tuple(column.name for column in columns)
     asked = GridKnn(columns=names, epsilon=1, expected_records=case.records)
     if case.keeps_all:
-        cells = asked.cells_per_axis
-        asked = GridKnn(columns=names, epsilon=1, cells_per_axis=cells, drop_below=None)
+        asked = replace(asked, drop_below=None)
     flagged: list[list[float]] = []
     hidden: list[float] = []
     for seed in range(ANSWERS):

@@ -45,6 +45,7 @@ DOMAIN = Domain(
 )
 LARGE = SizeClass(sizes.IN_MEMORY + 1)
 COUNTS = CellCounts((("height", Equal(0, 10, 7)), ("group", Codes(3))))
+IMPATIENT = {"distributed.comm.timeouts.connect": "3s"}  # where nobody will answer
 QUESTION = Histogram(columns=("height",), bins=5, epsilon="0.1")
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
@@ -73,7 +74,7 @@ class BrokenCounts(CellCounts):
 @pytest.fixture(scope="module")
 def inside() -> Iterator[DaskCluster]:
     """A cluster in this process."""
-    with dask.config.set(module._NO_SPILLING):
+    with dask.config.set(module._NO_SPILLING | module._PATIENT):
         cluster = LocalCluster(
             processes=False,
             n_workers=2,
@@ -98,7 +99,7 @@ def tls(tmp_path: Path) -> Iterator[str]:
     demanded = {
         "distributed.comm.tls.ca-file": certificate,
         "distributed.comm.require-encryption": True,
-        "distributed.comm.timeouts.connect": "3s",
+        **module._PATIENT,
     }
     with dask.config.set({**roles, **demanded, **module._NO_SPILLING}):
         cluster = LocalCluster(
@@ -274,12 +275,14 @@ def test_a_scheduler_with_certificates_counts_for_curator_and_server_and_for_nob
     strange = {"cert": certificate, "key": key}
     with (
         dask.config.set({f"distributed.comm.tls.client.{one}": strange[one] for one in strange}),
+        dask.config.set(IMPATIENT),
         pytest.raises(Unavailable, match="cannot be reached"),
     ):
         DaskCluster.open(tls)
     monkeypatch.undo()
     lost = KeptRows(told[0].directory, told[0].folder, told[0].seal, DOMAIN, "tls://127.0.0.1:1")
-    assert sum(lost.load().counts([("group", Codes(3))])) == 600  # counted here
+    with dask.config.set(IMPATIENT):
+        assert sum(lost.load().counts([("group", Codes(3))])) == 600  # counted here
 
 
 def test_two_worker_processes_count_alike_and_one_killed_changes_neither_answer_nor_charge(

@@ -19,10 +19,10 @@ from privod.curator import Curator
 from privod.curator.rows import RowStore
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.data.folding import Block, folded
+from privod.data.kernels.keyed import keyed_hashes
 from privod.data.mock import mock_rows
 from privod.engines import SizeClass, StoredRows, writing
 from privod.engines import size as sizes
-from privod.engines.kernels.keyed import keyed_hashes
 from privod.engines.sealed_file import PIECE, SealedReader, SealedWriter
 from privod.errors import InvalidData, InvalidParameter, Unavailable
 from privod.mechanisms import seeded
@@ -31,8 +31,8 @@ from privod.queries.catalog import QUERIES
 from privod.queries.grid_knn import query as grid_query
 from privod.queries.grid_knn.query import GridKnn
 from privod.queries.histogram import Histogram
+from privod.queries.outlier_count import OutlierCount
 from privod.queries.query import Query, canonical_json
-from privod.queries.subspaces import OutlierSubspaces
 
 COLUMNS = (
     Numeric("height", 0, 10),
@@ -229,7 +229,7 @@ def test_a_question_that_does_not_fit_is_refused_before_the_charge(tmp_path: Pat
     curator = Curator.open(tmp_path)
     curator.register("d", rows, domain, most_records=LARGE.most_records)
     curator.open_budget("d", AddRemove(), Loss(10))
-    whole: Query[Any] = OutlierSubspaces(radius_per_column=0.1, max_crowd=2, epsilon="0.1")
+    whole: Query[Any] = OutlierCount(radius=1, max_crowd=2, epsilon="0.1", noise="heavy")
     before = curator.head()
     for attempt in (curator.price, curator.check_budget, curator.ask):
         with pytest.raises(InvalidParameter, match=r"query must hold at most .*60 of each"):
@@ -239,6 +239,47 @@ def test_a_question_that_does_not_fit_is_refused_before_the_charge(tmp_path: Pat
     sparse = GridKnn(columns=("c1",), cells_per_axis=50, epsilon=1, drop_below="auto")
     assert curator.ask(sparse, "d").charges  # a few values of each record fit
     curator.verify()
+
+
+def test_every_question_that_gathers_is_refused_by_its_public_size_before_the_charge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    curator = Curator.open(tmp_path)
+    curator.register("d", rows_of(300), PLAIN, most_records=LARGE.most_records)
+    curator.open_budget("d", AddRemove(), Loss(10**6))
+    gathering = [query for query in EXAMPLES if query.held_per_record(PLAIN)]
+    assert len({query.name for query in gathering}) >= 4
+    before = curator.head()
+    for query in gathering:
+        held = query.held_per_record(PLAIN)
+        monkeypatch.setattr(sizes, "MOST_VALUES", LARGE.most_records * held)
+        LARGE.refuse_larger(held)
+        monkeypatch.setattr(sizes, "MOST_VALUES", LARGE.most_records * held - 1)
+        paid = query.guarantee().adjacency == AddRemove()  # others have no budget here
+        attempts: list[Any] = [curator.price, curator.ask] if paid else [curator.price]
+        for attempt in attempts:
+            with pytest.raises(InvalidParameter, match=rf"query must hold .*\({held} of each"):
+                attempt(query, "d")
+    assert curator.head() == before
+
+
+@pytest.mark.usefixtures("small_partitions")
+def test_no_question_gathers_more_columns_at_once_than_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = stored(tmp_path, rows_of(200), PLAIN)
+    widest: list[int] = []
+    gathered = StoredRows.gathered
+
+    def noted(self: StoredRows, numbers: Any, codes: Any) -> Block:
+        widest.append(len(numbers) + len(codes))
+        return gathered(self, numbers, codes)
+
+    monkeypatch.setattr(StoredRows, "gathered", noted)
+    for query in EXAMPLES:
+        widest[:] = [0]
+        query.answer(table, seeded(1))
+        assert max(widest) <= query.held_per_record(PLAIN), query.name
 
 
 def test_a_size_class_is_a_number_of_records() -> None:

@@ -326,3 +326,25 @@ def test_a_record_that_fails_to_be_taken_over_ends_in_words(
         assert found is not None
         assert found.outcome is not None
         assert asking.NOT_TAKEN_OVER in found.outcome
+
+
+def test_records_that_were_taken_over_on_the_way_to_a_disk_that_failed_are_gone_on_with(
+    tmp_path: Path, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The change stood and its error hid that: the question took up room until a restart."""
+    monkeypatch.setattr(asking, "WATCH_SECONDS", 0.2)
+    with running(tmp_path / "curator", ONE, data=False) as server:
+        records, failures = server.curator.job_records, []
+        adopt = records.adopt
+
+        def stands_and_fails(old: str, new: str) -> None:
+            adopt(old, new)
+            failures.append(old)
+            raise Unavailable("The disk failed.")
+
+        monkeypatch.setattr(records, "adopt", stands_and_fails)
+        lost = {"id": "lost", "server": "killed", "asker": "a", "label": "", "request": "r"}
+        query = {"name": "forgotten-1"}
+        records.add(JobRecord(**lost, dataset="patients", query=query, time=records.moment()))
+        eventually(lambda: records.servers() == set())
+        assert failures == ["killed"]

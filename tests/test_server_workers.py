@@ -23,9 +23,10 @@ from privod.curator.results import NO_ANSWER
 from privod.data import Domain, Numeric
 from privod.privacy import AddRemove, Loss
 from privod.queries.catalog import QUERIES
+from privod.queries.grid_knn.query import GridKnn
 from privod.queries.subspaces import OutlierSubspaces
 from privod.server.authentication import token_hash
-from privod.server.jobs.estimates import SLACK, Allowed, allowed, check_work, estimated_seconds
+from privod.server.jobs.estimates import allowed, check_work, estimated_seconds, most_bytes
 from privod.server.limits import Limits, TooMuchWork
 from tests.odd import odd
 from tests.patience import PATIENCE, eventually
@@ -96,22 +97,20 @@ def test_whatever_goes_wrong_in_a_worker_is_told_in_one_sentence_and_the_charge_
     assert fine.status_code == 200  # by a new process, where one was lost
 
 
-def test_an_answer_past_the_time_limit_is_ended_and_the_next_one_is_answered(
-    tmp_path: Path,
-) -> None:
+def test_no_clock_ends_an_answer_that_looks_at_rows(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
-    hasty = replace(SMALL, answer_seconds=0.5, workers=1)
+    hasty = replace(SMALL, answer_seconds=0.05, picture_seconds=0.05, workers=1)
     with (
         running(tmp_path / "curator", hasty) as server,
         server.api(server.token("analyst")) as api,
     ):
-        failed = api.post("/datasets/patients/ask", json={"query": asked(gate), "wait": 60})
-        assert failed.json()["error"]["message"] == NO_ANSWER
-        assert kinds(server)[-1] == "charge"
-        server.site.limits = SMALL  # time enough on a busy machine
-        query = asked(tmp_path / "g", "nothing")
-        after = api.post("/datasets/patients/ask", json={"query": query, "wait": 60})
-        assert after.status_code == 200
+        job = api.post("/datasets/patients/ask", json={"query": asked(gate), "wait": 0}).json()
+        eventually(gate.exists)
+        (process,) = workers(server)
+        time.sleep(1)  # twenty times what the server accepts by its estimate
+        assert workers(server) == [process]
+        (tmp_path / "gate.open").touch()
+        eventually(lambda: api.get(f"/jobs/{job['job']}").json()["state"] == "done")
 
 
 def test_whoever_asked_stops_an_answer_and_its_worker_ends(
@@ -286,15 +285,31 @@ def test_when_an_answer_is_ended_follows_from_the_declared_size_and_suffices_for
     tmp_path: Path, wide: Domain
 ) -> None:
     query = OutlierSubspaces(radius_per_column=0.1, max_crowd=5, epsilon="1")
-    limits = Limits()
+    limits = Limits(answer_bytes=2**20)
     with Curator.open(tmp_path) as curator:
         for name, rows, declared in [("a", 1, 1000), ("b", 900, 1000), ("c", 1, 10**7)]:
             values = {column: [0.5] * rows for column in wide.names}
             curator.register(name, values, wide, most_records=declared)
         most = {name: allowed(curator, query, name, limits) for name in "abc"}
-        assert most["a"] == most["b"] == Allowed(limits.answer_seconds, limits.answer_bytes)
-        assert most["c"].seconds == SLACK * query.work(wide, 10**7) / 1e9 > limits.answer_seconds
-        assert most["c"].bytes > 8 * 10**7 * len(wide.names)
+        assert most["a"] == most["b"]
+        assert most["a"].bytes == most_bytes(query, wide, 1000)
+        assert most["c"].bytes == most_bytes(query, wide, 10**7) > 8 * 10**7 * len(wide.names)
+        generous = replace(limits, answer_bytes=2**50)
+        assert allowed(curator, query, "a", generous).bytes == 2**50
+
+
+def test_an_answer_that_grows_with_the_table_may_say_as_much_as_the_largest_one_makes(
+    tmp_path: Path, wide: Domain
+) -> None:
+    query = GridKnn(columns=wide.names[:3], epsilon=9, cells_per_axis=1000, drop_below=1)
+    with Curator.open(tmp_path) as curator:
+        for name, declared in [("few", 1000), ("many", 10**7)]:
+            values = {column: [0.5] for column in wide.names}
+            curator.register(name, values, wide, most_records=declared)
+        said = {of: allowed(curator, query, of, Limits()).result_bytes for of in ("few", "many")}
+        assert said["many"] > said["few"] >= Limits().result_bytes
+        longest = len("1000,") * 3 + len("[],") + len(str(10**7)) + 1  # a cell, and its count
+        assert said["many"] > 10**7 * longest
 
 
 def test_one_picture_is_drawn_once_however_many_ask_and_others_are_served_meanwhile(

@@ -357,7 +357,7 @@ PAPER_MATCH = {
     },
 }
 REMOVED = (1, 5, 10, 25)
-LARGE_MATCHES = {GRUBBS: (100, 2), HISTOGRAM: (40, 1), LOF: (20, 1)}
+LARGE_MATCHES = {GRUBBS: (40, 1), HISTOGRAM: (20, 1), LOF: (10, 1)}
 """Outliers and smaller tables for 2**22 contexts, of which a scan takes up to seconds."""
 RULES = {"grubbs": GRUBBS, "lof": LOF, "histogram": HISTOGRAM}
 
@@ -450,7 +450,7 @@ def main() -> None:
     parser.add_argument("--data", choices=TABLES, action="append", help="one set of records")
     asked = parser.parse_args()
     scale = Scale(2, 2, 2, 3) if asked.quick else Scale(40, 5, 100, 50)
-    large = replace(scale, adjacent=20)
+    large = replace(scale, adjacent=10)
     parts = asked.only or PARTS
     report = Report("shafieinejad", asked.quick)
     for name in asked.data or TABLES:

@@ -74,20 +74,26 @@ class Likeness:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", column_names(self.columns))
-        if len(self.columns) > MOST_COLUMNS:
-            rule = f"must be at most {MOST_COLUMNS}"
-            raise InvalidParameter("columns", rule, len(self.columns), "Name the ones that matter.")
-        most = MOST_WEIGHT * MOST_COLUMNS
-        whole_number(self.max_distance, "max_distance", at_least=0, at_most=most)
+        whole_number(self.max_distance, "max_distance", at_least=0)
         tolerances = [
             (name, _tolerance(number, name)) for name, number in self._named(self.tolerances)
         ]
         object.__setattr__(self, "tolerances", tuple(tolerances))
         weights = [
-            (name, whole_number(weight, f"the weight of {name!r}", 0, MOST_WEIGHT))
+            (name, whole_number(weight, f"the weight of {name!r}", 0))
             for name, weight in self._named(self.weights)
         ]
         object.__setattr__(self, "weights", tuple(weights))
+
+    def check_size(self) -> None:
+        """Refuse more columns, or larger weights, than a question may compare."""
+        if len(self.columns) > MOST_COLUMNS:
+            rule = f"must be at most {MOST_COLUMNS}"
+            raise InvalidParameter("columns", rule, len(self.columns), "Name the ones that matter.")
+        most = MOST_WEIGHT * MOST_COLUMNS
+        whole_number(self.max_distance, "max_distance", at_least=0, at_most=most)
+        for name, weight in self.weights:
+            whole_number(weight, f"the weight of {name!r}", 0, MOST_WEIGHT)
 
     def check(self, domain: Domain, records: tuple[tuple[Entry, ...], ...]) -> None:
         """Refuse columns and records that do not suit the domain."""

@@ -185,8 +185,28 @@ def _take_over(site: Site, gone: str) -> None:
                 return
     with database.alone(_lock(gone)):
         if site.last_seen(gone) in (seen, None) and not site.jobs.closing():
-            for record in site.curator.job_records.adopt(gone, site.id):
+            for record in _adopted(site, gone):
                 _resume(site, record)
+
+
+def _adopted(site: Site, gone: str) -> list[JobRecord]:
+    """What another process left behind, and is ours now.
+
+    An error does not tell whether it is: the change may stand although its way to the disk failed.
+    So the database is asked once it is there again.
+    """
+    records = site.curator.job_records
+    left = records.under_way_at(gone)
+    try:
+        records.adopt(gone, site.id)
+    except PrivodError:
+        ours: set[str] | None = None
+        while ours is None and not site.jobs.closing():
+            site.jobs.wait_for_closing(WATCH_SECONDS)
+            with suppress(PrivodError):
+                ours = {record.id for record in records.under_way_at(site.id)}
+        return [record for record in left if record.id in (ours or ())]
+    return left
 
 
 def _resume(site: Site, record: JobRecord) -> None:

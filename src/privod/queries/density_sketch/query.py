@@ -26,11 +26,13 @@ from privod.queries.density_sketch.hashing import (
     LEAST_WIDTH,
     MOST_TABLES,
     MOST_WIDTH,
+    ROWS,
     Hashing,
 )
 from privod.queries.density_sketch.release import NoisySketch
 from privod.queries.preview import Preview, of_counts
 from privod.queries.query import Release
+from privod.threads import available_threads
 
 __all__ = ["DensitySketch"]
 
@@ -107,6 +109,11 @@ class DensitySketch(CountQuery[NoisySketch]):
 
     def n_numbers(self, domain: Domain) -> int:  # noqa: ARG002 - every bin has a count
         return self.n_tables * len(self.bandwidths) * self.bins
+
+    def most_bytes(self, domain: Domain, records: int) -> int:
+        hashes = 6 * self.n_tables * len(self.bandwidths) * (self.hashes_per_table + 1)
+        hashed = available_threads() * ROWS * hashes * 8
+        return super().most_bytes(domain, records) + hashed
 
     def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
         return 0

@@ -23,6 +23,7 @@ import numpy as np
 
 from privod.data import Domain, Table
 from privod.data.folding import SomeRows
+from privod.engines.size import IN_MEMORY
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, Randomness
 from privod.mechanisms.merged import MergedNoise
@@ -42,6 +43,7 @@ from privod.queries.count_query import (
 )
 from privod.queries.grid_knn.interactive import InteractiveGrid
 from privod.queries.grid_knn.release import NoisyGrid, NoisyTotal
+from privod.queries.memory import folding_bytes, sparse_cells_bytes
 from privod.queries.preview import Preview, of_counts
 from privod.queries.query import Release
 from privod.queries.release_file import LARGEST_SUM
@@ -52,6 +54,7 @@ MOST_HELD_CELLS = 10_000_000  # 80 megabytes of counts
 VALUES_AT_ONCE = 1 << 26  # 512 MB of keys, counts and cells, of rows that are not in memory
 CELLS_AT_ONCE = 1 << 20  # that get their noise at a time
 MOST_FALSE_CELLS = 1_000_000
+SELDOM_MORE = 1000
 LEAST_SAID = 0.02  # of the records hidden in noise that a sentence mentions
 ROUNDING = 1e-9  # of logarithms, so that a choice at the limit is not refused
 FALSE_CELLS_PER_RECORD = 0.01  # empty cells that may pass the automatic threshold
@@ -215,14 +218,26 @@ class GridKnn(CountQuery[NoisyGrid]):
     def n_numbers(self, domain: Domain) -> int:  # noqa: ARG002 - cells are all there is
         return self.n_cells if self.threshold is None else 0
 
+    def most_numbers(self, domain: Domain, records: int) -> int:
+        if self.threshold is None:
+            return self.n_numbers(domain)
+        return self._most_kept(records) * (len(self.columns) + 1)
+
+    def most_bytes(self, domain: Domain, records: int) -> int:
+        if self.threshold is None:
+            return super().most_bytes(domain, records)
+        n_axes, n_words = len(self.columns), self.grid(domain).listing().n_words
+        listed = sparse_cells_bytes(
+            min(records, IN_MEMORY), self._most_kept(records), n_axes, n_words
+        )
+        numbers = self.most_numbers(domain, records)
+        return listed + VALUES_AT_ONCE * 8 * 2 + folding_bytes(n_axes, numbers)
+
     def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
         if self.threshold is None:
             return 0
-        # Of cells with half the threshold there are two to so many records, and of the others noise
-        # lifts few over it. Each kept cell is held with its count, twice while they are sorted.
-        likely = math.exp(_log_reaching(self.threshold // 2, float(self._noise_of_kept.scale)))
-        share = min(1.0, 2 / self.threshold + likely)
-        return math.ceil(2 * share * (len(self.columns) + 1))
+        # Each kept cell is held with its count, twice while they are sorted.
+        return math.ceil(2 * self._share_kept * (len(self.columns) + 1))
 
     def answer(self, table: Table, randomness: Randomness) -> Release[NoisyGrid]:
         grid = self.grid(table.domain)
@@ -303,6 +318,34 @@ class GridKnn(CountQuery[NoisyGrid]):
         epsilon, n_axes = float(self.epsilon), len(self.columns)
         per_axis = uniform_cells(self.expected_records, epsilon, n_axes)
         return min(MOST_CELLS_PER_AXIS, max(2, round(per_axis)))
+
+    @property
+    def _share_kept(self) -> float:
+        """About how many cells are kept to a record, at most.
+
+        Of cells with half the threshold there are two to so many records, and of the others noise
+        lifts few over it.
+        """
+        least = self.threshold or 1
+        return min(1.0, 2 / least + self._likely_lifted)
+
+    @property
+    def _likely_lifted(self) -> float:
+        """The probability that noise alone reaches half the threshold."""
+        least = self.threshold or 1
+        return math.exp(_log_reaching(least // 2, float(self._noise_of_kept.scale)))
+
+    def _most_kept(self, records: int) -> int:
+        """At most how many cells are kept, but for a probability below e^-300.
+
+        Those that noise decides about are independent; their number passes twice its mean and a
+        thousand as rarely [Chernoff].
+        """
+        least = self.threshold or 1
+        false = self.n_cells * math.exp(_log_reaching(least, float(self._noise_of_kept.scale)))
+        surely, lifted = 2 * records / least, records * self._likely_lifted
+        by_records = min(records, surely + 2 * lifted + SELDOM_MORE)
+        return math.ceil(min(self.n_cells, by_records + 2 * false + SELDOM_MORE))
 
     @property
     def _noise_of_kept(self) -> DiscreteLaplace:

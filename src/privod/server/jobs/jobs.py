@@ -5,10 +5,9 @@ factor after the one before, counted from when a worker began: only then is it s
 its worker goes on to the next. Whoever watches learns between which two release times it was there,
 a few bits, and waits at most that factor longer. Progress is shown in tenths, at the same times.
 
-Rows are looked at in worker processes. What takes longer than the public limit is ended: a limit
-that follows from declared sizes, with room for every table of such a size (`estimates`). So is what
-nobody waits for any more: it was stopped by everybody who asked, or their tokens were revoked. Its
-charge stands.
+Rows are looked at in worker processes. No clock ends them; what takes more memory than any table of
+the declared size can take is ended (`estimates`). So is what nobody waits for any more: it was
+stopped by everybody who asked, or their tokens were revoked. Its charge stands.
 """
 
 from __future__ import annotations
@@ -43,6 +42,7 @@ from privod.queries.interactive_grid.kept import KeptQuery
 from privod.queries.query import Query, Release
 from privod.server.jobs.estimates import Allowed
 from privod.server.jobs.queue import FairQueue
+from privod.server.jobs.worker import where
 from privod.server.jobs.workers import Worker
 from privod.server.limits import Limits
 
@@ -199,14 +199,13 @@ class Turn:
             "kind": "answer",
             "bytes": allowed.bytes,
             "query": query.to_json(),
-            "directory": str(rows.directory),
-            "folder": rows.folder,
-            "seal": rows.seal,
-            "domain": rows.domain.to_json(),
-            "engine": rows.engine,
+            **where(rows),
         }
         written = self._worker.run(
-            task, allowed.seconds, hear=self._work.hear, stopped=self._is_stopped
+            task,
+            most_result_bytes=allowed.result_bytes,
+            hear=self._work.hear,
+            stopped=self._is_stopped,
         )
         found = json.loads(written)
         if isinstance(query, KeptQuery):
