@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.mechanisms import secure
 from privod.queries.catalog import QUERIES
+from privod.queries.density_sketch.query import DensitySketch
 from privod.queries.grid_knn.query import GridKnn
 from privod.queries.interactive_grid.kept import looked
 from privod.queries.outlier_count import OutlierCount
@@ -60,6 +61,9 @@ HARD: tuple[Query[Any], ...] = (
     ),
     OutlierRadius(
         columns=DOMAIN.numeric_names[:3], share="0.01", max_crowd=5, epsilon=1, n_radii=3
+    ),
+    DensitySketch(
+        columns=DOMAIN.numeric_names[:2], epsilon=1, n_tables=100, hashes_per_table=64, bins=64
     ),
     GridKnn(columns=DOMAIN.numeric_names, epsilon=9, cells_per_axis=30, drop_below=1),
 )

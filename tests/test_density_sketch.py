@@ -21,7 +21,7 @@ from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms import DiscreteLaplace, seeded
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
 from privod.queries.count_query import CountNoise
-from privod.queries.density_sketch.hashing import Hashing
+from privod.queries.density_sketch.hashing import VALUES, Hashing
 from privod.queries.density_sketch.query import DensitySketch
 from privod.queries.density_sketch.release import NoisySketch
 
@@ -60,6 +60,22 @@ def test_every_record_is_in_one_bin_of_each_table_whoever_else_is_there(rows: An
     assert (counts.sum(axis=1) == len(records)).all()
     alone = [counts_of(record[None]) for record in records]
     assert np.array_equal(counts, np.sum([np.zeros_like(counts), *alone], axis=0))
+
+
+def test_many_hashes_are_taken_of_few_records_at_a_time_and_estimated_to_take_long() -> None:
+    heavy = Hashing(DOMAIN.numeric(), 1000, (0.05, 0.3), 64, 4, 7)
+    tracemalloc.start()
+    try:
+        counts = counts_of(ring(200), heavy)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert (counts.sum(axis=1) == 200).all()
+    hashes = heavy.all_tables * heavy.hashes_per_table
+    assert most < 6 * 8 * VALUES < 200 * 8 * hashes * 6
+    asked: dict[str, Any] = {"columns": DOMAIN.names, "epsilon": 1, "bins": 4}
+    few, many = (DensitySketch(**asked, n_tables=n, hashes_per_table=64) for n in (1, 1000))
+    assert many.work(DOMAIN, 10**6) > 500 * few.work(DOMAIN, 10**6)
 
 
 def test_near_records_share_bins_and_far_ones_hardly_ever() -> None:

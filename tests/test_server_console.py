@@ -77,6 +77,20 @@ def test_every_question_of_the_catalog_has_a_form(analyst: Browser, name: str) -
     assert text.count("<label") + text.count("<legend") >= 2
 
 
+def test_radius_and_crowd_are_explained_with_a_picture_where_they_are_asked_for(
+    analyst: Browser,
+) -> None:
+    shown = {
+        name
+        for name in QUERIES
+        if "Radius and crowd" in checked(analyst.get(f"/data/patients/ask/{name}"))
+    }
+    assert {"outlier-count-1", "graded-count-1", "anomaly-labels-1"} <= shown
+    assert not shown & {"histogram-1", "grid-knn-1", "outlier-context-1"}
+    picture = analyst.get("/static/crowd.svg")
+    assert picture.headers["content-type"] == "image/svg+xml"
+
+
 def test_every_page_of_an_owner_renders(owner: Browser) -> None:
     for path in ("/", "/data/new", "/data/patients", "/data/patients/budgets/new", "/tokens"):
         assert "patients" in checked(owner.get(path)) or path == "/data/new"

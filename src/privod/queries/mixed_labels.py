@@ -85,8 +85,7 @@ class MixedLabels(CrowdLabels, Query[tuple[bool, ...]]):
     weights: tuple[tuple[str | int, ...], ...] = ()
 
     def __post_init__(self) -> None:
-        like = Likeness(self.columns, self.max_distance, self.tolerances, self.weights)
-        like.check_size()
+        like = Likeness.asked(self.columns, self.max_distance, self.tolerances, self.weights)
         for name in ("columns", "tolerances", "weights"):
             object.__setattr__(self, name, getattr(like, name))
         for column, weight in like.weights:

@@ -26,7 +26,7 @@ from privod.queries.density_sketch.hashing import (
     LEAST_WIDTH,
     MOST_TABLES,
     MOST_WIDTH,
-    ROWS,
+    VALUES,
     Hashing,
 )
 from privod.queries.density_sketch.release import NoisySketch
@@ -35,6 +35,8 @@ from privod.queries.query import Release
 from privod.threads import available_threads
 
 __all__ = ["DensitySketch"]
+
+NANOSECONDS_A_HASH = 2  # of one row, for each axis and for rounding and mixing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,9 +112,15 @@ class DensitySketch(CountQuery[NoisySketch]):
     def n_numbers(self, domain: Domain) -> int:  # noqa: ARG002 - every bin has a count
         return self.n_tables * len(self.bandwidths) * self.bins
 
+    def work(self, domain: Domain, records: int) -> int:
+        hashes = self.n_histograms * self.hashes_per_table
+        hashing = NANOSECONDS_A_HASH * records * hashes * (len(self.columns) + 4)
+        return super().work(domain, records) + hashing
+
     def most_bytes(self, domain: Domain, records: int) -> int:
-        hashes = 6 * self.n_tables * len(self.bandwidths) * (self.hashes_per_table + 1)
-        hashed = available_threads() * ROWS * hashes * 8
+        # Six arrays of the hashes of as many rows as are hashed at a time, at least of one.
+        hashes = self.n_histograms * (self.hashes_per_table + 1)
+        hashed = available_threads() * max(2 * VALUES, hashes) * 6 * 8
         return super().most_bytes(domain, records) + hashed
 
     def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
