@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from privod.curator import Answer, Curator
-from privod.curator.curator import NO_ANSWER
+from privod.curator.results import NO_ANSWER
 from privod.data import Domain, Numeric, Table
 from privod.errors import (
     AnswerFailed,

@@ -445,7 +445,7 @@ def test_a_curator_keeps_large_classes_on_disk_and_small_ones_in_memory(tmp_path
         curator.register(name, rows_of(500), PERSONS, most_records=most)
         curator.open_budget(name, AddRemove(), Loss(10**9))
         answers.append(curator.ask(question, name).release.value.counts.tolist())
-        rows = next(reversed(curator._tables.values()))._rows  # the one used last
+        rows = next(reversed(curator._tables._held.values()))._rows  # the one used last
         assert isinstance(rows, StoredRows) is (name == "large")
     assert answers[0] == answers[1]
     assert curator.verify().without_rows == ()

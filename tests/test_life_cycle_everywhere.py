@@ -376,9 +376,9 @@ def test_a_server_makes_one_report_of_who_is_protected_at_a_time(
             opening = browser.post("/data/reported/budgets/new", **form)
             assert "one at a time" in opening.text
             assert "records are protected" not in opening.text
-        held = list(server.curator._tables)
+        held = list(server.curator._tables._held)
         told = owner.who_is_protected("reported", crowd)
-        assert list(server.curator._tables) == held, "rows are looked at in another process"
+        assert list(server.curator._tables._held) == held, "rows are looked at in another process"
         assert told == server.curator.who_is_protected("reported", crowd)
         opening = browser.post("/data/reported/budgets/new", **form)
         assert "records are protected" in opening.text

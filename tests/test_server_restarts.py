@@ -16,8 +16,8 @@ import httpx
 import pytest
 
 from privod.curator import Curator
-from privod.curator.curator import NO_ANSWER
 from privod.curator.job_records import JobRecord
+from privod.curator.results import NO_ANSWER
 from privod.errors import Unavailable
 from privod.privacy import AddRemove, Loss
 from privod.server import asking

@@ -19,7 +19,7 @@ import httpx
 import pytest
 
 from privod.curator import Curator
-from privod.curator.curator import NO_ANSWER
+from privod.curator.results import NO_ANSWER
 from privod.data import Domain, Numeric
 from privod.privacy import AddRemove, Loss
 from privod.queries.catalog import QUERIES

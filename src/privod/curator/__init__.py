@@ -1,10 +1,11 @@
 """Who holds the data, answers, and keeps count."""
 
-from privod.curator.curator import Answer, Curator, Registered
+from privod.curator.curator import Curator
 from privod.curator.life_cycle import Request
 from privod.curator.migration import backup, migrate, restore
 from privod.curator.protection import Protection, who_is_protected
 from privod.curator.questions import adapted
+from privod.curator.results import Answer, Registered
 from privod.curator.tokens import ROLES, Role, Token, TokenStore
 from privod.ledger.accounting import Total
 from privod.ledger.acting import acting

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
-import threading
-import time
-from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from privod.curator import life_cycle
+from privod.curator.custody import Custody
 from privod.curator.duplicates import same_rows
 from privod.curator.job_records import JobRecords
 from privod.curator.life_cycle import Request
@@ -27,11 +23,14 @@ from privod.curator.owners import (
     versions_of,
 )
 from privod.curator.protection import SAMPLE, Protection, check_narrow, who_is_protected
+from privod.curator.publication import Look, found, publish
 from privod.curator.questions import Question, adapted
+from privod.curator.results import NO_ANSWER, Answer, Registered
 from privod.curator.rows import KeptRows, RowStore
 from privod.curator.server_notes import ServerNotes
+from privod.curator.tables import Tables
 from privod.curator.tokens import TokenStore
-from privod.data import Domain, Table
+from privod.data import Domain
 from privod.data.csv_file import CsvDialect
 from privod.data.intake import IntakeReport
 from privod.engines.dask_cluster import DaskCluster
@@ -40,9 +39,7 @@ from privod.engines.stored import Engine
 from privod.errors import (
     AlreadyExists,
     AnswerFailed,
-    InvalidData,
     InvalidParameter,
-    LedgerDamaged,
     NotFound,
     Unavailable,
 )
@@ -51,24 +48,20 @@ from privod.ledger import store
 from privod.ledger.admissions import admitted
 from privod.ledger.budget_state import Accounting, BudgetState
 from privod.ledger.chain import Charge, Entry
-from privod.ledger.database import Connection, Database
+from privod.ledger.database import Database
 from privod.ledger.engines import open_database, witnesses_of
-from privod.ledger.kept_counts import enter_kept, read_kept
 from privod.ledger.prices import Price, check_meaning, price_of
 from privod.ledger.private_files import private_directory
 from privod.ledger.schema import bring_up_to_date, check_version
-from privod.ledger.sqlite import SQLite
-from privod.ledger.store import DataSet, refuse_seeded, short_text
+from privod.ledger.store import DataSet, short_text
 from privod.ledger.verification import Verification, verify
 from privod.ledger.witness import Head, Witness, Witnesses
 from privod.mechanisms import secure
 from privod.privacy import Adjacency, AdmittedContexts, Guarantee, Loss, SameContexts
-from privod.queries.catalog import release_from_json
-from privod.queries.html import release_html
-from privod.queries.interactive_grid.kept import KeptQuery, looked
+from privod.queries.interactive_grid.kept import looked
 from privod.queries.query import Query, Release, canonical_json
 
-__all__ = ["NO_ANSWER", "Answer", "Curator", "Look", "Registered"]
+__all__ = ["Curator"]
 
 if TYPE_CHECKING:
     import numpy as np
@@ -76,91 +69,8 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-NO_ANSWER = (
-    "The question was charged and no answer came. The charge stands, whatever the reason;"
-    " asking again, under a new request id, is a new charge."
-)
 RETIRED = "{0!r} was retired: its rows are deleted. Stored answers stay free."
-Look = Callable[[Query[Any], KeptRows], "Release[Any] | Ints"]
-"""Looks at rows and answers; a server does it in a process of its own."""
-
-BACKUP = (
-    "The ledger in {0!r} is a backup: what was asked after it was made is not in it, and would be"
-    " sold again. Put it back by `privod restore`, or open it to be read only."
-)
-UNACCEPTED = (
-    "The ledger was opened to be restored and sells nothing before its owner accepts it. Charge"
-    " what it lacks, then accept it as restored."
-)
-YOUNGEST_LEFT_BEHIND = 3600.0  # seconds; an upload that takes longer renews its folder
 WITNESS_NAME = re.compile("[a-z0-9-]{1,64}")
-TABLES_KEPT = 2  # tables held in memory between questions
-
-
-@dataclass(frozen=True)
-class Answer:
-    """A release and what it cost.
-
-    `stored` says that the release was there already and nothing was charged this time. `head` is
-    where the ledger ended when the answer left ("number:hash"): whoever keeps it can show later
-    that the ledger lost entries.
-    """
-
-    release: Release[Any]
-    charges: tuple[Charge, ...]
-    stored: bool
-    head: str = ""
-
-    def plot(self) -> Any:
-        """The answer as a matplotlib figure."""
-        return self.release.plot()
-
-    def to_pandas(self) -> Any:
-        """The answer as a pandas data frame."""
-        return self.release.to_pandas()
-
-    def to_polars(self) -> Any:
-        """The answer as a polars data frame."""
-        return self.release.to_polars()
-
-    def _repr_html_(self) -> str:
-        charged = "; ".join(f"{one.loss} to {one.adjacency.name}" for one in self.charges)
-        cost = "It was answered before and cost nothing." if self.stored else f"Price: {charged}."
-        return release_html(self.release, cost)
-
-    def to_json(self) -> dict[str, Any]:
-        """Everything, as plain values."""
-        charges = [charge.to_json() for charge in self.charges]
-        return {
-            "release": self.release.to_json(),
-            "charges": charges,
-            "stored": self.stored,
-            "head": self.head,
-        }
-
-
-@dataclass(frozen=True)
-class Registered:
-    """A data set, and what became of its records, which is for the owner alone.
-
-    `same_rows_as` names other data sets, with budgets of their own, that hold the very same rows:
-    about these people is lost what all of these budgets allow together.
-    """
-
-    dataset: DataSet
-    report: IntakeReport
-    same_rows_as: tuple[str, ...] = ()
-
-    def warning(self) -> str:
-        """What rows that were registered twice mean; "" if they were not."""
-        if not self.same_rows_as:
-            return ""
-        names = ", ".join(repr(name) for name in self.same_rows_as)
-        return (
-            f"These very rows are registered as {names} too, with budgets of their own: together"
-            " the answers lose what all these budgets allow. If that is not meant, close the"
-            " budgets of one; a new version should say which data set it continues."
-        )
 
 
 class Curator:
@@ -188,20 +98,16 @@ class Curator:
         self.witnesses = witnesses
         self.directory = directory
         self.database = database
-        self._restoring = restoring
         self._rows = RowStore(directory / "rows", engine)
         self._datasets: dict[str, DataSet] = {}
-        self._sizes: dict[str, SizeClass] = {}
-        self._tables: OrderedDict[str, Table] = OrderedDict()
-        self._tables_mutex = threading.Lock()
+        self._tables = Tables(self._rows)
         if database.read_only:
             check_version(database)
         else:
             bring_up_to_date(database)
         if not database.read_only:
             self._rows.remove_unfinished()
-        if not restoring:
-            self._check_witnesses()
+        self._custody = Custody(database, witnesses, directory, restoring=restoring)
 
     @classmethod
     def open(
@@ -272,30 +178,7 @@ class Curator:
     ) -> None:
         self.close()
 
-    # ---- witnesses -------------------------------------------------------------------------------
-
-    def _check_witnesses(self) -> None:
-        """Refuse a ledger that lost entries; begin a witness where there was none."""
-        with self.database.reading() as connection:
-            self.witnesses.check(connection)
-            head = Head(*ledger.read_head(connection))
-            witnessed, backup = connection.execute("SELECT witnessed, backup FROM head")[0]
-        if self.database.read_only:
-            return
-        if backup:
-            raise Unavailable(BACKUP.format(str(self.directory)))
-        if not self.witnesses.missing():
-            return
-        if witnessed and isinstance(self.database, SQLite):
-            raise LedgerDamaged(
-                f"The witness of the ledger in {str(self.directory)!r} is gone, so nobody can tell"
-                " whether the ledger lost entries. Put it back; if it is lost, compare the ledger"
-                " with a head noted elsewhere and accept it as restored."
-            )
-        self.database.sync()
-        self.witnesses.note(head)
-        with self.database.writing() as connection:
-            connection.execute("UPDATE head SET witnessed = 1")
+    # ---- backups ---------------------------------------------------------------------------------
 
     def accept_restored(self, reason: str) -> str:
         """Go on with a ledger that lost entries, for the reason given; returns its head.
@@ -303,48 +186,11 @@ class Curator:
         Charge what is missing first (`charge_elsewhere`): what was asked then has been seen. The
         acceptance is an entry of its own, which says what the witness had seen.
         """
-        text = short_text(reason, "reason")
-        seen = [str(file.read() or "") for file in self.witnesses.files]
-        with self.database.writing() as connection:
-            query = canonical_json({"reason": text, "witnesses": seen})
-            ledger.append(connection, kind="restored", dataset="", query=query)
-            connection.execute("UPDATE head SET witnessed = 1, backup = 0")
-            head = Head(*ledger.read_head(connection))
-        self.witnesses.start_anew(head)
-        self._restoring = False
-        return str(head)
+        return self._custody.accept_restored(reason)
 
     def mark_as_backup(self) -> None:
         """Let this ledger sell nothing more before it is accepted as restored."""
-        with self.database.writing() as connection:
-            connection.execute("UPDATE head SET backup = 1")
-
-    def _check_sells(self, connection: Connection) -> None:
-        """Refuse to charge a question to a ledger that may lack entries."""
-        self.witnesses.check(connection)
-        if connection.execute("SELECT backup FROM head")[0][0]:
-            raise Unavailable(BACKUP.format(str(self.directory)))
-        if self._restoring:
-            raise Unavailable(UNACCEPTED)
-
-    def _note(self, head: Head) -> None:
-        """Let the witnesses see what an owner did, unless they saw more than the ledger holds.
-
-        No answer waits for it, so the disk is not waited for a second time.
-        """
-        with self.database.glancing() as connection, suppress(LedgerDamaged):
-            self.witnesses.check(connection)
-            self.witnesses.note(head, durably=False)
-
-    def _stored(self, question: Question, release: Release[Any]) -> Answer:
-        """A stored answer; if a crash came before the witnesses saw it, they see it now."""
-        with self.database.glancing() as connection:
-            entry = store.release_entry(connection, question.key)
-            head = Head(*ledger.read_head(connection))
-        if not self.witnesses.have_seen(entry):
-            self.database.sync()
-            self.witnesses.note(head)
-        return Answer(release, (), stored=True, head=str(head))
+        self._custody.mark_as_backup()
 
     # ---- data sets and budgets -------------------------------------------------------------------
 
@@ -445,7 +291,7 @@ class Curator:
             Of each promise by itself and, if there are several, of all of them together.
         """
         rows, groups = self.narrow_promises(of, adjacency)
-        table = self._table(rows)
+        table = self._tables.of(rows)
         return tuple(who_is_protected(table, group, sample=sample) for group in groups)
 
     def narrow_promises(
@@ -510,26 +356,26 @@ class Curator:
         confirmed : bool
             Whether the owner confirmed what that gives up.
         """
-        with self._writing() as connection:
+        with self._custody.writing() as connection:
             return open_budget(connection, of, adjacency, budget, confirmed, accounting)
 
     def close_budget(
         self, of: str, adjacency: Adjacency, reason: str, *, confirmed: bool = False
     ) -> tuple[BudgetState, ...]:
         """Let a budget pay for nothing more, and those that would break its promise with it."""
-        with self._writing() as connection:
+        with self._custody.writing() as connection:
             return life_cycle.close_budget(connection, of, adjacency, reason, confirmed)
 
     def raise_budget(self, of: str, adjacency: Adjacency, budget: Loss, reason: str) -> BudgetState:
         """Allow more under an adjacency; what was charged so far counts, the old limit is named."""
-        with self._writing() as connection:
+        with self._custody.writing() as connection:
             return life_cycle.raise_budget(connection, of, adjacency, budget, reason)
 
     def convert_budget(
         self, of: str, adjacency: Adjacency, reason: str, *, confirmed: bool = False
     ) -> BudgetState:
         """Make a narrow budget of an earlier version an allowance beside the add-remove budget."""
-        with self._writing() as connection:
+        with self._custody.writing() as connection:
             return life_cycle.convert_budget(connection, of, adjacency, reason, confirmed)
 
     def admit_person(
@@ -556,7 +402,7 @@ class Curator:
         isolating : bool
             Whether to insist on a detector that lets single records decide.
         """
-        with self._writing() as connection:
+        with self._custody.writing() as connection:
             return life_cycle.admit_person(connection, of, person, reason, confirmed, isolating)
 
     def allow_exact_counts(
@@ -580,7 +426,7 @@ class Curator:
         confirmed : bool
             Whether the owner confirmed what that gives up.
         """
-        with self._writing() as connection:
+        with self._custody.writing() as connection:
             return life_cycle.allow_exact_counts(
                 connection, of, adjacency, counts, reason, confirmed
             )
@@ -592,12 +438,12 @@ class Curator:
 
     def limit_token(self, of: str, adjacency: Adjacency, token: str, limit: Loss) -> None:
         """Set how much of a budget the questions of one token (by its id) may cost."""
-        with self._writing() as connection:
+        with self._custody.writing() as connection:
             life_cycle.limit_token(connection, of, adjacency, token, limit)
 
     def request(self, of: str, adjacency: Adjacency, loss: Loss | None, reason: str) -> Request:
         """Ask the owner for a budget or allowance up to a loss, or (without one) for a person."""
-        with self._writing() as connection:
+        with self._custody.writing() as connection:
             return life_cycle.file_request(connection, of, adjacency, loss, reason)
 
     def requests(self, of: str) -> tuple[Request, ...]:
@@ -608,15 +454,14 @@ class Curator:
         self, of: str, number: int, *, approve: bool, reason: str, confirmed: bool = False
     ) -> Request:
         """Approve a request about a data set, which does what it asks for, or decline it."""
-        with self._writing() as connection:
+        with self._custody.writing() as connection:
             return life_cycle.decide(connection, of, number, approve, reason, confirmed)
 
     def retire(self, of: str, reason: str, *, confirmed: bool = False) -> None:
         """Delete the rows of a data set for good; its ledger and its releases are kept."""
-        with self._writing() as connection:
+        with self._custody.writing() as connection:
             folder = life_cycle.retire(connection, of, reason, confirmed)
-        with self._tables_mutex:
-            self._tables.pop(folder, None)
+        self._tables.forget(folder)
         self._rows.forget(folder)
 
     def clean_up(self) -> int:
@@ -631,23 +476,7 @@ class Curator:
                     "SELECT folder FROM datasets WHERE retired IS NULL"
                 )
             }
-        rows = self._rows.directory
-        self._rows.remove_unfinished()
-        found = [path for path in rows.iterdir() if path.is_dir()] if rows.is_dir() else []
-        found = [path for path in found if not self._rows.is_being_written(path)]
-        latest = time.time() - YOUNGEST_LEFT_BEHIND
-        left = [path for path in found if path.name not in used and path.stat().st_mtime < latest]
-        for path in left:
-            self._rows.forget(path.name)
-        return len(left)
-
-    @contextmanager
-    def _writing(self) -> Iterator[Connection]:
-        """Change what an owner may change, and let the witnesses see it."""
-        with self.database.writing() as connection:
-            yield connection
-            head = Head(*ledger.read_head(connection))
-        self._note(head)
+        return self._rows.remove_left_behind(used)
 
     def price_elsewhere(self, of: str, guarantee: Guarantee) -> Price:
         """Say what `charge_elsewhere` would charge and leave, without charging."""
@@ -661,7 +490,7 @@ class Curator:
         did not go through the curator. It is charged in full even where less is left: such a budget
         says what was spent, past its budget, and pays for nothing more.
         """
-        with self._writing() as connection:
+        with self._custody.writing() as connection:
             return charge_elsewhere(connection, of, guarantee, reason)
 
     def charge_ahead(self, of: str, guarantee: Guarantee, reason: str) -> tuple[Charge, ...]:
@@ -671,7 +500,7 @@ class Curator:
         open, and never given back. Charge first, then look at the rows.
         """
         with self.database.writing() as connection:
-            self._check_sells(connection)
+            self._custody.check_sells(connection)
             charges = charge_ahead(connection, of, guarantee, reason)
             head = Head(*ledger.read_head(connection))
         self.witnesses.note(head)  # durably: what was paid for may leave at once
@@ -723,7 +552,7 @@ class Curator:
         with self.database.reading() as connection:
             store.find_dataset(connection, of)
             folder, seal = store.where_rows_are(connection, of)
-        return self._size(of, folder, seal) or SizeClass()
+        return self._tables.size(of, folder, seal) or SizeClass()
 
     def was_charged(self, query: Query[Any], of: str, request_id: str) -> bool:
         """Whether a request was charged, whatever became of it."""
@@ -770,7 +599,7 @@ class Curator:
             paid = question.paid_before(connection, request_id)
             stored = store.find_release(connection, question.key)
         if stored is not None:
-            return self._stored(question, stored)
+            return self._already(question, stored)
         with self.database.reading() as connection:
             question.dues(connection)
             folder, seal = store.where_rows_are(connection, of)
@@ -795,122 +624,35 @@ class Curator:
                         raise AnswerFailed(NO_ANSWER)
                     if store.is_retired(connection, of):  # while it waited
                         raise NotFound(RETIRED.format(of))
-                    self._check_sells(connection)
+                    self._custody.check_sells(connection)
                     dues = question.dues(connection)
                     charges = ledger.charge(
                         connection, of, dues, question.text, asked_by, request_id, token
                     )
             if stored is not None:
-                return self._stored(question, stored)
+                return self._already(question, stored)
             # From here on the charge is on disk and stands.
             try:
                 rows = self._rows.kept(folder, seal, question.dataset.domain)
-                found = self._found(question, rows, look or self._look)
+                looked_up = found(question, rows, look or self._look)
             finally:
                 if wait_for_release_time is not None:
                     wait_for_release_time()
-            return self._publish(question, found, charges, asked_by)
+            return publish(self._custody, question, looked_up, charges, asked_by)
+
+    def _already(self, question: Question, release: Release[Any]) -> Answer:
+        """An answer that is stored."""
+        head = self._custody.let_see(question.key)
+        return Answer(release, (), stored=True, head=str(head))
 
     def _check_size(self, question: Question, folder: str, seal: str) -> None:
         """Refuse what cannot be held at once, by what was declared and never by the rows."""
-        size = self._size(question.dataset.name, folder, seal)
+        size = self._tables.size(question.dataset.name, folder, seal)
         if size is not None:
             size.refuse_larger(question.query.held_per_record(question.dataset.domain))
 
-    def _size(self, of: str, folder: str, seal: str) -> SizeClass | None:
-        size = self._sizes.get(folder)
-        if size is None and not self._rows.has(folder):
-            return None  # the rows are elsewhere, or deleted
-        if size is None:
-            with suppress(OSError, InvalidData):
-                size = self._sizes[folder] = self._rows.size(folder, seal)
-        if size is None:
-            raise Unavailable(
-                f"What was declared about the size of {of!r} cannot be read."
-                " Nothing was charged. Restore its rows from a backup."
-            )
-        return size
-
-    def _found(self, question: Question, rows: KeptRows, look: Look) -> Release[Any] | Ints:
-        """Look at the rows; whatever goes wrong there is told in one and the same sentence.
-
-        Of a question that shares its noise with others, these are exact counts: which of them have
-        their noise already is known when the answer is entered.
-        """
-        found: Release[Any] | Ints | None = None
-        with suppress(Exception):  # what failed may quote a row, so nothing of it is kept
-            found = look(question.query, rows)
-        if found is None or isinstance(found, Release) == isinstance(question.query, KeptQuery):
-            raise AnswerFailed(NO_ANSWER)
-        return found
-
-    def _draw(
-        self, connection: Connection, question: Question, exact: Ints, ask: int
-    ) -> Release[Any]:
-        """Give noise to the counts that have none yet, keep it for good, and answer."""
-        query, dataset, drawn = question.query, question.dataset, None
-        assert isinstance(query, KeptQuery)  # noqa: S101 - whose rows were counted
-        kept = read_kept(connection, dataset.name, query)
-        with suppress(Exception):  # as above
-            drawn = query.answer_kept(dataset.domain, exact, kept, secure())
-        if drawn is None or len(kept) + len(drawn[1]) > query.most_kept:
-            raise AnswerFailed(NO_ANSWER)
-        enter_kept(connection, dataset.name, query, drawn[1], ask)
-        return drawn[0]
-
     def _look(self, query: Query[Any], rows: KeptRows) -> Release[Any] | Ints:
-        return looked(query, self._table(rows), secure())
-
-    def _table(self, rows: KeptRows) -> Table:
-        with self._tables_mutex:
-            table = self._tables.get(rows.folder)
-            if table is None:
-                table = self._rows.load(rows.folder, rows.seal, rows.domain)
-                self._tables[rows.folder] = table
-                if len(self._tables) > TABLES_KEPT:
-                    self._tables.popitem(last=False)
-            self._tables.move_to_end(rows.folder)
-        return table
-
-    def _publish(
-        self,
-        question: Question,
-        found: Release[Any] | Ints,
-        charges: tuple[Charge, ...],
-        asked_by: str,
-    ) -> Answer:
-        """Store the release; only what is stored is ever shown."""
-        of, ask = question.dataset.name, charges[0].entry
-        try:
-            with self.database.writing() as connection:
-                release = store.find_release(connection, question.key)
-                # Two were charged after a lock was lost: the first release counts.
-                if release is None:
-                    if isinstance(found, Release):
-                        release = found
-                    else:
-                        release = self._draw(connection, question, found, ask)
-                    text = self._text_of(question, release)
-                    store.enter_release(connection, of, question.text, text, ask, asked_by)
-                head = Head(*ledger.read_head(connection))
-            self.witnesses.note(head)
-        except (Unavailable, LedgerDamaged) as problem:
-            raise AnswerFailed(NO_ANSWER) from problem
-        return Answer(release, charges, stored=False, head=str(head))
-
-    def _text_of(self, question: Question, release: Release[Any]) -> str:
-        """The release as it is stored, if it is one to this question."""
-        refuse_seeded(release)
-        if release.query != question.query or release.guarantee != question.guarantee:
-            raise AnswerFailed(NO_ANSWER)
-        text = None
-        with suppress(Exception):
-            written = canonical_json(release.to_json())
-            release_from_json(json.loads(written))  # what cannot be read back is not entered
-            text = written
-        if text is None:
-            raise AnswerFailed(NO_ANSWER)
-        return text
+        return looked(query, self._tables.of(rows), secure())
 
     # ---- reading the ledger ----------------------------------------------------------------------
 

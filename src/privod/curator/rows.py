@@ -8,7 +8,8 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -30,6 +31,7 @@ from privod.ledger.private_files import close_to_others, private_directory, sync
 __all__ = ["KeptRows", "RowStore"]
 
 REPORT = "report.json"
+YOUNGEST_LEFT_BEHIND = 3600.0  # seconds; an upload that takes longer renews its folder
 WRITING = "writing"  # locked while a folder is being written, and gone when it is whole
 FIRST_FORM = "rows.parquet"  # all rows in one file, as version 0.1 wrote them
 SALT_BYTES = 32  # as many as the seal has: whoever lacks the salt cannot test a guess of the rows
@@ -154,6 +156,18 @@ class RowStore:
                     shutil.rmtree(path.parent, ignore_errors=True)
                 finally:
                     os.close(lock)
+
+    def remove_left_behind(self, used: Collection[str]) -> int:
+        """Delete rows in folders that are not used, unless they are young; returns how many."""
+        self.remove_unfinished()
+        rows = self.directory
+        found = [path for path in rows.iterdir() if path.is_dir()] if rows.is_dir() else []
+        found = [path for path in found if not self.is_being_written(path)]
+        latest = time.time() - YOUNGEST_LEFT_BEHIND
+        left = [path for path in found if path.name not in used and path.stat().st_mtime < latest]
+        for path in left:
+            self.forget(path.name)
+        return len(left)
 
     def is_being_written(self, folder: Path) -> bool:
         """Whether somebody is writing this folder, or was before unfinished ones were removed."""

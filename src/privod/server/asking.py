@@ -19,8 +19,8 @@ from typing import Any
 from starlette.concurrency import run_in_threadpool
 
 from privod.curator import Answer
-from privod.curator.curator import NO_ANSWER
 from privod.curator.job_records import JobRecord, Room
+from privod.curator.results import NO_ANSWER
 from privod.errors import AnswerFailed, LimitReached, NotFound, PrivodError
 from privod.queries.catalog import query_from_json
 from privod.queries.query import Query

@@ -1,0 +1,105 @@
+"""From rows to an answer that is stored: only what is stored is ever shown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from privod.curator.custody import Custody
+from privod.curator.questions import Question
+from privod.curator.results import NO_ANSWER, Answer
+from privod.curator.rows import KeptRows
+from privod.errors import AnswerFailed, LedgerDamaged, Unavailable
+from privod.ledger import chain as ledger
+from privod.ledger import store
+from privod.ledger.chain import Charge
+from privod.ledger.database import Connection
+from privod.ledger.kept_counts import enter_kept, read_kept
+from privod.ledger.store import refuse_seeded
+from privod.ledger.witness import Head
+from privod.mechanisms import secure
+from privod.queries.catalog import release_from_json
+from privod.queries.interactive_grid.kept import KeptQuery
+from privod.queries.query import Query, Release, canonical_json
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+
+__all__ = ["Look", "found", "publish"]
+
+Look = Callable[[Query[Any], KeptRows], "Release[Any] | Ints"]
+"""Looks at rows and answers; a server does it in a process of its own."""
+
+
+def found(question: Question, rows: KeptRows, look: Look) -> Release[Any] | Ints:
+    """Look at the rows; whatever goes wrong there is told in one and the same sentence.
+
+    Of a question that shares its noise with others, these are exact counts: which of them have
+    their noise already is known when the answer is entered.
+    """
+    found: Release[Any] | Ints | None = None
+    with suppress(Exception):  # what failed may quote a row, so nothing of it is kept
+        found = look(question.query, rows)
+    if found is None or isinstance(found, Release) == isinstance(question.query, KeptQuery):
+        raise AnswerFailed(NO_ANSWER)
+    return found
+
+
+def publish(
+    custody: Custody,
+    question: Question,
+    found: Release[Any] | Ints,
+    charges: tuple[Charge, ...],
+    asked_by: str,
+) -> Answer:
+    """Store the release; only what is stored is ever shown."""
+    of, ask = question.dataset.name, charges[0].entry
+    try:
+        with custody.database.writing() as connection:
+            release = store.find_release(connection, question.key)
+            # Two were charged after a lock was lost: the first release counts.
+            if release is None:
+                if isinstance(found, Release):
+                    release = found
+                else:
+                    release = _drawn(connection, question, found, ask)
+                text = _text_of(question, release)
+                store.enter_release(connection, of, question.text, text, ask, asked_by)
+            head = Head(*ledger.read_head(connection))
+        custody.witnesses.note(head)
+    except (Unavailable, LedgerDamaged) as problem:
+        raise AnswerFailed(NO_ANSWER) from problem
+    return Answer(release, charges, stored=False, head=str(head))
+
+
+def _drawn(connection: Connection, question: Question, exact: Ints, ask: int) -> Release[Any]:
+    """Give noise to the counts that have none yet, keep it for good, and answer."""
+    query, dataset, drawn = question.query, question.dataset, None
+    assert isinstance(query, KeptQuery)  # noqa: S101 - whose rows were counted
+    kept = read_kept(connection, dataset.name, query)
+    with suppress(Exception):  # as above
+        drawn = query.answer_kept(dataset.domain, exact, kept, secure())
+    if drawn is None or len(kept) + len(drawn[1]) > query.most_kept:
+        raise AnswerFailed(NO_ANSWER)
+    enter_kept(connection, dataset.name, query, drawn[1], ask)
+    return drawn[0]
+
+
+def _text_of(question: Question, release: Release[Any]) -> str:
+    """The release as it is stored, if it is one to this question."""
+    refuse_seeded(release)
+    if release.query != question.query or release.guarantee != question.guarantee:
+        raise AnswerFailed(NO_ANSWER)
+    text = None
+    with suppress(Exception):
+        written = canonical_json(release.to_json())
+        release_from_json(json.loads(written))  # what cannot be read back is not entered
+        text = written
+    if text is None:
+        raise AnswerFailed(NO_ANSWER)
+    return text

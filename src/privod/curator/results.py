@@ -1,0 +1,85 @@
+"""What a curator gives back: an answer with its price, a data set with what became of its rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from privod.data.intake import IntakeReport
+from privod.ledger.chain import Charge
+from privod.ledger.store import DataSet
+from privod.queries.html import release_html
+from privod.queries.query import Release
+
+__all__ = ["NO_ANSWER", "Answer", "Registered"]
+
+NO_ANSWER = (
+    "The question was charged and no answer came. The charge stands, whatever the reason;"
+    " asking again, under a new request id, is a new charge."
+)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A release and what it cost.
+
+    `stored` says that the release was there already and nothing was charged this time. `head` is
+    where the ledger ended when the answer left ("number:hash"): whoever keeps it can show later
+    that the ledger lost entries.
+    """
+
+    release: Release[Any]
+    charges: tuple[Charge, ...]
+    stored: bool
+    head: str = ""
+
+    def plot(self) -> Any:
+        """The answer as a matplotlib figure."""
+        return self.release.plot()
+
+    def to_pandas(self) -> Any:
+        """The answer as a pandas data frame."""
+        return self.release.to_pandas()
+
+    def to_polars(self) -> Any:
+        """The answer as a polars data frame."""
+        return self.release.to_polars()
+
+    def _repr_html_(self) -> str:
+        charged = "; ".join(f"{one.loss} to {one.adjacency.name}" for one in self.charges)
+        cost = "It was answered before and cost nothing." if self.stored else f"Price: {charged}."
+        return release_html(self.release, cost)
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, as plain values."""
+        charges = [charge.to_json() for charge in self.charges]
+        return {
+            "release": self.release.to_json(),
+            "charges": charges,
+            "stored": self.stored,
+            "head": self.head,
+        }
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A data set, and what became of its records, which is for the owner alone.
+
+    `same_rows_as` names other data sets, with budgets of their own, that hold the very same rows:
+    about these people is lost what all of these budgets allow together.
+    """
+
+    dataset: DataSet
+    report: IntakeReport
+    same_rows_as: tuple[str, ...] = ()
+
+    def warning(self) -> str:
+        """What rows that were registered twice mean; "" if they were not."""
+        if not self.same_rows_as:
+            return ""
+        names = ", ".join(repr(name) for name in self.same_rows_as)
+        return (
+            f"These very rows are registered as {names} too, with budgets of their own: together"
+            " the answers lose what all these budgets allow. If that is not meant, close the"
+            " budgets of one; a new version should say which data set it continues."
+        )
