@@ -48,7 +48,11 @@ class Rows(Protocol):
 
     @property
     def most_records(self) -> int | None:
-        """How many there may be, as declared; None where they are held in memory."""
+        """How many there may be, as declared; None where nothing was declared."""
+
+    @property
+    def held_in_memory(self) -> bool:
+        """Whether all rows are held in memory, so that they may be indexed."""
 
     def fold(self, fold: Fold[State]) -> State:
         """Add up over all rows."""
@@ -71,22 +75,26 @@ class RowsInMemory:
         The numeric columns.
     codes : mapping of str to array
         The categorical columns, as positions in their lists of values.
+    most_records : int, optional
+        How many rows there may be, where it was declared.
     """
 
-    __slots__ = ("_codes", "_length", "_numbers")
+    __slots__ = ("_codes", "_length", "_numbers", "most_records")
+
+    held_in_memory = True
 
     def __init__(
-        self, length: int, numbers: Mapping[str, NDArray[np.float64]], codes: Mapping[str, Ints]
+        self,
+        length: int,
+        numbers: Mapping[str, NDArray[np.float64]],
+        codes: Mapping[str, Ints],
+        most_records: int | None = None,
     ) -> None:
         self._length, self._numbers, self._codes = length, numbers, codes
+        self.most_records = most_records
 
     def __len__(self) -> int:
         return self._length
-
-    @property
-    def most_records(self) -> None:
-        """They are held in memory, however many."""
-        return
 
     def fold(self, fold: Fold[State]) -> State:
         """Add up in threads, where there are enough rows for several."""
@@ -203,8 +211,13 @@ class Table:
 
     @property
     def most_records(self) -> int | None:
-        """How many rows there may be, as declared; None where they are held in memory."""
+        """How many rows there may be, as declared; None where nothing was declared."""
         return self._rows.most_records
+
+    @property
+    def held_in_memory(self) -> bool:
+        """Whether all rows are held in memory, so that they may be indexed."""
+        return self._rows.held_in_memory
 
     def counts(self, axes: Sequence[tuple[str, Binning]]) -> Ints:
         """How many rows lie in each cell that bins of some columns span; not private."""

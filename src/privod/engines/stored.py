@@ -158,6 +158,11 @@ class StoredRows:
         return len(self._manifest.rows)
 
     @property
+    def held_in_memory(self) -> bool:
+        """They are read from disk, portion by portion."""
+        return False
+
+    @property
     def most_records(self) -> int:
         """How many there may be, as declared."""
         return self.size.most_records
@@ -287,7 +292,7 @@ class StoredRows:
                 for place, coded in enumerate(codes.values()):
                     coded[at : at + len(block)] = block.codes[:, place]
                 at += len(block)
-        return RowsInMemory(n, numbers, codes)
+        return RowsInMemory(n, numbers, codes, self.most_records)
 
     def sealed_again(self) -> bool:
         """Whether every partition is, as a whole, the one that was written."""

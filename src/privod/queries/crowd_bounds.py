@@ -125,7 +125,7 @@ def count_credits(
 
     Rows that are not held in memory are counted by parts of space, with the same result.
     """
-    if table.most_records is None:
+    if table.held_in_memory or table.most_records is None:
         return int(graded_credits(over.points(table), radius, max_crowd, grades).sum())
     columns = (over.numbers, over.codes, over.points_of)
     boxes = boxes_around(table.fold(SomeRows(*columns)), n_boxes(table.most_records, over.n_axes))

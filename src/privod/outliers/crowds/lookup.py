@@ -80,7 +80,7 @@ def crowds_and_copies(
 
     Looked up in an index of rows that are held in memory, added up over blocks of others.
     """
-    if table.most_records is None:
+    if table.held_in_memory:
         return lookup_for(table, columns, radius).crowds_and_copies(records, cap)
     near, alike = table.sums(columns, partial(_near_and_alike, records, radius))
     if cap is not None:

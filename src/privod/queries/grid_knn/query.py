@@ -384,7 +384,7 @@ def _occupied(table: Table, grid: Grid) -> Listed:
     How many ranges there are follows from the declared size: at worst every record has a cell.
     """
     listing = grid.listing()
-    if table.most_records is None:
+    if table.held_in_memory or table.most_records is None:
         every = listing.cells(table.fold(listing))
         return lambda: [every]
     each = 2 * (listing.n_words + 1) + grid.n_axes  # keys and counts while sorted, then cells
