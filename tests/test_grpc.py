@@ -16,7 +16,6 @@ from privod.joint.pki import make_identities
 from privod.joint.roster import Identity, Roster
 from privod.joint.secure_sum import add_up, contribute
 from privod.joint.session import agree, host_agreement
-from privod.joint.transport import grpc as network
 from privod.joint.transport.channel import Patience, attend, host
 from privod.joint.transport.frames import CHUNK, split
 from privod.joint.transport.grpc import OPTIONS, TRADE, GrpcAggregator, GrpcChannel
@@ -142,9 +141,8 @@ def test_an_aggregator_that_hangs_is_noticed_by_its_silence(
     hub: tuple[GrpcAggregator, Roster], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     aggregator, roster = hub
-    monkeypatch.setattr(network, "SILENCE_SECONDS", 0.5)
     monkeypatch.setattr(aggregator.meeting, "wait_for_end", lambda _seconds: Event().wait(3))
-    channel = GrpcChannel(roster, IDENTITIES["a"], Patience(coming=3))
+    channel = GrpcChannel(roster, IDENTITIES["a"], Patience(coming=3, silent=0.5))
     with pytest.raises(ProtocolAborted, match="The aggregator was lost"):
         channel.trade("greeting", b"", 100)
 

@@ -61,6 +61,7 @@ class Site:
     ) -> subprocess.Popen[str]:
         rows = self.folder / f"{name}.csv"
         options = ["--data", str(rows), "--record", str(self.folder / f"{name}-record.json")]
+        options += ["--coming", "300"]  # a busy machine takes its time to start processes
         return self._start("party", name, question, pki, roster, options)
 
     def waiting(self, name: str, *options: str) -> subprocess.Popen[str]:
@@ -72,9 +73,13 @@ class Site:
         return self._start("party", name, QUESTION, "pki", "pki", [*rows, *more])
 
     def aggregator(
-        self, question: dict[str, Any] = QUESTION, coming: int = 40, results: str | None = None
+        self,
+        question: dict[str, Any] = QUESTION,
+        coming: int = 300,
+        results: str | None = None,
+        *more: str,
     ) -> subprocess.Popen[str]:
-        options = ["--coming", str(coming)]
+        options = ["--coming", str(coming), *more]
         if results is not None:
             options += ["--results", str(self.folder / results)]
         return self._start("aggregate", "hub", question, "pki", "pki", options)
@@ -226,7 +231,7 @@ def test_an_aggregator_killed_in_the_middle_ends_the_run_everywhere(site: Site) 
 
 
 def test_a_party_frozen_in_the_middle_is_noticed_by_its_silence(site: Site) -> None:
-    aggregator = site.aggregator(LONG)
+    aggregator = site.aggregator(LONG, 300, None, "--silent", "10")
     ahus, bern, cork = (site.party(name, LONG) for name in NAMES)
     wait_for(bern, "bin counts: done")
     started = monotonic()
