@@ -1,14 +1,16 @@
 """Which constants should PrivateDetector have, and how good are they on sets left out?
 
-    python -m benchmarks.choose_detector [--settings 48] [--keep measured.json] [--quick]
+    python -m benchmarks.choose_detector [--settings 48] [--only KEPT] [--keep measured.json]
+                                         [--rows 20000] [--quick]
 
-Settings are drawn at random from a product of a few values for each constant; the present ones are
-always among them. Each is measured on every labeled set (see race_detectors.py; sets are cut to
-20,000 rows) at epsilon 0.1 and 1, as the mean AUROC over a few seeds. Then every family of sets
-is left out in turn (sets that share rows or a subject are one family): the setting that is best on
-average over all other sets is taken, and measured on those left out. The mean of these is the
-honest figure; that of the setting chosen by all sets flatters. `--keep` writes what was measured
-into a file and goes on from there. `--quick` takes small sets and few settings.
+Settings are drawn at random from a product of a few values for each constant, or of the constants
+named by `--only`, the others as they are; the present ones are always among them. Each is measured
+on every labeled set (see race_detectors.py; sets are cut to 20,000 rows, or to `--rows`) at epsilon
+0.1 and 1, as the mean AUROC over a few seeds. Then every family of sets is left out in turn (sets
+that share rows or a subject are one family): the setting that is best on average over all other
+sets is taken, and measured on those left out. The mean of these is the honest figure; that of the
+setting chosen by all sets flatters. `--keep` writes what was measured into a file and goes on from
+there. `--quick` takes small sets and few settings.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from privod.data import Domain
 from privod.estimators.bounds import coded, declared_columns
 from privod.mechanisms import seeded
 from privod.queries import count_query
-from privod.queries.private_detector import layout, query, release
+from privod.queries.private_detector import layout, query, release, shares
 from privod.queries.private_detector.query import DetectorProfile
 
 Setting = tuple[float, ...]
@@ -46,6 +48,7 @@ CONSTANTS: dict[str, tuple[Any, tuple[float, ...]]] = {
     "MOMENTS_COST": (layout, (2.0, 2.5)),
     "RANGE_SHARE": (query, (0.15, 0.25)),
     "OUTSIDE": (release, (1.0, 2.0)),
+    "KEPT": (shares, (0.0, 0.25, 0.5, 0.75, 1.0)),
 }
 FAMILIES = {
     "kdd_u2r": "kdd", "kdd_r2l": "kdd", "kdd_any": "kdd",
@@ -58,8 +61,13 @@ def present() -> Setting:
     return tuple(float(getattr(module, name)) for name, (module, _) in CONSTANTS.items())
 
 
-def drawn_settings(size: int) -> list[Setting]:
-    every = list(itertools.product(*(values for _, values in CONSTANTS.values())))
+def drawn_settings(size: int, only: list[str]) -> list[Setting]:
+    kept = dict(zip(CONSTANTS, present(), strict=True))
+    choices = [
+        values if not only or name in only else (kept[name],)
+        for name, (_, values) in CONSTANTS.items()
+    ]
+    every = list(itertools.product(*choices))
     order = np.random.default_rng(0).permutation(len(every))
     drawn = [every[place] for place in order[:size]]
     return [present(), *(setting for setting in drawn if setting != present())]
@@ -113,7 +121,9 @@ def best(table: Measured, names: list[str]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--settings", type=int, default=48)
+    parser.add_argument("--only", nargs="+", default=[], choices=list(CONSTANTS))
     parser.add_argument("--keep", type=Path)
+    parser.add_argument("--rows", type=int, default=MOST_ROWS, help="of a set, at most")
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     folder = os.environ.get("PRIVOD_DATA")
@@ -122,8 +132,9 @@ def main() -> None:
     warnings.simplefilter("ignore")
     from pyod.models.iforest import IForest
 
-    sets = list(labeled_sets(Path(folder), 40_000 if options.quick else 2**40, MOST_ROWS))
-    table = measured(sets, drawn_settings(6 if options.quick else options.settings), options.keep)
+    sets = list(labeled_sets(Path(folder), 40_000 if options.quick else 2**40, options.rows))
+    settings = drawn_settings(6 if options.quick else options.settings, options.only)
+    table = measured(sets, settings, options.keep)
     names = [one.name for one in sets]
     forest = {
         one.name: auroc(one.labels, IForest(random_state=0).fit(numbers(one)[0]).decision_scores_)

@@ -44,7 +44,7 @@ from privod.joint.transport.grpc import GrpcAggregator, GrpcChannel
 from privod.outliers.crowds.distance import crowds
 from privod.outliers.hashing.outliers import crowd_limit
 
-PATIENCE = Patience(coming=3600, stalled=3600, silent=600)  # the machine may be busy
+PATIENCE = Patience(coming=3600, stalled=3600)
 TOP = 60.0
 HALO = 32  # one record in so many belongs to the halo,
 WIDE = 3.0  # which is so many times as wide

@@ -6,6 +6,8 @@ there, and where a peer would take long, a random sample of the query points is 
 is scaled up (the sample is printed). Building the index is included on both sides. Ratios come from
 one run at equal thread counts.
 
+Last, how long one label of `anomaly-labels` takes once the index of its table is made.
+
 The floor of a cap is what would remain for someone who knew the small crowds beforehand: build the
 index and count only those, which no cap shortens.
 
@@ -30,7 +32,10 @@ from scipy.spatial import cKDTree
 from sklearn.neighbors import BallTree, KDTree
 from threadpoolctl import threadpool_limits
 
+from privod.data import Domain, Numeric, Table
+from privod.mechanisms import secure
 from privod.outliers.crowds.distance import CrowdIndex
+from privod.queries.anomaly_labels import AnomalyLabels
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -211,6 +216,20 @@ def _time_peer(
         sample = min(n, max(2 * sample, int(sample * 0.8 * patience / max(seconds, 1e-6))))
 
 
+def time_one_label(n: int, d: int) -> None:
+    """How long a label takes that finds the index of its table made, beside the first one."""
+    columns = {f"c{place}": values for place, values in enumerate(make("heavy", n, d).T)}
+    table = Table(Domain(tuple(Numeric(name, -100, 100) for name in columns)), columns)
+    asked = AnomalyLabels(
+        records=((0.1,) * d,), columns=tuple(columns), radius=1, max_crowd=50, epsilon=1
+    )
+    first, _ = timed(lambda: asked.answer(table, secure()))
+    later = min(timed(lambda: asked.answer(table, secure()))[0] for _ in range(10))
+    print(f"one label among {n} x {d}: first {first:.3f} s, later {1000 * later:.3f} ms")
+    FIGURES[f"one_label_{n}x{d}_ms"] = 1000 * later
+    FIGURES[f"one_label_{n}x{d}_first_vs_later"] = first / later
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one small size, a minute")
@@ -230,6 +249,7 @@ def main() -> None:
             for kind in options.kinds:
                 for threads in options.threads:
                     race(kind, n, d, threads, options.patience)
+    time_one_label(100_000, 6)
     print()
     for name, value in FIGURES.items():
         print(f"figure {name} {value:.4g}")

@@ -1,23 +1,29 @@
 """How long, and how much memory, do rows take that do not fit into memory?
 
-Rows of six numbers, three categories and a person as a text, in one Parquet file. They are
-registered (clipped, coded, of each person two rows kept) by privod and by Polars streaming, then
-counted: a histogram, marginals, a sketch, and a grid of 8 cells in each of six columns, by privod
-(which checks the seals of all it reads), Polars and DuckDB on the same files; and by one and two
-Dask workers, whose processor time is told too, since on a busy machine the wall clock says little.
-The exact number of outliers in three columns is counted by parts of space, holding at most a
-quarter of the points at once, and with all of them in memory. Every step runs in a process of its
-own, whose peak memory is told; counts must be equal.
+Three sets are made, each in one Parquet file, and removed when its steps are done:
 
-    python benchmarks/race_engines.py                            # 10^7 rows
-    python benchmarks/race_engines.py --plain --rows 100000000   # 10^8 x 6 numbers alone
-    python benchmarks/race_engines.py --quick                    # 3 x 10^5
+- persons: six numbers, three categories and a person as a text. They are registered (clipped,
+  coded, of each person two rows kept) by privod and by Polars streaming, then counted: a histogram,
+  marginals, a sketch, a detector, and a grid of 8 cells in each of six columns, by privod (which
+  checks the seals of all it reads), Polars and DuckDB on the same files; and by one and two Dask
+  workers, each bound to a core of its own.
+- plain: six numbers alone, and many rows, registered and asked the same.
+- points: six numbers. The exact number of outliers in three of them is counted by parts of space,
+  holding at most a quarter of the points at once, and with all of them in memory.
+
+Every step runs in a process of its own, whose peak memory is told, and whose processor time, since
+on a busy machine the clock says little; counts must be equal.
+
+    python benchmarks/race_engines.py                                # 10^7, 10^8 and 3 x 10^6 rows
+    python benchmarks/race_engines.py --sets persons --rows 1000000
+    python benchmarks/race_engines.py --quick                        # 10^5 each
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -46,6 +52,7 @@ from privod.queries.crowd_bounds import count_outliers
 from privod.queries.density_sketch.query import DensitySketch
 from privod.queries.distances import Distances
 from privod.queries.marginals.query import MarginalHistograms
+from privod.queries.private_detector.query import DetectorProfile
 from privod.threads import available_threads
 
 NUMBERS = tuple(Numeric(f"n{place}", -4, 4) for place in range(6))
@@ -125,6 +132,12 @@ def histogram(folder: Path, _rows: int) -> list[int]:
     """Twenty bins of one column."""
     counts = Table.over(PLAIN, stored(folder)).counts([("n0", Equal(-4, 4, 20))])
     return [int(count) for count in counts]
+
+
+def detector(folder: Path, _rows: int) -> int:
+    """The release of a detector, of which the number of records is told."""
+    query = DetectorProfile(columns=PLAIN.names, epsilon=10**6)
+    return int(query.answer(Table.over(PLAIN, stored(folder)), seeded(0)).value.total)
 
 
 def marginals(folder: Path, _rows: int) -> int:
@@ -210,7 +223,12 @@ def dask(folder: Path, workers: int) -> tuple[list[int], float, float]:
     The times are without starting: by the clock, and of the processor of the busiest worker.
     """
     engine = DaskCluster.open(f"local:{workers}")
+    cores = sorted(os.sched_getaffinity(0))
     try:
+        addresses = sorted(engine._client.scheduler_info(n_workers=-1)["workers"])
+        for place, address in enumerate(addresses):
+            core = {cores[place % len(cores)]}
+            engine._client.run(os.sched_setaffinity, 0, core, workers=[address])
         rows = stored(folder, engine)
         engine.check(rows)
         engine.fold(rows, GRID.counting())
@@ -232,15 +250,23 @@ STEPS: dict[str, Callable[[Path, int], Any]] = {
     "register_polars": register_polars,
     "histogram": histogram,
     "marginals": marginals,
+    "detector": detector,
     "sketch": sketch,
     "grid": grid,
     "grid_polars": grid_polars,
     "grid_duckdb": grid_duckdb,
-    "crowds": crowds,
-    "crowds_in_memory": crowds_in_memory,
     "dask_1": lambda folder, _: dask(folder, 1),
     "dask_2": lambda folder, _: dask(folder, 2),
+    "crowds": crowds,
+    "crowds_in_memory": crowds_in_memory,
 }
+ASKED = ("register", "histogram", "marginals", "detector", "sketch", "grid")
+SETS = {
+    "persons": (10**7, tuple(step for step in STEPS if not step.startswith("crowds"))),
+    "plain": (10**8, ASKED),
+    "points": (3 * 10**6, ("register", "crowds", "crowds_in_memory")),
+}
+QUICK = 100_000
 
 
 def own_peak() -> float:
@@ -261,12 +287,61 @@ def run(step: str, folder: Path, rows: int) -> dict[str, Any]:
     return found
 
 
+def race(name: str, rows: int, without: list[str]) -> dict[str, dict[str, Any]]:
+    """Every step of a set; its files are gone afterwards."""
+    found: dict[str, dict[str, Any]] = {}
+    with tempfile.TemporaryDirectory() as place:
+        make(Path(place), rows, plain=name != "persons")
+        for step in SETS[name][1]:
+            if step in without:
+                continue
+            one = found[step] = run(step, Path(place), rows)
+            times = f"{one['wall']:8.2f} s, {one['cpu']:8.2f} s of processor time"
+            print(f"{name:8} {step:16} {times}, {one['megabytes']:7.0f} MB", flush=True)
+    return found
+
+
+def check(found: dict[str, dict[str, Any]]) -> None:
+    """Fail unless everybody counted the same."""
+    n_kept = found["register"]["result"]
+    for step in ("register_polars", "marginals", "detector", "sketch"):
+        assert step not in found or found[step]["result"] == n_kept, step
+    assert "histogram" not in found or sum(found["histogram"]["result"]) == n_kept
+    for step in ("grid_polars", "grid_duckdb"):
+        assert step not in found or found[step]["result"] == found["grid"]["result"], step
+    for step in ("dask_1", "dask_2"):
+        assert step not in found or found[step]["result"][0] == found["grid"]["result"], step
+    if "crowds" in found and "crowds_in_memory" in found:
+        assert found["crowds"]["result"] == found["crowds_in_memory"]["result"]
+
+
+def tell(name: str, rows: int, found: dict[str, dict[str, Any]]) -> None:
+    """The figures of a set."""
+    print(f"figure {name}_rows {rows}")
+    print(f"figure {name}_kept {found['register']['result']}")
+    for step, one in found.items():
+        print(f"figure {name}_{step}_processor_seconds {one['cpu']:.3g}")
+        print(f"figure {name}_{step}_seconds {one['wall']:.3g}")
+        print(f"figure {name}_{step}_megabytes {one['megabytes']:.0f}")
+        print(f"figure {name}_{step}_microseconds_a_row {one['cpu'] / rows * 1e6:.2g}")
+    for step, peer in (("register", "polars"), ("grid", "polars"), ("grid", "duckdb")):
+        if f"{step}_{peer}" in found:
+            ratio = found[step]["cpu"] / found[f"{step}_{peer}"]["cpu"]
+            print(f"figure {name}_{step}_times_{peer} {ratio:.2f}")
+    if "crowds" in found:
+        print(f"figure {name}_outliers {found['crowds']['result']}")
+    if {"dask_1", "dask_2"} <= found.keys():
+        one, two = (found[f"dask_{workers}"]["result"] for workers in (1, 2))
+        print(f"figure {name}_two_dask_workers_faster_by_the_clock {one[1] / two[1]:.2f}")
+        print(f"figure {name}_two_dask_workers_faster_by_processor {one[2] / two[2]:.2f}")
+
+
 def main() -> None:
     """Run every step and print the figures."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--rows", type=int, default=10**7)
-    parser.add_argument("--plain", action="store_true", help="six numbers, nobody's")
+    parser.add_argument("--rows", type=int, help="of every set, instead of its own number")
+    parser.add_argument("--sets", nargs="*", choices=SETS, default=list(SETS))
     parser.add_argument("--without", nargs="*", choices=STEPS, default=[], help="steps left out")
     parser.add_argument("--step", choices=STEPS)
     parser.add_argument("--folder", type=Path)
@@ -281,37 +356,13 @@ def main() -> None:
         peak = own_peak() + children.ru_maxrss / 1024
         print(json.dumps({"result": result, "wall": wall, "cpu": cpu, "megabytes": peak}))
         return
-    rows = 300_000 if given.quick else given.rows
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        make(folder, rows, given.plain)
-        found = {}
-        for step in [step for step in STEPS if step not in given.without]:
-            one = found[step] = run(step, folder, rows)
-            times = f"{one['wall']:8.2f} s, {one['cpu']:8.2f} s of processor time"
-            print(f"{step:16} {times}, {one['megabytes']:7.0f} MB")
-    print(f"figure engines_rows {rows}")
-    n_kept = found["register"]["result"]
-    for step in ("register_polars", "marginals", "sketch"):
-        assert step not in found or found[step]["result"] == n_kept, step
-    assert sum(found["histogram"]["result"]) == n_kept
-    for step in ("grid_polars", "grid_duckdb"):
-        assert step not in found or found[step]["result"] == found["grid"]["result"], step
-    for step, one in found.items():
-        print(f"figure engines_{step}_processor_seconds {one['cpu']:.4g}")
-        print(f"figure engines_{step}_megabytes {one['megabytes']:.4g}")
-    for step, peer in (("register", "polars"), ("grid", "polars"), ("grid", "duckdb")):
-        if f"{step}_{peer}" in found:
-            ratio = found[f"{step}_{peer}"]["cpu"] / found[step]["cpu"]
-            print(f"figure engines_{step}_against_{peer} {ratio:.4g}")
-    if {"crowds", "crowds_in_memory"} <= found.keys():
-        assert found["crowds"]["result"] == found["crowds_in_memory"]["result"]
-        print(f"figure engines_outliers {found['crowds']['result']}")
-    if {"dask_1", "dask_2"} <= found.keys():
-        one, two = (found[f"dask_{workers}"]["result"] for workers in (1, 2))
-        assert one[0] == two[0] == found["grid"]["result"]
-        print(f"figure engines_two_dask_workers_against_one {one[1] / two[1]:.4g}")
-        print(f"figure engines_two_dask_workers_against_one_by_processor {one[2] / two[2]:.4g}")
+    races = {}
+    for name in given.sets:
+        rows = QUICK if given.quick else given.rows or SETS[name][0]
+        races[name] = rows, race(name, rows, given.without)
+    for name, (rows, found) in races.items():
+        check(found)
+        tell(name, rows, found)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ import httpx
 
 ROOT = Path(__file__).parent.parent
 FILE = ROOT / "deploy" / "Containerfile"
-PATIENCE = 600.0  # seconds; a busy machine installs slowly
+PATIENCE = 3600.0  # seconds; a busy machine installs slowly
 CARRIED_OUT = (
     *("COPY", "RUN", "ENV", "USER", "STOPSIGNAL", "HEALTHCHECK", "ENTRYPOINT"),
     "CMD",  # `serve`, with a port of our choice

@@ -7,7 +7,8 @@ many clients, each in its own connection, from a second process. Two kinds of lo
 which every client asks ten times a second, and *flat out*, in which every client asks again as soon
 as it has its answer, so that the median says how many requests a second the server can take. A
 third load is paced again, *beside busy workers*: both at work on the heaviest question that the
-server accepts, which is stopped then. The memory of the server is looked at before and after. Then
+server accepts, which is stopped then. Where other jobs take the processors, times are told and not
+judged. The memory of the server is looked at before and after. Then
 a server, or its workers, is killed again and again while questions are asked: nothing that was
 shown may be lost, and nothing charged twice. At last every role visits every route, and some twenty
 thousand random requests look for a 5xx.
@@ -50,7 +51,9 @@ from privod.wire import answer_key
 UNLIMITED = Limits(requests=Rate(1e9, 10**9), strangers=Rate(1e9, 10**9))
 QUESTION = Histogram(columns=("radius",), epsilon="0.5")
 PACE = 0.1  # seconds from one request of a client to its next
-GOAL = 0.010  # seconds, at the median
+GOAL = 0.010  # seconds, at the median; judged where the machine is this script's own
+ALONE = 0.9  # of a core, that a process which only computes gets there
+PROBE_SECONDS = 0.3
 FUZZ_EXAMPLES = 300
 MOST_GROWTH = 100.0  # megabytes that the server may grow by under load
 BUSY_RECORDS = 100_000
@@ -161,11 +164,13 @@ def serve_and_load(clients: int, seconds: float) -> bool:
             measured(port, ask, clients, 2.0, PACE)  # warm
             before = resident_megabytes()
             for name, pace in [("paced", PACE), ("flat out", 0.0), ("beside busy workers", PACE)]:
+                own_share = share_of_a_core()
                 with ExitStack() as stack:
                     busy: list[str] = []
                     if name.startswith("beside"):
                         busy = stack.enter_context(busy_workers(made, port))
                     found = measured(port, ask, clients, seconds, pace)
+                own_share = min(own_share, share_of_a_core())
                 met &= all(state == "answering" for state in busy)
                 rate = found.requests / found.seconds
                 print(f"{name}: {clients} clients, {rate:.0f} requests a second, {vars(found)}")
@@ -173,8 +178,13 @@ def serve_and_load(clients: int, seconds: float) -> bool:
                 figures[f"{case}_requests_per_second"] = rate
                 figures[f"{case}_median_ms"] = found.milliseconds["median"]
                 met &= found.failures == 0
-                if pace:
+                if pace and own_share >= ALONE:
                     met &= found.milliseconds["median"] < 1000 * GOAL
+                elif pace:
+                    print(
+                        f"not judged by {1000 * GOAL:g} ms: other jobs left a busy process"
+                        f" {own_share:.0%} of a core"
+                    )
             figures["server_grew_megabytes"] = resident_megabytes() - before
             met &= figures["server_grew_megabytes"] < MOST_GROWTH
         finally:
@@ -184,6 +194,14 @@ def serve_and_load(clients: int, seconds: float) -> bool:
     for name, value in figures.items():
         print(f"figure {name} {value:.4g}")
     return met
+
+
+def share_of_a_core() -> float:
+    """How much of a core a process that only computes gets here, beside all other jobs."""
+    began, computed = time.perf_counter(), time.process_time()
+    while time.process_time() - computed < PROBE_SECONDS:
+        sum(range(1000))
+    return PROBE_SECONDS / (time.perf_counter() - began)
 
 
 def resident_megabytes() -> float:
@@ -216,7 +234,9 @@ def busy_workers(made: Sample, port: int) -> Iterator[list[str]]:
                 f"{address}/datasets/busy/ask", json={"query": query.to_json(), "wait": 0}
             )
             sent.raise_for_status()
-        time.sleep(5)
+        for client, where in clients:
+            while any(job["state"] == "waiting" for job in client.get(f"{where}/jobs").json()):
+                time.sleep(0.5)
         yield states
     finally:
         for client, where in clients:

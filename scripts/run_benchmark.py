@@ -1,14 +1,17 @@
 """Run a benchmark and keep the figures it ends with.
 
     python scripts/run_benchmark.py benchmarks/race_counts.py            # and what it takes
+    python scripts/run_benchmark.py --table plain benchmarks/race_engines.py --sets plain
     python scripts/write_figures.py --take out/benchmarks                # into the pages
 
 Every benchmark prints lines `figure NAME VALUE`. They become out/benchmarks/STEM/figures.csv, a row
-each, beside the command, the machine's class and the date. Figures of a `--quick` run stay there.
+each, beside the command, the machine's class and the date; one that is run in several parts has a
+table for each. Figures of a `--quick` run stay there.
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
 import datetime
 import json
@@ -26,7 +29,11 @@ RESULTS = Path("out/benchmarks")
 
 
 def kept(
-    script: Path, arguments: list[str], results: Path = RESULTS, root: Path = ROOT
+    script: Path,
+    arguments: list[str],
+    results: Path = RESULTS,
+    root: Path = ROOT,
+    table: str = "figures",
 ) -> dict[str, str]:
     """Run a script, show what it says, and write its figures down."""
     figures: dict[str, str] = {}
@@ -45,7 +52,7 @@ def kept(
         raise SystemExit(f"{script} prints no line `figure NAME VALUE`.")
     folder = results / script.stem
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "figures.csv").open("w", newline="", encoding="utf-8") as file:
+    with (folder / f"{table}.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerows([("figure", "value"), *figures.items()])
     run = {
@@ -56,9 +63,16 @@ def kept(
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "quick": "--quick" in arguments,
     }
-    (folder / "run.json").write_text(json.dumps({"figures": run}, indent=1) + "\n")
+    notes = folder / "run.json"
+    known = json.loads(notes.read_text()) if notes.exists() else {}
+    notes.write_text(json.dumps({**known, table: run}, indent=1) + "\n")
     return figures
 
 
 if __name__ == "__main__":
-    kept(Path(sys.argv[1]), sys.argv[2:])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--table", default="figures", help="what the table is called")
+    parser.add_argument("script", type=Path)
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="of the benchmark")
+    given = parser.parse_args()
+    kept(given.script, given.arguments, table=given.table)

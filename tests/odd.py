@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,11 +23,3 @@ def odd(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     finally:
         sys.modules.pop("odd_question", None)
         registry._registry.cache_clear()
-
-
-def eventually(happened: Callable[[], bool], seconds: float = 60.0) -> None:
-    """Wait until something has happened, however busy the machine."""
-    deadline = time.monotonic() + seconds
-    while not happened():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.patience import PATIENCE
+
 __all__ = ["crash", "find_server", "running_server"]
 
 DEBIAN = Path("/usr/lib/postgresql")
@@ -47,7 +49,13 @@ def _run(home: Path, program: str, *arguments: str) -> None:
     command = [str(programs / program), "-D", str(home / "data"), *arguments]
     with (home / "log").open("ab") as output:
         subprocess.run(
-            command, check=True, stdout=output, stderr=output, cwd=home, timeout=120, **_account()
+            command,
+            check=True,
+            stdout=output,
+            stderr=output,
+            cwd=home,
+            timeout=PATIENCE,
+            **_account(),
         )
 
 

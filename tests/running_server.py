@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import httpx
 import uvicorn
@@ -18,11 +19,14 @@ from privod.curator import Curator
 from privod.data import Categorical, Domain, Numeric
 from privod.privacy import AddRemove, Loss
 from privod.server.authentication import create_token
+from privod.server.jobs import workers
+from privod.server.jobs.jobs import Job
 from privod.server.jobs.workers import load_library
 from privod.server.limits import Limits, Rate
 from privod.server.provider import Provider
 from privod.server.serve import Listening, configured
 from privod.server.site import Site
+from tests.patience import PATIENCE, eventually
 
 CANARY = "canary-4711"  # stands in private rows only, so it may never be seen outside
 DOMAIN = Domain((Numeric("age", 0, 120), Categorical("sex", ("female", "male"))))
@@ -30,12 +34,12 @@ ROWS = {
     "age": [20.0, 30.0, 40.0, 47.11] * 25,
     "sex": ["female", "male", CANARY, "male"] * 25,
 }
-PATIENCE = 300.0  # seconds for a response; a busy machine writes to disk slowly
 GENEROUS = Limits(
     requests=Rate(1e6, 10**6),
     strangers=Rate(1e6, 10**6),
     failures=Rate(1e6, 10**6),
     picture_seconds=PATIENCE,
+    body_seconds=PATIENCE,
 )
 
 
@@ -108,6 +112,14 @@ class Browser(httpx.Client):
         return response
 
 
+_wait = Job.wait
+
+
+async def _wait_patiently(job: Job[Any], seconds: float) -> bool:
+    """Let a request that would wait long for its answer wait until the answer is there."""
+    return await _wait(job, PATIENCE if seconds >= 10 else seconds)
+
+
 @contextmanager
 def running(
     directory: Path,
@@ -119,7 +131,11 @@ def running(
     provider: Provider | None = None,
 ) -> Iterator[Running]:
     """Serve a curator; its data set "patients", if wanted, has an open budget of epsilon 1000."""
-    with Curator.open(directory, database=database) as curator:
+    with (
+        Curator.open(directory, database=database) as curator,
+        patch.object(Job, "wait", _wait_patiently),
+        patch.object(workers, "END_SECONDS", PATIENCE),  # by then a process says that it is there
+    ):
         if data:
             curator.register("patients", ROWS, DOMAIN, most_records=10_000)
             curator.open_budget("patients", AddRemove(), Loss("1000"))
@@ -131,11 +147,8 @@ def running(
         thread = threading.Thread(target=server.run)
         thread.start()
         try:
-            deadline = time.monotonic() + 30
-            while not server.started:
-                assert thread.is_alive(), "the server did not start"
-                assert time.monotonic() < deadline, "the server did not start in time"
-                time.sleep(0.01)
+            eventually(lambda: server.started or not thread.is_alive())
+            assert server.started, "the server did not start"
             port = server.servers[0].sockets[0].getsockname()[1]
             scheme = "https" if listening.certificate else "http"
             app: Any = config.app

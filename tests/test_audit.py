@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.special import betaincinv
+from scipy.stats import binom
 
 from privod.audit import fineness, games_of, play
+from privod.audit.game import DOUBT, lower_bound
 from privod.audit.histogram import games
 from privod.data import Table
 from privod.errors import InvalidParameter
@@ -88,6 +92,35 @@ def test_planted_bugs_are_caught(kind: type[Histogram], place: int) -> None:
 @pytest.mark.parametrize("name", QUERIES)
 def test_every_question_of_the_catalog_has_a_game(name: str) -> None:
     assert games_of(name)
+
+
+def test_a_lower_bound_is_wrong_no_oftener_than_it_says() -> None:
+    """Over all pairs of hits, weighed by their exact probabilities."""
+    runs, doubt, hits, oftenest = 14, 0.05, range(15), 0.0
+    for delta, pairs in ((0.0, ((0.5, 0.2), (0.9, 0.45), (0.3, 0.3))), (0.2, ((0.6, 0.1),))):
+        bounds = [[lower_bound(k, m, runs, doubt, delta) for m in hits] for k in hits]
+        assert all(row == sorted(row, reverse=True) for row in bounds)
+        for p, q in pairs:
+            chances = np.outer(binom.pmf(hits, runs, p), binom.pmf(hits, runs, q))
+            wrong = chances[np.array(bounds) > math.log((p - delta) / q)].sum()
+            oftenest = max(oftenest, wrong)
+    assert doubt / 10 < oftenest <= doubt
+
+
+@pytest.mark.parametrize(
+    ("likelier", "rarer", "runs", "delta"),
+    [(560, 100, 1125, 0.0), (525, 47, 1125, 0.1), (60, 10, 75, 0.0), (900, 100, 15_000, 0.001)],
+)
+def test_hits_on_both_sides_together_prove_more_than_each_by_itself(
+    likelier: int, rarer: int, runs: int, delta: float
+) -> None:
+    """An interval of half the doubt for each side [Clopper and Pearson 1934] proves less."""
+    low = betaincinv(likelier, runs - likelier + 1, DOUBT / 2)
+    high = betaincinv(rarer + 1, runs - rarer, 1 - DOUBT / 2)
+    bound = lower_bound(likelier, rarer, runs, DOUBT, delta)
+    assert (
+        math.log((low - delta) / high) < bound < math.log((likelier / runs - delta) * runs / rarer)
+    )
 
 
 def test_fineness_counts_binary_places() -> None:

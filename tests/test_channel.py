@@ -12,7 +12,8 @@ from privod.errors import InvalidParameter, ProtocolAborted
 from privod.joint.transport.channel import Channel, Meeting, Patience
 from privod.joint.transport.frames import CHUNK, HEADER, Assembly, split
 from privod.joint.transport.memory import MemoryChannel, meet
-from privod.progress import track
+from privod.progress import report
+from tests.patience import PATIENCE
 
 SESSION = b"s" * 16
 SOON = Patience(coming=0.3, stalled=0.3)
@@ -102,25 +103,27 @@ def test_a_party_that_never_comes_is_named_at_everybody() -> None:
 
 def test_a_party_that_stops_sending_is_named() -> None:
     with pytest.raises(ProtocolAborted, match="b made no progress in 'echo' within"):
-        meet({"a": say(b"1", b"2"), "b": hesitating}, echo(2), SOON)
+        meet({"a": say(b"1", b"2"), "b": hesitating}, echo(2), Patience(stalled=1))
 
 
 def hesitating(channel: Channel) -> list[bytes]:
+    """Takes part in one step and gets nowhere in the next."""
     first = channel.trade("echo", b"1", 100)
-    started = monotonic()
-    while monotonic() - started < 0.8:
-        pass
+    assert isinstance(channel, MemoryChannel)
+    channel._meeting.wait_for_end(PATIENCE)
     return [first]
 
 
 def test_a_party_that_makes_progress_may_take_longer_than_the_deadline() -> None:
     def working(channel: Channel) -> list[bytes]:
         first = channel.trade("echo", b"1", 100)
-        for done in track(range(40), "work"):  # twice the deadline, and never still for long
-            sleep(0.05 if done else 0.0)
+        started = monotonic()
+        while monotonic() - started < 2.5:  # past the deadline, and never still for long
+            report("work", 0, 1)
+            sleep(0.05)
         return [first, channel.trade("echo", b"2", 100)]
 
-    patience = Patience(coming=5, stalled=1)
+    patience = Patience(stalled=2)
     answers = meet({"a": say(b"1", b"2"), "b": working}, echo(2), patience)
     assert answers["b"] == [b"11", b"22"]
 

@@ -139,6 +139,28 @@ def test_neither_the_order_of_rows_nor_the_record_being_there_changes_the_scan(
             np.testing.assert_array_equal(absent.scan(), utilities)
 
 
+@given(st.integers(0, 10**6), st.integers(1, 60), st.integers(0, 8), st.booleans())
+@settings(deadline=None, max_examples=40)
+def test_a_view_without_some_rows_is_the_view_of_the_smaller_table(
+    seed: int, n: int, n_gone: int, whole: bool
+) -> None:
+    """Also where the record's own row goes, or another one like it takes its place."""
+    table = random_table((3, 3), n, seed, round_to=20)
+    space, value = record_of(table, 0)
+    rng = np.random.default_rng(seed)
+    first, second = (rng.choice(n, min(n_gone, n), replace=False) for _ in range(2))
+    gone = np.unique(np.concatenate([first, second]))
+    columns = {name: np.delete(np.asarray(c), gone) for name, c in table.columns().items()}
+    smaller = Table(table.domain, columns)
+    start = None if whole else space.context(space.numbered(space.n_contexts // 2))
+    for rule in DETECTORS:
+        view = matching.look_from(table, space, "x", value, rule, start)
+        expected = matching.look_from(smaller, space, "x", value, rule, start)
+        found = view.without(first).without(second)
+        assert (len(found), found.present) == (len(expected), expected.present)
+        np.testing.assert_array_equal(found.scan(), expected.scan())
+
+
 def test_a_function_as_detector_is_scanned_too() -> None:
     table = random_table((3, 3), 60, 3)
     space, value = record_of(table, 0)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +17,9 @@ from hypothesis import strategies as st
 from privod.curator.rows import RowStore
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.data.folding import Block
-from privod.engines import SizeClass
+from privod.engines import SizeClass, StoredRows, spilling
 from privod.engines.size import IN_MEMORY
+from privod.engines.spilling import SpilledParts
 from privod.mechanisms import seeded
 from privod.outliers.crowds import by_space
 from privod.outliers.crowds.by_space import CreditsBySpace, boxes_around, n_boxes
@@ -24,6 +28,7 @@ from privod.queries.crowd_bounds import count_credits, graded_credits
 from privod.queries.distances import Distances
 from privod.queries.graded_count import GradedCount
 from privod.queries.outlier_count import OutlierCount
+from privod.queries.subspaces import OutlierSubspaces
 
 
 def points_of(block: Block) -> Any:
@@ -31,23 +36,26 @@ def points_of(block: Block) -> Any:
 
 
 class Reading:
-    """Points in blocks, and how often and how many at once were read."""
+    """Points in their boxes, and how often each box was read."""
 
-    def __init__(self, points: Any, at_once: int = 7) -> None:
-        self.points, self.at_once, self.times = points, at_once, 0
+    def __init__(self, sweep: CreditsBySpace, points: Any, at_once: int = 7) -> None:
+        self.held: list[list[Any]] = [[] for _ in range(sweep.n_parts)]
+        self.times = np.zeros(sweep.n_parts, dtype=int)
+        for start in range(0, len(points), at_once):
+            some = points[start : start + at_once]
+            for part, own in sweep.spread(Block(some, np.empty((len(some), 0), np.int64))):
+                self.held[part].append(own)
 
-    def __call__(self) -> Iterator[Block]:
-        self.times += 1
-        for start in range(0, len(self.points), self.at_once):
-            some = self.points[start : start + self.at_once]
-            yield Block(some, np.empty((len(some), 0), np.int64))
+    def __call__(self, part: int) -> list[Any]:
+        self.times[part] += 1
+        return self.held[part]
 
 
 def counted(points: Any, radius: float, max_crowd: int, grades: int, **how: Any) -> int:
     boxes = boxes_around(points[:: how.pop("look_at", 1)], how.pop("n_parts"))
     names = tuple(f"c{axis}" for axis in range(points.shape[1]))
     sweep = CreditsBySpace(names, (), points_of, radius, max_crowd, grades, boxes, **how)
-    read = Reading(points)
+    read = Reading(sweep, points)
     return sum(sweep.part(number, read) for number in range(sweep.n_parts))
 
 
@@ -73,7 +81,7 @@ def test_boxes_count_what_all_points_count_on_lattices_full_of_ties(data: st.Dat
     assert found == expected
 
 
-def test_each_box_is_read_once_where_it_fits_and_no_more_points_are_held_than_allowed(
+def test_a_box_reads_what_reaches_into_its_surroundings_and_holds_no_more_than_allowed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     points = np.random.default_rng(0).normal(size=(4000, 2))
@@ -87,17 +95,19 @@ def test_each_box_is_read_once_where_it_fits_and_no_more_points_are_held_than_al
     monkeypatch.setattr(by_space, "CrowdIndex", Counting)
     boxes = boxes_around(points, 16)
     sweep = CreditsBySpace(("x", "y"), (), points_of, 0.05, 3, 1, boxes, 2000)  # a quarter of them
-    read = Reading(points, 500)
+    read = Reading(sweep, points, 500)
     total = sum(sweep.part(number, read) for number in range(16))
     assert total == int(graded_credits(points, 0.05, 3, 1).sum()) > 0
-    assert read.times == 16
+    assert read.times.min() >= 1
+    assert read.times.sum() < 16 * 16 / 2  # boxes far away are not read
     assert max(held) <= 2000
     assert sum(held) < 2 * points.size  # what is around boxes is less than what is in them
 
     held.clear()
     heap = np.repeat(points[:4], 1000, axis=0)  # four places, and no box can part their copies
     sweep = CreditsBySpace(("x", "y"), (), points_of, 0.05, 1200, 1, boxes, 800)
-    assert sum(sweep.part(number, Reading(heap, 500)) for number in range(16)) == 4000
+    read = Reading(sweep, heap, 500)
+    assert sum(sweep.part(number, read) for number in range(16)) == 4000
     assert max(held) <= 800
 
 
@@ -106,12 +116,17 @@ def test_boxes_cover_space_once() -> None:
     for points in (rng.normal(size=(50, 3)), np.zeros((5, 3)), np.empty((0, 3))):
         boxes = boxes_around(points, 8)
         somewhere = rng.normal(size=(200, 3)) * 3
+        sweep = CreditsBySpace(("x", "y", "z"), (), points_of, 1.0, 1, 1, boxes)
+        parts = list(sweep.spread(Block(somewhere, np.empty((200, 0), np.int64))))
         inside = [
             ((somewhere >= low) & (somewhere < high)).all(axis=1)
             for low, high in zip(boxes.low, boxes.high, strict=True)
         ]
         assert len(inside) == 8
         assert (np.sum(inside, axis=0) == 1).all()
+        found = {part: points.tolist() for part, points in parts}
+        assert sum(map(len, found.values())) == 200
+        assert all(found[part] == somewhere[inside[part]].tolist() for part in found)
 
 
 def test_how_many_boxes_there_are_follows_from_the_declared_size() -> None:
@@ -137,7 +152,92 @@ def test_questions_about_crowds_release_the_same_where_rows_are_not_in_memory(
     assert len(found) == 1
     assert found != {0}
     asked: dict[str, Any] = {"columns": ("x", "y"), "radius": 0.5, "max_crowd": 5, "epsilon": 1}
-    for query in (GradedCount(**asked), OutlierCount(**asked, noise="global")):
+    sets = OutlierSubspaces(radius_per_column=0.05, max_crowd=3, epsilon=1, size=2)
+    for query in (GradedCount(**asked), OutlierCount(**asked, noise="global"), sets):
         assert query.held_per_record(domain) == 0
         told = {str(query.answer(table, seeded(1)).to_json()) for table in (stored, memory)}
         assert len(told) == 1
+
+
+# ---- points on disk, in their parts -------------------------------------------------------------
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), max_size=30))
+@settings(max_examples=20, deadline=None)
+def test_spilled_points_are_read_in_their_parts_and_lie_in_no_folder(
+    tmp_path_factory: pytest.TempPathFactory, added: list[tuple[int, int]]
+) -> None:
+    folder = tmp_path_factory.mktemp("t")
+    expected: list[list[list[float]]] = [[] for _ in range(4)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spilling, "WORTH_WRITING", 12)
+        with SpilledParts(folder, 4) as parts:
+            for place, (part, n) in enumerate(added):
+                points = np.arange(2.0 * n).reshape(n, 2) + place
+                parts.add(part, points)
+                expected[part] += points.tolist()
+            parts.finish()
+            assert list(folder.iterdir()) == []
+            assert os.fstat(parts._file.fileno()).st_mode & 0o077 == 0
+            for _ in range(2):
+                found = [
+                    [one for some in parts.read(part) for one in some.tolist()] for part in range(4)
+                ]
+                assert found == expected
+
+
+def stored_rows(folder: Path) -> tuple[StoredRows, CreditsBySpace, int]:
+    """Rows on disk, how to count them by parts, and what they count."""
+    points = np.random.default_rng(4).uniform(0, 9, (600, 2))
+    domain = Domain((Numeric("x", 0, 9), Numeric("y", 0, 9)))
+    rows = {"x": points[:, 0], "y": points[:, 1]}
+    name, seal, _ = RowStore(folder).keep(rows, domain, size=SizeClass(IN_MEMORY + 1))
+    sweep = CreditsBySpace(("x", "y"), (), points_of, 0.3, 3, 1, boxes_around(points, 8))
+    return StoredRows(folder / name, seal), sweep, int(graded_credits(points, 0.3, 3, 1).sum())
+
+
+def test_stored_rows_are_read_once_for_all_parts_or_again_where_nothing_can_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, sweep, expected = stored_rows(tmp_path)
+    read: list[int] = []
+    blocks = StoredRows.blocks
+
+    def counting(self: StoredRows, partition: int, *columns: Any) -> Any:
+        read.append(partition)
+        return blocks(self, partition, *columns)
+
+    monkeypatch.setattr(StoredRows, "blocks", counting)
+    before = sorted(rows.folder.iterdir())
+    assert rows.sweep(sweep) == expected
+    assert sorted(read) == list(range(rows.n_partitions))
+    assert sorted(rows.folder.iterdir()) == before
+
+    def full(*_: object) -> None:
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr(SpilledParts, "_write", full)
+    read.clear()
+    assert rows.sweep(sweep) == expected
+    assert len(read) > rows.n_partitions
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from privod.engines.spilling import SpilledParts
+import numpy as np
+parts = SpilledParts(Path(sys.argv[1]), 2)
+parts.add(0, np.ones((1 << 16, 2)))
+print(os.fstat(parts._file.fileno()).st_size, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_process_that_is_killed_leaves_no_spilled_points(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == -signal.SIGKILL
+    assert int(done.stdout) == 1 << 20  # it was on disk
+    assert list(tmp_path.iterdir()) == []

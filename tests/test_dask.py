@@ -37,6 +37,7 @@ from privod.queries.catalog import QUERIES
 from privod.queries.histogram import Histogram
 from privod.queries.query import canonical_json
 from tests.certificates import self_signed
+from tests.patience import eventually
 
 DOMAIN = Domain(
     (Numeric("height", 0, 10), Numeric("weight", -5, 5), Categorical("group", ("x", "y", "z"))),
@@ -44,6 +45,7 @@ DOMAIN = Domain(
 )
 LARGE = SizeClass(sizes.IN_MEMORY + 1)
 COUNTS = CellCounts((("height", Equal(0, 10, 7)), ("group", Codes(3))))
+IMPATIENT = {"distributed.comm.timeouts.connect": "3s"}  # where nobody will answer
 QUESTION = Histogram(columns=("height",), bins=5, epsilon="0.1")
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
@@ -72,7 +74,7 @@ class BrokenCounts(CellCounts):
 @pytest.fixture(scope="module")
 def inside() -> Iterator[DaskCluster]:
     """A cluster in this process."""
-    with dask.config.set(module._NO_SPILLING):
+    with dask.config.set(module._NO_SPILLING | module._PATIENT):
         cluster = LocalCluster(
             processes=False,
             n_workers=2,
@@ -97,7 +99,7 @@ def tls(tmp_path: Path) -> Iterator[str]:
     demanded = {
         "distributed.comm.tls.ca-file": certificate,
         "distributed.comm.require-encryption": True,
-        "distributed.comm.timeouts.connect": "3s",
+        **module._PATIENT,
     }
     with dask.config.set({**roles, **demanded, **module._NO_SPILLING}):
         cluster = LocalCluster(
@@ -129,9 +131,7 @@ def kept(tmp_path: Path, engine: Any, n: int = 600) -> StoredRows:
 
 def kill_one(marks: Path, pids: set[int]) -> None:
     """Kill the worker that first says that it counts."""
-    deadline = time.monotonic() + 120
-    while not any(marks.iterdir()) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    eventually(lambda: any(marks.iterdir()))
     killed = int(next(marks.iterdir()).name)
     assert killed in pids
     os.kill(killed, signal.SIGKILL)
@@ -275,12 +275,14 @@ def test_a_scheduler_with_certificates_counts_for_curator_and_server_and_for_nob
     strange = {"cert": certificate, "key": key}
     with (
         dask.config.set({f"distributed.comm.tls.client.{one}": strange[one] for one in strange}),
+        dask.config.set(IMPATIENT),
         pytest.raises(Unavailable, match="cannot be reached"),
     ):
         DaskCluster.open(tls)
     monkeypatch.undo()
     lost = KeptRows(told[0].directory, told[0].folder, told[0].seal, DOMAIN, "tls://127.0.0.1:1")
-    assert sum(lost.load().counts([("group", Codes(3))])) == 600  # counted here
+    with dask.config.set(IMPATIENT):
+        assert sum(lost.load().counts([("group", Codes(3))])) == 600  # counted here
 
 
 def test_two_worker_processes_count_alike_and_one_killed_changes_neither_answer_nor_charge(
@@ -321,10 +323,7 @@ def test_a_curator_starts_and_stops_workers_of_its_own(tmp_path: Path) -> None:
         engine = curator._rows.engine
         assert isinstance(engine, DaskCluster)
         (pid,) = engine._client.run(os.getpid).values()
-    deadline = time.monotonic() + 60
-    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not Path(f"/proc/{pid}").exists()
+    eventually(lambda: not Path(f"/proc/{pid}").exists())
 
 
 @pytest.mark.parametrize(

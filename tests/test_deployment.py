@@ -22,7 +22,7 @@ from benchmarks import soak_container
 from privod.server.sample import DATASET, sample
 from privod.server.serve import Listening
 from tests.certificates import NAME, self_signed
-from tests.odd import eventually
+from tests.patience import PATIENCE, eventually
 from tests.running_server import DOMAIN, running
 
 DEPLOY = Path(__file__).parent.parent / "deploy"
@@ -108,7 +108,7 @@ def test_behind_an_example_proxy_on_an_odd_port_everything_works(
             base_url=f"https://127.0.0.1:{port}{prefix}",
             verify=ssl.create_default_context(cafile=str(certificate)),
             headers={"host": f"{NAME}:{port}"},
-            timeout=60,
+            timeout=PATIENCE,
         ) as client,
     ):
         named = {"sni_hostname": NAME}
@@ -196,7 +196,7 @@ def test_it_serves_without_any_capability_under_a_root_that_cannot_be_written(
             def ready() -> bool:
                 assert started.poll() is None, (folder / "log").read_text()
                 try:
-                    return httpx.get(f"{url}/ready", timeout=60).is_success
+                    return httpx.get(f"{url}/ready", timeout=PATIENCE).is_success
                 except httpx.TransportError:
                     return False
 
@@ -206,7 +206,7 @@ def test_it_serves_without_any_capability_under_a_root_that_cannot_be_written(
                 f"{url}/datasets/{DATASET}/ask",
                 json={"query": query, "wait": 60},
                 headers={"authorization": f"Bearer {made.analyst}"},
-                timeout=120,
+                timeout=PATIENCE,
             )
             assert asked.status_code == 200, asked.text + (folder / "log").read_text()
         finally:

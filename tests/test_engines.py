@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,10 @@ from privod.curator import Curator
 from privod.curator.rows import RowStore
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.data.folding import Block, folded
+from privod.data.kernels.keyed import keyed_hashes
 from privod.data.mock import mock_rows
 from privod.engines import SizeClass, StoredRows, writing
 from privod.engines import size as sizes
-from privod.engines.kernels.keyed import keyed_hashes
 from privod.engines.sealed_file import PIECE, SealedReader, SealedWriter
 from privod.errors import InvalidData, InvalidParameter, Unavailable
 from privod.mechanisms import seeded
@@ -32,8 +32,8 @@ from privod.queries.catalog import QUERIES
 from privod.queries.grid_knn import query as grid_query
 from privod.queries.grid_knn.query import GridKnn
 from privod.queries.histogram import Histogram
+from privod.queries.outlier_count import OutlierCount
 from privod.queries.query import Query, canonical_json
-from privod.queries.subspaces import OutlierSubspaces
 
 COLUMNS = (
     Numeric("height", 0, 10),
@@ -224,13 +224,26 @@ def test_more_records_than_declared_are_refused_whole(tmp_path: Path, domain: Do
     curator.register("d", rows, domain, most_records=n)
 
 
+@pytest.mark.usefixtures("small_partitions")
+@pytest.mark.parametrize("person", [None, "who"])
+def test_records_that_are_dropped_count_nothing_wherever_they_stand(
+    tmp_path: Path, person: str | None
+) -> None:
+    domain = Domain((Numeric("x", 0, 1),), person, 1)
+    wrong, right = [math.nan] * 250, [0.5] * 200
+    values = [*wrong, *right, *wrong]
+    rows = pa.table({"x": values, "who": [f"p{place}" for place in range(len(values))]})
+    source = pa.Table.from_batches(rows.to_batches(50))  # a batch takes two of them
+    assert len(stored(tmp_path, source, domain, SizeClass(200))) == 200
+
+
 def test_a_question_that_does_not_fit_is_refused_before_the_charge(tmp_path: Path) -> None:
     domain = Domain(tuple(Numeric(f"c{place}", 0, 1) for place in range(60)))
     rows = {name: np.zeros(3) for name in domain.names}
     curator = Curator.open(tmp_path)
     curator.register("d", rows, domain, most_records=LARGE.most_records)
     curator.open_budget("d", AddRemove(), Loss(10))
-    whole: Query[Any] = OutlierSubspaces(radius_per_column=0.1, max_crowd=2, epsilon="0.1")
+    whole: Query[Any] = OutlierCount(radius=1, max_crowd=2, epsilon="0.1", noise="heavy")
     before = curator.head()
     for attempt in (curator.price, curator.check_budget, curator.ask):
         with pytest.raises(InvalidParameter, match=r"query must hold at most .*60 of each"):
@@ -240,6 +253,47 @@ def test_a_question_that_does_not_fit_is_refused_before_the_charge(tmp_path: Pat
     sparse = GridKnn(columns=("c1",), cells_per_axis=50, epsilon=1, drop_below="auto")
     assert curator.ask(sparse, "d").charges  # a few values of each record fit
     curator.verify()
+
+
+def test_every_question_that_gathers_is_refused_by_its_public_size_before_the_charge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    curator = Curator.open(tmp_path)
+    curator.register("d", rows_of(300), PLAIN, most_records=LARGE.most_records)
+    curator.open_budget("d", AddRemove(), Loss(10**6))
+    gathering = [query for query in EXAMPLES if query.held_per_record(PLAIN)]
+    assert len({query.name for query in gathering}) >= 4
+    before = curator.head()
+    for query in gathering:
+        held = query.held_per_record(PLAIN)
+        monkeypatch.setattr(sizes, "MOST_VALUES", LARGE.most_records * held)
+        LARGE.refuse_larger(held)
+        monkeypatch.setattr(sizes, "MOST_VALUES", LARGE.most_records * held - 1)
+        paid = query.guarantee().adjacency == AddRemove()  # others have no budget here
+        attempts: list[Any] = [curator.price, curator.ask] if paid else [curator.price]
+        for attempt in attempts:
+            with pytest.raises(InvalidParameter, match=rf"query must hold .*\({held} of each"):
+                attempt(query, "d")
+    assert curator.head() == before
+
+
+@pytest.mark.usefixtures("small_partitions")
+def test_no_question_gathers_more_columns_at_once_than_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = stored(tmp_path, rows_of(200), PLAIN)
+    widest: list[int] = []
+    gathered = StoredRows.gathered
+
+    def noted(self: StoredRows, numbers: Any, codes: Any) -> Block:
+        widest.append(len(numbers) + len(codes))
+        return gathered(self, numbers, codes)
+
+    monkeypatch.setattr(StoredRows, "gathered", noted)
+    for query in EXAMPLES:
+        widest[:] = [0]
+        query.answer(table, seeded(1))
+        assert max(widest) <= query.held_per_record(PLAIN), query.name
 
 
 def test_a_size_class_is_a_number_of_records() -> None:
@@ -355,9 +409,6 @@ def test_what_a_killed_registration_spilled_is_private_and_removed(tmp_path: Pat
             assert curator.clean_up() == 0
             assert folder.exists()  # its writer lives
         process.send_signal(signal.SIGKILL)
-    deadline = time.monotonic() + 60
-    while process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.01)
     with Curator.open(tmp_path):
         assert list((tmp_path / "rows").iterdir()) == []
 
@@ -398,6 +449,16 @@ def test_a_curator_keeps_large_classes_on_disk_and_small_ones_in_memory(tmp_path
         assert isinstance(rows, StoredRows) is (name == "large")
     assert answers[0] == answers[1]
     assert curator.verify().without_rows == ()
+
+
+def test_a_sparse_grid_is_the_same_whatever_size_was_declared(tmp_path: Path) -> None:
+    """How often noise is drawn for nobody differs: as often as there may be occupied cells."""
+    rows = rows_of(400)
+    query = GridKnn(columns=("height", "weight"), cells_per_axis=400, epsilon=3, drop_below=3)
+    assert query.grid(PLAIN).n_cells > grid_query.CELLS_AT_ONCE
+    memory, table = Table(PLAIN, rows), stored(tmp_path, rows, PLAIN)
+    in_memory, on_disk = (query.answer(one, seeded(4)).to_json() for one in (memory, table))
+    assert canonical_json(in_memory) == canonical_json(on_disk)
 
 
 def test_sparse_grids_by_ranges_of_keys_are_those_of_all_keys_at_once(

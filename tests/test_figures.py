@@ -52,13 +52,7 @@ def test_how_good_every_question_is_stands_on_its_page(name: str) -> None:
 TYPED_YET = {  # pages with a table of figures that no script writes yet
     "docs/deployment.md",
     "docs/engines.md",
-    "docs/estimators.md",
     "docs/leakage.md",
-    "docs/operating.md",
-    "docs/owners.md",
-    "docs/papers.md",
-    "docs/proofs/grid_knn.md",
-    "docs/proofs/private_detector.md",
 }
 TABLE = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)
 DECIMAL = re.compile(r"\|\s*[-+]?[\d,]*\.\d")
@@ -134,6 +128,15 @@ def test_a_benchmarks_figures_become_a_table_of_rows_and_columns(tmp_path: Path)
     nothing = mark.replace("_s", "_minutes")
     with pytest.raises(SystemExit):
         filled(nothing, tmp_path / "figures")
+
+
+def test_a_benchmark_run_in_parts_has_a_table_for_each(tmp_path: Path) -> None:
+    script = tmp_path / "race_counts.py"
+    script.write_text(BENCHMARK)
+    for table in ("one", "other"):
+        kept(script, [], tmp_path / "results", root=tmp_path, table=table)
+    found = take(tmp_path / "results", tmp_path / "figures")
+    assert found == ["race_counts/one", "race_counts/other"]
 
 
 def test_figures_of_a_benchmark_that_fails_are_not_kept(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def site(folder: Path) -> tuple[Questions, Roster]:
     own["results"] = "hub-results"
     (folder / f"privod-{SERVER}.json").write_text(json.dumps(own))
     asked = JointOutliers(
-        partition="horizontal", radius=6.0, far_fraction=0.98, columns=COLUMNS, epsilon=8
+        partition="horizontal", radius=6.0, far_fraction=0.98, columns=COLUMNS, epsilon=40
     )
     questions = (
         asked,

@@ -184,18 +184,30 @@ def test_noise_sized_for_all_parties_is_caught() -> None:
     assert not found.holds
 
 
-def test_the_ledger_of_runs_counts_the_epsilon_and_allows_other_parties_with_noise() -> None:
+def test_the_ledger_of_runs_counts_the_loss_and_allows_other_parties_with_noise() -> None:
     kept = {name: Contributions() for name in NAMES}
     asked = JointCounts(of=ASKED[0])
     run(asked, kept)
     run(asked, kept)
     digest = rows_digest(rows(0), ("x", "ward"))
-    assert kept["p0"].spent(digest) == 2
-    kept["p0"].claim(digest, ["p0", "p1"], Fraction(1))
+    assert kept["p0"].spent(digest) == Loss(2, "0.000002")
+    kept["p0"].claim(digest, ["p0", "p1"], Loss(1, "0.1"))
+    assert kept["p0"].spent(digest) == Loss(3, "0.100002")
     with pytest.raises(ProtocolAborted, match="would show the rows of"):
         kept["p0"].claim(digest, ["p0", "p1"])
     assert digest != rows_digest(rows(0), ("x",))
     assert digest != rows_digest(rows(1), ("x", "ward"))
+
+
+def test_a_run_that_an_earlier_version_entered_without_a_delta_promises_nothing(
+    tmp_path: Path,
+) -> None:
+    file, digest = tmp_path / "runs.json", rows_digest(rows(0), ("x",))
+    Contributions(file).claim(digest, ["p0", "p1"], Loss(1, "0.1"))
+    kept = json.loads(file.read_text())
+    del kept["runs"][0]["delta"]
+    file.write_text(json.dumps(kept))
+    assert Contributions(file).spent(digest) == Loss(1, 1)
 
 
 def test_what_cannot_be_counted_so_is_refused() -> None:

@@ -23,6 +23,7 @@ from privod.joint.secure_sum import add_up, contribute
 from privod.joint.session import agree, host_agreement
 from privod.joint.transport.channel import Channel, Meeting, Patience, attend, host
 from privod.joint.transport.grpc import GrpcAggregator, GrpcChannel
+from tests.patience import PATIENCE
 
 PEM = serialization.Encoding.PEM
 NAMES = ["a", "b", "c"]
@@ -101,14 +102,16 @@ def summed(roster: Roster, identities: dict[str, Identity]) -> list[int]:
             answer = contribute(channel, session, "sum", np.array([7], np.uint64), 8)
             return int.from_bytes(answer, "little")
 
-        return attend(GrpcChannel(at, identities[name], Patience(coming=10)), act)
+        return attend(GrpcChannel(at, identities[name], Patience(coming=PATIENCE)), act)
 
     def hub(meeting: Meeting) -> None:
         host_agreement(meeting, identities["hub"], roster, b"terms")
         meeting.reply_all(add_up(meeting, "sum", 1, np.uint64).tobytes())
 
     with (
-        GrpcAggregator(roster, identities["hub"], "127.0.0.1:0", Patience(20, 20)) as listening,
+        GrpcAggregator(
+            roster, identities["hub"], "127.0.0.1:0", Patience(PATIENCE, PATIENCE)
+        ) as listening,
         ThreadPoolExecutor(4) as pool,
     ):
         at = replace(roster, address=f"127.0.0.1:{listening.port}")

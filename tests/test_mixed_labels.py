@@ -247,6 +247,7 @@ def test_the_curator_charges_an_allowance_that_was_confirmed(tmp_path: Path) -> 
         (InAlikeCrowd(("ward", "size"), 3), "columns of the data set"),
         (InAlikeCrowd(("ward",), 3, 0, (("ward", 1.0),)), "numeric columns"),
         (InAlikeCrowd(("ward", "age"), 3, 3, (), (("ward", 2),)), "must be below 3"),
+        (InAlikeCrowd(("ward", "age"), 3, 0, (), (("ward", 2**70),)), "must sum up to at most"),
     ],
 )
 def test_an_allowance_that_suits_no_record_of_the_data_is_refused(
@@ -269,6 +270,16 @@ def test_the_owner_sees_how_many_have_a_crowd_alike() -> None:
     some = who_is_protected(rows_of(rows * 40), [crowd], sample=20)
     assert (some.records, some.examined) == (200, 20)
     assert any("chosen at random" in sentence for sentence in some.sentences())
+
+
+def test_crowds_alike_in_more_columns_than_a_question_has_are_reported_on() -> None:
+    """An allowance may name them: who is alike in all of them is alike in fewer."""
+    names = tuple(f"c{place:03}" for place in range(250))
+    wide = Domain(tuple(Categorical(name, ("a", "b")) for name in names))
+    rows = {name: ["a", "a", "a", "b"] for name in names}
+    crowd = InAlikeCrowd(names, 3, 10**7, (), (("c000", 10**7 + 1),))
+    found = who_is_protected(Table(wide, rows), [crowd])
+    assert (found.records, found.examined, found.protected) == (4, 4, 3)
 
 
 # ---- the audit ---------------------------------------------------------------------------------

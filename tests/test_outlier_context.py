@@ -31,6 +31,7 @@ from privod.queries.outlier_context.search import (
 )
 from privod.queries.outlier_context.utility import context_utility, plug_in_utility
 from tests.reference import context_search as exact
+from tests.reference.mechanisms import Counted
 
 DOMAIN = Domain(
     (
@@ -249,7 +250,7 @@ def test_monotone_utilities_pay_once_and_others_twice() -> None:
 def test_a_utility_of_your_own_decides(sampler: Any) -> None:
     name = f"few-values-{sampler}"
     plug_in_utility(name, lambda context, _: -50 * context.bits.count("1"), sensitivity=50)
-    query = replace(ASK, utility=name, epsilon=100, sampler=sampler, max_visits=30)
+    query = replace(ASK, utility=name, epsilon=10**4, sampler=sampler, max_visits=30)
     answer = query.answer(table_of(ROWS), seeded(1)).value
     matches = Small.of(query, table_of(ROWS))
     fewest = min(matches.space.context(one).bits.count("1") for one in matches.matching)
@@ -381,3 +382,17 @@ def test_the_smallest_tables_get_an_answer_too(sampler: Any, rule: str) -> None:
     query = replace(ASK, sampler=sampler, detector=rule)
     for rows in ([], ROWS[:1], ROWS[-1:], ROWS[-2:]):
         query.answer(table_of(rows), seeded(0))
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("kind", ["population", "overlap"])
+def test_what_is_drawn_is_the_same_whatever_matches(sampler: Sampler, kind: str) -> None:
+    """Nobody, one group, many groups, none: the draws of a search told its length."""
+    draws = set()
+    tables = [[], ROWS[-1:], ROWS[-5:], ROWS, [(job, city, 50.0) for job, city, _ in ROWS]]
+    for rows in tables:
+        source = Counted(1)
+        query = replace(ASK, sampler=sampler, utility=kind, max_visits=6)
+        query.answer(table_of(rows), source)
+        draws.add(tuple(source.requests))
+    assert len(draws) == 1

@@ -16,6 +16,7 @@ from privod.ledger import verification
 from privod.ledger.sqlite import SQLite
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
 from privod.queries.histogram import Histogram
+from tests.patience import PATIENCE
 
 AGES = (Numeric("age", 0, 120),)
 ROWS = {"age": np.arange(100.0), "who": np.arange(100) // 4, "whose": np.arange(100) // 2}
@@ -155,11 +156,11 @@ def test_a_lock_ends_with_its_holder_though_a_forked_child_has_a_copy(
         lock.__enter__()
     try:
         other.start()
-        waiting.wait(10)
+        waiting.wait(PATIENCE)
         came.wait(0.2)  # let it open the lock file and wait there
         lock.__exit__(None, None, None)
-        assert came.wait(10)
+        assert came.wait(PATIENCE)
     finally:
         for copy in copies:
             os.close(copy)
-        other.join(10)
+        other.join(PATIENCE)

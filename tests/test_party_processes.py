@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from privod.joint.pki import write_pki
 from privod.joint.question import JointOutliers
 from privod.joint.roster import Roster
 from privod.joint.rounds import read_rounds
+from tests.patience import PATIENCE
 
 NAMES = ["ahus", "bern", "cork"]
 PRIVOD = [sys.executable, "-c", "from privod.cli import main; main()"]
@@ -35,7 +35,7 @@ QUESTION = {
     "radius": 6.0,
     "far_fraction": 0.98,
     "columns": COLUMNS,
-    "epsilon": "8",
+    "epsilon": "40",  # so much that noise never decides
     "delta": "1e-6",
 }
 LONG = {  # enough rounds to be interrupted
@@ -46,7 +46,6 @@ LONG = {  # enough rounds to be interrupted
     "hashes_per_table": 4,
     "min_shared_tables": 2,
 }
-SECONDS = 120.0  # in which an interrupted run must end everywhere, on a busy machine too
 
 
 @dataclass
@@ -56,49 +55,43 @@ class Site:
     folder: Path
     running: list[subprocess.Popen[str]] = field(default_factory=list)
 
-    def party(
-        self, name: str, question: dict[str, Any] = QUESTION, pki: str = "pki", roster: str = "pki"
-    ) -> subprocess.Popen[str]:
+    def party(self, name: str, question: dict[str, Any] = QUESTION) -> subprocess.Popen[str]:
         rows = self.folder / f"{name}.csv"
         options = ["--data", str(rows), "--record", str(self.folder / f"{name}-record.json")]
-        options += ["--coming", "300"]  # a busy machine takes its time to start processes
-        return self._start("party", name, question, pki, roster, options)
+        options += ["--coming", str(PATIENCE)]
+        return self._start("party", name, question, options)
 
     def waiting(self, name: str, *options: str) -> subprocess.Popen[str]:
         """A party that waits for approved runs, with results in its folder."""
-        more = ["--daemon", "--approvals", str(self.folder / f"{name}-approvals.json")]
+        more = [
+            "--daemon",
+            "--coming",
+            str(PATIENCE),
+            "--approvals",
+            str(self.folder / f"{name}-approvals.json"),
+        ]
         more += ["--results", str(self.folder / f"{name}-results"), *options]
         rows = ["--data", str(self.folder / f"{name}.csv")]
         rows += ["--record", str(self.folder / f"{name}-record.json")]
-        return self._start("party", name, QUESTION, "pki", "pki", [*rows, *more])
+        return self._start("party", name, QUESTION, [*rows, *more])
 
     def aggregator(
-        self,
-        question: dict[str, Any] = QUESTION,
-        coming: int = 300,
-        results: str | None = None,
-        *more: str,
+        self, question: dict[str, Any] = QUESTION, results: str | None = None
     ) -> subprocess.Popen[str]:
-        options = ["--coming", str(coming), *more]
+        options = ["--coming", str(PATIENCE)]
         if results is not None:
             options += ["--results", str(self.folder / results)]
-        return self._start("aggregate", "hub", question, "pki", "pki", options)
+        return self._start("aggregate", "hub", question, options)
 
     def _start(
-        self,
-        command: str,
-        name: str,
-        question: dict[str, Any],
-        pki: str,
-        roster: str,
-        options: list[str],
+        self, command: str, name: str, question: dict[str, Any], options: list[str]
     ) -> subprocess.Popen[str]:
         asked = self.folder / f"{name}-question.json"
         asked.write_text(json.dumps(question))
         arguments = [
-            *("--roster", str(self.folder / roster / "roster.json")),
-            *("--certificate", str(self.folder / pki / name / "certificate.pem")),
-            *("--key", str(self.folder / pki / name / "key.pem")),
+            *("--roster", str(self.folder / "pki" / "roster.json")),
+            *("--certificate", str(self.folder / "pki" / name / "certificate.pem")),
+            *("--key", str(self.folder / "pki" / name / "key.pem")),
             *("--question", str(asked), "--domain", str(self.folder / "domain.json")),
         ]
         process = subprocess.Popen(
@@ -119,7 +112,6 @@ def site(tmp_path: Path) -> Iterator[Site]:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
     write_pki(tmp_path / "pki", NAMES, "hub", address)
-    write_pki(tmp_path / "strangers", NAMES, "hub", address)
     columns = [{"name": name, "low": -50, "high": 50, "fill": 0} for name in COLUMNS]
     (tmp_path / "domain.json").write_text(json.dumps({"columns": columns}))
     generator = np.random.default_rng(7)
@@ -138,7 +130,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 def outcome(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     """Wait for the end of a process."""
-    out, problem = process.communicate(timeout=2 * SECONDS)
+    out, problem = process.communicate(timeout=PATIENCE)
     return process.returncode, out, problem
 
 
@@ -203,14 +195,12 @@ def test_a_party_killed_in_the_middle_ends_the_run_everywhere(site: Site) -> Non
     aggregator = site.aggregator(LONG)
     ahus, bern, cork = (site.party(name, LONG) for name in NAMES)
     wait_for(bern, "bin counts: done")
-    started = monotonic()
     bern.send_signal(signal.SIGKILL)
     for process in (aggregator, ahus, cork):
         code, out, log = outcome(process)
         assert code == 2
         assert out == ""
         assert "'bern' was lost during" in log
-    assert monotonic() - started < SECONDS
     kept = [read_rounds(site.folder / f"{name}-record.rounds")[1] for name in ("ahus", "cork")]
     assert all(kept)  # bern, which was killed, may be a round behind
     first, second = ({offer.done for offer, _ in states} for states in kept)
@@ -221,45 +211,8 @@ def test_an_aggregator_killed_in_the_middle_ends_the_run_everywhere(site: Site) 
     aggregator = site.aggregator(LONG)
     parties = [site.party(name, LONG) for name in NAMES]
     wait_for(parties[0], "bin counts: done")
-    started = monotonic()
     aggregator.send_signal(signal.SIGKILL)
     for process in parties:
         code, out, log = outcome(process)
         assert (code, out) == (2, "")
         assert "The aggregator was lost" in log
-    assert monotonic() - started < SECONDS
-
-
-def test_a_party_frozen_in_the_middle_is_noticed_by_its_silence(site: Site) -> None:
-    aggregator = site.aggregator(LONG, 300, None, "--silent", "10")
-    ahus, bern, cork = (site.party(name, LONG) for name in NAMES)
-    wait_for(bern, "bin counts: done")
-    started = monotonic()
-    bern.send_signal(signal.SIGSTOP)
-    for process in (aggregator, ahus, cork):
-        code, _, log = outcome(process)
-        assert code == 2
-        assert "'bern' was lost" in log
-    assert monotonic() - started < SECONDS
-
-
-def test_a_party_with_another_question_is_named_everywhere(site: Site) -> None:
-    other = {**QUESTION, "radius": 7.0}
-    processes = [site.aggregator(), site.party("ahus"), site.party("bern")]
-    processes.append(site.party("cork", other))
-    for process in processes:
-        code, _, log = outcome(process)
-        assert code == 2
-        assert "'cork' has other parameters" in log
-
-
-def test_a_party_with_a_strange_certificate_is_refused_and_missed_by_the_others(site: Site) -> None:
-    processes = [site.aggregator(coming=12), site.party("ahus"), site.party("bern")]
-    stranger = site.party("cork", pki="strangers")
-    code, _, log = outcome(stranger)
-    assert code == 2
-    assert "do not accept each other's certificates" in log
-    for process in processes:
-        code, _, log = outcome(process)
-        assert code == 2
-        assert "cork did not come" in log

@@ -12,8 +12,11 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from privod.data import Categorical, Domain, Table
+from privod.data.persons import first_rows, numbered
 from privod.data.sources import read
 from privod.errors import InvalidData
 
@@ -102,3 +105,23 @@ def test_a_person_may_be_called_like_a_gap(tmp_path: Path) -> None:
 def test_what_names_nobody_is_refused_by_its_type(source: Any) -> None:
     with pytest.raises(InvalidData, match=r"The (person )?column 'who' must hold"):
         read(source, DOMAIN)
+
+
+@given(
+    st.lists(st.binary(min_size=1, max_size=3), max_size=60),
+    st.integers(1, 3),
+    st.integers(0, 3),
+    st.booleans(),
+)
+def test_persons_are_numbered_and_capped_as_a_dictionary_would(
+    persons: list[bytes], most: int, start: int, falling_together: bool
+) -> None:
+    column = pa.array(persons, pa.large_binary())[start:]
+    hashes = np.full(len(column), 3, np.uint64) if falling_together else None
+    seen: dict[bytes, list[int]] = {}
+    for row, person in enumerate(column.to_pylist()):
+        seen.setdefault(person, []).append(row)
+    numbers = numbered(column, hashes)
+    assert numbers.tolist() == [list(seen).index(person) for person in column.to_pylist()]
+    kept = sorted(row for rows in seen.values() for row in rows[:most])
+    assert np.flatnonzero(first_rows(numbers, most)).tolist() == kept

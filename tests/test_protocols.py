@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from privod.joint.secure_sum import add_up, contribute
 from privod.joint.session import Session, agree, host_agreement
 from privod.joint.transport.channel import Channel, Meeting
 from privod.joint.transport.memory import MemoryChannel, meet
+from privod.privacy import Loss
 
 NAMES = ["ahus", "bern", "cork"]
 ROSTER, IDENTITIES = make_identities(NAMES, "hub", "127.0.0.1:0")
@@ -227,10 +227,10 @@ def test_rows_go_to_the_same_parties_again_and_to_no_others(tmp_path: Any) -> No
 
 def test_with_noise_every_time_other_parties_are_allowed_and_charged(tmp_path: Any) -> None:
     record = Contributions(tmp_path / "contributions.json")
-    number = record.claim(b"rows", FOUR, Fraction(1))
+    number = record.claim(b"rows", FOUR, Loss(1))
     record.finish(number, "3 of 100 records")
-    record.claim(b"rows", THREE, Fraction(1, 2))
-    assert record.spent(b"rows") == Fraction(3, 2)
+    record.claim(b"rows", THREE, Loss("1/2", "1e-9"))
+    assert record.spent(b"rows") == Loss("3/2", "1e-9")
     with pytest.raises(ProtocolAborted, match="would show the rows of dora"):
         record.claim(b"rows", THREE)
     kept = json.loads((tmp_path / "contributions.json").read_text())["runs"]

@@ -17,8 +17,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from privod.data import Categorical, Domain, Numeric, Table, csv_file, sources
-from privod.data.cells import names_of, numbers_from_texts, numbers_of
+from privod.data.cells import codes_of, names_of, numbers_from_texts, numbers_of
 from privod.data.csv_file import CsvDialect, LineTally, csv_batches
+from privod.data.fineness import rounded
+from privod.data.kernels.ranges import settle
 from privod.data.sources import read, read_with_report
 from privod.errors import InvalidData, InvalidParameter, Unavailable
 from tests.reference.reading import name_of, number_of, split_line
@@ -525,3 +527,46 @@ def test_lazy_frames_keep_their_order_and_tell_no_row() -> None:
     with pytest.raises(InvalidData, match="lazy frame cannot be collected") as caught:
         read(broken, DOMAIN)
     assert "Private" not in str(caught.value)
+
+
+def test_categories_are_read_alike_however_a_parquet_file_lists_its_values(tmp_path: Path) -> None:
+    domain = Domain((Categorical("sex", ("f", "m")),))
+    cells = ["m", None, "f", "other", "m", "f", "x" * 99, "f"]
+    for place, text in enumerate((pa.string(), pa.large_string(), pa.binary())):
+        column = pa.array([None if one is None else one.encode() for one in cells], pa.binary())
+        table = pa.table({"sex": column.cast(text)})
+        listed = pa.table({"sex": column.cast(text).dictionary_encode()})
+        forms: list[tuple[Any, dict[str, Any]]] = [
+            (table, {}),
+            (table, {"use_dictionary": False}),
+            (table, {"row_group_size": 3}),  # a list of values in each
+            (listed, {}),
+        ]
+        for number, (rows, options) in enumerate(forms):
+            path = tmp_path / f"rows-{place}-{number}.parquet"
+            pa_parquet.write_table(rows, path, **options)
+            assert read(path, domain).codes()[:, 0].tolist() == [1, 0, 1, 0, 0]
+    shown = pa.DictionaryArray.from_arrays([1, None, 0, 2, 1], ["f", "m", None])
+    unused = pa.DictionaryArray.from_arrays([1, 0], ["f", "m", *map(str, range(9))])
+    assert codes_of(shown, domain.categorical()[0]).tolist() == [1, -1, 0, -1, 1]
+    assert codes_of(unused, domain.categorical()[0]).tolist() == [1, 0]
+
+
+@given(
+    st.lists(st.floats() | st.sampled_from([-0.0, 2.0**-500, 2.0**-501, 5e-324, 2.0**-448])),
+    st.sampled_from([(-1.0, 1.0), (0.0, 0.0), (-(2.0**-499), 2.0**-499), (3.0, 1e300)]),
+    st.booleans(),
+)
+def test_numbers_settle_in_their_range_as_one_by_one(
+    values: list[float], ends: tuple[float, float], filled: bool
+) -> None:
+    low, high = ends
+    fill = low if filled else math.nan
+    array = np.array(values, np.float64)
+    missing, clipped = settle(array, low, high, fill)
+    assert missing == sum(map(math.isnan, values))
+    assert clipped == sum(value < low or value > high for value in values)
+    filling = [fill if math.isnan(one) else one for one in values]
+    expected = [one if math.isnan(one) else min(max(one, low), high) for one in filling]
+    np.testing.assert_array_equal(array, rounded(expected))
+    assert not np.signbit(array[array == 0]).any()

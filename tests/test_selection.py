@@ -1,4 +1,4 @@
-"""Private choices against their exact laws: by walking bits, by samples, by the ladder's sums."""
+"""Private choices against their exact laws: by walking bits, by samples, by certified sums."""
 
 from __future__ import annotations
 
@@ -14,12 +14,19 @@ from scipy import stats
 
 from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms import exact as reals
-from privod.mechanisms import selection
+from privod.mechanisms import selection, weighted_choice
+from privod.mechanisms.exact import Uniform, exp_minus
 from privod.mechanisms.randomness import Randomness, secure, seeded
 from privod.mechanisms.selection import ExponentialMechanism, PermuteAndFlip, Top, Utilities
-from privod.mechanisms.weighted_choice import LAST_STEP, REMOVED, Ladder
+from privod.mechanisms.weighted_choice import (
+    DRAWN_BITS,
+    WEIGHT_BITS,
+    WeightedChoice,
+    enclosed_weights,
+)
 from privod.privacy import Loss
 from tests.reference.mechanisms import (
+    Counted,
     exp,
     exponential_law,
     peeling_law,
@@ -31,47 +38,21 @@ AWKWARD = [Fraction(3), Fraction(10), Fraction(1, 7)]
 Law = Callable[[Sequence[int | Fraction], Fraction], list[Fraction]]
 
 
-class Rejected(Exception):
-    """The first proposal was not accepted."""
-
-
-def first_proposal(act: Callable[[Randomness], int]) -> Callable[[Randomness], int | None]:
-    """What the first proposal of the exponential mechanism leads to; None if it is rejected."""
-
-    def once(tape: Randomness) -> int | None:
-        proposals = iter([True])
-        draw_bin = Ladder._draw_bin
-
-        def draw_first(ladder: Ladder, randomness: Randomness) -> int:
-            if not next(proposals, False):
-                raise Rejected
-            return draw_bin(ladder, randomness)
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Ladder, "_draw_bin", draw_first)
-            try:
-                return act(tape)
-            except Rejected:
-                return None
-
-    return once
-
-
-def assert_first_proposal(act: Callable[[Randomness], int], law: Sequence[Fraction]) -> None:
-    """Accepted first proposals have the law's proportions, up to what 22 bits leave undecided."""
-    sure, undecided = walk(first_proposal(act), 22)
-    accepted = [sure.get(index, Fraction(0)) for index in range(len(law))]
+def assert_law(act: Callable[[Randomness], int], law: Sequence[Fraction]) -> None:
+    """A choice has the law's probabilities, up to what 22 bits leave undecided."""
+    sure, undecided = walk(act, 22)
     assert undecided < Fraction(1, 10**4)
     assert sum(sure.values()) + undecided == 1
-    for low, probability in zip(accepted, law, strict=True):
-        assert low / (sum(accepted) + undecided) <= probability
-        assert probability <= (low + undecided) / sum(accepted)
+    for index, probability in enumerate(law):
+        low = sure.get(index, Fraction(0))
+        assert low <= probability <= low + undecided
 
 
 @pytest.fixture
 def bit_by_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reveal one bit at a time, so that a walk has few branches; the law is the same."""
+    """Draw few bits and one at a time, so that a walk has few branches; the law is the same."""
     monkeypatch.setattr(reals, "REVEALED_AT_ONCE", 1)
+    monkeypatch.setattr(weighted_choice, "DRAWN_BITS", 4)
 
 
 @pytest.mark.usefixtures("bit_by_bit")
@@ -82,7 +63,7 @@ def test_the_exponential_mechanism_has_exactly_its_law(
 ) -> None:
     choice = ExponentialMechanism(scale)
     law = exponential_law(utilities, scale)
-    assert_first_proposal(lambda tape: choice.choose(utilities, tape), law)
+    assert_law(lambda tape: choice.choose(utilities, tape), law)
 
 
 @pytest.mark.usefixtures("bit_by_bit")
@@ -92,19 +73,54 @@ def test_groups_are_chosen_exactly_in_proportion_to_their_size(scale: Fraction) 
     choice = ExponentialMechanism(scale)
     law = exponential_law(np.repeat(utilities, sizes).tolist(), scale)
     grouped = [sum(part, Fraction(0)) for part in (law[:2], law[2:6], law[6:])]
-    assert_first_proposal(lambda tape: choice.choose_group(utilities, sizes, tape), grouped)
+    assert_law(lambda tape: choice.choose_group(utilities, sizes, tape), grouped)
 
 
-@pytest.mark.usefixtures("bit_by_bit")
-@pytest.mark.parametrize("scale", AWKWARD, ids=str)
-@pytest.mark.parametrize("utilities", [[0, 1], [4, -2, 4], [0, 3, 2, 1]], ids=str)
-def test_permute_and_flip_has_exactly_its_law(utilities: list[int], scale: Fraction) -> None:
-    choice = PermuteAndFlip(scale)
-    sure, undecided = walk(lambda tape: choice.choose(utilities, tape), 14)
-    assert undecided < Fraction(1, 3)
-    for index, probability in enumerate(permute_and_flip_law(utilities, scale)):
-        low = sure.get(index, Fraction(0))
-        assert low <= probability <= low + undecided
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 2**62), st.fractions("1/1000000000", 2**40))
+def test_weights_are_enclosed_at_every_gap_and_scale(gap: int, scale: Fraction) -> None:
+    """Also next to where a digit more is looked up, and where a weight vanishes."""
+    edges = [0, 1, 255, 256, 65_535, 65_536, int(40 * scale), int(62 * scale) + 1, gap]
+    lows, slack = enclosed_weights(np.array(edges, np.int64), scale)
+    for at, low in zip(edges, lows.tolist(), strict=True):
+        known = exp_minus(at / scale, 200)
+        assert low << 200 - WEIGHT_BITS <= known.high
+        assert known.low <= low + slack << 200 - WEIGHT_BITS
+    assert lows[0] == 1 << WEIGHT_BITS
+    assert slack < 32
+
+
+class Words(Randomness):
+    """Words as given, and after them bytes of zeros, or of ones."""
+
+    seeded = True
+
+    def __init__(self, words: list[int], then: int) -> None:
+        self._words, self._then = words, then
+
+    def words(self, n: int) -> Any:
+        assert n == len(self._words)
+        return np.array(self._words, np.uint64)
+
+    def bytes(self, n: int) -> bytes:
+        return bytes([self._then] * n)
+
+
+@pytest.mark.parametrize("then", [0, 255])
+@pytest.mark.parametrize("scale", [*AWKWARD, Fraction(1000)], ids=str)
+def test_the_coins_of_permute_and_flip_land_exactly_below_their_probability(
+    scale: Fraction, then: int
+) -> None:
+    """At all words next to the probability, whose bits go on by zeros or by ones."""
+    for gap in {max(1, int(many * scale)) for many in (Fraction(1, 3), 1, 2, 20, 40)}:
+        lows, slack = enclosed_weights(np.array([gap]), scale)
+        near = [word for word in range(int(lows[0]) - 3, int(lows[0]) + slack + 3) if word >= 0]
+        source = Words([word << 64 - WEIGHT_BITS for word in near], then)
+        landed = selection._lands(np.full(len(near), gap), scale, source).tolist()
+        chance = exp(-gap / scale)
+        for word, lands in zip(near, landed, strict=True):
+            number = Fraction(word + (then == 255), 1 << WEIGHT_BITS)
+            assert lands == (number <= chance if then else number < chance)
 
 
 def p_value(drawn: Sequence[object], law: Mapping[Any, Fraction]) -> float:
@@ -114,14 +130,9 @@ def p_value(drawn: Sequence[object], law: Mapping[Any, Fraction]) -> float:
     return float(stats.chisquare(observed, np.array(expected) * len(drawn) / sum(expected)).pvalue)
 
 
-@pytest.mark.parametrize("walked", [0, 1, 2])
 @pytest.mark.parametrize("scale", [Fraction(3), Fraction(1, 2), Fraction(500)], ids=str)
-def test_coins_flipped_at_once_follow_the_law_of_permute_and_flip(
-    walked: int, scale: Fraction, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(selection, "WALKED", walked)
-    utilities = [int(step * scale) for step in (1, 2, 1, 1)]
-    source = seeded(walked)
+def test_coins_flipped_at_once_follow_the_law_of_permute_and_flip(scale: Fraction) -> None:
+    utilities, source = [int(step * scale) for step in (1, 2, 1, 1)], seeded(1)
     drawn = [PermuteAndFlip(scale).choose(utilities, source) for _ in range(4000)]
     law = permute_and_flip_law(utilities, scale)
     assert p_value(drawn, dict(enumerate(law))) > 1e-6
@@ -187,34 +198,60 @@ small = st.integers(-300, 300)
 
 
 @settings(deadline=None, max_examples=60)
-@given(st.lists(small, min_size=2, max_size=30), st.fractions("1/20", 50), st.data())
-def test_the_ladder_weighs_every_candidate_exactly(
-    utilities: list[int], scale: Fraction, data: st.DataObject
+@given(
+    st.lists(st.tuples(small, st.integers(1, 2**40)), min_size=2, max_size=30),
+    st.booleans(),
+    st.fractions("1/20", 50),
+    st.data(),
+)
+def test_what_62_bits_decide_is_what_all_bits_decide(
+    candidates: list[tuple[int, int]], grouped: bool, scale: Fraction, data: st.DataObject
 ) -> None:
-    """Bin weight times acceptance is e^(-(best - utility) / scale), also after removals."""
-    ladder = Ladder(np.array(utilities), scale)
-    left = set(range(len(utilities)))
-    for _ in range(data.draw(st.integers(0, len(utilities) - 1))):
+    """Also after removals, and next to every place where one candidate ends and one begins."""
+    utilities, sizes = np.array(candidates).T
+    choice = WeightedChoice(utilities, scale, sizes if grouped else None)
+    left = set(range(len(candidates)))
+    for _ in range(data.draw(st.integers(0, len(candidates) - 1))):
         removed = data.draw(st.sampled_from(sorted(left)))
-        ladder.remove(removed)
+        choice.remove(removed)
         left.remove(removed)
-    for index, bin_of in enumerate(ladder._bins.tolist()):
-        if index not in left:
-            assert bin_of == REMOVED
-            continue
-        gap = ladder._best - utilities[index]
-        below_edge = gap - bin_of * ladder._width
-        assert below_edge >= 0
-        assert below_edge < ladder._width or bin_of == LAST_STEP
-    assert ladder._sizes.tolist() == [
-        sum(ladder._bins[index] == step for index in left) for step in range(REMOVED + 1)
-    ]
-    filled = [int(step) for step in np.flatnonzero(ladder._sizes)]
-    total = Fraction(0)
-    for step, enclosure in zip(filled, ladder._cumulative(filled, 80), strict=True):
-        decay = exp(-Fraction((step - filled[0]) * ladder._width) / scale)
-        total += int(ladder._sizes[step]) * decay
-        assert enclosure.low <= total * 2**80 <= enclosure.high
+    cumulative = choice._cumulative(np.array(sorted(left)), 300)
+    ends = [(one / cumulative[-1]).low >> 300 - DRAWN_BITS for one in cumulative[:-1]]
+    anywhere = data.draw(st.integers(0, 2**DRAWN_BITS - 1))
+    for end in (anywhere, *ends):
+        for known in {max(0, end - 1), min(end, 2**DRAWN_BITS - 1), min(end + 2**140, anywhere)}:
+            slow = choice._draw_exactly(Uniform(_Bits(known), known=known, length=DRAWN_BITS))
+            assert slow in left
+            assert choice.draw(_Bits(known)) == slow
+
+
+class _Bits(Randomness):
+    """The bits of a draw as given, and always the same irregular ones after them."""
+
+    seeded = True
+
+    def __init__(self, known: int) -> None:
+        self._known, self._source = known, seeded(0)
+
+    def bits(self, k: int) -> int:
+        return self._known if k == DRAWN_BITS else super().bits(k)
+
+    def bytes(self, n: int) -> bytes:
+        return self._source.bytes(n)
+
+
+@pytest.mark.parametrize("choice", [ExponentialMechanism(Fraction(3)), PermuteAndFlip(Fraction(3))])
+def test_how_much_a_choice_draws_follows_from_the_number_of_candidates(choice: Any) -> None:
+    """One value or many, equal or far apart: the ladder of proposals told them apart."""
+    for n in (1, 7, 3000):
+        rng = np.random.default_rng(n)
+        tables = [np.zeros(n, np.int64), np.arange(n), rng.integers(-(2**61), 2**61, n)]
+        drawn = set()
+        for seed, utilities in enumerate(tables):
+            source = Counted(seed)
+            Top(min(n, 4), choice).choose(utilities, source)
+            drawn.add(tuple(source.requests))
+        assert len(drawn) == 1
 
 
 @settings(deadline=None, max_examples=60)

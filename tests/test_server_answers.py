@@ -17,6 +17,7 @@ from privod.data.mock import mock_table
 from privod.mechanisms import secure
 from privod.privacy import AddRemove, Loss, decimal_text
 from privod.queries.catalog import query_from_json
+from privod.queries.density_sketch.query import DensitySketch
 from privod.queries.grid_knn.query import GridKnn
 from privod.queries.histogram import Axis, Histogram, NoisyCounts
 from privod.queries.preview import epsilon_within
@@ -31,6 +32,7 @@ DOMAIN = Domain((Numeric("age", 0, 120), Numeric("weight", 0, 300)))
 N_ANSWERS = 2 * ON_A_PAGE + 3
 PROFILE = DetectorProfile(columns=("age", "weight"), epsilon=1)
 GRID = GridKnn(columns=("age", "weight"), epsilon=1)
+SKETCH = DensitySketch(columns=("age", "weight"), epsilon=5)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +44,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         for place in range(N_ANSWERS):
             query = Histogram(columns=("age",), bins=2 + place, epsilon="0.01")
             server.curator.ask(query, "patients")
-        for asked in (PROFILE, GRID):
+        for asked in (PROFILE, GRID, SKETCH):
             server.curator.ask(asked, "patients")
         yield server
 
@@ -61,7 +63,7 @@ def test_every_answer_is_found_by_turning_pages(analyst: Browser) -> None:
     seen: list[str] = []
     for number in (1, 2, 3):
         seen += links(analyst.get("/data/patients/answers", params={"page": number}).text)
-    assert len(seen) == len(set(seen)) == N_ANSWERS + 2
+    assert len(seen) == len(set(seen)) == N_ANSWERS + 3
 
 
 def test_a_search_finds_what_was_asked(analyst: Browser) -> None:
@@ -99,7 +101,7 @@ def test_an_auditor_sees_the_history_without_the_answers(server: Running) -> Non
         assert sent.status_code == 403
 
 
-@pytest.mark.parametrize("query", [PROFILE, GRID], ids=lambda query: query.name)
+@pytest.mark.parametrize("query", [PROFILE, GRID, SKETCH], ids=lambda query: query.name)
 def test_records_are_scored_on_the_answers_page_for_free(
     server: Running, analyst: Browser, query: Any
 ) -> None:
@@ -116,6 +118,9 @@ def test_records_are_scored_on_the_answers_page_for_free(
         scores = expected.scores(order)
         assert rows[0][1] == f"{scores[1]:.4g}"
         assert "Because of" in page.text
+    verdict = ">stands out</td>" in page.text
+    assert verdict == (query is not SKETCH)
+    assert ("This answer orders records" in page.text) == (query is SKETCH)
     assert server.curator.budget("patients")[0].spent == before
 
 

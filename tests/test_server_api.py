@@ -22,6 +22,7 @@ from privod.queries.histogram import Histogram
 from privod.server.authentication import token_hash
 from privod.server.http.middleware import HEADERS
 from privod.server.jobs.tables import as_csv, safe_cell
+from tests.patience import PATIENCE
 from tests.postgres_cluster import find_server, running_server
 from tests.running_server import CANARY, Running, running
 
@@ -63,13 +64,13 @@ def test_from_registration_to_an_answer(owner: httpx.Client, server: Running) ->
     with server.api(owner.post("/tokens", json=given).json()["token"]) as analyst:
         priced = analyst.post("/datasets/new/price", json={"query": QUERY}).json()
         assert priced["charges"][0]["left"] == {"epsilon": "1/2", "delta": "0"}
-        answer = analyst.post("/datasets/new/ask", json={"query": QUERY}).json()
+        answer = analyst.post("/datasets/new/ask", json={"query": QUERY, "wait": 60}).json()
         assert not answer["stored"]
         assert release_from_json(answer["release"]).query == Histogram(
             columns=("age",), epsilon="0.5"
         )
         assert answer["charges"][0]["loss"] == {"epsilon": "1/2", "delta": "0"}
-        again = analyst.post("/datasets/new/ask", json={"query": QUERY}).json()
+        again = analyst.post("/datasets/new/ask", json={"query": QUERY, "wait": 60}).json()
         assert again["stored"]
         assert again["release"] == answer["release"]
         assert analyst.get("/datasets/new/budget").json()[0]["spent"]["epsilon"] == "1/2"
@@ -83,27 +84,27 @@ def test_from_registration_to_an_answer(owner: httpx.Client, server: Running) ->
 
 
 def test_who_asked_stands_in_the_ledger(analyst: httpx.Client) -> None:
-    analyst.post("/datasets/patients/ask", json={"query": question("0.01")})
+    analyst.post("/datasets/patients/ask", json={"query": question("0.01"), "wait": 60})
     entries = analyst.get("/datasets/patients/history").json()
     assert "test analyst" in {entry["asked_by"] for entry in entries}
 
 
 def test_over_budget_is_refused_and_nothing_changes(analyst: httpx.Client) -> None:
     before = analyst.get("/datasets/patients/budget").json()
-    refused = analyst.post("/datasets/patients/ask", json={"query": question("5000")})
+    refused = analyst.post("/datasets/patients/ask", json={"query": question("5000"), "wait": 60})
     assert refused.status_code == 409
     assert refused.json()["error"]["kind"] == "budget-exceeded"
     assert analyst.get("/datasets/patients/budget").json() == before
 
 
 def test_a_retry_with_the_same_request_id_does_not_pay_twice(analyst: httpx.Client) -> None:
-    form = {"query": question("0.02"), "request_id": "once"}
+    form = {"query": question("0.02"), "request_id": "once", "wait": 60}
     first = analyst.post("/datasets/patients/ask", json=form).json()
     spent = analyst.get("/datasets/patients/budget").json()[0]["spent"]
     second = analyst.post("/datasets/patients/ask", json=form).json()
     assert second["release"] == first["release"]
     assert analyst.get("/datasets/patients/budget").json()[0]["spent"] == spent
-    other = {"query": question("0.03"), "request_id": "once"}
+    other = {"query": question("0.03"), "request_id": "once", "wait": 60}
     refused = analyst.post("/datasets/patients/ask", json=other)
     assert refused.json()["error"]["parameter"] == "request_id"
 
@@ -111,7 +112,7 @@ def test_a_retry_with_the_same_request_id_does_not_pay_twice(analyst: httpx.Clie
 def test_two_analysts_may_use_the_same_request_id(server: Running) -> None:
     for epsilon in ("0.041", "0.042"):
         with server.api(server.token("analyst")) as api:
-            form = {"query": question(epsilon), "request_id": "mine"}
+            form = {"query": question(epsilon), "request_id": "mine", "wait": 60}
             assert api.post("/datasets/patients/ask", json=form).status_code == 200
 
 
@@ -249,7 +250,7 @@ def test_what_is_logged_holds_no_row_no_token_and_no_parameter(
 def test_every_response_carries_the_security_headers(server: Running) -> None:
     paths = ["/api/v1/health", "/api/v1/nowhere", "/sign-in", "/static/console.css", "/", "/x"]
     for path in paths:
-        response = httpx.get(server.url + path)
+        response = httpx.get(server.url + path, timeout=PATIENCE)
         for name, value in HEADERS.items():
             if name != "cache-control":
                 assert response.headers[name] == value
@@ -260,7 +261,9 @@ def test_every_response_carries_the_security_headers(server: Running) -> None:
 
 
 def test_a_picture_may_load_and_run_nothing(analyst: httpx.Client) -> None:
-    key = analyst.post("/datasets/patients/ask", json={"query": question("0.08")}).json()["key"]
+    key = analyst.post(
+        "/datasets/patients/ask", json={"query": question("0.08"), "wait": 60}
+    ).json()["key"]
     picture = analyst.get(f"/datasets/patients/answers/{key}/svg")
     assert picture.headers["content-type"] == "image/svg+xml"
     assert "sandbox" in picture.headers["content-security-policy"]
@@ -301,7 +304,7 @@ def test_the_questions_are_described_with_their_parameters(analyst: httpx.Client
 
 
 def test_the_openapi_document_names_every_route_and_who_needs_a_token(server: Running) -> None:
-    document = httpx.get(f"{server.url}/api/v1/openapi.json").json()
+    document = httpx.get(f"{server.url}/api/v1/openapi.json", timeout=PATIENCE).json()
     assert document["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
     ask = document["paths"]["/api/v1/datasets/{dataset}/ask"]["post"]
     assert ask["security"] == [{"token": []}]
@@ -321,7 +324,7 @@ def test_the_server_keeps_its_budget_in_postgresql(tmp_path: Path) -> None:
     with running_server() as url, running(tmp_path, database=url) as server:
         token = server.token("analyst")
         with server.api(token) as api:
-            answer = api.post("/datasets/patients/ask", json={"query": QUERY}).json()
+            answer = api.post("/datasets/patients/ask", json={"query": QUERY, "wait": 60}).json()
             assert api.get(f"/datasets/patients/answers/{answer['key']}").json()["stored"]
         with server.browser(token) as browser:
             assert browser.get("/data/patients/history").status_code == 200

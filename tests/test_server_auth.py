@@ -23,6 +23,7 @@ from privod.server.authentication import (
     token_hash,
 )
 from privod.server.limits import Limits, Rate
+from tests.patience import PATIENCE
 from tests.running_server import GENEROUS, Browser, Running, running
 
 
@@ -71,7 +72,7 @@ def test_a_token_is_for_a_data_set_that_exists(server: Running) -> None:
 @pytest.mark.parametrize("shown", ["x", "privod_analyst_" + "A" * 43, "é" * 20, "a" * 5000])
 def test_an_unknown_token_opens_nothing(server: Running, shown: str) -> None:
     headers = {b"authorization": f"Bearer {shown}".encode()}
-    response = httpx.get(f"{server.url}/api/v1/datasets", headers=headers)
+    response = httpx.get(f"{server.url}/api/v1/datasets", headers=headers, timeout=PATIENCE)
     assert response.status_code == 401
 
 
@@ -132,7 +133,9 @@ def test_a_cookie_does_not_open_the_interface_nor_a_token_the_console(server: Ru
     token = server.token("analyst")
     with server.browser(token) as browser:
         assert browser.get("/api/v1/datasets").status_code == 401
-    shown = httpx.get(f"{server.url}/", headers={"authorization": f"Bearer {token}"})
+    shown = httpx.get(
+        f"{server.url}/", headers={"authorization": f"Bearer {token}"}, timeout=PATIENCE
+    )
     assert shown.status_code == 303
 
 
@@ -221,13 +224,13 @@ def test_after_signing_in_one_stays_on_this_server(
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "", "127.0.0.1.evil.example"])
 def test_a_foreign_host_name_is_refused(server: Running, host: str) -> None:
-    response = httpx.get(f"{server.url}/api/v1/health", headers={"host": host})
+    response = httpx.get(f"{server.url}/api/v1/health", headers={"host": host}, timeout=PATIENCE)
     assert response.status_code in (400, 403)
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:9", "127.0.0.1", "[::1]:8000", "[::1]"])
 def test_every_name_of_this_machine_is_answered_to(server: Running, host: str) -> None:
-    response = httpx.get(f"{server.url}/api/v1/health", headers={"host": host})
+    response = httpx.get(f"{server.url}/api/v1/health", headers={"host": host}, timeout=PATIENCE)
     assert response.status_code == 200
 
 
@@ -236,7 +239,11 @@ def test_guessing_tokens_is_slowed_down_and_locks_nobody_out(tmp_path: Path) -> 
     with running(tmp_path, limits) as server:
         token, guess = server.token("analyst"), "guess"
         tried = [
-            httpx.get(f"{server.url}/api/v1/me", headers={"authorization": f"Bearer {place}"})
+            httpx.get(
+                f"{server.url}/api/v1/me",
+                headers={"authorization": f"Bearer {place}"},
+                timeout=PATIENCE,
+            )
             for place in range(7)
         ]
         assert [response.status_code for response in tried] == [401] * 5 + [429] * 2
@@ -245,7 +252,9 @@ def test_guessing_tokens_is_slowed_down_and_locks_nobody_out(tmp_path: Path) -> 
             assert browser.post("/sign-in", token=guess).status_code == 429
             assert browser.post("/sign-in", token=token).status_code == 303
         known = {"authorization": f"Bearer {token}"}
-        assert httpx.get(f"{server.url}/api/v1/me", headers=known).status_code == 200
+        assert (
+            httpx.get(f"{server.url}/api/v1/me", headers=known, timeout=PATIENCE).status_code == 200
+        )
 
 
 @pytest.fixture

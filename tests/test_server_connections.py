@@ -3,25 +3,57 @@
 from __future__ import annotations
 
 import socket
-import time
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from privod.server import serve
 from privod.server.http import connections
 from privod.server.serve import Listening
+from tests.patience import PATIENCE, eventually
 from tests.running_server import GENEROUS, Running, running
 
 
 def connected(server: Running, of: str = "127.0.0.1") -> socket.socket:
     host, _, port = server.url.partition("//")[2].rpartition(":")
-    return socket.create_connection((host, int(port)), timeout=20, source_address=(of, 0))
+    return socket.create_connection((host, int(port)), timeout=PATIENCE, source_address=(of, 0))
+
+
+def served(server: Running) -> bool:
+    """Whether a new connection is served."""
+    with connected(server) as connection:
+        return answered(connection)
 
 
 def head(path: str = "/api/v1/health") -> bytes:
     return f"GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n".encode()
+
+
+def answered(connection: socket.socket, lines: bytes = b"") -> bool:
+    """Whether a connection is served; if it is not, it was closed."""
+    text = b""
+    with suppress(ConnectionError):
+        connection.sendall(head() + lines + b"\r\n")
+        while not text.endswith(b"}") and (more := connection.recv(10_000)):
+            text += more
+    return b"200 OK" in text
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Close nothing for its age, but where a test wants that."""
+    monkeypatch.setattr(connections, "HEAD_SECONDS", PATIENCE)
+    monkeypatch.setattr(serve, "KEEP_ALIVE_SECONDS", PATIENCE)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with running(tmp_path_factory.mktemp("connections")) as server:
+        yield server
 
 
 @pytest.mark.parametrize(
@@ -29,51 +61,53 @@ def head(path: str = "/api/v1/health") -> bytes:
     [(b"", b""), (b"", b"G"), (b"", head()), (head() + b"\r\n", b"G"), (head() + b"\r\n", head())],
 )
 def test_a_connection_whose_head_does_not_come_is_closed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: bytes, sent: bytes
+    server: Running, monkeypatch: pytest.MonkeyPatch, before: bytes, sent: bytes
 ) -> None:
-    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.3)
-    with running(tmp_path) as server, connected(server) as connection:
+    with ExitStack() as stack:
         if before:
-            connection.sendall(before)
-            assert b"200 OK" in connection.recv(10_000)
-        start = time.monotonic()
-        connection.sendall(sent)
-        while connection.recv(10_000):
-            pass
-        assert time.monotonic() - start < 10
+            connection = stack.enter_context(connected(server))
+            assert answered(connection)
+            monkeypatch.setattr(connections, "HEAD_SECONDS", 0.1)
+        else:
+            monkeypatch.setattr(connections, "HEAD_SECONDS", 0.1)
+            connection = stack.enter_context(connected(server))
+        with suppress(ConnectionError):  # closed before it was sent, or with it unread
+            connection.sendall(sent)
+            while connection.recv(10_000):
+                pass
 
 
-def test_a_head_that_grows_without_end_is_cut_off(tmp_path: Path) -> None:
-    with running(tmp_path) as server, connected(server) as connection:
-        connection.sendall(head())
-        sent = 0
-        with suppress(ConnectionError):
-            while sent < 100 * connections.HEAD_BYTES:
-                connection.sendall(b"x-more: " + b"x" * 1000 + b"\r\n")
-                sent += 1000
-                time.sleep(0.001)
-        assert connections.HEAD_BYTES <= sent < 10 * connections.HEAD_BYTES
-
-
-def test_a_request_that_takes_its_time_to_be_answered_is_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_head_that_grows_without_end_is_cut_off_and_a_large_one_is_served(
+    server: Running,
 ) -> None:
-    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.3)
-    with running(tmp_path) as server, connected(server) as connection:
-        for _ in range(2):
-            connection.sendall(head() + b"\r\n")
-            assert b"200 OK" in connection.recv(10_000)
-            time.sleep(0.6)
+    line = b"x-more: " + b"x" * 1000 + b"\r\n"
+    fit = (connections.HEAD_BYTES - len(head())) // len(line)
+    with connected(server) as connection:
+        assert answered(connection, (fit - 1) * line)
+    with connected(server) as connection, suppress(ConnectionError):
+        connection.sendall(head())
+        for _ in range(fit + 1):
+            connection.sendall(line)
+        while connection.recv(10_000):  # waits for more lines, were it not cut off
+            pass
 
 
-def answered(connection: socket.socket) -> bool:
-    """Whether a connection is served; if it is not, it was closed."""
-    text = b""
-    with suppress(ConnectionError):
-        connection.sendall(head() + b"\r\n")
-        while not text.endswith(b"}") and (more := connection.recv(10_000)):
-            text += more
-    return b"200 OK" in text
+def test_nobody_hurries_a_request_whose_head_is_there(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timers: list[Any] = []
+    complete = connections.PromptProtocol.on_headers_complete
+
+    def noted(protocol: connections.PromptProtocol) -> None:
+        timers.append(protocol._patience)
+        complete(protocol)
+
+    monkeypatch.setattr(connections.PromptProtocol, "on_headers_complete", noted)
+    with connected(server) as connection:
+        assert answered(connection)
+        assert answered(connection)
+    assert len(timers) == 2
+    assert all(timer.cancelled() for timer in timers)
 
 
 def test_an_address_holds_so_many_connections_and_keeps_no_other_out(tmp_path: Path) -> None:
@@ -92,12 +126,7 @@ def test_an_address_holds_so_many_connections_and_keeps_no_other_out(tmp_path: P
 def test_a_connection_that_ends_makes_room_for_the_next(tmp_path: Path) -> None:
     with running(tmp_path, replace(GENEROUS, connections_each=1)) as server:
         for _ in range(3):
-            deadline = time.monotonic() + 20
-            served = False
-            while not served:  # the server hears of the end of the one before in its own time
-                assert time.monotonic() < deadline
-                with connected(server) as connection:
-                    served = answered(connection)
+            eventually(lambda: served(server))  # it hears of the end of the last in its own time
 
 
 def test_the_proxy_holds_as_many_connections_as_its_visitors_need(tmp_path: Path) -> None:

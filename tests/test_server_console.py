@@ -27,6 +27,7 @@ from privod.server.serve import Listening
 from privod.server.views.answers import answer_path
 from privod.server.views.forms import boxes_of, domain_from_lines, query_from_form, with_header
 from privod.wire import answer_key
+from tests.patience import PATIENCE
 from tests.running_server import Browser, Running, running
 
 SCRIPTED = re.compile(r"<script(?![^>]* src=)|\son\w+=|\sstyle=|<style|javascript:", re.IGNORECASE)
@@ -74,6 +75,20 @@ def test_every_question_of_the_catalog_has_a_form(analyst: Browser, name: str) -
     text = checked(analyst.get(f"/data/patients/ask/{name}"))
     assert QUERIES[name].question.replace("'", "&#39;") in text
     assert text.count("<label") + text.count("<legend") >= 2
+
+
+def test_radius_and_crowd_are_explained_with_a_picture_where_they_are_asked_for(
+    analyst: Browser,
+) -> None:
+    shown = {
+        name
+        for name in QUERIES
+        if "Radius and crowd" in checked(analyst.get(f"/data/patients/ask/{name}"))
+    }
+    assert {"outlier-count-1", "graded-count-1", "anomaly-labels-1"} <= shown
+    assert not shown & {"histogram-1", "grid-knn-1", "outlier-context-1"}
+    picture = analyst.get("/static/crowd.svg")
+    assert picture.headers["content-type"] == "image/svg+xml"
 
 
 def test_every_page_of_an_owner_renders(owner: Browser) -> None:
@@ -450,7 +465,7 @@ def test_no_template_leads_past_the_prefix() -> None:
 def test_a_slash_at_the_end_leads_nowhere(tmp_path: Path) -> None:
     with running(tmp_path, listening=Listening(port=0, prefix="/privod")) as server:
         for path in ("/privod/sign-in/", "/privod/api/v1/datasets/"):
-            answer = httpx.post(f"{server.url}{path}")
+            answer = httpx.post(f"{server.url}{path}", timeout=PATIENCE)
             assert answer.status_code in (404, 405)
             assert "location" not in answer.headers
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -19,7 +19,8 @@ from privod.server import limits as limits_module
 from privod.server.http import middleware
 from privod.server.http.connections import Connections
 from privod.server.limits import Limits, Rate, RateLimiter, Slots, network_of
-from tests.running_server import Running, running
+from tests.patience import PATIENCE, eventually
+from tests.running_server import GENEROUS, Running, running
 
 
 class Clock:
@@ -88,7 +89,9 @@ def test_a_token_that_asks_too_often_waits(tmp_path: Path) -> None:
         assert refused.headers["retry-after"] == "5"
         with server.api(server.token("analyst")) as api:
             assert api.get("/me").status_code == 200
-        assert [httpx.get(f"{server.url}/api/v1/health").status_code for _ in range(4)] == [
+        assert [
+            httpx.get(f"{server.url}/api/v1/health", timeout=PATIENCE).status_code for _ in range(4)
+        ] == [
             200,
             200,
             429,
@@ -104,15 +107,18 @@ def test_too_many_requests_at_once_are_refused_in_the_one_shape(
 
     def slow(self: Curator, of: str) -> tuple[BudgetState, ...]:
         inside.release()
-        go_on.wait(20)
+        go_on.wait(PATIENCE)
         return budget(self, of)
 
     monkeypatch.setattr(Curator, "budget", slow)
-    with running(tmp_path, Limits(at_once=3)) as server, server.api(server.token("owner")) as api:
+    with (
+        running(tmp_path, replace(GENEROUS, at_once=3)) as server,
+        server.api(server.token("owner")) as api,
+    ):
         path = "/datasets/patients/budget"
         with ThreadPoolExecutor(3) as pool:
             held = [pool.submit(api.get, path) for _ in range(3)]
-            assert all(inside.acquire(timeout=20) for _ in held)
+            assert all(inside.acquire(timeout=PATIENCE) for _ in held)
             refused = api.get("/me")
             go_on.set()
             assert refused.status_code == 429
@@ -125,7 +131,7 @@ def begun(server: Running, path: str, *headers: str) -> socket.socket:
     """A connection that says it sends 100 bytes and sends none."""
     _, _, address = server.url.partition("//")
     host, _, port = address.rpartition(":")
-    connection = socket.create_connection((host, int(port)), timeout=20)
+    connection = socket.create_connection((host, int(port)), timeout=PATIENCE)
     lines = [f"POST {path} HTTP/1.1", f"host: {address}", "content-length: 100", *headers, "", ""]
     connection.sendall("\r\n".join(lines).encode())
     return connection
@@ -133,14 +139,11 @@ def begun(server: Running, path: str, *headers: str) -> socket.socket:
 
 def settled(slots: Slots, count: int) -> None:
     """Wait until so many slots are taken."""
-    deadline = time.monotonic() + 20
-    while slots._taken.total() != count:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    eventually(lambda: slots._taken.total() == count)
 
 
 def test_a_body_that_does_not_arrive_is_not_waited_for(tmp_path: Path) -> None:
-    with running(tmp_path, Limits(body_seconds=0.2)) as server:
+    with running(tmp_path, replace(GENEROUS, body_seconds=0.2)) as server:
         for path, header in [
             ("/api/v1/verify", f"authorization: Bearer {server.token('owner')}"),
             ("/api/v1/verify", "accept: */*"),
@@ -161,13 +164,13 @@ def test_strangers_who_send_slowly_keep_out_strangers_only(
         return kept[-1]
 
     monkeypatch.setattr(middleware, "Slots", keep)
-    limits = Limits(at_once=3, strangers_at_once=4, strangers_at_once_each=2)
+    limits = replace(GENEROUS, at_once=3, strangers_at_once=4, strangers_at_once_each=2)
     with running(tmp_path, limits) as server, ExitStack() as stack:
         api = stack.enter_context(server.api(server.token("owner")))
         for _ in range(6):
             stack.enter_context(begun(server, "/sign-in"))
         settled(kept[1], 2)
-        assert httpx.get(f"{server.url}/sign-in").status_code == 429
+        assert httpx.get(f"{server.url}/sign-in", timeout=PATIENCE).status_code == 429
         assert api.get("/me").status_code == 200
 
 
@@ -190,52 +193,56 @@ def chunks(size: int) -> Iterator[bytes]:
         yield b"x" * 1000
 
 
+@pytest.fixture(scope="module")
+def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A server that takes little: bodies of 20 kB, files of 100 kB."""
+    limits = replace(GENEROUS, body_bytes=20_000, upload_bytes=100_000)
+    with running(tmp_path_factory.mktemp("narrow"), limits) as server:
+        yield server
+
+
 @pytest.mark.parametrize("path", ["/api/v1/datasets/patients/ask", "/sign-in", "/nowhere"])
 @pytest.mark.parametrize("streamed", [False, True])
-def test_a_body_that_is_too_large_is_refused(tmp_path: Path, path: str, streamed: bool) -> None:
-    with running(tmp_path, Limits(body_bytes=20_000)) as server:
-        headers = {"authorization": f"Bearer {server.token('analyst')}"}
-        body = chunks(30_000) if streamed else b"x" * 30_000
-        response = httpx.post(server.url + path, content=body, headers=headers)
-        assert response.status_code == 413
-        if path.startswith("/api/"):
-            assert response.json()["error"]["kind"] == "too-large"
+def test_a_body_that_is_too_large_is_refused(narrow: Running, path: str, streamed: bool) -> None:
+    headers = {"authorization": f"Bearer {narrow.token('analyst')}"}
+    body = chunks(30_000) if streamed else b"x" * 30_000
+    response = httpx.post(narrow.url + path, content=body, headers=headers, timeout=PATIENCE)
+    assert response.status_code == 413
+    if path.startswith("/api/"):
+        assert response.json()["error"]["kind"] == "too-large"
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-def test_an_upload_that_is_too_large_is_refused(tmp_path: Path, streamed: bool) -> None:
+def test_an_upload_that_is_too_large_is_refused(narrow: Running, streamed: bool) -> None:
     def body() -> Iterator[bytes]:
         yield b'--b\r\nContent-Disposition: form-data; name="file"; filename="r.csv"\r\n\r\n'
         yield from chunks(200_000)
 
-    with running(tmp_path, Limits(upload_bytes=100_000)) as server:
-        headers = {"content-type": "multipart/form-data; boundary=b"}
-        headers["authorization"] = f"Bearer {server.token('owner')}"
+    before = narrow.curator.datasets()
+    headers = {"content-type": "multipart/form-data; boundary=b"}
+    with narrow.api(narrow.token("owner")) as api:
         sent = body() if streamed else b"".join(body())
-        response = httpx.post(f"{server.url}/api/v1/datasets", content=sent, headers=headers)
-        assert response.status_code == 413
-        assert response.json()["error"]["kind"] == "too-large"
-        assert len(server.curator.datasets()) == 1
+        response = api.post("/datasets", content=sent, headers=headers)
+    assert response.status_code == 413
+    assert response.json()["error"]["kind"] == "too-large"
+    assert narrow.curator.datasets() == before
 
 
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("path", ["/verify", "/tokens", "/datasets/patients/budgets", "/nowhere"])
 def test_an_owner_may_send_much_only_where_files_are_sent(
-    tmp_path: Path, path: str, streamed: bool
+    narrow: Running, path: str, streamed: bool
 ) -> None:
-    limits = Limits(body_bytes=20_000, upload_bytes=100_000)
-    with running(tmp_path, limits) as server, server.api(server.token("owner")) as api:
+    with narrow.api(narrow.token("owner")) as api:
         body = chunks(30_000) if streamed else b"x" * 30_000
         assert api.post(path, content=body).status_code == 413
 
 
-def test_an_owner_may_send_what_others_may_not(tmp_path: Path) -> None:
-    limits = Limits(body_bytes=1000, upload_bytes=100_000)
-    rows = b"age,sex\n" + b"40,female\n" * 2000
+def test_an_owner_may_send_what_others_may_not(narrow: Running) -> None:
+    rows = b"age,sex\n" + b"40,female\n" * 4000
     domain = '{"columns": [{"name": "age", "low": 0, "high": 120}]}'
-    with running(tmp_path, limits) as server:
-        form = {"name": "large", "domain": domain}
-        for role, status in [("analyst", 413), ("owner", 200)]:
-            with server.api(server.token(role)) as api:
-                sent = api.post("/datasets", data=form, files={"file": ("rows.csv", rows)})
-                assert sent.status_code == status
+    form = {"name": "large", "domain": domain}
+    for role, status in [("analyst", 413), ("owner", 200)]:
+        with narrow.api(narrow.token(role)) as api:
+            sent = api.post("/datasets", data=form, files={"file": ("rows.csv", rows)})
+            assert sent.status_code == status

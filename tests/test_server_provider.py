@@ -19,6 +19,7 @@ from privod.server import provider as provider_module
 from privod.server.authentication import token_hash
 from privod.server.provider import Account, Provider, visitor_for
 from tests.openid_provider import CLIENT, SECRET, OpenIdProvider, openid_provider
+from tests.patience import PATIENCE
 from tests.running_server import Browser, Running, running
 
 
@@ -49,7 +50,7 @@ def returned(browser: Browser, onward: str = "/") -> str:
     browser.get("/sign-in")
     there = browser.get(f"/sign-in/provider?next={onward}")
     assert there.status_code == 303
-    return httpx.get(there.headers["location"]).headers["location"]
+    return httpx.get(there.headers["location"], timeout=PATIENCE).headers["location"]
 
 
 def test_an_analyst_signs_in_asks_and_stands_in_the_ledger_by_name(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -22,7 +23,8 @@ from privod.privacy import AddRemove, Loss
 from privod.server import asking
 from privod.server.authentication import create_token
 from privod.server.limits import Rate
-from tests.odd import FOLDER, eventually, odd
+from tests.odd import FOLDER, odd
+from tests.patience import PATIENCE, eventually
 from tests.running_server import DOMAIN, GENEROUS, ROWS, running
 
 __all__ = ["odd"]  # a fixture
@@ -92,7 +94,10 @@ def test_after_a_kill_workers_end_what_was_charged_has_failed_and_what_waited_is
 ) -> None:
     gate, directory = tmp_path / "gate", tmp_path / "curator"
     headers = {"authorization": f"Bearer {token}"}
-    with process(directory) as (server, url), httpx.Client(headers=headers, timeout=60) as api:
+    with (
+        process(directory) as (server, url),
+        httpx.Client(headers=headers, timeout=PATIENCE) as api,
+    ):
         forms = [{"query": asked(gate, epsilon), "wait": 0} for epsilon in ("0.1", "0.2")]
         first = api.post(url + PATH, json=forms[0]).json()["job"]
         eventually(gate.exists)
@@ -201,6 +206,18 @@ def test_servers_share_the_rates_that_they_allow(tmp_path: Path, token: str) -> 
         assert one.site.requests.among == 1, "the other one is gone"
 
 
+def test_a_server_that_left_never_notes_again_that_it_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "WATCH_SECONDS", 0.05)
+    with running(tmp_path, ONE) as server:
+        looks = threading.Semaphore(0)
+        monkeypatch.setattr(server.site, "note_ends", looks.release)
+        server.site.leave()
+        assert all(looks.acquire(timeout=PATIENCE) for _ in range(3))  # and it goes on looking
+        assert server.site.last_seen(server.site.id) is None
+
+
 def test_what_a_killed_server_left_is_taken_over_by_one_that_ran_before_it(
     tmp_path: Path, token: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,7 +229,7 @@ def test_what_a_killed_server_left_is_taken_over_by_one_that_ran_before_it(
             jobs = []
             for epsilon in ("0.1", "0.2"):  # one worker: the second waits
                 form = {"query": asked(gate, epsilon), "wait": 0}
-                sent = httpx.post(f"{address}{PATH}", json=form, headers=headers, timeout=60)
+                sent = httpx.post(f"{address}{PATH}", json=form, headers=headers, timeout=PATIENCE)
                 jobs.append(sent.json()["job"])
             eventually(gate.exists)
             server.kill()
@@ -309,3 +326,25 @@ def test_a_record_that_fails_to_be_taken_over_ends_in_words(
         assert found is not None
         assert found.outcome is not None
         assert asking.NOT_TAKEN_OVER in found.outcome
+
+
+def test_records_that_were_taken_over_on_the_way_to_a_disk_that_failed_are_gone_on_with(
+    tmp_path: Path, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The change stood and its error hid that: the question took up room until a restart."""
+    monkeypatch.setattr(asking, "WATCH_SECONDS", 0.2)
+    with running(tmp_path / "curator", ONE, data=False) as server:
+        records, failures = server.curator.job_records, []
+        adopt = records.adopt
+
+        def stands_and_fails(old: str, new: str) -> None:
+            adopt(old, new)
+            failures.append(old)
+            raise Unavailable("The disk failed.")
+
+        monkeypatch.setattr(records, "adopt", stands_and_fails)
+        lost = {"id": "lost", "server": "killed", "asker": "a", "label": "", "request": "r"}
+        query = {"name": "forgotten-1"}
+        records.add(JobRecord(**lost, dataset="patients", query=query, time=records.moment()))
+        eventually(lambda: records.servers() == set())
+        assert failures == ["killed"]

@@ -30,6 +30,7 @@ from privod.server.sample import DATASET, sample
 from privod.server.serve import Listening, configured, is_loopback
 from tests.certificates import self_signed
 from tests.odd import FOLDER, odd
+from tests.patience import PATIENCE
 from tests.running_server import GENEROUS, Browser, running
 
 __all__ = ["odd"]  # a fixture
@@ -91,7 +92,7 @@ def test_over_tls_cookies_are_secure_and_the_client_checks_who_answers(
         with connect(server.url, token) as stranger, pytest.raises(Unavailable):
             stranger.datasets()
         trusting = ssl.create_default_context(cafile=str(pair[0]))
-        with httpx.Client(base_url=server.url, verify=trusting) as browser:
+        with httpx.Client(base_url=server.url, verify=trusting, timeout=PATIENCE) as browser:
             page = browser.get("/sign-in")
             cookie = page.headers["set-cookie"]
             assert cookie.startswith("__Host-privod=")
@@ -103,7 +104,7 @@ def test_behind_a_proxy_its_name_is_answered_to_and_its_word_is_taken(tmp_path: 
     listening = Listening(port=0, names=("Curator.Example",), proxy="127.0.0.1")
     with running(tmp_path, listening=listening) as server:
         headers = {"host": "curator.example", "x-forwarded-proto": "https"}
-        page = httpx.get(f"{server.url}/sign-in", headers=headers)
+        page = httpx.get(f"{server.url}/sign-in", headers=headers, timeout=PATIENCE)
         assert page.status_code == 200
         assert "Secure" in page.headers["set-cookie"]
 
@@ -161,7 +162,7 @@ def test_the_sample_server_prints_its_tokens_serves_and_stops_when_interrupted()
             with Browser(found.group(1)) as browser:
                 assert browser.post("/sign-in", token=tokens["owner"]).status_code == 303
             process.send_signal(signal.SIGINT)
-            _, errors = process.communicate(timeout=30)
+            _, errors = process.communicate(timeout=PATIENCE)
             assert "Traceback" not in errors
             assert not any(token in errors for token in tokens.values())
         finally:
@@ -210,7 +211,7 @@ def test_an_answer_that_does_not_end_keeps_no_server_up_and_its_charge_stands(
     path = os.pathsep.join([str(FOLDER), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = {**os.environ, "PYTHONPATH": path}
     ended = subprocess.run(
-        command, capture_output=True, text=True, timeout=90, check=False, env=environment
+        command, capture_output=True, text=True, timeout=PATIENCE, check=False, env=environment
     )
     assert ended.returncode == 130
     assert "its charge stands" in ended.stderr

@@ -40,7 +40,7 @@ def read(text: str) -> dict[str, float]:
 def test_metrics_count_requests_refusals_jobs_charges_and_budgets(server: Running) -> None:
     with server.api(server.token("analyst")) as api:
         assert api.post("/datasets/patients/ask", json={"query": QUERY, "wait": 60}).is_success
-        api.post("/datasets/patients/ask", json={"query": {**QUERY, "epsilon": "2000"}})
+        api.post("/datasets/patients/ask", json={"query": {**QUERY, "epsilon": "2000"}, "wait": 60})
         api.get("/datasets/nothing")
         assert api.get("/metrics").status_code == 403
     with server.api(server.token("auditor")) as api:

@@ -17,7 +17,7 @@ from privod.mechanisms import sparse as rare
 from privod.mechanisms.noise import DiscreteLaplace
 from privod.mechanisms.randomness import Randomness, secure, seeded
 from privod.mechanisms.sparse import count_reaching, distinct
-from tests.reference.mechanisms import exp, walk
+from tests.reference.mechanisms import Counted, exp, walk
 
 
 def binomial_law(n: int, chance: Fraction) -> list[Fraction]:
@@ -69,79 +69,43 @@ def test_nobody_reaches_anything_among_none() -> None:
         count_reaching(DiscreteLaplace(Fraction(1)), 5, -1, secure())
 
 
-@pytest.mark.parametrize(("avoiding", "count"), [((), 2), ((3,), 2), ((0, 4), 1), ((0, 1, 4), 2)])
-def test_a_distinct_choice_makes_every_set_of_free_numbers_equally_likely(
-    avoiding: tuple[int, ...], count: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("bound", "count"), [(5, 2), (4, 1), (3, 2)])
+def test_a_distinct_choice_makes_every_set_of_numbers_equally_likely(
+    bound: int, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rare, "SPARE", 3)  # a byte a draw, so that all tapes can be walked
+    monkeypatch.setattr(rare, "SPARE", 8 - bound.bit_length())  # a byte a draw: few tapes to walk
 
     def draw(tape: Randomness) -> tuple[int, ...]:
-        return tuple(distinct(count, 5, tape, avoiding=avoiding))
+        return tuple(distinct(count, bound, tape))
 
-    sure, undecided = walk(draw, 16, step=8)
-    free = [number for number in range(5) if number not in avoiding]
-    assert set(sure) == set(combinations(free, count))
+    sure, undecided = walk(draw, 8 * count, step=8)
+    assert set(sure) == set(combinations(range(bound), count))
     assert len(set(sure.values())) == 1
     assert sum(sure.values()) + undecided == 1
     assert undecided < Fraction(1, 3)
 
 
-class Counted(Randomness):
-    """Seeded randomness that remembers what was asked of it."""
-
-    seeded = True
-
-    def __init__(self, seed: int) -> None:
-        self._source = seeded(seed)
-        self.requests: list[int] = []
-
-    def bytes(self, n: int) -> bytes:
-        self.requests.append(n)
-        return self._source.bytes(n)
-
-
-@pytest.mark.parametrize("free", [3, 4, 5, 8, 9, 500, 999])
-def test_the_work_of_a_distinct_choice_does_not_tell_how_many_numbers_are_free(free: int) -> None:
-    """Rejecting occupied cells one by one took ten times as long with one free cell less."""
-    nearly_full, empty = Counted(free), Counted(free)
-    drawn = distinct(3, 1000, nearly_full, avoiding=range(1000 - free))
-    assert all(1000 - free <= number < 1000 for number in drawn)
-    distinct(3, 1000, empty)
-    assert nearly_full.requests == empty.requests == [10, 10, 10]  # 10 + SPARE bits each
+def test_a_distinct_choice_from_astronomically_many_never_repeats() -> None:
+    source = Counted(6)
+    drawn = distinct(1000, 10**30, source)
+    assert drawn == sorted(set(drawn))
+    assert len(drawn) == 1000
+    assert all(0 <= value < 10**30 for value in drawn)
+    assert set(source.requests) == {21}  # 100 + SPARE bits each
+    assert distinct(5, 5, seeded(7)) == [0, 1, 2, 3, 4]
+    with pytest.raises(InvalidParameter, match="count must lie between 0 and 5"):
+        distinct(6, 5, secure())
 
 
 @given(
-    bound=st.sampled_from([1, 7, 60, 2**40, 10**30]),
-    taken=st.sets(st.integers(0, 10**30), max_size=40),
-    wanted=st.integers(0, 30),
-    seed=st.integers(0, 10**6),
+    numbers=st.sets(st.integers(0, 10**20), max_size=30),
+    taken=st.sets(st.integers(0, 10**20), max_size=30),
+    cuts=st.lists(st.integers(0, 60), max_size=4),
 )
-def test_a_distinct_choice_is_that_of_ranks_counted_one_by_one(
-    bound: int, taken: set[int], wanted: int, seed: int
+def test_numbers_are_free_where_no_part_holds_them(
+    numbers: set[int], taken: set[int], cuts: list[int]
 ) -> None:
-    avoiding = sorted({number % bound for number in taken})
-    count = min(wanted, bound - len(avoiding))
-    drawn = distinct(count, bound, seeded(seed), avoiding=avoiding)
-    n_bits = bound.bit_length() + rare.SPARE
-    ranks = rare._ranks(count, bound - len(avoiding), n_bits, seeded(seed))
-    assert drawn == sorted(walked_to(rank, avoiding) for rank in ranks)
-    assert len(set(drawn) - set(avoiding)) == count
-
-
-def walked_to(rank: int, avoiding: list[int]) -> int:
-    """The free number of this rank: move up by one at every occupied number on the way."""
-    for taken in avoiding:
-        if taken <= rank:
-            rank += 1
-    return rank
-
-
-def test_a_distinct_choice_from_astronomically_many_avoids_and_never_repeats() -> None:
-    drawn = distinct(1000, 10**30, seeded(6), avoiding=[5])
-    assert len(set(drawn)) == 1000
-    assert all(0 <= value < 10**30 for value in drawn)
-    assert distinct(4, 5, seeded(7), avoiding=[2]) == [0, 1, 3, 4]
-    with pytest.raises(InvalidParameter, match="count must lie between"):
-        distinct(6, 5, secure())
-    with pytest.raises(InvalidParameter, match="count must lie between 0 and the 2 that are free"):
-        distinct(3, 5, secure(), avoiding=[0, 1, 4])
+    held = np.array(sorted(taken | set(list(numbers)[::2])), dtype=object)
+    parts = np.split(held, sorted(cuts))
+    wanted = sorted(numbers)
+    assert rare.not_taken(wanted, parts).tolist() == [one not in held for one in wanted]

@@ -26,6 +26,7 @@ from privod.errors import (
     Unavailable,
 )
 from privod.ledger import schema as tables
+from privod.ledger.private_files import sync_file
 from privod.ledger.schema import STEPS, bring_up_to_date
 from privod.ledger.sqlite import LEDGER_FILE, SQLite
 from privod.privacy import AddRemove, Guarantee, Loss
@@ -362,6 +363,29 @@ def test_a_backup_is_restored_to_a_new_place_and_verified_there(
         restore(tmp_path / "kept", tmp_path / "other", curator.head())
     with pytest.raises(AlreadyExists, match="not empty"):
         restore(tmp_path / "kept", tmp_path / "restored")
+
+
+def test_restored_rows_are_on_disk_before_the_ledger_says_that_it_was_restored(
+    curator: Curator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backup(curator, tmp_path / "kept")
+    synced: list[Path] = []
+    accept = Curator.accept_restored
+
+    def accepted(restored: Curator, reason: str) -> None:
+        rows = restored.directory / "rows"
+        assert {rows, *rows.rglob("*")} <= set(synced)
+        accept(restored, reason)
+        synced.clear()
+
+    def watch(path: Path) -> None:
+        sync_file(path)
+        synced.append(path)
+
+    monkeypatch.setattr(migration, "sync_file", watch)
+    monkeypatch.setattr(Curator, "accept_restored", accepted)
+    restore(tmp_path / "kept", tmp_path / "restored")
+    assert synced == []  # it did say so
 
 
 def test_a_budget_that_moved_takes_no_more_entries_where_it_was(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from privod.threads import available_threads, in_threads, thread_pool
+from privod.threads import ahead, available_threads, in_threads, thread_pool
+from tests.patience import PATIENCE
 
 PACKAGE = Path(__file__).parent.parent / "src" / "privod"
 
@@ -51,7 +53,7 @@ def test_results_come_back_in_the_order_of_the_pieces(threads: int | None) -> No
 
 
 def test_pieces_run_side_by_side_on_as_many_threads_as_asked() -> None:
-    together = threading.Barrier(3, timeout=60)  # is passed only if three are inside at once
+    together = threading.Barrier(3, timeout=PATIENCE)  # is passed only if three are inside at once
     in_threads(lambda _: together.wait(), 3, threads=3)
 
 
@@ -71,3 +73,25 @@ def test_what_fails_in_a_thread_fails_here() -> None:
 def test_a_pool_has_a_thread_for_each_core_unless_told_otherwise() -> None:
     with thread_pool() as whole, thread_pool(5) as five:
         assert (whole._max_workers, five._max_workers) == (available_threads(), 5)
+
+
+def test_results_come_back_in_order_and_no_more_items_are_read_than_threads_work_on() -> None:
+    read = 0
+
+    def items() -> Iterator[int]:
+        nonlocal read
+        for item in range(50):
+            read += 1
+            yield item
+
+    for place, result in enumerate(ahead(lambda item: item * item, items())):
+        assert result == place * place
+        assert read <= place + available_threads()
+    assert read == 50
+
+
+def test_what_fails_while_working_ahead_fails_where_its_result_is_due() -> None:
+    found = ahead(lambda item: 1 // item, [2, 1, 0, 1])
+    assert (next(found), next(found)) == (0, 1)
+    with pytest.raises(ZeroDivisionError):
+        next(found)

@@ -4,8 +4,9 @@ Run `PRIVOD_DATA=folder nice python benchmarks/papers/raval.py` (half an hour), 
 Writes out/papers/raval/: `figure2.csv` (Table I and Figure 2: exchanges and bytes, measured, beside
 the paper's orders of growth), `table3.csv` (the centralized algorithm, and the paper's bound on the
 objects it processes), `figure1.csv` (bin threshold), `figure3.csv` (rounds), `parties.csv` (every
-protocol with two or three parties, beside centralized), and a picture. `--verified` writes
-`verified.csv`: the verified run over columns, on whole sets.
+protocol with two or three parties, beside centralized), `iterations.csv` (bytes of the published
+protocol's iterations, alone with `--iterations`), and a picture. `--verified` writes `verified.csv`
+alone: the verified run over columns, on whole sets.
 
 As in the paper: p_t = 0.9988, approximation 2. The paper names neither its radius nor k, L and w;
 here k = 4, L = 50, w = 4 R, b_t by the exact binomial tail, and the radius is twice the 99 %
@@ -43,6 +44,7 @@ MANY_ROWS = 2_000_000
 PAPER_ROWS = 50_000  # a word for every record and hash, in one message
 OWN_ROWS = 20_000  # the paper's own k and L ask for many more hashes
 UNION_ROWS = 5000  # a point of a curve for every bin, at every party
+FEW_TABLES = 5  # of every one of a hundred iterations; with fewer no threshold is safe
 VERIFIED_ROWS = 50_000  # beside the others; `--verified` takes whole sets
 
 
@@ -241,6 +243,33 @@ def bytes_against_size(data: Set, sizes: list[int]) -> list[Row]:
     return rows
 
 
+def bytes_of_rounds(data: Set, sizes: list[int], rounds: list[int]) -> list[Row]:
+    """Figure 2 as the paper has it: two players, the published protocol, many iterations."""
+    rows = []
+    for size in sizes:
+        some = data.cut(size)
+        n, d = some.points.shape
+        for count in rounds:
+            run = Run(
+                "horizontal, paper",
+                "horizontal",
+                2,
+                {**UNION, "n_tables": FEW_TABLES, "n_rounds": count},
+            )
+            traffic = answers_of(some, run)["p0"].traffic
+            rows.append(
+                {
+                    "rows": n,
+                    "iterations": count,
+                    "MB sent": traffic.sent / 1e6,
+                    "MB received": traffic.received / 1e6,
+                    "MB of the older protocol": 8 * n * n * d / 1e6,
+                }
+            )
+            print(rows[-1], flush=True)
+    return rows
+
+
 def picture(first: list[Row], second: list[Row], third: list[Row]) -> Figure:
     """The three figures side by side."""
     drawn = Figure(figsize=(15, 4), layout="constrained")
@@ -269,10 +298,17 @@ def main() -> None:
     """Run every experiment; what a set gave is written before the next one."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one small set, below a minute")
+    parser.add_argument("--iterations", action="store_true", help="bytes of iterations alone")
     parser.add_argument("--verified", action="store_true", help="only that run, on whole sets")
-    given = parser.parse_args()
-    quick = given.quick
+    asked = parser.parse_args()
+    quick = asked.quick
     report = Report("raval", quick)
+    household = partial(synthetic, "Household", d=3)
+    if not asked.verified:
+        spent = bytes_of_rounds(household(2000), [250], [1, 2] if quick else [1, 10, 100])
+        report.table("iterations", spent, "Figure 2: bytes of two players' iterations")
+    if asked.iterations:
+        return
     sets: list[Callable[[], Set | None]] = [
         partial(real, "miniboone_signal", "MiniBooNE", ("emmott_difficulty",)),
         partial(synthetic, "Corel", 68_040, 32),
@@ -287,14 +323,14 @@ def main() -> None:
         runs = [run for run in RUNS if run.n_parties > 2]
     small = np.random.default_rng(0).normal(size=(2000, 3))
     HashedOutliers(radius=1.0, far_fraction=0.99).find(small)  # compiled before anything is timed
-    if given.verified:
+    if asked.verified:
         whole = [replace(run, most_rows=MANY_ROWS) for run in RUNS if run.label == VERIFIED]
         found = []
         for known in filter(None, (load() for load in sets)):
             found += parties(known, whole)[1:]
             report.table("verified", found, "Verified over columns, on whole sets")
         return
-    second = bytes_against_size(synthetic("Household", max(sizes), 3), sizes)
+    second = bytes_against_size(household(max(sizes)), sizes)
     report.table("figure2", second, "Table I and Figure 2: exchanges and bytes of one party")
     table, first, third, joint = [], [], [], []
     for load in sets:

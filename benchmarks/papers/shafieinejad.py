@@ -19,7 +19,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,7 @@ from privod.mechanisms import secure
 from privod.outliers.contexts import detectors
 from privod.outliers.contexts.contexts import Choices, ContextSpace
 from privod.outliers.contexts.matching import Judged, RecordView, look_from
+from privod.progress import track
 from privod.queries.outlier_context.query import OutlierContext
 from privod.queries.outlier_context.search import (
     Candidates,
@@ -131,17 +132,23 @@ def outliers_of(table: Table, detector: str, n: int, seed: int) -> list[Outlier]
     (column,) = table.domain.numeric_names
     codes, values = table.codes(), table.numbers((column,))[:, 0]
     found: list[Outlier] = []
+    nowhere: set[tuple[Any, ...]] = set()  # what stands out nowhere, seen before
     for row in rng.permutation(len(table)).tolist():
         if len(found) == n:
             break
         own = tuple(c.values[code] for c, code in zip(columns, codes[row], strict=True))
+        if (*own, values[row]) in nowhere:
+            continue
         space = ContextSpace(columns, own)
         rule = detectors.detector(detector)
         view = look_from(table, space, column, float(values[row]), rule)
         if space.n_contexts <= PROBES and not (view.scan() >= 0).any():
+            nowhere.add((*own, values[row]))
             continue  # the probes would say the same, one by one
         start = first_match(Candidates(view), space.everyone, PROBES)
-        if start is not None:
+        if start is None:
+            nowhere.add((*own, values[row]))
+        else:
             record = tuple(zip((c.name for c in columns), own, strict=True))
             found.append(Outlier(view, record, column, view.scan(), start))
     return found
@@ -167,12 +174,7 @@ class Measured:
     shares: list[list[float]]
 
     def row(self) -> Row:
-        means = np.array([np.mean(some) for some in self.shares])
-        middle = float(means.mean())
-        reach = 0.0
-        if len(means) > 1:
-            spread = float(means.std(ddof=1)) / len(means) ** 0.5
-            reach = float(student.ppf(0.95, len(means) - 1)) * spread
+        middle, reach = mean_and_reach([float(np.mean(some)) for some in self.shares])
         return {
             "min s": f"{min(self.seconds):.2f}",
             "max s": f"{max(self.seconds):.2f}",
@@ -251,49 +253,62 @@ def measure(
 
 
 @dataclass(frozen=True)
-class Smaller:
-    """A table without some of its rows, as far as a view looks at it."""
+class Survival:
+    """How often matching contexts stay the same without some records; and what happens if not."""
 
-    table: Table
-    kept: NDArray[np.int64]
+    same: list[float]
+    """Of each outlier, the share of smaller tables with the same set."""
+    shared: list[float]
+    """Of each outlier, the mean share of contexts that are in both sets."""
+    worst: float
+    """The largest ln ratio of a context's probability where the sets differ."""
 
-    def numbers(self, columns: Sequence[str]) -> NDArray[np.float64]:
-        """What `Table.numbers` says of the rows that are left."""
-        return self.table.numbers(columns)[self.kept]
-
-    def codes(self, columns: Sequence[str]) -> NDArray[np.int64]:
-        """What `Table.codes` says of them."""
-        return self.table.codes(columns)[self.kept]
+    def row(self) -> Row:
+        middle, reach = mean_and_reach(self.same)
+        return {
+            "same set": f"{100 * middle:.1f} %",
+            "90 % interval": f"{100 * max(middle - reach, 0):.0f} to "
+            f"{100 * min(middle + reach, 1):.0f} %",
+            "contexts kept": f"{100 * np.mean(self.shared):.1f} %",
+            "worst ln ratio": f"{self.worst:.2f}",
+        }
 
 
 def survival(
     table: Table, people: Sequence[Outlier], removed: int, n_adjacent: int, seed: int
-) -> tuple[float, float, float]:
-    """How often the matching contexts stay the same without some records; and what happens if not.
-
-    Returns the share of smaller tables with the same set, the mean share of contexts that are in
-    both sets, and the largest ln ratio of a context's probability where the sets differ.
-    """
+) -> Survival:
+    """Compare each outlier's matching contexts with those in tables that lack random records."""
     rng = np.random.default_rng(seed)
     values = table.numbers(table.domain.numeric_names)[:, 0]
-    same, shared, worst = [], [], 0.0
-    for one in people:
+    found = Survival([], [], 0.0)
+    for one in track(people, f"removing {removed}"):
         scale = float(one.ask("direct")._choosing.mechanism("direct").scale)
         own = (one.view.space.codes(table) == 0).all(axis=1) & (values == one.view.value)
         others = np.flatnonzero(~own)
+        before = one.sizes >= 0
+        same, shared, worst = [], [], found.worst
         for _ in range(n_adjacent):
             gone = rng.choice(others, removed, replace=False)
-            rest: Any = Smaller(table, np.delete(np.arange(len(table)), gone))
-            view = look_from(rest, one.view.space, one.column, one.view.value, one.view.detector)
-            sizes = view.scan()
-            before, after = one.sizes >= 0, sizes >= 0
-            same.append(bool((before == after).all()))
-            shared.append(float((before & after).sum() / max((before | after).sum(), 1)))
+            sizes = one.view.without(gone).scan()
+            after = sizes >= 0
             both = before & after
+            same.append(bool((before == after).all()))
+            shared.append(float(both.sum() / max((before | after).sum(), 1)))
             if not same[-1] and both.any():
                 logs = [s / scale - _log_sum(s[s >= 0] / scale) for s in (one.sizes, sizes)]
                 worst = max(worst, float(np.abs(logs[0] - logs[1])[both].max()))
-    return float(np.mean(same)), float(np.mean(shared)), worst
+        found = Survival(
+            [*found.same, float(np.mean(same))], [*found.shared, float(np.mean(shared))], worst
+        )
+    return found
+
+
+def mean_and_reach(means: Sequence[float]) -> tuple[float, float]:
+    """The mean of outliers' means, and how far its 90 % interval goes to each side."""
+    if len(means) < 2:
+        return float(np.mean(means)), 0.0
+    spread = float(np.std(means, ddof=1)) / len(means) ** 0.5
+    return float(np.mean(means)), float(student.ppf(0.95, len(means) - 1)) * spread
 
 
 def _log_sum(exponents: NDArray[np.float64]) -> float:
@@ -342,6 +357,8 @@ PAPER_MATCH = {
     },
 }
 REMOVED = (1, 5, 10, 25)
+LARGE_MATCHES = {GRUBBS: (40, 1), HISTOGRAM: (20, 1), LOF: (10, 1)}
+"""Outliers and smaller tables for 2**22 contexts, of which a scan takes up to seconds."""
 RULES = {"grubbs": GRUBBS, "lof": LOF, "histogram": HISTOGRAM}
 
 
@@ -369,14 +386,14 @@ def utilities(report: Report, name: str, table: Table, scale: Scale) -> None:
     rows = [line("sampler", s, s, paper) for s, paper in PAPER_SAMPLERS.items()]
     reach = float(np.mean([best_in_reach(one) for one in people]))
     rows.append({"sampler": "best in reach", "utility": f"{reach:.3f}"})
-    report.table(f"samplers_{name}", rows, f"Tables 2 and 3, {name}: samplers")
+    report.table(f"samplers_{named(name)}", rows, f"Tables 2 and 3, {name}: samplers")
     rows = [line("sampler", s, s, p, utility="overlap") for s, p in PAPER_OVERLAP.items()]
-    report.table(f"overlap_{name}", rows, f"Tables 4 and 5, {name}: overlap")
+    report.table(f"overlap_{named(name)}", rows, f"Tables 4 and 5, {name}: overlap")
     rows = [line("epsilon", e, "bfs", p, epsilon=e) for e, p in PAPER_EPSILON.items()]
     rows += [line("epsilon", f"{e}, direct", "direct", (), epsilon=e) for e in ("0.05", "0.2")]
-    report.table(f"epsilon_{name}", rows, f"Tables 8 and 9, {name}: epsilon")
+    report.table(f"epsilon_{named(name)}", rows, f"Tables 8 and 9, {name}: epsilon")
     rows = [line("visits", str(n), "bfs", p, max_visits=n) for n, p in PAPER_VISITS.items()]
-    report.table(f"visits_{name}", rows, f"Tables 10 and 11, {name}: visits")
+    report.table(f"visits_{named(name)}", rows, f"Tables 10 and 11, {name}: visits")
 
 
 def by_detector(report: Report, name: str, table: Table, scale: Scale) -> None:
@@ -398,18 +415,16 @@ def matches(report: Report, name: str, table: Table, scale: Scale, rules: Sequen
     for rule in rules:
         rows: list[Row] = []
         printed = PAPER_MATCH.get(name, {}).get(rule)
-        slow = rule != GRUBBS and name == "salary"  # a scan takes seconds
-        n_people, n_adjacent = (3, 2) if slow else (scale.survivors, scale.adjacent)
+        n_people, n_adjacent = (scale.survivors, scale.adjacent)
+        if name == "salary":
+            n_people, n_adjacent = LARGE_MATCHES[rule]
         people = outliers_of(table, rule, n_people, seed=3)
         for place, removed in enumerate(REMOVED):
-            same, shared, worst = survival(table, people, removed, n_adjacent, seed=4)
             row = {
                 "detector": rule,
                 "removed": removed,
                 "outliers x tables": f"{len(people)} x {n_adjacent}",
-                "same set": f"{100 * same:.1f} %",
-                "contexts kept": f"{100 * shared:.1f} %",
-                "worst ln ratio": f"{worst:.2f}",
+                **survival(table, people, removed, n_adjacent, seed=4).row(),
             }
             rows.append(row | ({"paper": f"{printed[place]} %"} if printed else {}))
         short = rule.partition("(")[0]
@@ -429,25 +444,26 @@ SAMPLERS_BY_DETECTOR: tuple[Sampler, ...] = ("bfs", "direct")
 def main() -> None:
     """Run all parts, or some."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="few records and repeats")
+    parser.add_argument("--quick", action="store_true", help="the reduced tables, few repeats")
     parser.add_argument("--only", choices=PARTS, action="append", help="one part of the tables")
     parser.add_argument("--detector", choices=RULES, action="append", help="one for the matches")
     parser.add_argument("--data", choices=TABLES, action="append", help="one set of records")
     asked = parser.parse_args()
     scale = Scale(2, 2, 2, 3) if asked.quick else Scale(40, 5, 100, 50)
-    small = Scale(2, 1, 1, 1) if asked.quick else Scale(40, 5, 10, 5)
+    large = replace(scale, adjacent=10)
     parts = asked.only or PARTS
     report = Report("shafieinejad", asked.quick)
-    for name in asked.data or TABLES:
+    small = [name for name in TABLES if name.endswith("reduced")]
+    for name in asked.data or (small if asked.quick else TABLES):
         file, domain = TABLES[name]
         table, reduced = read(data_frame(file), domain), name.endswith("reduced")
-        if "utilities" in parts and not reduced:
+        if "utilities" in parts and reduced == asked.quick:
             utilities(report, name, table, scale)
         if "detectors" in parts:
             by_detector(report, name, table, scale)
-        if "matches" in parts and (reduced or not asked.quick):
+        if "matches" in parts:
             rules = [RULES[short] for short in asked.detector or RULES]
-            matches(report, name, table, scale if reduced else small, rules)
+            matches(report, name, table, scale if reduced else large, rules)
 
 
 if __name__ == "__main__":

@@ -7,12 +7,14 @@ number is public; their results come back in order.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-__all__ = ["available_threads", "in_threads", "thread_pool"]
+__all__ = ["ahead", "available_threads", "in_threads", "thread_pool"]
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
@@ -37,3 +39,20 @@ def in_threads(
         return [work(piece) for piece in range(pieces)]
     with thread_pool(workers) as pool:
         return list(pool.map(work, range(pieces)))
+
+
+def ahead(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    """The results for all items, in order, while threads work on those that come next.
+
+    Items are read by whoever asks for results. No more are under way than there are threads, so
+    what they hold is bounded however many come.
+    """
+    with thread_pool() as pool:
+        waiting: deque[Future[Result]] = deque()
+        for item in items:
+            waiting.append(pool.submit(work, item))
+            del item
+            if len(waiting) >= available_threads():
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()

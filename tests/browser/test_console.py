@@ -24,7 +24,8 @@ from privod.queries.histogram import Histogram
 from privod.queries.private_detector.query import DetectorProfile
 from privod.server.jobs.jobs import Turn
 from privod.server.views.answers import answer_path
-from tests.browser.visiting import PATIENCE, TWO_LOOKS, Visit
+from tests.browser.visiting import MILLISECONDS, TWO_LOOKS, Visit
+from tests.patience import PATIENCE
 from tests.running_server import Running, running
 
 CHROMIUM = os.environ.get("PRIVOD_CHROMIUM") or shutil.which("chromium") or ""
@@ -46,7 +47,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    expect.set_options(timeout=PATIENCE)
+    expect.set_options(timeout=MILLISECONDS)
     with sync_playwright() as playwright:
         # The sandbox needs rights that containers rarely have; only our own server is visited.
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
@@ -325,7 +326,7 @@ def test_a_long_answer_shows_its_progress_and_then_itself(
 
     def slow(self: Turn, *given: Any, **more: Any) -> Any:
         self._work.hear(6)
-        go_on.wait(60)
+        go_on.wait(PATIENCE)
         return look(self, *given, **more)
 
     monkeypatch.setattr(Turn, "look", slow)

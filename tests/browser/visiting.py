@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request
 
+from tests.patience import PATIENCE
+
 SCREENSHOTS = Path("out/screenshots")
 WIDE, NARROW, HEIGHT = 1280, 390, 800
 Look = tuple[Literal["light", "dark"], int]
@@ -52,7 +54,7 @@ PALE = """(least) => {
     return found; }"""
 
 
-PATIENCE = 120_000  # milliseconds; a busy machine draws and renders slowly
+MILLISECONDS = 1000 * PATIENCE  # a busy machine draws and renders slowly
 
 
 @dataclass
@@ -68,7 +70,7 @@ class Visit:
     def begin(cls, browser: Browser, url: str, token: str | None = None, **options: Any) -> Visit:
         """Open a window, and sign in if there is a token."""
         context = browser.new_context(viewport={"width": WIDE, "height": HEIGHT}, **options)
-        context.set_default_timeout(PATIENCE)
+        context.set_default_timeout(MILLISECONDS)
         visit = cls(context.new_page(), url, context)
         visit.page.on("console", visit._hear)
         visit.page.on("pageerror", lambda error: visit.complaints.append(str(error)))

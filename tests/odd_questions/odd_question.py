@@ -26,7 +26,7 @@ from privod.questions import Question
 QUESTION = Question(
     name="odd-1", query="odd_question:Odd", picture="odd_question:draw", games="odd_question:games"
 )
-PATIENCE = 60.0
+PATIENCE = 300.0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from fractions import Fraction
 from itertools import permutations
 from typing import TypeVar
 
-from privod.mechanisms.randomness import HIDDEN_BITS, Randomness
+from privod.mechanisms.randomness import HIDDEN_BITS, Randomness, seeded
 
 Outcome = TypeVar("Outcome", bound=Hashable)
 DIGITS = Context(prec=120, Emin=-(10**9), Emax=10**9)
@@ -40,6 +40,20 @@ class Tape(Randomness):
     def below_hidden(self, bound: int, n_bits: int = HIDDEN_BITS) -> int:
         """The same law from fewer bits, so that all tapes can be walked; its own has a test."""
         return self.below(bound) if n_bits == HIDDEN_BITS else super().below_hidden(bound, n_bits)
+
+
+class Counted(Randomness):
+    """Seeded randomness that remembers what was asked of it."""
+
+    seeded = True
+
+    def __init__(self, seed: int) -> None:
+        self._source = seeded(seed)
+        self.requests: list[int] = []
+
+    def bytes(self, n: int) -> bytes:
+        self.requests.append(n)
+        return self._source.bytes(n)
 
 
 def walk(

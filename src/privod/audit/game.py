@@ -12,11 +12,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincinv
+from scipy.special import betainc, betaincinv
 
 from privod.data import Table
 from privod.errors import InvalidParameter
@@ -41,6 +42,9 @@ DOUBT = 1e-6
 """How likely an honest question may be called a liar, per game."""
 
 MOST_EVENTS = 400  # thresholds tried per reading; runs of their own keep the choice honest
+RESOLUTION = 1e-4  # to which an epsilon is found
+CLOSINGS, PLACES = 4, 33  # a span is cut to a sixteenth each time
+MOST_WEIGHED = 8  # of them, the most promising, are compared by what they would prove
 CHOOSING = 4  # a quarter of the runs chooses the event: a rough choice does, a proof needs many
 
 Floats = NDArray[np.float64]
@@ -200,7 +204,7 @@ def caught_between(
     caught = lower_bound(likelier, rarer, proof[0].shape[1], DOUBT, delta)
     reading, side = readings[event.reading].name, ("left", "right")[event.likelier]
     told = f"{reading} {event.relation} {event.threshold:g}, likelier on the {side}"
-    return float(caught), told
+    return caught, told
 
 
 def _sample(game: Game, table: Table, runs: int, randomness: Randomness) -> Floats:
@@ -229,20 +233,24 @@ class _Event:
 
 
 def _most_telling(samples: list[Floats], delta: float) -> _Event:
-    """The event whose odds ratio has the highest lower bound on these runs."""
-    best, best_epsilon = _Event(0, ">=", -math.inf, 0), -math.inf
+    """The event that proves most on these runs."""
+    found = [(-math.inf, 0, 0, _Event(0, ">=", -math.inf, 0))]
     runs = samples[0].shape[1]
     for reading in range(len(samples[0])):
         for relation in (">=", "<=", "="):
             thresholds = _thresholds(np.concatenate([sample[reading] for sample in samples]))
             hits = [_hits(sample[reading], relation, thresholds) for sample in samples]
             for likelier in (0, 1):
-                epsilons = lower_bound(hits[likelier], hits[1 - likelier], runs, DOUBT, delta)
-                place = int(np.argmax(epsilons))
-                if epsilons[place] > best_epsilon:
-                    best_epsilon = float(epsilons[place])
-                    best = _Event(reading, relation, float(thresholds[place]), likelier)
-    return best
+                k, m = hits[likelier], hits[1 - likelier]
+                epsilons = _promising(k, m, runs, delta)
+                for place in np.argsort(-epsilons, kind="stable")[:MOST_WEIGHED]:
+                    event = _Event(reading, relation, float(thresholds[place]), likelier)
+                    found.append((float(epsilons[place]), int(k[place]), int(m[place]), event))
+    found.sort(key=lambda one: -one[0])
+    best = max(
+        found[:MOST_WEIGHED], key=lambda one: lower_bound(one[1], one[2], runs, DOUBT, delta)
+    )
+    return best[3]
 
 
 def _thresholds(values: Floats) -> Floats:
@@ -260,17 +268,63 @@ def _hits(values: Floats, relation: str, thresholds: Floats) -> NDArray[np.int64
     return np.asarray(hits, dtype=np.int64)
 
 
-def lower_bound(
-    likelier: int | NDArray[np.int64],
-    rarer: int | NDArray[np.int64],
-    runs: int,
-    doubt: float,
-    delta: float,
+def lower_bound(likelier: int, rarer: int, runs: int, doubt: float, delta: float) -> float:
+    """A lower bound of ln((p - delta) / q) from hits on both sides, wrong with at most `doubt`.
+
+    The chance of so many hits or more at p is at most x with probability at most x, and so is that
+    of so few or fewer at q; so their product is at most t with probability at most t (1 - ln t)
+    [Fisher 1932]. Bounded is the epsilon up to which no p = e^epsilon q + delta makes it reach t.
+    """
+    level = _product_level(doubt)
+    least = float(betaincinv(likelier, runs - likelier + 1, level)) if likelier else 0.0
+    most = float(betaincinv(rarer + 1, runs - rarer, 1 - level)) if rarer < runs else 1.0
+    if least <= delta:
+        return -math.inf
+    low = math.log((least - delta) / most)  # here one of both is too unlikely by itself
+    high = math.log((likelier / runs - delta) / (max(rarer, 1) / runs))  # and here neither is
+    while high - low > RESOLUTION:
+        middle = (low + high) / 2
+        span = (least - delta) / math.exp(middle), most
+        likeliest = _likeliest(likelier, rarer, runs, middle, delta, span)
+        low, high = (middle, high) if likeliest < level else (low, middle)
+    return low
+
+
+def _likeliest(
+    likelier: int, rarer: int, runs: int, epsilon: float, delta: float, span: tuple[float, float]
+) -> float:
+    """The largest product over all q of a span; its logarithm is concave, so it is closed in on."""
+    low, high = span
+    best = 0.0
+    for _ in range(CLOSINGS):
+        q = np.linspace(low, high, PLACES)
+        p = np.minimum(math.exp(epsilon) * q + delta, 1.0)
+        many = betainc(likelier, runs - likelier + 1, p)
+        few = betainc(runs - rarer, rarer + 1, 1 - q) if rarer < runs else 1.0
+        product = many * few
+        place = int(np.argmax(product))
+        best = max(best, float(product[place]))
+        low, high = float(q[max(0, place - 1)]), float(q[min(PLACES - 1, place + 1)])
+    return best
+
+
+@lru_cache
+def _product_level(doubt: float) -> float:
+    """The t with t (1 - ln t) = doubt, from below."""
+    low, high = 0.0, doubt
+    while high - low > 1e-6 * doubt:
+        middle = (low + high) / 2
+        low, high = (middle, high) if middle * (1 - math.log(middle)) <= doubt else (low, middle)
+    return low
+
+
+def _promising(
+    likelier: NDArray[np.int64], rarer: NDArray[np.int64], runs: int, delta: float
 ) -> Floats:
-    """A lower bound of ln((p - delta) / q) from hits [Clopper and Pearson 1934], both sides."""
-    k, m = np.asarray(likelier, dtype=float), np.asarray(rarer, dtype=float)
-    low = np.where(k > 0, betaincinv(np.maximum(k, 1), runs - k + 1, doubt / 2), 0.0)
-    high = np.where(m < runs, betaincinv(m + 1, np.maximum(runs - m, 1), 1 - doubt / 2), 1.0)
+    """What each side by itself proves of an event [Clopper and Pearson 1934]: less, but quickly."""
+    k, m = likelier.astype(float), rarer.astype(float)
+    low = np.where(k > 0, betaincinv(np.maximum(k, 1), runs - k + 1, DOUBT / 2), 0.0)
+    high = np.where(m < runs, betaincinv(m + 1, np.maximum(runs - m, 1), 1 - DOUBT / 2), 1.0)
     gap = np.maximum(low - delta, 0.0)
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(gap) - np.log(high))

@@ -20,7 +20,7 @@ SMOOTH = ("heavy", "laplace", "gaussian")
 DELTAS = {"laplace": "0.001", "gaussian": "0.1"}
 MOVED = {"epsilon": "1.5", "margin_share": "0.01"}
 """Where a record moves the count by all of its bound: nearly all that is promised buys the count,
-and so large a loss that some 1,500 runs (for Gaussian noise 6,000) know a quarter of the noise."""
+and so large a loss that some 1,500 runs (for Gaussian noise 4,000) know a quarter of the noise."""
 
 
 def _count(value: CountedOutliers) -> float:

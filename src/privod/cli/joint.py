@@ -37,7 +37,6 @@ DomainFile = Annotated[
 ApprovalsFile = Annotated[Path, typer.Option("--approvals", help="Where approvals are kept.")]
 Coming = Annotated[float, typer.Option(help="Seconds to wait until everybody is there.")]
 Stalled = Annotated[float, typer.Option(help="Seconds that a party may make no progress.")]
-Silent = Annotated[float, typer.Option(help="Seconds without a sign of life that mean: lost.")]
 
 
 @app.command()
@@ -221,7 +220,6 @@ def party(
     ] = None,
     at: At = DEFAULT_LOCATION,
     coming: Coming = 60.0,
-    silent: Silent = 30.0,
     as_json: AsJson = False,
 ) -> None:
     """Take part in a joint run with your own rows; they stay here."""
@@ -253,7 +251,7 @@ def party(
             answer = site.run(
                 asked,
                 everyone,
-                lambda: GrpcChannel(everyone, site.identity, Patience(coming, silent=silent)),
+                lambda: GrpcChannel(everyone, site.identity, Patience(coming=coming)),
             )
         _show(answer, picture, as_json)
 
@@ -334,7 +332,6 @@ def aggregate(
     ] = None,
     coming: Coming = 60.0,
     stalled: Stalled = 600.0,
-    silent: Silent = 30.0,
     as_json: AsJson = False,
 ) -> None:
     """Add up what parties send, for one run; you need no data, and see only hidden numbers."""
@@ -351,7 +348,7 @@ def aggregate(
     identity = Identity.load(certificate, key, _passphrase())
     declared = None if domain is None else Domain.from_json(_read_json(domain, "domain"))
     asked.check_parties(len(everyone.names))
-    patience = Patience(coming, stalled, silent)
+    patience = Patience(coming, stalled)
     with _progress(as_json), GrpcAggregator(everyone, identity, listen, patience) as hub:
         if not as_json:
             sys.stderr.write(f"privod: listening on port {hub.port}\n")

@@ -35,7 +35,10 @@ def score(
         ),
     ],
     target: Annotated[
-        float, typer.Option(help="About which share of the reference to flag.")
+        float,
+        typer.Option(
+            help="About which share of the reference to flag (density-sketch flags none)."
+        ),
     ] = 0.1,
     n_neighbors: Annotated[int, typer.Option(help="Which neighbor gives the score of a grid.")] = 5,
     why: Annotated[
@@ -68,9 +71,10 @@ def score(
     if out is not None:
         with out.open("w", newline="", encoding="utf-8") as file:
             written = csv.writer(file)
-            written.writerow(["row", "score", "stands_out"])
+            written.writerow(["row", "score", *([] if limit is None else ["stands_out"])])
             written.writerows(
-                [place, f"{value:.9g}", int(value > limit)] for place, value in enumerate(scores, 1)
+                [place, f"{value:.9g}", *([] if limit is None else [int(value > limit)])]
+                for place, value in enumerate(scores, 1)
             )
     if picture is not None:
         from privod import pictures
@@ -96,7 +100,7 @@ def score(
     data = {
         "limit": limit,
         "scores": scores.tolist(),
-        "stands_out": flagged.tolist(),
+        "stands_out": None if flagged is None else flagged.tolist(),
         "guarantee": released.guarantee.to_json(),
         "seeded": released.seeded,
         "hidden_share": hidden,
@@ -106,13 +110,15 @@ def score(
         data["why"] = {"columns": list(explained.columns), "shares": explained.shares.tolist()}
     warning = "Made with a test seed: it protects nobody." if released.seeded else ""
     doubt = f"About {hidden:.0%} of the reference cannot be told from noise: the limit is a guess."
+    found = (
+        f"{len(scores)} records in order: a sketch does not say from which score on one stands out."
+        if flagged is None
+        else f"{int(flagged.sum())} of {len(scores)} records stand out (score above {limit:.4g})."
+    )
     emit(
         data,
         as_json,
-        words(
-            f"{int(flagged.sum())} of {len(scores)} records stand out (score above {limit:.4g}).",
-            "bold",
-        ),
+        words(found, "bold"),
         table("The most outlying", ["row", "score", *(["why"] if why else []), *names[:6]], shown),
         words(f"About the reference: {released.guarantee.sentence()} Scoring cost nothing more."),
         words(doubt if hidden > target else ""),

@@ -68,8 +68,8 @@ def serve(
     answer_seconds: Annotated[
         float,
         typer.Option(
-            help="Refuse what is estimated to take longer, in seconds. An answer is ended after ten"
-            " times what the largest declared table is estimated to take, never sooner than this."
+            help="Refuse what is estimated to take longer, in seconds. What was accepted has all"
+            " the time it takes."
         ),
     ] = 600,
     worker_memory: Annotated[

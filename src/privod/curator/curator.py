@@ -26,7 +26,7 @@ from privod.curator.owners import (
     open_budget,
     versions_of,
 )
-from privod.curator.protection import SAMPLE, Protection, who_is_protected
+from privod.curator.protection import SAMPLE, Protection, check_narrow, who_is_protected
 from privod.curator.questions import Question, adapted
 from privod.curator.rows import KeptRows, RowStore
 from privod.curator.server_notes import ServerNotes
@@ -444,6 +444,14 @@ class Curator:
         tuple of Protection
             Of each promise by itself and, if there are several, of all of them together.
         """
+        rows, groups = self.narrow_promises(of, adjacency)
+        table = self._table(rows)
+        return tuple(who_is_protected(table, group, sample=sample) for group in groups)
+
+    def narrow_promises(
+        self, of: str, adjacency: Adjacency | None = None
+    ) -> tuple[KeptRows, list[list[Adjacency]]]:
+        """Where the rows are, and each narrow promise; if there are several, all of them too."""
         with self.database.reading() as connection:
             dataset = store.find_dataset(connection, of)
             budgets = ledger.budgets_of(connection, dataset.root)
@@ -456,11 +464,11 @@ class Curator:
             narrow += persons if isinstance(one, AdmittedContexts) else [one]
         for one in narrow:
             check_meaning(one, dataset.domain)
+        check_narrow(narrow)
         if not self._rows.has(folder):
             raise Unavailable(f"The rows of {of!r} are not in {str(self.directory)!r}.")
-        table = self._table(self._rows.kept(folder, seal, dataset.domain))
         groups = [[one] for one in narrow] + ([narrow] if len(narrow) > 1 else [])
-        return tuple(who_is_protected(table, group, sample=sample) for group in groups)
+        return self._rows.kept(folder, seal, dataset.domain), groups
 
     def datasets(self) -> tuple[DataSet, ...]:
         """Every data set, in the order of registration."""

@@ -20,7 +20,7 @@ import pyarrow.parquet as pa_parquet
 from numpy.typing import NDArray
 
 from privod.data.folding import RowSums
-from privod.engines.kernels.keyed import keyed_hashes
+from privod.data.kernels.keyed import keyed_hashes
 from privod.engines.stored import MANIFEST, SALT, StoredRows, manifest_seal, partition_path
 from privod.errors import InvalidData
 

@@ -134,16 +134,20 @@ class JobRecords:
             rows = connection.execute("SELECT DISTINCT server FROM jobs WHERE outcome IS NULL")
         return {str(row[0]) for row in rows}
 
-    def adopt(self, old: str, new: str) -> list[JobRecord]:
-        """Take over what a server process left behind, the oldest first."""
-        with self._database.writing() as connection:
+    def under_way_at(self, server: str) -> list[JobRecord]:
+        """What a server process has under way, or left behind, the oldest first."""
+        with self._database.reading() as connection:
             rows = connection.execute(
-                f"{_RECORD} WHERE server = ? AND outcome IS NULL ORDER BY time, id", old
+                f"{_RECORD} WHERE server = ? AND outcome IS NULL ORDER BY time, id", server
             )
+        return [_record(row) for row in rows]
+
+    def adopt(self, old: str, new: str) -> None:
+        """Let one server process have what another left behind."""
+        with self._database.writing() as connection:
             connection.execute(
                 "UPDATE jobs SET server = ? WHERE server = ? AND outcome IS NULL", new, old
             )
-        return [_record(row) for row in rows]
 
     @staticmethod
     def moment() -> str:

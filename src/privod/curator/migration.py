@@ -11,7 +11,7 @@ from privod.curator.curator import Curator
 from privod.errors import AlreadyExists, InvalidParameter, Unavailable
 from privod.ledger import chain as ledger
 from privod.ledger.database import Connection
-from privod.ledger.private_files import private_directory, private_file
+from privod.ledger.private_files import private_directory, private_file, sync_file
 from privod.ledger.schema import TABLES
 from privod.ledger.sqlite import LEDGER_FILE, SQLite
 from privod.ledger.verification import Verification
@@ -147,6 +147,10 @@ def _copy_rows(folders: list[str], source: Curator, target: Curator) -> None:
     for folder in folders:
         there = target.directory / "rows" / folder
         shutil.copytree(source.directory / "rows" / folder, there, dirs_exist_ok=True)
+        for path in (*there.rglob("*"), there):
+            sync_file(path)
+    for path in (target.directory / "rows", target.directory):
+        sync_file(path)
 
 
 def _folders(curator: Curator) -> list[str]:

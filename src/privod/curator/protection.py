@@ -23,7 +23,7 @@ from privod.privacy import Adjacency, InAlikeCrowd, InCrowd, SameContexts
 from privod.queries.likeness import Likeness
 from privod.queries.outlier_context.query import persons_in
 
-__all__ = ["FOR_OWNER", "Protection", "who_is_protected"]
+__all__ = ["FOR_OWNER", "Protection", "check_narrow", "who_is_protected"]
 
 FOR_OWNER = (
     "NOT PRIVATE, for the owner alone. If you decide by these figures whether to open an allowance,"
@@ -94,6 +94,15 @@ class Protection:
         return cls(tuple(data["promises"]), **figures)
 
 
+def check_narrow(adjacencies: Sequence[Adjacency]) -> None:
+    """Raise `InvalidParameter` unless it can be counted whom each of them protects."""
+    for adjacency in adjacencies:
+        if not isinstance(adjacency, InCrowd | InAlikeCrowd | SameContexts):
+            rule = "must be in-crowd, in-alike-crowd or same-contexts"
+            way_out = "Give a crowd, or same-contexts for each admitted person."
+            raise InvalidParameter("adjacencies", rule, adjacency.name, way_out)
+
+
 def who_is_protected(
     table: Table, adjacencies: Sequence[Adjacency], *, sample: int = SAMPLE
 ) -> Protection:
@@ -113,11 +122,7 @@ def who_is_protected(
     sample : int
         How many records to look at, where not all are.
     """
-    for adjacency in adjacencies:
-        if not isinstance(adjacency, InCrowd | InAlikeCrowd | SameContexts):
-            rule = "must be in-crowd, in-alike-crowd or same-contexts"
-            way_out = "Give a crowd, or same-contexts for each admitted person."
-            raise InvalidParameter("adjacencies", rule, adjacency.name, way_out)
+    check_narrow(adjacencies)
     unit_of = _units(table)
     units = int(unit_of.max(initial=-1)) + 1
     contexts = [one for one in adjacencies if isinstance(one, SameContexts)]

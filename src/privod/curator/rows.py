@@ -91,11 +91,11 @@ class RowStore:
         Returns their folder's name, their seal and the report; `intake` is kept in its place.
         """
         taken, lines = Intake(domain, dialect), LineTally()
-        portions = map(taken.take, portions_of(source, domain, dialect, lines))
+        columns = portions_of(source, domain, dialect, lines)
         with self._new_folder() as folder:
             salt = secrets.token_bytes(SALT_BYTES)
             (folder / SALT).write_bytes(salt)
-            manifest = write_rows(folder, salt, domain, portions, size or SizeClass())
+            manifest = write_rows(folder, salt, taken, columns, size or SizeClass())
             report = taken.report(sum(manifest.rows), lines)
             report.refuse_loss(confirmed)
             report = intake or report

@@ -8,7 +8,6 @@ ledger takes none of them along.
 from __future__ import annotations
 
 import secrets
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -34,18 +33,20 @@ class ServerNotes:
     ----------
     database : Database
         Where they are.
-    clock : callable
-        Seconds since 1970, the same for every process; tests bring their own.
+    clock : callable, optional
+        Seconds since 1970; the database's own clock unless tests bring another, so that hosts whose
+        clocks differ agree on how old a note is.
     """
 
-    def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, database: Database, clock: Callable[[], float] | None = None) -> None:
         self._database = database
-        self.clock = clock
+        self.clock = clock or database.clock
 
     def put(self, kind: str, key: str, value: str, most: int, oldest: float) -> None:
         """Note something; of its kind the longest unseen go where there are too many or too old."""
+        now = self.clock()
         with self._database.writing() as connection:
-            _put(connection, kind, key, value, self.clock())
+            _put(connection, kind, key, value, now)
             connection.execute(
                 "DELETE FROM server_notes WHERE kind = ? AND time < ?", kind, _stored(oldest)
             )
@@ -59,10 +60,10 @@ class ServerNotes:
 
     def refresh(self, kind: str, key: str) -> None:
         """Note that something was seen now, if it is still there."""
+        now = _stored(self.clock())
         with self._database.writing() as connection:
             connection.execute(
-                "UPDATE server_notes SET time = ? WHERE kind = ? AND key = ?",
-                *(_stored(self.clock()), kind, key),
+                "UPDATE server_notes SET time = ? WHERE kind = ? AND key = ?", now, kind, key
             )
 
     def find(self, kind: str, key: str) -> Note | None:
@@ -90,10 +91,11 @@ class ServerNotes:
         """A secret that all processes share: drawn by the first one that wants it."""
         found = self.find(SECRET, name)
         if found is None:
+            now = self.clock()
             with self._database.writing() as connection:
                 found = _find(connection, SECRET, name)
                 if found is None:
-                    found = Note(secrets.token_hex(32), self.clock())
+                    found = Note(secrets.token_hex(32), now)
                     _put(connection, SECRET, name, found.value, found.time)
         return bytes.fromhex(found.value)
 

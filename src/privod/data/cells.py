@@ -171,6 +171,11 @@ def numbers_from_texts(column: pa.Array, decimal: int, thousands: int) -> NDArra
 
 def codes_of(column: pa.Array, declared: Categorical, decimal: int = POINT) -> Ints:
     """Positions in the list of declared values, -1 where a cell holds none of them."""
+    if pa.types.is_dictionary(column.type) and len(column.dictionary) <= len(column):
+        of_values = np.append(codes_of(column.dictionary, declared, decimal), -1)
+        indices = column.indices.cast(pa.int64()).fill_null(-1)  # -1 finds the last place
+        found: Ints = of_values[indices.to_numpy()]
+        return found
     column = _plain(column)
     kind = column.type
     if pa.types.is_null(kind):

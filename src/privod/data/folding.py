@@ -87,7 +87,10 @@ class Fold(Protocol[State]):
 
 
 class Sweep(Protocol[State]):
-    """Something that adds up over parts, each of which takes a look at all rows."""
+    """Something that adds up over parts, each of which looks at points of its own and of others.
+
+    Rows are made points of, and sent to parts, in one pass over them.
+    """
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -104,8 +107,11 @@ class Sweep(Protocol[State]):
     def start(self) -> State:
         """What no parts add up to."""
 
-    def part(self, number: int, read: Callable[[], Iterable[Block]]) -> State:
-        """One part; `read` reads all rows from the first on, as often as it is called."""
+    def spread(self, block: Block) -> Iterable[tuple[int, Floats]]:
+        """The points of a block of rows, an array of shape (n, d) for each part that has some."""
+
+    def part(self, number: int, read: Callable[[int], Iterable[Floats]]) -> State:
+        """One part; `read` reads the points of any part, as often as it is called."""
 
     def merge(self, left: State, right: State) -> State:
         """Add two parts; both may be changed."""

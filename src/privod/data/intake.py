@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from privod.data.cells import codes_of, names_of, numbers_of
 from privod.data.csv_file import CsvDialect, LineTally
 from privod.data.domain import Categorical, Domain, Numeric
-from privod.data.fineness import round_in_place
+from privod.data.kernels.ranges import settle
 from privod.errors import InvalidData, InvalidParameter, NeedsConfirmation
 
 __all__ = ["ColumnReport", "Intake", "IntakeReport", "LossyIntake", "Portion", "absent_columns"]
@@ -208,7 +209,10 @@ class Portion:
 
 
 class Intake:
-    """Takes in records, portion by portion, and keeps count for the owner."""
+    """Takes in records, portion by portion, and keeps count for the owner.
+
+    Portions may be taken in by several threads at once.
+    """
 
     def __init__(self, domain: Domain, dialect: CsvDialect | None = None) -> None:
         dialect = dialect or CsvDialect()
@@ -217,13 +221,15 @@ class Intake:
         self._thousands = -1 if dialect.thousands is None else ord(dialect.thousands)
         self._read = self._nobody = self._incomplete = self._complete = 0
         self._cells = np.zeros((len(domain.columns), 3), np.int64)  # missing, filled, clipped
+        self._counting = Lock()
 
     def take(self, columns: Mapping[str, pa.Array]) -> Portion:
         """Put records inside the domain; those that stay incomplete are left out."""
         absent_columns(columns, self.domain)
         numbers: dict[str, NDArray[np.float64]] = {}
         codes: dict[str, NDArray[np.int64]] = {}
-        for tally, column in zip(self._cells, self.domain.columns, strict=True):
+        tallies = np.zeros_like(self._cells)
+        for tally, column in zip(tallies, self.domain.columns, strict=True):
             cells = columns[column.name]
             if isinstance(column, Numeric):
                 numbers[column.name] = self._numbers(cells, column, tally)
@@ -235,7 +241,7 @@ class Intake:
         parts = (*numbers.values(), *codes.values(), *([] if persons is None else [persons]))
         if len({len(part) for part in parts}) != 1:
             raise InvalidData("The columns have different lengths. Give arrays of one length.")
-        keep = self._kept(numbers, codes, persons)
+        keep = self._kept(numbers, codes, persons, tallies)
         if keep.all():
             return Portion(numbers, codes, persons)
         return Portion(
@@ -261,35 +267,36 @@ class Intake:
         numbers: dict[str, NDArray[np.float64]],
         codes: dict[str, NDArray[np.int64]],
         persons: pa.Array | None,
+        tallies: NDArray[np.int64],
     ) -> NDArray[np.bool_]:
         n = len(next(iter((*numbers.values(), *codes.values()))))
         somebody = np.ones(n, dtype=bool)
         if persons is not None and persons.null_count:
             somebody = np.array(persons.is_valid().to_numpy(zero_copy_only=False))
         keep = somebody.copy()
-        for values in numbers.values():
-            keep &= ~np.isnan(values)
-        for places in codes.values():
-            keep &= places >= 0
-        self._read += n
-        self._nobody += n - int(somebody.sum())
-        self._incomplete += int(somebody.sum()) - int(keep.sum())
-        self._complete += int(keep.sum())
+        for column, (missing, filled, _) in zip(self.domain.columns, tallies, strict=True):
+            if missing == filled:
+                continue
+            if isinstance(column, Numeric):
+                keep &= ~np.isnan(numbers[column.name])
+            else:
+                keep &= codes[column.name] >= 0
+        n_somebody, n_kept = int(np.count_nonzero(somebody)), int(np.count_nonzero(keep))
+        with self._counting:
+            self._cells += tallies
+            self._read += n
+            self._nobody += n - n_somebody
+            self._incomplete += n_somebody - n_kept
+            self._complete += n_kept
         return keep
 
     def _numbers(
         self, cells: pa.Array, column: Numeric, tally: NDArray[np.int64]
     ) -> NDArray[np.float64]:
         values = numbers_of(cells, column, self._decimal, self._thousands)
-        missing = np.isnan(values)
-        count = int(missing.sum())
-        tally[0] += count
-        if count and column.fill is not None:
-            values[missing] = column.fill
-            tally[1] += count
-        tally[2] += int(np.count_nonzero((values < column.low) | (values > column.high)))
-        np.clip(values, column.low, column.high, out=values)
-        round_in_place(values)
+        fill = np.nan if column.fill is None else column.fill
+        missing, clipped = settle(values, column.low, column.high, fill)
+        tally += (missing, 0 if column.fill is None else missing, clipped)
         return values
 
     def _codes(

@@ -9,30 +9,52 @@ it in a text, an integer or a float. Everything else is a text, compared byte by
 
 from __future__ import annotations
 
+import secrets
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-__all__ = ["first_rows", "numbered"]
+from privod.data.cells import bytes_of
+from privod.data.kernels.keyed import keyed_hashes
+from privod.data.kernels.persons import EMPTY, mark_first, number_names
+
+__all__ = ["first_rows", "hashed", "new_key", "numbered"]
 
 Ints = NDArray[np.int64]
+Words = NDArray[np.uint64]
 
 
-def numbered(persons: Any) -> Ints:
+def new_key() -> Words:
+    """A secret key to hash persons with, so that nobody can choose names that fall together."""
+    return np.frombuffer(secrets.token_bytes(16), np.uint64)
+
+
+def hashed(persons: pa.Array, key: Words) -> Words:
+    """A keyed hash of each person (an Arrow array without gaps)."""
+    data, offsets = bytes_of(persons)
+    hashes = np.empty(len(persons), np.uint64)
+    keyed_hashes(data, offsets, key, hashes)
+    return hashes
+
+
+def numbered(persons: pa.Array, hashes: Words | None = None) -> Ints:
     """Number persons (an Arrow array without gaps) in the order in which they first appear."""
-    encoded = persons.dictionary_encode()
-    if hasattr(encoded, "combine_chunks"):
-        encoded = encoded.combine_chunks()
-    return np.asarray(encoded.indices.to_numpy(zero_copy_only=False), dtype=np.int64)
+    if hashes is None:
+        hashes = hashed(persons, new_key())
+    data, offsets = bytes_of(persons)
+    bits = max(1, (2 * len(persons)).bit_length())
+    slots: NDArray[Any] = np.full(
+        1 << bits, EMPTY, np.int32 if len(persons) < 1 << 31 else np.int64
+    )
+    numbers = np.empty(len(persons), np.int64)
+    number_names(data, offsets, hashes, slots, 64 - bits, numbers)
+    return numbers
 
 
 def first_rows(numbers: Ints, most: int) -> NDArray[np.bool_]:
     """Mark the first `most` rows of each person; what one person has moves nobody else's."""
-    by_person = np.argsort(numbers, kind="stable")
-    owners = numbers[by_person]
-    starts = np.flatnonzero(np.diff(owners, prepend=-1))
-    position = np.arange(len(owners)) - np.repeat(starts, np.diff(starts, append=len(owners)))
-    first = np.zeros(len(numbers), dtype=bool)
-    first[by_person[position < most]] = True
+    first = np.empty(len(numbers), np.bool_)
+    mark_first(numbers, most, np.zeros(len(numbers), np.int64), first)
     return first

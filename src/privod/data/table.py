@@ -54,7 +54,7 @@ class Rows(Protocol):
         """Add up over all rows."""
 
     def sweep(self, sweep: Sweep[State]) -> State:
-        """Add up over parts that each look at all rows."""
+        """Add up over parts that each look at others too."""
 
     def gathered(self, numbers: Sequence[str], codes: Sequence[str]) -> Block:
         """All rows of some columns at once, in a fixed order."""
@@ -94,8 +94,12 @@ class RowsInMemory:
 
     def sweep(self, sweep: Sweep[State]) -> State:
         """Add up part by part."""
-        read = partial(self._blocks, sweep, 0, self._length)
-        return swept(sweep, (sweep.part(number, read) for number in range(sweep.n_parts)))
+        points: list[list[NDArray[np.float64]]] = [[] for _ in range(sweep.n_parts)]
+        for block in self._blocks(sweep, 0, self._length):
+            for number, some in sweep.spread(block):
+                points[number].append(some)
+        parts = (sweep.part(number, points.__getitem__) for number in range(sweep.n_parts))
+        return swept(sweep, parts)
 
     def gathered(self, numbers: Sequence[str], codes: Sequence[str]) -> Block:
         """All rows of some columns, in the order in which they came."""
@@ -174,7 +178,7 @@ class Table:
         self._persons = {}
         if domain.person is not None:
             whose = [portion.persons for portion in portions]
-            persons = numbered(pa.chunked_array(whose, pa.large_binary()))
+            persons = numbered(pa.chunked_array(whose, pa.large_binary()).combine_chunks())
             keep = first_rows(persons, domain.max_rows_per_person)
             rows = slice(None) if keep.all() else keep
             self._persons = {domain.person: persons[rows]}
@@ -194,7 +198,7 @@ class Table:
         return self._rows.fold(fold)
 
     def sweep(self, sweep: Sweep[State]) -> State:
-        """Add up over parts that each look at all rows; not private."""
+        """Add up over parts that each look at others too; not private."""
         return self._rows.sweep(sweep)
 
     @property

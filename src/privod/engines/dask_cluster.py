@@ -34,6 +34,7 @@ __all__ = ["DaskCluster"]
 State = TypeVar("State")
 
 TASKS_PER_THREAD = 2  # few, so that counts are added up there and not sent
+SWEEPS_PER_THREAD = 1  # each reads all rows once
 ONE_THREAD = 1  # a task takes one: the worker's others do other tasks
 PATIENCE = 5.0  # seconds between two looks whether the cluster is still there
 LONGEST_WITHOUT_WORKERS = 60.0  # seconds; a killed worker is started again within a few
@@ -87,7 +88,7 @@ class DaskCluster:
                 secure = Security() if address.startswith("tls:") else None
                 client = Client(address, security=secure, set_as_default=False)
                 return cls(client, address=address)
-            with dask.config.set(_NO_SPILLING | _NO_PAGES):
+            with dask.config.set(_NO_SPILLING | _NO_PAGES | _PATIENT):
                 cluster = LocalCluster(
                     n_workers=int(number),
                     threads_per_worker=1,
@@ -96,8 +97,8 @@ class DaskCluster:
                     security=Security.temporary(),
                     silence_logs=50,
                 )
-            return cls(Client(cluster, set_as_default=False), [cluster])
-        except (OSError, ValueError, TypeError):
+                return cls(Client(cluster, set_as_default=False), [cluster])
+        except (OSError, ValueError, TypeError, RuntimeError):
             raise Unavailable(
                 f"The Dask cluster at {address!r} cannot be reached. Check that its scheduler runs,"
                 " and the certificates in Dask's configuration (distributed.comm.tls)."
@@ -124,20 +125,22 @@ class DaskCluster:
     def fold(self, rows: StoredRows, fold: Fold[State]) -> State | None:
         """Add up on the workers; None if that did not come about, whatever the reason."""
         with suppress(Exception):  # then the rows are added up where we are
-            return cast(
-                "State | None", self._added_up(_folded, _plan(rows, fold), rows.n_partitions)
-            )
+            n_tasks = TASKS_PER_THREAD * self._n_threads()
+            plan = _plan(rows, fold)
+            return cast("State | None", self._added_up(_folded, plan, rows.n_partitions, n_tasks))
         return None
 
     def sweep(self, rows: StoredRows, sweep: Sweep[State]) -> State | None:
-        """Add up parts that each look at all rows, on the workers; None if it did not come off."""
+        """Add up parts that look at others too, on the workers; None if it did not come off."""
         with suppress(Exception):
-            return cast("State | None", self._added_up(_swept, _plan(rows, sweep), sweep.n_parts))
+            n_tasks = SWEEPS_PER_THREAD * self._n_threads()
+            plan = _plan(rows, sweep)
+            return cast("State | None", self._added_up(_swept, plan, sweep.n_parts, n_tasks))
         return None
 
-    def _added_up(self, work: Any, plan: _Plan, n_pieces: int) -> Any:
+    def _added_up(self, work: Any, plan: _Plan, n_pieces: int, n_tasks: int) -> Any:
         """Add up partitions, or parts, in a few tasks each of which has many of them."""
-        n_tasks = min(n_pieces, TASKS_PER_THREAD * max(1, self._n_threads()))
+        n_tasks = max(1, min(n_pieces, n_tasks))
         parts = [
             self._submit(work, plan, tuple(range(task, n_pieces, n_tasks)))
             for task in range(n_tasks)
@@ -176,6 +179,9 @@ _NO_PAGES: dict[str, Any] = {
     "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
 }
+
+
+_PATIENT = {"distributed.comm.timeouts.connect": "300s"}  # workers of ours start, however busy
 
 
 def _is_allowed(address: str) -> bool:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 import pyarrow.parquet as pa_parquet
+from numpy.typing import NDArray
 
 from privod.data.domain import Domain
 from privod.data.folding import Block, Fold, Sweep, side_by_side, swept
 from privod.data.table import RowsInMemory
 from privod.engines.sealed_file import SealedReader, sealed_again
 from privod.engines.size import SizeClass
+from privod.engines.spilling import SpilledParts
 from privod.errors import InvalidData
 from privod.progress import track
 from privod.threads import available_threads, thread_pool
@@ -33,6 +37,7 @@ __all__ = [
 
 MANIFEST, SALT = "manifest.json", "salt"
 AT_ONCE = 1 << 16  # rows in a block
+Floats = NDArray[np.float64]
 State = TypeVar("State")
 
 
@@ -166,7 +171,7 @@ class StoredRows:
         return self.fold_here(fold, range(self.n_partitions))
 
     def sweep(self, sweep: Sweep[State]) -> State:
-        """Add up part by part, reading the partitions again for each."""
+        """Add up part by part."""
         if self._engine is not None:
             found = self._engine.sweep(self, sweep)
             if found is not None:
@@ -204,15 +209,39 @@ class StoredRows:
     def sweep_here(
         self, sweep: Sweep[State], parts: Sequence[int], threads: int | None = None
     ) -> State:
-        """Add up some parts in the threads of this process, by default in all it may use."""
+        """Add up some parts in the threads of this process, by default in all it may use.
 
-        def read() -> Iterator[Block]:
-            for partition in range(self.n_partitions):
-                yield from self.blocks(partition, sweep.numbers, sweep.codes)
+        The rows are read once and their points sorted into parts on disk; where that cannot be, for
+        lack of room or of leave to write, they are read again for each part that is looked at.
+        """
+        n_threads = threads or available_threads()
 
-        with thread_pool(min(threads or available_threads(), len(parts) or 1)) as pool:
-            found = pool.map(lambda part: sweep.part(part, read), parts)
-            return swept(sweep, track(found, "parts of space", total=len(parts)))
+        def added_up(read: Callable[[int], Iterable[Floats]]) -> State:
+            with thread_pool(min(n_threads, len(parts) or 1)) as pool:
+                found = pool.map(lambda part: sweep.part(part, read), parts)
+                return swept(sweep, track(found, "parts of space", total=len(parts)))
+
+        with suppress(OSError), SpilledParts(self.folder, sweep.n_parts) as spilled:
+            self._spread(sweep, spilled, n_threads)
+            return added_up(spilled.read)
+        return added_up(partial(self._read_again, sweep))
+
+    def _spread(self, sweep: Sweep[Any], spilled: SpilledParts, threads: int) -> None:
+        def spread(partition: int) -> None:
+            for block in self.blocks(partition, sweep.numbers, sweep.codes):
+                for part, points in sweep.spread(block):
+                    spilled.add(part, points)
+
+        with thread_pool(min(threads, self.n_partitions)) as pool:
+            found = pool.map(spread, range(self.n_partitions))
+            for _ in track(found, "partitions", total=self.n_partitions):
+                pass
+        spilled.finish()
+
+    def _read_again(self, sweep: Sweep[Any], part: int) -> Iterator[Floats]:
+        for partition in range(self.n_partitions):
+            for block in self.blocks(partition, sweep.numbers, sweep.codes):
+                yield from (points for number, points in sweep.spread(block) if number == part)
 
     def blocks(
         self, partition: int, numbers: Sequence[str], codes: Sequence[str]

@@ -4,13 +4,15 @@ Without a person column, partitions are stretches of the source. With one, a key
 row of a person to one partition, and there persons are compared by their texts and capped. They are
 capped within each batch before: "the first k" of the first k is the same, and nobody who owns most
 of the rows can fill a partition. Once capped, no question uses persons: they are not kept.
+
+Whoever calls reads the source; meanwhile other threads take batches in, a bounded number at a time
+and in order.
 """
 
 from __future__ import annotations
 
-import secrets
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -20,30 +22,30 @@ import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 from numpy.typing import NDArray
 
-from privod.data.cells import bytes_of
 from privod.data.domain import Domain
-from privod.data.intake import Portion
-from privod.data.persons import first_rows, numbered
-from privod.engines.kernels.keyed import keyed_hashes
+from privod.data.intake import Intake, Portion
+from privod.data.persons import first_rows, hashed, new_key, numbered
 from privod.engines.sealed_file import SealedWriter
 from privod.engines.size import ROWS_IN_PARTITION, SizeClass
 from privod.engines.stored import Manifest, partition_path
 from privod.errors import InvalidData
 from privod.progress import report, track
-from privod.threads import thread_pool
+from privod.threads import ahead, thread_pool
 
 __all__ = ["write_rows"]
 
-BATCH = 1 << 18  # rows that are capped and split at a time
+BATCH = 1 << 16  # rows that are capped and split at a time
 ROW_GROUP = 1 << 17
 PERSON = "\0person"  # no column is called so
 SPILLED = "spilled"
 
+Columns = Mapping[str, pa.Array]
+
 
 def write_rows(
-    folder: Path, salt: bytes, domain: Domain, portions: Iterable[Portion], size: SizeClass
+    folder: Path, salt: bytes, intake: Intake, source: Iterable[Columns], size: SizeClass
 ) -> Manifest:
-    """Write complete records into a private folder, the first of each person.
+    """Write the complete records of a source into a private folder, the first of each person.
 
     Parameters
     ----------
@@ -51,28 +53,29 @@ def write_rows(
         A folder for its owner alone, without rows so far.
     salt : bytes
         Secret; seals are made with it.
-    domain : Domain
-        What is public.
-    portions : iterable of Portion
-        The records, inside their domain, in order.
+    intake : Intake
+        Puts records inside their domain, and keeps count of them.
+    source : iterable of mapping
+        The records, some at a time, in order.
     size : SizeClass
         The most records; more are refused.
     """
-    writer = _Writer(folder, salt, domain, size)
-    batches = _batches(portions, domain)
-    if domain.person is None:
-        writer.write_stretches(batches)
+    writer = _Writer(folder, salt, intake, size)
+    if intake.domain.person is None:
+        writer.write_stretches(_batches(source))
     else:
-        writer.write_persons(batches, domain.max_rows_per_person)
+        writer.write_persons(_batches(source))
     return writer.manifest()
 
 
 class _Writer:
-    def __init__(self, folder: Path, salt: bytes, domain: Domain, size: SizeClass) -> None:
-        self._folder, self._salt, self._size = folder, salt, size
-        self._n_partitions = size.partitions(len(domain.columns))
-        self._coded = list(domain.categorical_names)
-        self._schema = _schema(domain)
+    def __init__(self, folder: Path, salt: bytes, intake: Intake, size: SizeClass) -> None:
+        self._folder, self._salt, self._intake, self._size = folder, salt, intake, size
+        self._n_partitions = size.partitions(len(intake.domain.columns))
+        self._most = intake.domain.max_rows_per_person
+        self._key = new_key()
+        self._coded = list(intake.domain.categorical_names)
+        self._schema = _schema(intake.domain)
         self._sealed: dict[int, tuple[int, str]] = {}  # partition to its rows and its seal
 
     def manifest(self) -> Manifest:
@@ -89,10 +92,11 @@ class _Writer:
             self._refuse()
         return Manifest(self._size, rows, seals)
 
-    def write_stretches(self, batches: Iterator[pa.Table]) -> None:
+    def write_stretches(self, batches: Iterator[list[Columns]]) -> None:
         """One stretch of the source after the other."""
         rows_each = -(-self._size.most_records // self._n_partitions)
-        rest = next(batches, None)
+        taken = (rows for rows in ahead(self._taken, batches) if len(rows))
+        rest = next(taken, None)
         number = 0
 
         def stretch() -> Iterator[pa.Table]:
@@ -101,7 +105,7 @@ class _Writer:
             while rest is not None and left:
                 some = rest.slice(0, left)
                 left -= len(some)
-                rest = rest.slice(len(some)) if len(some) < len(rest) else next(batches, None)
+                rest = rest.slice(len(some)) if len(some) < len(rest) else next(taken, None)
                 yield some
 
         while rest is not None:
@@ -110,63 +114,93 @@ class _Writer:
             self._write(number, stretch())
             number += 1
 
-    def write_persons(self, batches: Iterator[pa.Table], most: int) -> None:
+    def write_persons(self, batches: Iterator[list[Columns]]) -> None:
         """Persons by their hash; rows that fit into one partition need none."""
         held: list[pa.Table] = []
         n_held = 0
-        for batch in batches:
-            held.append(_capped(batch, most))
-            n_held += len(held[-1])
+        capped = ahead(self._capped, batches)
+        for rows in capped:
+            held.append(rows)
+            n_held += len(rows)
             if not self._size.in_memory or n_held > ROWS_IN_PARTITION:
                 break
         else:
             if held:
-                self._write(0, [_capped(pa.concat_tables(held), most)])
+                self._finish(0, pa.concat_tables(held))
             return
         spilled = self._folder / SPILLED
         spilled.mkdir(mode=0o700)
-        self._spill(spilled, held, batches, most)
+        self._spill(spilled, held, capped)
         with thread_pool() as pool:
 
             def finish(number: int) -> None:
                 path = spilled / f"{number:04d}"
                 with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as stream:
-                    rows = _capped(stream.read_all(), most)
+                    rows = stream.read_all()
                 path.unlink()
-                self._write(number, [rows])
+                self._finish(number, rows)
 
             numbers = range(self._n_partitions)
             for _ in track(pool.map(finish, numbers), "partitions", total=self._n_partitions):
                 pass
         shutil.rmtree(spilled)
 
-    def _spill(
-        self, spilled: Path, held: list[pa.Table], batches: Iterator[pa.Table], most: int
-    ) -> None:
-        key = np.frombuffer(secrets.token_bytes(16), np.uint64)
+    def _spill(self, spilled: Path, held: list[pa.Table], capped: Iterator[pa.Table]) -> None:
+        """Send every row to the file of its person's partition, in order."""
         schema = self._schema.append(pa.field(PERSON, pa.large_binary()))
+
+        def rest() -> Iterator[pa.Table]:
+            while held:
+                yield held.pop(0)
+            yield from capped
+
         with ExitStack() as stack:
             writers = []
             for number in range(self._n_partitions):
                 file = stack.enter_context((spilled / f"{number:04d}").open("xb"))
                 writers.append(stack.enter_context(pa.ipc.new_stream(file, schema)))
-
-            def split(batch: pa.Table) -> None:
-                data, offsets = bytes_of(batch.column(PERSON).combine_chunks())
-                hashes = np.empty(len(batch), np.uint64)
-                keyed_hashes(data, offsets, key, hashes)
-                places = (hashes % np.uint64(self._n_partitions)).astype(np.uint16)
-                order = np.argsort(places, kind="stable")  # of 16 bits: by counting
-                rows = batch.take(pa.array(order))
-                ends = np.cumsum(np.bincount(places, minlength=self._n_partitions)).tolist()
+            for rows, ends in map(self._split, rest()):
                 for writer, start, end in zip(writers, [0, *ends], ends, strict=False):
                     if end > start:
-                        writer.write_table(rows.slice(start, end - start))
+                        writer.write_batch(rows.slice(start, end - start))
 
-            while held:
-                split(held.pop(0))
-            for batch in batches:
-                split(_capped(batch, most))
+    def _split(self, rows: pa.Table) -> tuple[pa.RecordBatch, list[int]]:
+        """Rows by partition, in order within each, and where each partition ends."""
+        batch = pa.RecordBatch.from_arrays(
+            [column.combine_chunks() for column in rows.columns], schema=rows.schema
+        )
+        places = hashed(batch.column(PERSON), self._key) % np.uint64(self._n_partitions)
+        order = np.argsort(places.astype(np.uint16), kind="stable")  # of 16 bits: by counting
+        n_rows = np.bincount(places.astype(np.int64), minlength=self._n_partitions)
+        return batch.take(pa.array(order)), np.cumsum(n_rows).tolist()
+
+    def _taken(self, batch: list[Columns]) -> pa.Table:
+        """Complete records inside their domain."""
+        portions = [self._intake.take(columns) for columns in batch]
+        return pa.concat_tables([_as_arrow(portion, self._schema) for portion in portions])
+
+    def _capped(self, batch: list[Columns]) -> pa.Table:
+        """The same, of each person no more than are kept."""
+        rows = self._taken(batch)
+        keep = self._first(rows)
+        return rows if keep.all() else rows.filter(pa.array(keep))
+
+    def _first(self, rows: pa.Table) -> NDArray[np.bool_]:
+        """Which rows are the first of their person."""
+        persons = rows.column(PERSON).combine_chunks()
+        return first_rows(numbered(persons, hashed(persons, self._key)), self._most)
+
+    def _finish(self, number: int, rows: pa.Table) -> None:
+        """Write a partition of the rows that are its persons' first."""
+        keep = self._first(rows)
+        rows = rows.select(self._schema.names)
+
+        def kept() -> Iterator[pa.Table]:
+            for start in range(0, len(rows), ROW_GROUP):
+                some = slice(start, start + ROW_GROUP)
+                yield rows.slice(start, ROW_GROUP).filter(pa.array(keep[some]))
+
+        self._write(number, kept())
 
     def _write(self, number: int, tables: Iterable[pa.Table]) -> None:
         n_rows = 0
@@ -183,7 +217,7 @@ class _Writer:
             ) as file,
         ):
             for table in tables:
-                file.write_table(table.select(self._schema.names), row_group_size=ROW_GROUP)
+                file.write_table(table, row_group_size=ROW_GROUP)
                 n_rows += len(table)
         self._sealed[number] = n_rows, sealed.seal
 
@@ -208,21 +242,21 @@ def _schema(domain: Domain) -> pa.Schema:
     return pa.schema([*numbers, *codes])
 
 
-def _batches(portions: Iterable[Portion], domain: Domain) -> Iterator[pa.Table]:
-    """The records as Arrow tables of at least `BATCH` rows, the last one excepted."""
-    schema = _schema(domain)
-    waiting: list[pa.Table] = []
+def _batches(source: Iterable[Columns]) -> Iterator[list[Columns]]:
+    """Portions of a source, together of at least `BATCH` records, the last ones excepted."""
+    waiting: list[Columns] = []
     n_waiting = n_read = 0
-    for portion in portions:
-        waiting.append(_as_arrow(portion, schema))
-        n_waiting += len(portion)
-        n_read += len(portion)
-        report("records", n_read)
+    for columns in source:
+        waiting.append(columns)
+        n_waiting += len(next(iter(columns.values())))
         if n_waiting >= BATCH:
-            yield pa.concat_tables(waiting)
+            n_read += n_waiting
+            report("records", n_read)
+            yield waiting
             waiting, n_waiting = [], 0
-    if n_waiting:
-        yield pa.concat_tables(waiting)
+    if waiting:
+        report("records", n_read + n_waiting)
+        yield waiting
 
 
 def _as_arrow(portion: Portion, schema: pa.Schema) -> pa.Table:
@@ -235,9 +269,3 @@ def _as_arrow(portion: Portion, schema: pa.Schema) -> pa.Table:
         columns.append(portion.persons)
         schema = schema.append(pa.field(PERSON, pa.large_binary()))
     return pa.Table.from_arrays(columns, schema=schema)
-
-
-def _capped(rows: pa.Table, most: int) -> pa.Table:
-    """The first rows of each person."""
-    keep: NDArray[np.bool_] = first_rows(numbered(rows.column(PERSON)), most)
-    return rows if keep.all() else rows.filter(pa.array(keep))

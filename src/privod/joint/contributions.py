@@ -3,7 +3,7 @@
 Two sums over parties of which one is missing the second time differ by that party's input. So a
 party that sent rows, even in a run that failed later, sends them again only together with the same
 parties, by name: a renewed certificate is the same party. With noise in both runs the difference
-is covered by their epsilons, which are added up here.
+is covered by their losses, which are added up here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import json
 import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ import numpy as np
 from privod.data import Table
 from privod.errors import ProtocolAborted
 from privod.joint.locked_file import LockedFile
+from privod.privacy import Loss
 
 __all__ = ["Contributions", "rows_digest"]
 
@@ -52,22 +52,21 @@ class Contributions:
             " could be sent to two rosters.",
         )
 
-    def claim(
-        self, input_digest: bytes, parties: Sequence[str], epsilon: Fraction | None = None
-    ) -> int:
-        """Enter a run before any of the rows is sent; return its number."""
+    def claim(self, input_digest: bytes, parties: Sequence[str], loss: Loss | None = None) -> int:
+        """Enter a run, and what it loses if it has noise, before any row is sent; its number."""
         together = sorted(parties)
         with self._file.changing() as kept:
             name = self._named(kept, input_digest)
             for run in kept["runs"]:
-                noisy = epsilon is not None and run["epsilon"] is not None
+                noisy = loss is not None and run["epsilon"] is not None
                 if run["input"] == name and run["parties"] != together and not noisy:
                     raise ProtocolAborted(_difference(run["parties"], together))
             kept["runs"].append(
                 {
                     "input": name,
                     "parties": together,
-                    "epsilon": None if epsilon is None else str(epsilon),
+                    "epsilon": None if loss is None else str(loss.epsilon),
+                    "delta": None if loss is None else str(loss.delta),
                     "begun": datetime.now(UTC).isoformat(timespec="seconds"),
                     "result": "not finished",
                 }
@@ -79,12 +78,19 @@ class Contributions:
         with self._file.changing() as kept:
             kept["runs"][number]["result"] = result
 
-    def spent(self, input_digest: bytes) -> Fraction:
-        """Return the epsilon of all runs with these rows, aborted ones included."""
+    def spent(self, input_digest: bytes) -> Loss:
+        """Return the loss of all runs with noise and these rows, aborted ones included.
+
+        A run that was entered without a delta, as earlier versions did, may have had any: it counts
+        as 1, which promises nothing.
+        """
         with self._file.changing() as kept:
             name = self._named(kept, input_digest)
-            noisy = [run["epsilon"] for run in kept["runs"] if run["input"] == name]
-            return sum((Fraction(one) for one in noisy if one is not None), Fraction(0))
+            lost = Loss(0)
+            for run in kept["runs"]:
+                if run["input"] == name and run["epsilon"] is not None:
+                    lost += Loss(run["epsilon"], run.get("delta", 1))
+            return lost
 
     def _named(self, kept: dict[str, Any], input_digest: bytes) -> str:
         return hmac.digest(bytes.fromhex(kept["salt"]), input_digest, "sha256").hex()

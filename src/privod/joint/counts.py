@@ -250,7 +250,7 @@ def release_counts(
     source = randomness or secure()
     session = agree(channel, identity, roster, question.terms(domain))
     digest = rows_digest(table, question.of.columns)
-    run = contributions.claim(digest, roster.names, question.epsilon)
+    run = contributions.claim(digest, roster.names, question.table_guarantee().loss)
     shape = question.shape(domain)
     noise = question.noise(int(np.prod(shape)), n_parties)
     hidden = noisy_share(question.of.counts_before_noise(table), noise, source)

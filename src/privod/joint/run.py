@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from fractions import Fraction
 from importlib import import_module
 from typing import Any, Generic, TypeVar, overload
 
@@ -158,11 +157,12 @@ def take_part(
     question.check_parties(len(roster.names))
     question.check(domain)
     session = agree(channel, identity, roster, question.terms(domain))
-    epsilon = None if question.epsilon is None else Fraction(question.epsilon)
+    guarantee = question.table_guarantee()
     digest = rows_digest(
         table, question.own_columns(domain), ordered=question.partition == "vertical"
     )
-    run = contributions.claim(digest, roster.names, epsilon)
+    lost = None if guarantee is None else guarantee.loss
+    run = contributions.claim(digest, roster.names, lost)
     kept = rounds or Rounds()
     placed = rows_digest(table, question.own_columns(domain), ordered=True)  # rows by number
     kept.prepare(_subject(question.terms(domain), roster, placed), session)

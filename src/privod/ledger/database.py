@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
+import time
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -79,6 +80,10 @@ class Database(ABC):
 
         What it gives says whether that still holds.
         """
+
+    def clock(self) -> float:
+        """Seconds since 1970, the same for all who use the database: here, those on one host."""
+        return time.time()
 
     @abstractmethod
     def _make_durable(self, driver: Driver) -> None:

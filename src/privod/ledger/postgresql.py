@@ -112,6 +112,12 @@ class PostgreSQL(Database):
                 except psycopg.Error:
                     driver.close()  # which frees the lock too
 
+    def clock(self) -> float:
+        """Seconds since 1970 at the server: hosts' own clocks may differ."""
+        with self.glancing() as connection:
+            rows = connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8")
+        return float(rows[0][0])
+
     def _make_durable(self, driver: Driver) -> None:
         # A transaction that writes a record of its own to the log waits for it when it commits, and
         # with it for all before; the server writes those of many sessions together. A transaction

@@ -58,6 +58,7 @@ __all__ = [
 ]
 
 ELSEWHERE = "elsewhere"
+LARGEST_DISTANCE = 2**62  # of records alike, so that sums of weights fit 64 bits
 """Stands in the place of a question's name where an owner charges what was revealed elsewhere."""
 
 GRID = 10**40 * math.lcm(*range(1, 41))
@@ -416,6 +417,9 @@ def _check_likeness(adjacency: InAlikeCrowd, numeric: set[str]) -> None:
         )
     weights = dict(adjacency.weights)
     most = sum(weights.get(name, 1) for name in adjacency.columns)
+    if most > LARGEST_DISTANCE:
+        rule = f"must sum up to at most {LARGEST_DISTANCE}"
+        raise InvalidParameter("weights", rule, most, "Divide all of them, and max_distance.")
     if adjacency.max_distance >= most:
         rule = f"must be below {most}, at which every record is alike every other"
         raise InvalidParameter("max_distance", rule, adjacency.max_distance, "Try 0.")

@@ -65,15 +65,6 @@ class Geometric:
             block[:] = _geometric(self.scale, block.size, randomness)
         return drawn
 
-    def reaches(self, levels: NDArray[np.int64], randomness: Randomness) -> NDArray[np.bool_]:
-        """For each level >= 0, flip a coin of probability e^(-level / scale): a draw reaches it."""
-        reached = np.empty(levels.shape, dtype=np.bool_)
-        flat, flat_levels = reached.reshape(-1), levels.reshape(-1)
-        for start in range(0, flat.size, BLOCK):
-            block = slice(start, start + BLOCK)
-            flat[block] = _compared(self.scale, flat_levels[block], randomness) >= 0
-        return reached
-
 
 @dataclass(frozen=True)
 class DiscreteLaplace:
@@ -205,19 +196,6 @@ def _geometric(scale: Fraction, n: int, randomness: Randomness) -> NDArray[np.in
         low[past] += more
         past = past[more == run]
     return low
-
-
-def _compared(
-    scale: Fraction, levels: NDArray[np.int64], randomness: Randomness
-) -> NDArray[np.int64]:
-    """The signs of G - level, from the highest digit down; lower digits only where that ties."""
-    if scale <= ONE_TABLE_SCALE:
-        return _geometric(scale, levels.size, randomness) - levels
-    signs = _compared(scale / DIGIT, levels >> DIGIT_BITS, randomness)
-    tied = np.flatnonzero(signs == 0)
-    digits = _unsigned_table(scale).draw(tied.size, randomness)
-    signs[tied] = digits - (levels[tied] & (DIGIT - 1))
-    return signs
 
 
 def _run(scale: Fraction) -> int:

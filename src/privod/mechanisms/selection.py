@@ -6,8 +6,9 @@ coin of probability e^(-(best - utility_i) / scale): same loss, never a worse ex
 [McKenna and Sheldon 2020]. `Top` chooses several, without repeats, one after another. Utilities are
 integers, in a unit that the caller fixes by public numbers: a common denominator of the utilities
 themselves would let the scale, and whether it can be drawn at, depend on rows. Nothing underflows,
-and the order of candidates does not matter to the law. Proofs: docs/proofs/selection.md. The
-running time depends on the utilities, so it must stay hidden.
+and the order of candidates does not matter to the law. How many random bits a choice takes follows
+from the number of candidates alone, but for one choice in 2^30 or fewer. Proofs:
+docs/proofs/selection.md.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privod.errors import InvalidData, InvalidParameter
-from privod.mechanisms.coins import bernoulli_exp
+from privod.mechanisms.exact import Enclosure, Real, Uniform, exp_minus
 from privod.mechanisms.noise import Geometric
 from privod.mechanisms.randomness import Randomness
-from privod.mechanisms.weighted_choice import Ladder
+from privod.mechanisms.weighted_choice import WEIGHT_BITS, WeightedChoice, enclosed_weights
 from privod.privacy import Loss, Number, Zcdp, positive
 
 __all__ = ["ExponentialMechanism", "PermuteAndFlip", "Top", "Utilities"]
@@ -37,7 +38,7 @@ Utilities = NDArray[Any] | Sequence[int]
 LARGEST_UTILITY = 2**61  # so that a difference of two fits 64 bits
 LARGEST_TOTAL = 2**62  # candidates, counted with their multiplicities
 BLOCK = 1 << 17  # candidates at a time, so that memory stays flat
-WALKED = 256  # candidates tried one by one, in the time that a million take at once
+WORD_BITS = 64
 
 
 @dataclass(frozen=True)
@@ -104,16 +105,17 @@ class ExponentialMechanism(_Choice):
         The candidate itself is then any of the group: `randomness.below_hidden(multiplicity)`.
         """
         values = _integers(utilities)
-        return Ladder(values, self.scale, _checked(multiplicities, values)).draw(randomness)
+        sizes = _checked(multiplicities, values)
+        return WeightedChoice(values, self.scale, sizes).draw(randomness)
 
     def _peel(
         self, utilities: NDArray[np.int64], n_chosen: int, randomness: Randomness
     ) -> list[int]:
-        ladder = Ladder(utilities, self.scale)
-        chosen = [ladder.draw(randomness)]
+        weighted = WeightedChoice(utilities, self.scale)
+        chosen = [weighted.draw(randomness)]
         while len(chosen) < n_chosen:
-            ladder.remove(chosen[-1])
-            chosen.append(ladder.draw(randomness))
+            weighted.remove(chosen[-1])
+            chosen.append(weighted.draw(randomness))
         return chosen
 
 
@@ -188,33 +190,35 @@ class Top:
 
 
 def _first_to_pass(utilities: NDArray[np.int64], scale: Fraction, randomness: Randomness) -> int:
-    """Walk some way in random order; if none passed so far, flip the coins of all others at once.
-
-    Of those that pass then, each is as likely to come first in the rest of the order.
-    """
+    """Flip all coins; of those that land, each is as likely to come first in a random order."""
     best = int(utilities.max())
-    failed: dict[int, None] = {}
-    while len(failed) < min(WALKED, utilities.size):
-        candidate = randomness.below(utilities.size)
-        if candidate not in failed:
-            if bernoulli_exp((best - int(utilities[candidate])) / scale, randomness):
-                return candidate
-            failed[candidate] = None
-    places = _all_that_pass(best, utilities, scale, randomness)  # the best is among them
-    places = places[~np.isin(places, list(failed))]
-    return int(places[randomness.below_hidden(places.size)])
-
-
-def _all_that_pass(
-    best: int, utilities: NDArray[np.int64], scale: Fraction, randomness: Randomness
-) -> NDArray[np.int64]:
-    """Flip the coin of every candidate and return the places of those that landed."""
-    coins = Geometric(scale)
     places = []
     for start in range(0, utilities.size, BLOCK):
         gaps = best - utilities[start : start + BLOCK]
-        places.append(start + np.flatnonzero(coins.reaches(gaps, randomness)))
-    return np.concatenate(places)
+        places.append(start + np.flatnonzero(_lands(gaps, scale, randomness)))
+    passing = np.concatenate(places)  # the best is among them
+    return int(passing[randomness.below_hidden(passing.size)])
+
+
+def _lands(gaps: NDArray[np.int64], scale: Fraction, randomness: Randomness) -> NDArray[np.bool_]:
+    """Flip a coin of probability e^(-gap / scale) for each gap, of a word each.
+
+    A word next to a probability, one of 2^57 or fewer, is prolonged until it decides.
+    """
+    words = (randomness.words(gaps.size) >> np.uint64(WORD_BITS - WEIGHT_BITS)).astype(np.int64)
+    lows, slack = enclosed_weights(gaps, scale)
+    lands = words < lows
+    for index in np.flatnonzero(~lands & (words < lows + slack)):
+        uniform = Uniform(randomness, known=int(words[index]), length=WEIGHT_BITS)
+        lands[index] = uniform.is_below(_weight(int(gaps[index]), scale))
+    return lands
+
+
+def _weight(gap: int, scale: Fraction) -> Real:
+    def real(precision: int) -> Enclosure:
+        return exp_minus(gap / scale, precision)
+
+    return real
 
 
 def _scale_for(epsilon: Number, sensitivity: Number, monotone: bool) -> Fraction:

@@ -5,18 +5,19 @@ Of `n` independent draws of discrete Laplace noise, `count_reaching` says how ma
 they have exactly the law of drawing all `n` and dropping those below, at a cost that grows with
 what is kept and not with `n`, which may be 10^30 (docs/proofs/discrete_laplace.md, Theorem 5)::
 
-    noise, threshold, n_empty = DiscreteLaplace(1), 40, 10**20
-    how_many = count_reaching(noise, threshold, n_empty, randomness)
-    cells = distinct(how_many, all_cells, randomness, avoiding=occupied)
+    noise, threshold, n_cells = DiscreteLaplace(1), 40, 10**20
+    how_many = count_reaching(noise, threshold, n_cells, randomness)
+    cells = distinct(how_many, n_cells, randomness)
     values = noise.draw_reaching(threshold, how_many, randomness)
 
-`noise.reaching(threshold) * n` tells beforehand, from public numbers, how many to expect. The
-running time grows with the number drawn, which is about to be public, and depends slightly on `n`.
+`noise.reaching(threshold) * n` tells beforehand, from public numbers, how many to expect. Where
+some cells are occupied, all are drawn for as if none were, and `not_taken` says which draws count:
+so nothing that is drawn, nor how much, depends on which are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -29,7 +30,7 @@ from privod.mechanisms.exact import Enclosure, Real, Uniform, exp_minus
 from privod.mechanisms.noise import DiscreteLaplace
 from privod.mechanisms.randomness import Randomness
 
-__all__ = ["among_free", "count_reaching", "distinct", "free_ranks"]
+__all__ = ["count_reaching", "distinct", "not_taken"]
 
 EXPECTED_PER_PART = 32  # draws are counted in parts that are expected to hold this many
 SPARE = 64  # bits more than a bound has: a draw is repeated less than once in 2^64 times
@@ -50,48 +51,30 @@ def count_reaching(noise: DiscreteLaplace, threshold: int, n: int, randomness: R
     return sum(_binomial(noise.scale, threshold, size, randomness) for size in sizes)
 
 
-def distinct(
-    count: int, bound: int, randomness: Randomness, avoiding: Sequence[int] = ()
-) -> list[int]:
-    """Draw `count` different integers of 0 .. bound - 1, none in `avoiding`, all sets alike.
+def distinct(count: int, bound: int, randomness: Randomness) -> list[int]:
+    """Draw `count` different integers of 0 .. bound - 1, ascending, all sets alike [Floyd].
 
-    `avoiding` ascends, and so does the result. Ranks among the free integers are drawn, as many as
-    are wanted, so that the work does not tell which integers are free, or whether hardly any are.
+    Where r was drawn before, the largest one allowed is taken, which cannot have been.
     """
-    ranks = free_ranks(count, bound, len(avoiding), randomness)
-    return among_free(ranks, [np.array(list(avoiding), dtype=object)])
-
-
-def free_ranks(count: int, bound: int, n_taken: int, randomness: Randomness) -> list[int]:
-    """Draw ranks among the integers of 0 .. bound - 1 that are free, ascending, all sets alike."""
-    free = bound - n_taken
-    if not 0 <= count <= free:
-        rule = f"must lie between 0 and the {free} that are free"
+    if not 0 <= count <= bound:
+        rule = f"must lie between 0 and {bound}, of which to choose"
         raise InvalidParameter("count", rule, count, "Draw fewer.")
-    return sorted(_ranks(count, free, bound.bit_length() + SPARE, randomness))
-
-
-def among_free(ranks: list[int], taken: Iterable[NDArray[Any]]) -> list[int]:
-    """The free integers of these ranks, where those taken come ascending, in any parts."""
-    numbers, n_before = list(ranks), 0
-    for part in taken:
-        below = part - np.arange(n_before, n_before + len(part))  # how many are free before each
-        passed = np.searchsorted(below, np.array(ranks, dtype=part.dtype), side="right").tolist()
-        numbers = [number + many for number, many in zip(numbers, passed, strict=True)]
-        n_before += len(part)
-    return numbers
-
-
-def _ranks(count: int, free: int, n_bits: int, randomness: Randomness) -> set[int]:
-    """Draw a set of `count` of the ranks 0 .. free - 1, all sets alike, in as many draws [Floyd].
-
-    Where rank r was drawn before, r' = the largest one allowed is taken, which cannot have been.
-    """
+    n_bits = bound.bit_length() + SPARE
     found: set[int] = set()
-    for largest in range(free - count, free):
-        rank = randomness.below_hidden(largest + 1, n_bits)
-        found.add(largest if rank in found else rank)
-    return found
+    for largest in range(bound - count, bound):
+        number = randomness.below_hidden(largest + 1, n_bits)
+        found.add(largest if number in found else number)
+    return sorted(found)
+
+
+def not_taken(numbers: list[int], taken: Iterable[NDArray[Any]]) -> NDArray[np.bool_]:
+    """Which of these numbers are free, where those taken come ascending, in any parts."""
+    free = np.ones(len(numbers), dtype=np.bool_)
+    for part in taken:
+        wanted = np.array(numbers, dtype=part.dtype)
+        first = np.searchsorted(part, wanted, side="left")
+        free &= first == np.searchsorted(part, wanted, side="right")
+    return free
 
 
 def _binomial(scale: Fraction, threshold: int, n: int, randomness: Randomness) -> int:

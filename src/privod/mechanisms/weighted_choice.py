@@ -1,112 +1,191 @@
-"""How is candidate i drawn in proportion to e^(utility_i / scale) among millions? Bin by bin.
+"""How is candidate i drawn in proportion to e^(utility_i / scale), from a fixed number of bits?
 
-Candidates are binned by how many steps they stand below the best one. A bin is proposed in
-proportion to its size times e^(-its upper edge / scale), a candidate uniformly from the bin, and
-accepted with e^(-what it lies below that edge / scale). A step is about the scale times log 2, so
-every other proposal or more is accepted. One pass bins all; a candidate takes one byte
+All weights e^(-(best - utility_i) / scale) are enclosed at once by 62-bit integers, products of a
+few table look-ups, and a uniform number of a fixed length is compared with their sums. That decides
+nearly always; else longer enclosures do and, less than once in 2^120 draws, more bits
 (docs/proofs/selection.md, Theorem 1).
 """
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
+from functools import lru_cache
+from itertools import accumulate
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.mechanisms.coins import bernoulli_exp
-from privod.mechanisms.exact import Enclosure, Real, Uniform, powers
+from privod.mechanisms.exact import Enclosure, Real, Uniform, exp_minus, powers
 from privod.mechanisms.randomness import Randomness
 
-__all__ = ["Ladder"]
+__all__ = ["WEIGHT_BITS", "WeightedChoice", "enclosed_weights"]
 
-STEP = Fraction(7, 10)  # of a scale: e^-0.7 is about 1/2, so most proposals are accepted
-LAST_STEP = 128  # all from here down share a bin, proposed next to never: it weighs 2^-128 apiece
-REBUILD_STEP = 64  # the best one left has fallen this far: measure from it anew
-REMOVED = LAST_STEP + 1
+Ints = NDArray[np.int64]
+
+WEIGHT_BITS = 62  # after the point; a weight of 1 still fits 64 bits
+HALF_BITS = WEIGHT_BITS // 2
+HALF = (1 << HALF_BITS) - 1
+DIGIT_BITS = 8
+DIGIT = 1 << DIGIT_BITS
+TABLE_GUARD = 16  # bits by which a table's digits are known better than they are kept
+DRAWN_BITS = 192  # of a draw; it takes more less than once in 2^120 times
+LEAST_TOTAL = 1 << 48  # weights whose sum has fallen below it are measured from the best one left
 BLOCK = 1 << 17  # candidates at a time, so that they stay in the processor's cache
+SUMMED = 1 << 10  # candidates that are gone through one by one at the end of a draw
 
 
-class Ladder:
+class _Tables(NamedTuple):
+    """For each digit of a gap, what it multiplies the weight by, rounded down."""
+
+    digits: tuple[Ints, ...]
+    slack: int
+    """By how much a weight may exceed its lower bound, in units of 2**-WEIGHT_BITS."""
+
+
+@lru_cache(maxsize=64)
+def _tables(scale: Fraction) -> _Tables:
+    digits, slack = [], 1
+    place = 1
+    while place < WEIGHT_BITS * scale:  # past it e^-x < 2^-x is at most one unit
+        precise = powers(place / scale, DIGIT - 1, WEIGHT_BITS + TABLE_GUARD)
+        known = [one.rounded(WEIGHT_BITS) for one in precise]
+        digits.append(np.array([one.low for one in known], dtype=np.int64))
+        slack += max(one.high - one.low for one in known) + 1  # a product rounds down once
+        place <<= DIGIT_BITS
+    return _Tables(tuple(digits), slack)
+
+
+def enclosed_weights(gaps: Ints, scale: Fraction) -> tuple[Ints, int]:
+    """Lower bounds of e^(-gap / scale) for gaps from 0 to 2^62, and how far above these it may lie.
+
+    Both in units of 2**-WEIGHT_BITS; a gap of 0 weighs exactly 1.
+    """
+    tables = _tables(scale)
+    lows = np.empty(gaps.shape, dtype=np.int64)
+    for start in range(0, gaps.size, BLOCK):
+        block = slice(start, start + BLOCK)
+        rest = gaps[block]
+        low = np.full(rest.shape, 1 << WEIGHT_BITS, dtype=np.int64)
+        for place, table in enumerate(tables.digits):
+            factor = table[rest & DIGIT - 1]
+            low = _product(low, factor) if place else factor
+            rest = rest >> DIGIT_BITS
+        low[rest > 0] = 0
+        lows[block] = low
+    return lows, tables.slack
+
+
+def _product(some: Ints, others: Ints) -> Ints:
+    """The products of numbers up to 1, rounded down, in halves that fit 64 bits."""
+    high, low = some >> HALF_BITS, some & HALF
+    other_high, other_low = others >> HALF_BITS, others & HALF
+    crossed = high * other_low + low * other_high + (low * other_low >> HALF_BITS)
+    return np.asarray(high * other_high + (crossed >> HALF_BITS))
+
+
+class WeightedChoice:
     """Candidates, each standing for `multiplicities[i]` equal ones, ready to be drawn from."""
 
     def __init__(
-        self,
-        utilities: NDArray[np.int64],
-        scale: Fraction,
-        multiplicities: NDArray[np.int64] | None = None,
+        self, utilities: Ints, scale: Fraction, multiplicities: Ints | None = None
     ) -> None:
         self._utilities = utilities
         self._scale = scale
         self._multiplicities = multiplicities
-        self._width = math.ceil(STEP * scale)
-        self._bins = np.zeros(utilities.size, dtype=np.uint8)
-        self._bin_below(int(utilities.max()))
+        self._removed = np.zeros(utilities.size, dtype=np.bool_)
+        self._n_left = utilities.size if multiplicities is None else int(multiplicities.sum())
+        self._weigh()
 
     def draw(self, randomness: Randomness) -> int:
-        """Propose until a proposal is accepted."""
-        while True:
-            step = self._draw_bin(randomness)
-            candidate = self._draw_member(step, randomness)
-            below_edge = self._best - int(self._utilities[candidate]) - step * self._width
-            if bernoulli_exp(below_edge / self._scale, randomness):
-                return candidate
+        """Return candidate i with U between what those before it and those up to it weigh."""
+        known = randomness.bits(DRAWN_BITS)
+        total, slack = sum(self._sums), self._slack * self._n_left
+        # U times the sum of all weights lies between these two.
+        least = known * total >> DRAWN_BITS
+        most = ((known + 1) * (total + slack) >> DRAWN_BITS) + 1
+        candidate, before, weight = self._at(least)
+        if before + slack <= least and most <= before + weight:
+            return candidate
+        return self._draw_exactly(Uniform(randomness, known=known, length=DRAWN_BITS))
 
     def remove(self, candidate: int) -> None:
         """Set a candidate aside, if it is not the last."""
-        self._sizes[self._bins[candidate]] -= 1
-        self._bins[candidate] = REMOVED
-        if not self._sizes[:REBUILD_STEP].any():
-            self._bin_below(int(self._utilities[self._bins != REMOVED].max()))
+        self._sums[candidate // SUMMED] -= self._weight(candidate)
+        self._n_left -= self._multiplicity(candidate)
+        self._lows[candidate] = 0
+        self._removed[candidate] = True
+        if sum(self._sums) < LEAST_TOTAL:
+            self._weigh()
 
-    def _bin_below(self, best: int) -> None:
-        """Bin all candidates but the removed ones by their steps below `best`."""
-        self._best = best
-        self._sizes = np.zeros(REMOVED + 1, dtype=np.int64)
-        for start in range(0, self._bins.size, BLOCK):
-            block = slice(start, start + BLOCK)
-            bins = np.minimum((best - self._utilities[block]) // self._width, LAST_STEP)
-            bins[self._bins[block] == REMOVED] = REMOVED
-            self._bins[block] = bins
-            if self._multiplicities is None:
-                self._sizes += np.bincount(bins, minlength=REMOVED + 1)
-            else:
-                np.add.at(self._sizes, bins, self._multiplicities[block])
-        self._sizes[REMOVED] = 0
+    def _weigh(self) -> None:
+        """Enclose the weights of the candidates left, the best of which weighs 1."""
+        left = ~self._removed
+        self._best = int(self._utilities.max(where=left, initial=np.iinfo(np.int64).min))
+        gaps = np.where(left, self._best - self._utilities, 0)
+        self._lows, self._slack = enclosed_weights(gaps, self._scale)
+        self._lows[self._removed] = 0
+        starts = range(0, self._lows.size, SUMMED)
+        if self._multiplicities is None:
+            highs = np.add.reduceat(self._lows >> HALF_BITS, starts).tolist()
+            lows = np.add.reduceat(self._lows & HALF, starts).tolist()
+            self._sums = [(h << HALF_BITS) + low for h, low in zip(highs, lows, strict=True)]
+        else:
+            self._sums = [sum(self._weights_from(start)) for start in starts]
 
-    def _draw_bin(self, randomness: Randomness) -> int:
-        filled = [int(step) for step in np.flatnonzero(self._sizes)]
+    def _at(self, place: int) -> tuple[int, int, int]:
+        """The candidate at a place in the sum of lower bounds, what is before it, and its own."""
+        before = block = 0
+        while before + self._sums[block] <= place:
+            before += self._sums[block]
+            block += 1
+        candidate = block * SUMMED
+        for weight in self._weights_from(candidate):
+            if place < before + weight:
+                break
+            before += weight
+            candidate += 1
+        return candidate, before, weight
+
+    def _weights_from(self, start: int) -> list[int]:
+        """What the candidates of a block weigh at least, all that each stands for together."""
+        lows: list[int] = self._lows[start : start + SUMMED].tolist()
+        if self._multiplicities is None:
+            return lows
+        times = self._multiplicities[start : start + SUMMED].tolist()
+        return [low * many for low, many in zip(lows, times, strict=True)]
+
+    def _weight(self, candidate: int) -> int:
+        return int(self._lows[candidate]) * self._multiplicity(candidate)
+
+    def _multiplicity(self, candidate: int) -> int:
+        return 1 if self._multiplicities is None else int(self._multiplicities[candidate])
+
+    def _draw_exactly(self, uniform: Uniform) -> int:
+        """The first candidate that U lies below, by enclosures as long as it takes."""
+        left = np.flatnonzero(~self._removed)
         known: dict[int, list[Enclosure]] = {}
 
         def up_to(index: int) -> Real:
             def real(precision: int) -> Enclosure:
                 if precision not in known:
-                    known[precision] = self._cumulative(filled, precision)
+                    known[precision] = self._cumulative(left, precision)
                 return known[precision][index] / known[precision][-1]
 
             return real
 
-        uniform = Uniform(randomness)
-        for index, step in enumerate(filled[:-1]):
-            if uniform.is_below(up_to(index)):
-                return step
-        return filled[-1]
+        low, high = -1, left.size - 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if uniform.is_below(up_to(middle)) else (middle, high)
+        return int(left[high])
 
-    def _cumulative(self, filled: list[int], precision: int) -> list[Enclosure]:
-        """The weights of the filled bins, added up; a member of the first one weighs 1."""
-        decay = powers(self._width / self._scale, LAST_STEP, precision)
-        total = Enclosure(0, 0, precision)
-        found = []
-        for step in filled:
-            total = total + decay[step - filled[0]].times(int(self._sizes[step]))
-            found.append(total)
-        return found
-
-    def _draw_member(self, step: int, randomness: Randomness) -> int:
-        members = np.flatnonzero(self._bins == step)
-        place = randomness.below_hidden(int(self._sizes[step]))
-        if self._multiplicities is not None:
-            ends = np.cumsum(self._multiplicities[members])
-            place = int(np.searchsorted(ends, place, side="right"))
-        return int(members[place])
+    def _cumulative(self, left: NDArray[np.intp], precision: int) -> list[Enclosure]:
+        """The weights of the candidates left, added up; one of the best weighs 1."""
+        distinct, places = np.unique(self._best - self._utilities[left], return_inverse=True)
+        weights = [exp_minus(gap / self._scale, precision) for gap in distinct.tolist()]
+        each = (
+            weights[place].times(self._multiplicity(candidate))
+            for place, candidate in zip(places.tolist(), left.tolist(), strict=True)
+        )
+        return list(accumulate(each))

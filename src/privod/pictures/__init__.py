@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from privod.data import Table
 from privod.errors import NotFound
 from privod.pictures.budget import draw_budget
-from privod.pictures.canvas import png, svg
+from privod.pictures.canvas import png, shorten_texts, svg
 from privod.queries.query import Release
 from privod.questions import load, question, questions
 
@@ -19,7 +19,7 @@ __all__ = ["draw", "draw_budget", "draw_for_owner", "png", "svg"]
 
 def draw(release: Release[Any]) -> Figure:
     """Draw a release."""
-    return load(question(release.query.name).picture)(release)  # type: ignore[no-any-return]
+    return shorten_texts(load(question(release.query.name).picture)(release))
 
 
 def draw_for_owner(release: Release[Any], table: Table) -> Figure:
@@ -28,4 +28,4 @@ def draw_for_owner(release: Release[Any], table: Table) -> Figure:
     if not described.owner_picture:
         known = ", ".join(one.name for one in questions().values() if one.owner_picture)
         raise NotFound(f"There is no owner's picture of {described.name}. There are {known}.")
-    return load(described.owner_picture)(release, table)  # type: ignore[no-any-return]
+    return shorten_texts(load(described.owner_picture)(release, table))

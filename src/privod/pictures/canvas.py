@@ -17,19 +17,22 @@ try:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.text import Text
+    from matplotlib.ticker import FixedLocator
 except ImportError:
     raise Unavailable(
         "Pictures are drawn by matplotlib, which is not installed. Install privod[pictures]."
     ) from None
 
 __all__ = ["ACCENT", "INK", "MOST_ROWS", "MUTED", "WARM", "blank", "few_ticks"]
-__all__ += ["labels_beside", "plain_ticks", "png", "summed", "svg"]
+__all__ += ["labels_beside", "plain_ticks", "png", "shorten_texts", "shortened", "summed", "svg"]
 
 ACCENT = "#2563a8"  # what was released
 WARM = "#c2571a"  # what stands out
 MUTED = "#9aa4b1"  # what is there for comparison
 INK = "#1d2733"
 MOST_TICKS = 40
+LONGEST_TICK, LONGEST_LABEL = 32, 48  # letters
+LETTERS_AN_INCH = 9  # of a title
 MOST_LABELS = 30  # of records, in one picture
 MOST_ROWS = 30  # columns of a release that a picture shows, one below the other
 
@@ -106,6 +109,38 @@ def plain_ticks(axes: Axes) -> None:
     """Write the ticks of a logarithmic axis as plain numbers, since no text is read as formulas."""
     axes.xaxis.set_major_formatter("{x:g}")
     axes.xaxis.set_minor_formatter("")
+
+
+def shorten_texts(figure: Figure) -> Figure:
+    """Cut names that are longer than there is room for, in the middle; returns the figure."""
+    letters = int(LETTERS_AN_INCH * figure.get_figwidth() / max(1, _side_by_side(figure)))
+    for axes in figure.axes:
+        for place in ("left", "center"):
+            title = axes.get_title(place)
+            if len(title) > letters:
+                axes.set_title(shortened(title, letters), loc=place)
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_label_text(shortened(axis.get_label_text(), LONGEST_LABEL))
+            if isinstance(axis.get_major_locator(), FixedLocator):
+                told = [label.get_text() for label in axis.get_ticklabels()]
+                if any(len(text) > LONGEST_TICK for text in told):
+                    axis.set_ticklabels([shortened(text, LONGEST_TICK) for text in told])
+    return figure
+
+
+def shortened(text: str, longest: int) -> str:
+    """A text of at most so many letters: its beginning and its end."""
+    if len(text) <= longest:
+        return text
+    end = longest // 3
+    return f"{text[: longest - end - 1]}…{text[-end:]}"
+
+
+def _side_by_side(figure: Figure) -> int:
+    """How many axes with a title stand beside each other."""
+    titled = [axes for axes in figure.axes if axes.get_title("left") or axes.get_title("center")]
+    specs = [axes.get_subplotspec() for axes in titled]
+    return max((spec.get_gridspec().ncols for spec in specs if spec is not None), default=1)
 
 
 def svg(figure: Figure) -> bytes:

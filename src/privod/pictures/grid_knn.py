@@ -70,15 +70,18 @@ def draw_scored(
     return figure
 
 
-def draw_score_histogram(scores: NDArray[np.float64], limit: float) -> Figure:
-    """How the scores of new records are spread, and which lie beyond the limit."""
+def draw_score_histogram(scores: NDArray[np.float64], limit: float | None) -> Figure:
+    """How the scores of new records are spread, and which lie beyond the limit if there is one."""
     figure, axes = blank("Scores of new records")
-    edges = np.histogram_bin_edges(scores, bins=40)
-    axes.hist(scores[scores <= limit], bins=edges.tolist(), color=ACCENT, label="ordinary")
-    axes.hist(scores[scores > limit], bins=edges.tolist(), color=WARM, label="stands out")
-    axes.axvline(limit, color=INK, linestyle="--")
+    edges = np.histogram_bin_edges(scores, bins=40).tolist()
     axes.set_xlabel("score (higher is more outlying)")
     axes.set_ylabel("records")
+    if limit is None:
+        axes.hist(scores, bins=edges, color=ACCENT)
+        return figure
+    axes.hist(scores[scores <= limit], bins=edges, color=ACCENT, label="ordinary")
+    axes.hist(scores[scores > limit], bins=edges, color=WARM, label="stands out")
+    axes.axvline(limit, color=INK, linestyle="--")
     axes.legend()
     return figure
 

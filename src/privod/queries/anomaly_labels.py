@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privod.data import Domain, Numeric, Table
+from privod.engines.size import IN_MEMORY
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness, damped_logistic
 from privod.outliers.crowds.anomalies import (
@@ -40,6 +41,7 @@ from privod.queries.checks import (
     typical_radius,
     whole_number,
 )
+from privod.queries.memory import crowd_bytes
 from privod.queries.preview import Preview
 from privod.queries.query import Query, Release
 
@@ -54,6 +56,7 @@ __all__ = [
 ]
 
 SURE = 100  # e^-100 < 2^-144
+LABEL_BYTES = 1 << 12  # of a record asked about: its numbers, its crowd and its label
 SMALLEST_LOG = 800  # e^-800 is 0 as a float
 
 
@@ -229,6 +232,12 @@ class AnomalyLabels(CrowdLabels, Query[tuple[bool, ...]]):
 
     def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
         return 0
+
+    def most_bytes(self, domain: Domain, records: int) -> int:  # noqa: ARG002
+        # The index, and keys of all rows, sorted; past what memory holds, blocks of rows.
+        rows = min(records, IN_MEMORY) + len(self.records)
+        asked = LABEL_BYTES * len(self.records)
+        return 2 * crowd_bytes(rows, len(self.columns)) + asked
 
     def answer(self, table: Table, randomness: Randomness) -> Release[tuple[bool, ...]]:
         columns = tuple(sorted(self.columns))  # the order that InCrowd adds up in

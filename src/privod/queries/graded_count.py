@@ -19,6 +19,7 @@ from privod.data import Domain, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, Randomness
 from privod.mechanisms.noise import LARGEST_SCALE
+from privod.outliers.crowds.by_space import most_points_at_once
 from privod.outliers.crowds.packing import packing_number
 from privod.privacy import AddRemove, Adjacency, Guarantee, Replace, positive
 from privod.queries.checks import (
@@ -38,6 +39,7 @@ from privod.queries.distances import (
     checked_weights,
     distance_in_words,
 )
+from privod.queries.memory import crowd_bytes
 from privod.queries.preview import CERTAINTY, Preview
 from privod.queries.query import Query, Release
 
@@ -169,6 +171,10 @@ class GradedCount(Query[GradedOutliers]):
 
     def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
         return 0
+
+    def most_bytes(self, domain: Domain, records: int) -> int:
+        n_axes = self._distances(domain).n_axes
+        return crowd_bytes(most_points_at_once(records, n_axes), n_axes)
 
     def answer(self, table: Table, randomness: Randomness) -> Release[GradedOutliers]:
         over = self._distances(table.domain)

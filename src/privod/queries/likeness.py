@@ -74,20 +74,32 @@ class Likeness:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", column_names(self.columns))
-        if len(self.columns) > MOST_COLUMNS:
-            rule = f"must be at most {MOST_COLUMNS}"
-            raise InvalidParameter("columns", rule, len(self.columns), "Name the ones that matter.")
-        most = MOST_WEIGHT * MOST_COLUMNS
-        whole_number(self.max_distance, "max_distance", at_least=0, at_most=most)
+        whole_number(self.max_distance, "max_distance", at_least=0)
         tolerances = [
             (name, _tolerance(number, name)) for name, number in self._named(self.tolerances)
         ]
         object.__setattr__(self, "tolerances", tuple(tolerances))
         weights = [
-            (name, whole_number(weight, f"the weight of {name!r}", 0, MOST_WEIGHT))
+            (name, whole_number(weight, f"the weight of {name!r}", 0))
             for name, weight in self._named(self.weights)
         ]
         object.__setattr__(self, "weights", tuple(weights))
+
+    @classmethod
+    def asked(
+        cls, columns: tuple[str, ...], max_distance: int, tolerances: Any, weights: Any
+    ) -> Likeness:
+        """Which records are alike in a question, which compares so many columns at most."""
+        names = column_names(columns)
+        if len(names) > MOST_COLUMNS:
+            rule = f"must be at most {MOST_COLUMNS}"
+            raise InvalidParameter("columns", rule, len(names), "Name the ones that matter.")
+        most = MOST_WEIGHT * MOST_COLUMNS
+        whole_number(max_distance, "max_distance", at_least=0, at_most=most)
+        like = cls(names, max_distance, tolerances, weights)
+        for name, weight in like.weights:
+            whole_number(weight, f"the weight of {name!r}", 0, MOST_WEIGHT)
+        return like
 
     def check(self, domain: Domain, records: tuple[tuple[Entry, ...], ...]) -> None:
         """Refuse columns and records that do not suit the domain."""

@@ -31,6 +31,7 @@ from privod.queries.checks import (
     whole_number,
 )
 from privod.queries.likeness import Entry, Likeness, checked_entries, end_of
+from privod.queries.memory import likeness_bytes
 from privod.queries.preview import Preview
 from privod.queries.query import Query, Release
 
@@ -84,7 +85,7 @@ class MixedLabels(CrowdLabels, Query[tuple[bool, ...]]):
     weights: tuple[tuple[str | int, ...], ...] = ()
 
     def __post_init__(self) -> None:
-        like = Likeness(self.columns, self.max_distance, self.tolerances, self.weights)
+        like = Likeness.asked(self.columns, self.max_distance, self.tolerances, self.weights)
         for name in ("columns", "tolerances", "weights"):
             object.__setattr__(self, name, getattr(like, name))
         for column, weight in like.weights:
@@ -138,6 +139,9 @@ class MixedLabels(CrowdLabels, Query[tuple[bool, ...]]):
 
     def check(self, domain: Domain) -> None:
         self.likeness.check(domain, self.records)
+
+    def most_bytes(self, domain: Domain, records: int) -> int:  # noqa: ARG002
+        return likeness_bytes(records, len(self.columns))
 
     def answer(self, table: Table, randomness: Randomness) -> Release[tuple[bool, ...]]:
         equal = Likeness(self.columns, 0)

@@ -27,6 +27,7 @@ from privod.queries.checks import (
     whole_number,
 )
 from privod.queries.edit_models import edit_model
+from privod.queries.memory import likeness_bytes
 from privod.queries.preview import Preview
 from privod.queries.query import Query, Release
 
@@ -98,6 +99,14 @@ class ModelLabels(Query[tuple[bool, ...]]):
         columns = domain.numeric(numeric_columns(domain, self.columns))
         for record in self.records:
             edit_model(self.model).try_out(columns, np.array(record))
+
+    def most_bytes(self, domain: Domain, records: int) -> int:  # noqa: ARG002
+        # The points, and four arrays of their shape; a model of somebody's own may take more.
+        return 5 * 8 * records * len(self.columns) + likeness_bytes(records, 1)
+
+    def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
+        """A model is shown the columns asked about, side by side."""
+        return len(self.columns)
 
     def answer(self, table: Table, randomness: Randomness) -> Release[tuple[bool, ...]]:
         points, model = table.numbers(self.columns), edit_model(self.model)

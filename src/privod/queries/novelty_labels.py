@@ -25,6 +25,7 @@ from privod.queries.checks import (
     whole_number,
 )
 from privod.queries.likeness import Entry, Likeness, checked_entries, end_of
+from privod.queries.memory import likeness_bytes
 from privod.queries.preview import Preview
 from privod.queries.query import Query, Release
 
@@ -74,7 +75,7 @@ class NoveltyLabels(Query[tuple[bool, ...]]):
     weights: tuple[tuple[str | int, ...], ...] = ()
 
     def __post_init__(self) -> None:
-        like = Likeness(self.columns, self.max_distance, self.tolerances, self.weights)
+        like = Likeness.asked(self.columns, self.max_distance, self.tolerances, self.weights)
         for name in ("columns", "tolerances", "weights"):
             object.__setattr__(self, name, getattr(like, name))
         object.__setattr__(self, "records", checked_entries(self.records, len(self.columns)))
@@ -108,6 +109,9 @@ class NoveltyLabels(Query[tuple[bool, ...]]):
 
     def check(self, domain: Domain) -> None:
         self.likeness.check(domain, self.records)
+
+    def most_bytes(self, domain: Domain, records: int) -> int:  # noqa: ARG002
+        return likeness_bytes(records, len(self.columns))
 
     def answer(self, table: Table, randomness: Randomness) -> Release[tuple[bool, ...]]:
         held = self.likeness.held(table)

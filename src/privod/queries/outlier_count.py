@@ -27,6 +27,7 @@ from privod.mechanisms.smooth import (
     SmoothLaplace,
     SmoothNoise,
 )
+from privod.outliers.crowds.by_space import most_points_at_once
 from privod.privacy import (
     AddRemove,
     Adjacency,
@@ -61,6 +62,7 @@ from privod.queries.distances import (
     checked_weights,
     distance_in_words,
 )
+from privod.queries.memory import cover_bytes, crowd_bytes
 from privod.queries.preview import CERTAINTY, Preview, of_counts
 from privod.queries.query import Query, Release
 
@@ -238,6 +240,12 @@ class OutlierCount(Query[CountedOutliers]):
         known = (over.dimensions, None, over.n_groups(self.radius))
         counted = self.noise == "global" or (public and self.chosen_noise(*known) == "global")
         return 0 if counted else over.n_axes
+
+    def most_bytes(self, domain: Domain, records: int) -> int:
+        over = self._distances(domain)
+        if self.held_per_record(domain) == 0:
+            return crowd_bytes(most_points_at_once(records, over.n_axes), over.n_axes)
+        return crowd_bytes(records, over.n_axes) + cover_bytes(records, over.dimensions)
 
     def answer(self, table: Table, randomness: Randomness) -> Release[CountedOutliers]:
         over = self._distances(table.domain)

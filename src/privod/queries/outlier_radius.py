@@ -39,6 +39,7 @@ from privod.queries.distances import (
     checked_weights,
     distance_in_words,
 )
+from privod.queries.memory import cover_bytes, crowd_bytes
 from privod.queries.preview import Preview, of_choice
 from privod.queries.query import Query, Release
 
@@ -175,6 +176,15 @@ class OutlierRadius(Query[ChosenRadius]):
 
     def work(self, domain: Domain, records: int) -> int:
         return self.n_radii * pairs_work(records, self._distances(domain).n_axes)
+
+    def most_bytes(self, domain: Domain, records: int) -> int:
+        over = self._distances(domain)
+        return crowd_bytes(records, over.n_axes) + cover_bytes(records, over.dimensions)
+
+    def held_per_record(self, domain: Domain) -> int:
+        """The points, and where categories are compared whose groups they are in."""
+        over = self._distances(domain)
+        return over.n_axes + bool(over.categorical)
 
     def answer(self, table: Table, randomness: Randomness) -> Release[ChosenRadius]:
         over = self._distances(table.domain)

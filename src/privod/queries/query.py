@@ -20,6 +20,7 @@ from privod.mechanisms.randomness import Randomness
 from privod.privacy import Adjacency, Cost, Guarantee, Statement, adjacency_from_json
 from privod.queries.frames import as_frame
 from privod.queries.html import figure, release_html
+from privod.queries.memory import folding_bytes
 from privod.queries.preview import Preview
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
 Value = TypeVar("Value")
 
 NANOSECONDS_A_VALUE = 20  # to read a value once, place it and count it
+HELD_TIMES = 6  # values of records that a question holds: gathered, in order, and worked on
 NANOSECONDS_A_NUMBER = 2000  # to draw its noise, and to write and read it as text
 
 
@@ -99,8 +101,22 @@ class Query(ABC, Generic[Value]):
         return read + NANOSECONDS_A_NUMBER * self.n_numbers(domain)
 
     def n_numbers(self, domain: Domain) -> int:  # noqa: ARG002 - most hold few
-        """About how many numbers the answer holds, where they can be many; public."""
+        """At most how many numbers the answer holds, where they can be many; public."""
         return 0
+
+    def most_numbers(self, domain: Domain, records: int) -> int:  # noqa: ARG002
+        """The same for a table of so many records at most, where it hangs on them."""
+        return self.n_numbers(domain)
+
+    def most_bytes(self, domain: Domain, records: int) -> int:
+        """At most how much memory an answer takes beside a table of so many records at most.
+
+        Whatever the rows are, and from public things alone: a server ends nothing below it. A
+        question that does not count it is taken for one that adds up over rows, and holds as many
+        values of each as it says (`held_per_record`), six times.
+        """
+        held = HELD_TIMES * 8 * records * self.held_per_record(domain)
+        return held + folding_bytes(len(domain.columns), self.most_numbers(domain, records))
 
     @abstractmethod
     def check(self, domain: Domain) -> None:

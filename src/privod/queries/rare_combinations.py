@@ -139,6 +139,9 @@ class RareCombinations(Query[CombinationCounts]):
             rule = f"must give at most {MOST_CELLS} combinations"
             raise InvalidParameter("columns", rule, cells, "Name fewer columns.")
 
+    def n_numbers(self, domain: Domain) -> int:
+        return self._cells(domain) * (len(self.columns) + 2)
+
     def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
         return 0
 

@@ -33,19 +33,19 @@ MOST_REASONS = 3
 
 @dataclass(frozen=True)
 class Scored:
-    """Scores, higher more outlying; the limit beyond which records stand out.
+    """Scores, higher more outlying; the limit beyond which records stand out, where one is known.
 
     `hidden_share` is the share of the reference that cannot be told from noise.
     """
 
     scores: NDArray[np.float64]
-    limit: float
+    limit: float | None
     hidden_share: float
 
     @property
-    def stands_out(self) -> NDArray[np.bool_]:
-        """Which records lie beyond the limit."""
-        return self.scores > self.limit
+    def stands_out(self) -> NDArray[np.bool_] | None:
+        """Which records lie beyond the limit; None without one."""
+        return None if self.limit is None else self.scores > self.limit
 
 
 def columns_of(released: Scorable) -> tuple[Column, ...]:
@@ -62,12 +62,15 @@ def columns_of(released: Scorable) -> tuple[Column, ...]:
 def score(
     released: Scorable, points: NDArray[np.float64], target: float, n_neighbors: int
 ) -> Scored:
-    """Score records; about a share `target` of the reference lies beyond the limit."""
+    """Score records; about a share `target` of the reference lies beyond the limit.
+
+    A sketch orders records and knows no limit.
+    """
     if isinstance(released, NoisyProfile):
         limit = float(released.threshold(target))
         return Scored(released.scores(points), limit, released.hidden_share)
     if isinstance(released, NoisySketch):
-        return Scored(released.scores(points), float(released.threshold(target)), 0)
+        return Scored(released.scores(points), None, 0)
     if isinstance(released, NoisyMoments):
         limit = float(released.threshold(target).distance[0])
         return Scored(released.scores(points).distance, limit, 0)

@@ -36,7 +36,7 @@ from privod.queries.checks import (
     pairs_work,
     whole_number,
 )
-from privod.queries.crowd_bounds import count_outliers, count_sensitivity
+from privod.queries.crowd_bounds import count_credits, count_outliers, count_sensitivity
 from privod.queries.distances import (
     Distances,
     Scale,
@@ -44,10 +44,11 @@ from privod.queries.distances import (
     checked_weights,
     distance_in_words,
 )
+from privod.queries.memory import cover_bytes, crowd_bytes
 from privod.queries.outlier_count import EXAMPLE_RADIUS, OutlierCount
 from privod.queries.preview import Preview
 from privod.queries.query import Query, Release
-from privod.threads import thread_pool
+from privod.threads import available_threads, thread_pool
 
 __all__ = ["FoundSubspaces", "OutlierSubspaces", "columns_in_words"]
 
@@ -56,6 +57,7 @@ LEAST_LOSS = Fraction(1, 2**19)  # of one choice: with all steps its scale is 2^
 LARGEST_LOSS = 10**9
 UNSURE = 0.05
 MOST_CANDIDATES = 20_000
+CANDIDATE_BYTES = 1 << 12  # its names, its count and its share in the choice
 ALONE_BELOW = 20_000  # records times sets below which threads cost more than they bring
 
 
@@ -282,6 +284,20 @@ class OutlierSubspaces(Query[FoundSubspaces]):
         widest = min(max(self._sizes()), len(domain.columns))
         return self._number_of_candidates(n_columns) * pairs_work(records, widest)
 
+    def most_bytes(self, domain: Domain, records: int) -> int:
+        widest = min(max(self._sizes()), len(domain.columns))
+        counted = crowd_bytes(records, widest)  # by each thread, a set of columns at a time
+        covered = max(cover_bytes(records, n_axes) for n_axes in range(1, widest + 1))
+        candidates = CANDIDATE_BYTES * self._number_of_candidates(len(domain.columns))
+        return available_threads() * counted + covered + candidates
+
+    def held_per_record(self, domain: Domain) -> int:
+        """Outliers are counted by parts of space; counts bought besides may hold points."""
+        if not self.count_share:
+            return 0
+        of_each_size = {len(some): some for some in self._sets(domain)}
+        return max(self.counting(some).held_per_record(domain) for some in of_each_size.values())
+
     def answer(self, table: Table, randomness: Randomness) -> Release[FoundSubspaces]:
         sets = list(self._sets(table.domain))
         utilities = self.utilities(sets, self.true_counts(table, sets))
@@ -320,12 +336,13 @@ class OutlierSubspaces(Query[FoundSubspaces]):
         """The outliers of every set, counted on all processors; not private."""
 
         def count(some: tuple[str, ...]) -> int:
-            points = self._distances(table.domain, some).points(table)
-            radius = self.radius_in(len(some))
-            return count_outliers(points, radius, self.max_crowd, threads=1)
+            over, radius = self._distances(table.domain, some), self.radius_in(len(some))
+            if table.most_records is not None:  # by parts of space, which are counted in threads
+                return count_credits(table, over, radius, self.max_crowd)
+            return count_outliers(over.points(table), radius, self.max_crowd, threads=1)
 
         # How many rows there are may be private: the same steps are reported on both ways.
-        if len(sets) * len(table) < ALONE_BELOW:
+        if table.most_records is not None or len(sets) * len(table) < ALONE_BELOW:
             return list(track(map(count, sets), "column sets", total=len(sets)))
         with thread_pool() as pool:
             return list(track(pool.map(count, sets), "column sets", total=len(sets)))

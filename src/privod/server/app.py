@@ -168,6 +168,7 @@ def make_app(site: Site) -> FastAPI:
         await loading
         await asyncio.to_thread(site.jobs.close)  # requests are answered meanwhile
         await asyncio.to_thread(site.answers.close)
+        await asyncio.to_thread(site.reports.close)
         await asyncio.to_thread(site.leave)
 
     _check_prefix(site.prefix)

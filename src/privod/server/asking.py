@@ -117,13 +117,28 @@ def resume(site: Site) -> None:
     is_held = own.enter_context(database.alone(_lock(site.id)))
     site.be_present()
     known = {site.id}
+    mutex = threading.Lock()
+    is_leaving = False
 
-    def hold() -> None:
-        """Take the own lock again if it was lost, as with a database that was restarted."""
+    def stay() -> None:
+        """Note again that this process is there, and hold its lock, unless it is leaving.
+
+        The lock is lost with a database that is restarted.
+        """
         nonlocal is_held
-        if not is_held():
-            own.close()
-            is_held = own.enter_context(database.alone(_lock(site.id)))
+        with mutex:
+            if is_leaving:
+                return
+            site.be_present()
+            if not is_held():
+                own.close()
+                is_held = own.enter_context(database.alone(_lock(site.id)))
+
+    def leave() -> None:
+        """Never again take the lock or note that this process is there, however late a look is."""
+        nonlocal is_leaving
+        with mutex:
+            is_leaving = True
 
     def take_over(gone: str) -> None:
         try:
@@ -135,8 +150,7 @@ def resume(site: Site) -> None:
     def watch() -> None:
         while not site.jobs.closing():
             with suppress(PrivodError):  # the database is away: the next look finds it
-                site.be_present()
-                hold()
+                stay()
                 site.note_ends()
                 for other in site.curator.job_records.servers() - known:
                     known.add(other)
@@ -147,6 +161,7 @@ def resume(site: Site) -> None:
     watching.start()
     site.presence.callback(site.take_note_away)  # before the lock is let go, so that it is believed
     site.presence.callback(watching.join, WATCH_SECONDS)
+    site.presence.callback(leave)
 
 
 def _lock(server: str) -> str:
@@ -170,8 +185,28 @@ def _take_over(site: Site, gone: str) -> None:
                 return
     with database.alone(_lock(gone)):
         if site.last_seen(gone) in (seen, None) and not site.jobs.closing():
-            for record in site.curator.job_records.adopt(gone, site.id):
+            for record in _adopted(site, gone):
                 _resume(site, record)
+
+
+def _adopted(site: Site, gone: str) -> list[JobRecord]:
+    """What another process left behind, and is ours now.
+
+    An error does not tell whether it is: the change may stand although its way to the disk failed.
+    So the database is asked once it is there again.
+    """
+    records = site.curator.job_records
+    left = records.under_way_at(gone)
+    try:
+        records.adopt(gone, site.id)
+    except PrivodError:
+        ours: set[str] | None = None
+        while ours is None and not site.jobs.closing():
+            site.jobs.wait_for_closing(WATCH_SECONDS)
+            with suppress(PrivodError):
+                ours = {record.id for record in records.under_way_at(site.id)}
+        return [record for record in left if record.id in (ours or ())]
+    return left
 
 
 def _resume(site: Site, record: JobRecord) -> None:

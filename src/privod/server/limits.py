@@ -81,9 +81,11 @@ class Limits:
         Answers computed at once.
     waiting_jobs, waiting_jobs_per_token : int
         Answers computed or waiting to be, in all and for one token.
-    answer_seconds, answer_bytes : float, int
-        How long an answer may be estimated to take, and the least time and memory after which a
-        worker process that looks at rows for one is ended; declared sizes may allow it more.
+    answer_seconds : float
+        How long an answer may be estimated to take; what would take longer is refused.
+    answer_bytes : int
+        The least memory after which a worker process that looks at rows is ended; declared sizes
+        may allow it more.
     answer_numbers : int
         How many numbers an answer may hold.
     estimated_records : int

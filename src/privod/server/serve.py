@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Listening", "configured", "is_loopback", "serve"]
 
 GRACE_SECONDS = 10
+KEEP_ALIVE_SECONDS = 15
 IDLE_CONNECTIONS = 1000  # kept open by browsers between requests
 
 
@@ -122,7 +123,7 @@ def configured(
         proxy_headers=listening.proxy is not None,
         forwarded_allow_ips=listening.proxy or "",
         limit_concurrency=IDLE_CONNECTIONS + limits.at_once + limits.strangers_at_once,
-        timeout_keep_alive=15,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=GRACE_SECONDS,
         access_log=False,  # it would log addresses of pages; the middleware logs what is harmless
         log_config=None,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import secrets
-import threading
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -13,13 +12,12 @@ from typing import TYPE_CHECKING
 from starlette.requests import Request
 
 from privod.curator import Answer, Curator
-from privod.curator.protection import SAMPLE, Protection
-from privod.errors import LimitReached, PrivodError
-from privod.privacy import Adjacency
+from privod.errors import PrivodError
 from privod.server.authentication import Sessions, Visitor, find_visitor
 from privod.server.failures import UnknownToken
 from privod.server.jobs.answers import Answers
 from privod.server.jobs.jobs import Job, Jobs
+from privod.server.jobs.reports import Reports
 from privod.server.limits import Limits, RateLimiter
 from privod.server.metrics import Metrics
 from privod.wire import problem_of
@@ -34,10 +32,6 @@ SERVER, STOP = "server", "stop"  # kinds of notes
 PRESENT_SECONDS = 60.0  # after which a process that notes nothing is taken to be gone
 KEPT_SECONDS = 24 * 3600.0  # for which notes are kept
 MOST_SERVERS = MOST_STOPS = 1000
-ONE_REPORT = (
-    "This server is making a report of who is protected, and makes one at a time. Try again when it"
-    " is done, or run `privod protected` where the curator is."
-)
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
@@ -77,7 +71,7 @@ class Site:
         self.presence = ExitStack()
         self._unnoted: dict[str, str | None] = {}
         self.metrics = Metrics()
-        self.reporting = threading.Lock()
+        self.reports = Reports(self.curator, self.limits)
         self.jobs: Jobs[Answer] = Jobs(
             self.limits, self._token_is_valid, self._note_end, self._was_stopped
         )
@@ -113,20 +107,6 @@ class Site:
     def stop_elsewhere(self, job_id: str) -> None:
         """Ask the process that works on a job to stop it."""
         self.notes.put(STOP, job_id, "", MOST_STOPS, self.notes.clock() - KEPT_SECONDS)
-
-    def who_is_protected(
-        self, of: str, adjacency: Adjacency | None = None, *, sample: int = SAMPLE
-    ) -> tuple[Protection, ...]:
-        """Whom narrow promises protect, for the owner alone; one such report is made at a time.
-
-        It looks at rows in this very process, without an end that is known beforehand.
-        """
-        if not self.reporting.acquire(blocking=False):
-            raise LimitReached(ONE_REPORT)
-        try:
-            return self.curator.who_is_protected(of, adjacency, sample=sample)
-        finally:
-            self.reporting.release()
 
     def _was_stopped(self, job_id: str) -> bool:
         return self.notes.find(STOP, job_id) is not None

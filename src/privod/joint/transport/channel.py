@@ -32,14 +32,11 @@ class Patience:
     """How many seconds a run waits for its parties to come, and for one that gets nowhere.
 
     A step may take as long as it needs while everybody due in it makes progress: sends pieces, or
-    reports steps of its own work. A party that is lost is noticed much sooner, by its transport: at
-    once if its connection breaks, after so many silent seconds if its machine hangs. A machine that
-    is merely busy may be silent for some, too.
+    reports steps of its own work. A party that is lost is noticed much sooner, by its transport.
     """
 
     coming: float = 60.0
     stalled: float = 600.0
-    silent: float = 30.0
 
 
 class Channel(ABC):

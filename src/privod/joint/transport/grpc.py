@@ -35,10 +35,11 @@ ROSTER_KEY = "privod-roster"
 HEARTBEAT = b""
 MOVED = b"moved"  # a heartbeat of a party whose work went on since the last one
 BEAT_SECONDS = 1.0
+SILENCE_SECONDS = 30.0  # without a heartbeat, after which somebody counts as lost
 RETRY_SECONDS = 0.2
 HANDSHAKE_TRIES = 5  # a listener that comes up may reset a connection; one that refuses always does
 GRACE_SECONDS = 2.0
-LOST_SECONDS = 2.0  # within which a broken call is known to be one
+LOST_SECONDS = 10.0  # within which a broken call is known to be one, on a busy machine too
 LOST = "The aggregator was lost. Run again."
 
 OPTIONS = [
@@ -71,7 +72,6 @@ class GrpcAggregator:
     ) -> None:
         roster.check_tls()
         self.meeting = Meeting(roster.names, patience)
-        self._silent = (patience or Patience()).silent
         self._roster = roster
         self._heard: dict[str, float] = {}
         threads = 4 * len(roster.names) + 8  # two calls per party, and room to refuse strangers
@@ -125,7 +125,7 @@ class GrpcAggregator:
         Thread(target=self._listen, args=(name, messages), daemon=True).start()
         yield self.meeting.session
         while not self.meeting.wait_for_end(BEAT_SECONDS):
-            if monotonic() - self._heard[name] > self._silent:
+            if monotonic() - self._heard[name] > SILENCE_SECONDS:
                 self.meeting.leave(name, None)
             yield HEARTBEAT
         if self.meeting.failure is not None:
@@ -182,7 +182,7 @@ class GrpcChannel(Channel):
     identity : Identity
         One's own certificate and key.
     patience : Patience, optional
-        How long to wait for the aggregator to come up, and while it is silent.
+        How long to wait for the aggregator to come up.
     """
 
     def __init__(
@@ -200,10 +200,8 @@ class GrpcChannel(Channel):
         self._moving = Event()
         self._call: Any = None
         self._attending: Any = None
-        waits = patience or Patience()
-        self._silent = waits.silent
         try:
-            session = self._come(roster, waits.coming)
+            session = self._come(roster, (patience or Patience()).coming)
         except ProtocolAborted:
             self._wire.close()
             raise
@@ -258,7 +256,7 @@ class GrpcChannel(Channel):
     def _guard(self) -> None:
         """Notice an aggregator that hangs."""
         while not self._over.wait(BEAT_SECONDS) and self._attending.is_active():
-            if monotonic() - self._heard > self._silent:
+            if monotonic() - self._heard > SILENCE_SECONDS:
                 self._failure = LOST
                 self._wire.close()
                 return

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from privod.data.table import Table
@@ -135,12 +134,10 @@ def contexts_moved(
     """
     _check_enumerable(table, space, column, detector)
 
-    def matching(rows: Table) -> NDArray[np.bool_]:
-        return look_from(rows, space, column, value, detector).scan() >= 0
-
-    before = matching(table)
+    view = look_from(table, space, column, value, detector)
+    before = view.scan() >= 0
     moved = [
-        not np.array_equal(before, matching(_without(table, group)))
+        not np.array_equal(before, view.without(group).scan() >= 0)
         for group in track(groups, "removing records")
     ]
     return np.array(moved, dtype=bool)
@@ -149,14 +146,3 @@ def contexts_moved(
 def rows_alike(table: Table, space: ContextSpace) -> NDArray[np.bool_]:
     """Which rows have the attributes of the record. NOT private: for the owner alone."""
     return np.asarray((space.codes(table) == 0).all(axis=1))
-
-
-def _without(table: Table, rows: NDArray[np.int64]) -> Table:
-    """The table without some of its rows."""
-    kept = np.ones(len(table), dtype=bool)
-    kept[rows] = False
-    columns = {
-        name: values.filter(pa.array(kept)) if isinstance(values, pa.Array) else values[kept]
-        for name, values in table.columns().items()
-    }
-    return Table(table.domain, columns)

@@ -21,6 +21,7 @@ from privod.outliers.contexts.kernels.judge import (
     LOW,
     SQUARES,
     TOTAL,
+    WEIGHT,
     Cells,
     Side,
     judge_contexts,
@@ -58,12 +59,20 @@ class RecordView:
     codes: NDArray[np.uint16]
     """Of the other records, shape (attributes, n), as `ContextSpace` has them inside."""
     values: Floats
+    rows: Ints
+    """Which row of the table each of the others is."""
     cells: Cells
+    cell_of: NDArray[np.int32]
     below: Side
     above: Side
     rule: Rule | None
-    present: bool
-    """Whether a row equal to the record was found and taken out of the others."""
+    own_row: int | None
+    """The row equal to the record that was taken out of the others, if there is one."""
+
+    @property
+    def present(self) -> bool:
+        """Whether a row equals the record."""
+        return self.own_row is not None
 
     def __len__(self) -> int:
         return len(self.values)
@@ -122,6 +131,35 @@ class RecordView:
     def where_everything_matches(self) -> RecordView:
         """The same view for a detector to which everything stands out."""
         return replace(self, rule=self._everything)
+
+    def without(self, rows: Ints) -> RecordView:
+        """What the record sees when these rows of the table are gone: a view of fewer others."""
+        kept = ~np.isin(self.rows, rows)
+        own_row = self.own_row
+        if own_row is not None and own_row in rows:
+            same = np.flatnonzero(
+                kept & (self.values == self.value) & (self.codes == 0).all(axis=0)
+            )
+            kept[same[:1]] = False
+            own_row = int(self.rows[same[0]]) if len(same) else None
+        codes, values = np.ascontiguousarray(self.codes[:, kept]), self.values[kept]
+        cell_of = self.cell_of[kept]
+        shared = self.cells.counts[:, WEIGHT] > 0
+        cells = _summed(self.cells.codes, cell_of, values, self.value, shared)
+        rule = None if self.rule is None else _rule(self.detector, self.value, len(values))
+        below, above = _sides(codes, values, cell_of, self.value, rule)
+        return replace(
+            self,
+            codes=codes,
+            values=values,
+            rows=self.rows[kept],
+            cells=cells,
+            cell_of=cell_of,
+            below=below,
+            above=above,
+            rule=rule,
+            own_row=own_row,
+        )
 
     def members(self, context: Choices) -> NDArray[np.bool_]:
         """Which of the other records belong to the context."""
@@ -182,21 +220,16 @@ def look_from(
     order = others[np.argsort(values[others])]
     codes, values = np.ascontiguousarray(codes[order].T), values[order]
     cells, cell_of = _cells(codes, values, value, space, overlap_with)
-    rule = detector.rule(value, len(values)) if isinstance(detector, BuiltIn) else None
-    reach = 0 if rule is None else rule.reach
-    split = int(np.searchsorted(values, value, side="right"))
+    rule = _rule(detector, value, len(values))
+    below, above = _sides(codes, values, cell_of, value, rule)
+    own_row = int(same[0]) if len(same) else None
     return RecordView(
-        space,
-        detector,
-        value,
-        codes,
-        values,
-        cells,
-        _side(codes[:, :split][:, ::-1], values[:split][::-1], cell_of[:split][::-1], reach),
-        _side(codes[:, split:], values[split:], cell_of[split:], reach),
-        rule,
-        bool(len(same)),
+        space, detector, value, codes, values, order, cells, cell_of, below, above, rule, own_row
     )
+
+
+def _rule(detector: Detector, value: float, n_others: int) -> Rule | None:
+    return detector.rule(value, n_others) if isinstance(detector, BuiltIn) else None
 
 
 def _cells(
@@ -213,13 +246,24 @@ def _cells(
     n_cells = int(cell_of.max(initial=-1)) + 1
     listed = np.zeros((len(codes), n_cells), np.uint16)
     listed[:, cell_of] = codes
-    counts = np.bincount(cell_of, minlength=n_cells).astype(np.int64)
-    weights = counts
+    shared = np.ones(n_cells, dtype=bool)
     if overlap_with is not None:
-        shared = np.ones(n_cells, dtype=bool)
         for level, choice in enumerate(space.choices(overlap_with)):
             shared &= space.chosen_codes(level, choice)[listed[level]]
-        weights = np.where(shared, counts, 0)
+    small = cell_of.astype(np.int32)
+    return _summed(listed, small, values, value, shared), small
+
+
+def _summed(
+    listed: NDArray[np.uint16],
+    cell_of: NDArray[np.int32],
+    values: Floats,
+    value: float,
+    shared: NDArray[np.bool_],
+) -> Cells:
+    """Sums of the others in each cell; one that holds nobody adds nothing to any context."""
+    n_cells = len(shared)
+    counts = np.bincount(cell_of, minlength=n_cells).astype(np.int64)
     deviations = values - value
     sums = np.empty((n_cells, 4))
     sums[:, TOTAL] = np.bincount(cell_of, deviations, n_cells)  # adds in the order of the values
@@ -227,8 +271,23 @@ def _cells(
     sums[:, LOW], sums[:, HIGH] = np.inf, -np.inf
     np.minimum.at(sums[:, LOW], cell_of, values)
     np.maximum.at(sums[:, HIGH], cell_of, values)
-    cells = Cells(listed, np.stack((counts, weights), axis=1), sums)
-    return cells, cell_of.astype(np.int32)
+    return Cells(listed, np.stack((counts, np.where(shared, counts, 0)), axis=1), sums)
+
+
+def _sides(
+    codes: NDArray[np.uint16],
+    values: Floats,
+    cell_of: NDArray[np.int32],
+    value: float,
+    rule: Rule | None,
+) -> tuple[Side, Side]:
+    """The others below the value (or equal to it) and above, as far as the rule looks."""
+    reach = 0 if rule is None else rule.reach
+    split = int(np.searchsorted(values, value, side="right"))
+    return (
+        _side(codes[:, :split][:, ::-1], values[:split][::-1], cell_of[:split][::-1], reach),
+        _side(codes[:, split:], values[split:], cell_of[split:], reach),
+    )
 
 
 def _side(
@@ -238,11 +297,16 @@ def _side(
 
     A context that contains a cell contains all of it, so it never looks past its first `reach`.
     """
-    by_cell = np.argsort(cell_of, kind="stable")
-    sorted_cells = cell_of[by_cell]
-    rank = np.arange(len(values)) - np.searchsorted(sorted_cells, sorted_cells)
     near = np.zeros(len(values), dtype=bool)
-    near[by_cell[rank < reach]] = True
+    if reach:
+        in_each = np.bincount(cell_of)
+        # numpy sorts 16 bits by counting, in a single pass
+        by_cell = np.argsort(
+            cell_of.astype(np.uint16) if len(in_each) <= 1 << 16 else cell_of, kind="stable"
+        )
+        first = np.cumsum(in_each) - in_each
+        rank = np.arange(len(values)) - first[cell_of[by_cell]]
+        near[by_cell[rank < reach]] = True
     codes = np.ascontiguousarray(codes[:, near])
     settled = np.full(codes.shape[1], -1, np.int8)
     for level, own in enumerate(codes):

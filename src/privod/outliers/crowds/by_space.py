@@ -3,7 +3,8 @@
 Space is cut into boxes. The crowds of a box's own points are counted among the points of the box
 and of its surroundings, one radius wide: nobody farther away belongs to them. So each part holds a
 bounded number of points, and the counts are those of all points at once. Where more points lie in
-one box than may be held, they are counted some at a time, and those around them pass by.
+one box than may be held, they are counted some at a time, and those around them pass by. Rows are
+read once and sent to their boxes; a box then reads those that reach into its surroundings.
 
 How many boxes there are follows from the declared size. Where they lie follows from a few points:
 this decides how long counting takes, never what is counted.
@@ -18,10 +19,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privod.data.folding import Block
+from privod.engines.size import IN_MEMORY
 from privod.outliers.crowds.distance import HUGE, CrowdIndex
 from privod.outliers.crowds.kernels.tree import Floats, Ints
+from privod.threads import available_threads
 
-__all__ = ["Boxes", "CreditsBySpace", "boxes_around", "credits_of", "n_boxes"]
+__all__ = [
+    "Boxes",
+    "CreditsBySpace",
+    "boxes_around",
+    "credits_of",
+    "most_points_at_once",
+    "n_boxes",
+]
 
 VALUES_AT_ONCE = 1 << 24  # coordinates that one part holds: 128 MB, and about twice that to search
 ROOM = 2  # a box's share of the points leaves as much room again for what is around it
@@ -29,6 +39,9 @@ SLACK = 1e-9  # by how much farther one looks than the radius: more than squares
 
 Place = Callable[[Block], Floats]
 """Makes points of records, each by itself."""
+
+Read = Callable[[int], Iterable[Floats]]
+"""Reads the points of a box, some at a time."""
 
 
 def credits_of(crowds: Ints, max_crowd: int, grades: int) -> Ints:
@@ -41,6 +54,16 @@ def n_boxes(most_points: int, n_axes: int) -> int:
     """Into how many boxes so many points are cut: a power of two."""
     wanted = -(-ROOM * most_points * n_axes // VALUES_AT_ONCE)
     return 1 << max(0, wanted - 1).bit_length()
+
+
+def most_points_at_once(most_points: int, n_axes: int) -> int:
+    """At most how many of so many points are held: all, or those of one part in every thread.
+
+    A part holds its own points, those around them, and the next ones as they come in.
+    """
+    if most_points <= IN_MEMORY:
+        return most_points
+    return 3 * available_threads() * max(1, VALUES_AT_ONCE // n_axes)
 
 
 @dataclass(frozen=True)
@@ -121,7 +144,24 @@ class CreditsBySpace:
         """Add up."""
         return left + right
 
-    def part(self, number: int, read: Callable[[], Iterable[Block]]) -> int:
+    def spread(self, block: Block) -> Iterator[tuple[int, Floats]]:
+        """The points of some rows, each in its box: halves of the boxes, and halves of those."""
+        waiting = [(0, len(self.boxes), self.place(block))]
+        while waiting:
+            first, end, points = waiting.pop()
+            if not len(points):
+                continue
+            if end - first == 1:
+                yield first, points
+                continue
+            middle = (first + end) // 2
+            lower = slice(first, middle)
+            low, high = self.boxes.low[lower].min(axis=0), self.boxes.high[lower].max(axis=0)
+            is_lower = _inside(points, low, high)
+            waiting.append((first, middle, points[is_lower]))
+            waiting.append((middle, end, points[~is_lower]))
+
+    def part(self, number: int, read: Read) -> int:
         """What the points of one box count."""
         low, high = self.boxes.low[number], self.boxes.high[number]
         chunks = self._chunks(read, *self._around(low, high))
@@ -129,15 +169,15 @@ class CreditsBySpace:
         if near is None:
             return 0
         if next(chunks, None) is not None:
+            del near, chunks  # others are held instead
             return self._part_of_many(low, high, read)
         own = near[_inside(near, low, high)]
         return self._credits(CrowdIndex(near, threads=1).crowds(self.radius, at=own, cap=self._cap))
 
-    def _part_of_many(self, low: Floats, high: Floats, read: Callable[[], Iterable[Block]]) -> int:
+    def _part_of_many(self, low: Floats, high: Floats, read: Read) -> int:
         """The same of a box with more points in and around it than may be held at once."""
         total = 0
-        for number in range(self._n_chunks(low, high, read)):
-            own = self._chunk(number, low, high, read)
+        for own in self._chunks(read, low, high):
             crowds = np.zeros(len(own), np.int64)
             ends = (own.min(axis=0), np.nextafter(own.max(axis=0), np.inf))
             for near in self._chunks(read, *self._around(*ends)):
@@ -149,27 +189,12 @@ class CreditsBySpace:
             total += self._credits(crowds)
         return total
 
-    def _n_chunks(self, low: Floats, high: Floats, read: Callable[[], Iterable[Block]]) -> int:
-        n = sum(int(_inside(self.place(block), low, high).sum()) for block in read())
-        return -(-n // self._at_once(len(low)))
-
-    def _chunk(
-        self, number: int, low: Floats, high: Floats, read: Callable[[], Iterable[Block]]
-    ) -> Floats:
-        for place, own in enumerate(self._chunks(read, low, high)):
-            if place == number:
-                return own
-        raise AssertionError  # rows are the same each time they are read
-
-    def _chunks(
-        self, read: Callable[[], Iterable[Block]], low: Floats, high: Floats
-    ) -> Iterator[Floats]:
+    def _chunks(self, read: Read, low: Floats, high: Floats) -> Iterator[Floats]:
         """The points within these bounds, as many at a time as may be held."""
         at_once = self._at_once(len(low))
         held = np.empty((at_once, len(low)))
         n_held = 0
-        for block in read():
-            points = self.place(block)
+        for points in self._read_within(read, low, high):
             some = points[_inside(points, low, high)]
             while len(some):
                 taken = some[: at_once - n_held]
@@ -181,6 +206,12 @@ class CreditsBySpace:
                     held, n_held = np.empty_like(held), 0
         if n_held:
             yield held[:n_held]
+
+    def _read_within(self, read: Read, low: Floats, high: Floats) -> Iterator[Floats]:
+        """The points of the boxes that reach into these bounds."""
+        reaching = (self.boxes.low < high).all(axis=1) & (self.boxes.high > low).all(axis=1)
+        for number in np.flatnonzero(reaching).tolist():
+            yield from read(number)
 
     def _at_once(self, n_axes: int) -> int:
         return max(1, self.values_at_once // n_axes)

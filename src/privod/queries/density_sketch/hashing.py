@@ -31,7 +31,8 @@ __all__ = ["LEAST_WIDTH", "MOST_TABLES", "MOST_WIDTH", "Hashing"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-ROWS = 1 << 14  # hashed at a time
+ROWS = 1 << 14  # hashed at a time, at most ...
+VALUES = 1 << 22  # ... and hashes of them
 FARTHEST = 2.0**40  # intervals from zero past which farther makes no difference
 MOST_KEY = 2**32 - 1
 MOST_TABLES = 10_000  # with all bandwidths
@@ -87,6 +88,11 @@ class Hashing:
         return self.n_tables * len(self.bandwidths)
 
     @property
+    def rows_at_once(self) -> int:
+        """How many rows are hashed at a time: fewer where there are many hashes."""
+        return max(1, min(ROWS, VALUES // (self.all_tables * self.hashes_per_table)))
+
+    @property
     def numbers(self) -> tuple[str, ...]:
         """The columns of a block of rows."""
         return tuple(column.name for column in self.columns)
@@ -102,8 +108,9 @@ class Hashing:
 
     def add(self, state: Ints, block: Block) -> Ints:
         """Count each record in its bin of every table."""
-        for start in range(0, len(block), ROWS):
-            for table, places in enumerate(self.bins_of(block.numbers[start : start + ROWS]).T):
+        rows = self.rows_at_once
+        for start in range(0, len(block), rows):
+            for table, places in enumerate(self.bins_of(block.numbers[start : start + rows]).T):
                 state[table] += np.bincount(places, minlength=self.bins)
         return state
 
@@ -121,7 +128,12 @@ class Hashing:
         spans = np.array([column.high - column.low for column in self.columns])
         with np.errstate(over="ignore"):  # what is too far for a float is cut below
             scaled = np.clip((rows - lows) / spans, -FARTHEST, FARTHEST)
-        steps = np.floor(scaled @ directions + offsets)
+        # Axis by axis, not as a product of matrices: how that rounds a row may hang on how many
+        # rows there are beside it, and one record must never change how another is read.
+        steps = np.tile(offsets, (len(rows), 1))
+        for axis, along in enumerate(directions):
+            steps += scaled[:, axis, None] * along
+        np.floor(steps, out=steps)
         np.clip(steps, -FARTHEST, FARTHEST, out=steps)
         whole = steps.astype(np.int64).view(np.uint64).reshape(len(rows), self.all_tables, -1)
         mixed = (whole * mixers[:, :-1]).sum(axis=2, dtype=np.uint64) * mixers[:, -1]

@@ -26,13 +26,17 @@ from privod.queries.density_sketch.hashing import (
     LEAST_WIDTH,
     MOST_TABLES,
     MOST_WIDTH,
+    VALUES,
     Hashing,
 )
 from privod.queries.density_sketch.release import NoisySketch
 from privod.queries.preview import Preview, of_counts
 from privod.queries.query import Release
+from privod.threads import available_threads
 
 __all__ = ["DensitySketch"]
+
+NANOSECONDS_A_HASH = 2  # of one row, for each axis and for rounding and mixing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +111,17 @@ class DensitySketch(CountQuery[NoisySketch]):
 
     def n_numbers(self, domain: Domain) -> int:  # noqa: ARG002 - every bin has a count
         return self.n_tables * len(self.bandwidths) * self.bins
+
+    def work(self, domain: Domain, records: int) -> int:
+        hashes = self.n_histograms * self.hashes_per_table
+        hashing = NANOSECONDS_A_HASH * records * hashes * (len(self.columns) + 4)
+        return super().work(domain, records) + hashing
+
+    def most_bytes(self, domain: Domain, records: int) -> int:
+        # Six arrays of the hashes of as many rows as are hashed at a time, at least of one.
+        hashes = self.n_histograms * (self.hashes_per_table + 1)
+        hashed = available_threads() * max(2 * VALUES, hashes) * 6 * 8
+        return super().most_bytes(domain, records) + hashed
 
     def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
         return 0

@@ -1,6 +1,8 @@
 """A noisy sketch that may be carried away: score new records against it, free and offline.
 
-Whatever is computed here looks at the released counts only, so none of it costs budget.
+It says which of two records lies where fewer do, and names no score beyond which some share of the
+reference lies: how far tables agree on which records stand out is not released. Whatever is
+computed here looks at the released counts only, so none of it costs budget.
 """
 
 from __future__ import annotations
@@ -13,13 +15,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr, ndtri
 
-from privod.errors import InvalidData, InvalidParameter
-from privod.mechanisms import seeded
+from privod.errors import InvalidData
 from privod.mechanisms.merged import MergedNoise
 from privod.privacy import Guarantee, Loss
-from privod.queries.denoising import expected_counts
 from privod.queries.density_sketch.hashing import ROWS, Hashing
 from privod.queries.grid_knn.release import scored_points
 from privod.queries.release_file import (
@@ -39,8 +38,6 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 KIND = "sketch"
-PLACES = 2001  # of the reference, for a threshold
-TOGETHER = 0.3  # how alike tables rank records: the correlation of a Gaussian copula, measured
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,28 +91,6 @@ class NoisySketch:
             bins = self.hashing.bins_of(asked[start : start + ROWS])
             found[start : start + ROWS] = self._surprise(self.counts[tables, bins])
         return found
-
-    def threshold(self, target_fraction: float) -> float:
-        """The score beyond which about this share of the reference lies, from the release alone.
-
-        Roughly: how far tables agree on which records stand out is not released. They are taken to
-        agree as measured on other data (`TOGETHER`).
-        """
-        if not 0 < target_fraction < 1:
-            rule = "must lie between 0 and 1"
-            raise InvalidParameter("target_fraction", rule, target_fraction, "Try 0.1.")
-        n_tables = len(self.counts)
-        words = seeded(0).words(PLACES * (n_tables + 1)) >> np.uint64(11)  # always the same draws
-        normal = ndtri((words.astype(np.float64) + 0.5) * 2.0**-53).reshape(n_tables + 1, PLACES)
-        shares = ndtr(math.sqrt(TOGETHER) * normal[-1] + math.sqrt(1 - TOGETHER) * normal[:-1])
-        found = np.empty((PLACES, n_tables))
-        weights = expected_counts(self.counts, self.noise) + math.ulp(1.0)  # never nothing
-        for table, (counts, weight) in enumerate(zip(self.counts, weights, strict=True)):
-            order = np.argsort(weight, kind="stable")
-            upto = weight[order].cumsum()
-            places = np.searchsorted(upto, shares[table] * upto[-1])
-            found[:, table] = counts[order[np.minimum(places, len(order) - 1)]]
-        return float(np.quantile(self._surprise(found), 1 - target_fraction))
 
     def merge(self, *others: NoisySketch) -> NoisySketch:
         """Add up the sketches of disjoint records, of other holders or other batches; free."""

@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from operator import attrgetter
 from typing import Any, ClassVar, Literal, Self
 
@@ -23,10 +24,11 @@ import numpy as np
 
 from privod.data import Domain, Table
 from privod.data.folding import SomeRows
+from privod.engines.size import IN_MEMORY
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, Randomness
 from privod.mechanisms.merged import MergedNoise
-from privod.mechanisms.sparse import among_free, count_reaching, free_ranks
+from privod.mechanisms.sparse import count_reaching, distinct, not_taken
 from privod.outliers.grid.grid import MOST_CELLS_PER_AXIS, Grid, OccupiedCells
 from privod.privacy import AddRemove, Adjacency, Cost, Guarantee, Statement, positive
 from privod.queries.checks import LARGEST_COUNT, ExactNumber, whole_number
@@ -42,6 +44,7 @@ from privod.queries.count_query import (
 )
 from privod.queries.grid_knn.interactive import InteractiveGrid
 from privod.queries.grid_knn.release import NoisyGrid, NoisyTotal
+from privod.queries.memory import folding_bytes, sparse_cells_bytes
 from privod.queries.preview import Preview, of_counts
 from privod.queries.query import Release
 from privod.queries.release_file import LARGEST_SUM
@@ -50,8 +53,9 @@ __all__ = ["GridKnn"]
 
 MOST_HELD_CELLS = 10_000_000  # 80 megabytes of counts
 VALUES_AT_ONCE = 1 << 26  # 512 MB of keys, counts and cells, of rows that are not in memory
-CELLS_AT_ONCE = 1 << 20  # that get their noise at a time
+CELLS_AT_ONCE = 1 << 16  # that get their noise at a time, drawn for so many however few there are
 MOST_FALSE_CELLS = 1_000_000
+SELDOM_MORE = 1000
 LEAST_SAID = 0.02  # of the records hidden in noise that a sentence mentions
 ROUNDING = 1e-9  # of logarithms, so that a choice at the limit is not refused
 FALSE_CELLS_PER_RECORD = 0.01  # empty cells that may pass the automatic threshold
@@ -215,14 +219,26 @@ class GridKnn(CountQuery[NoisyGrid]):
     def n_numbers(self, domain: Domain) -> int:  # noqa: ARG002 - cells are all there is
         return self.n_cells if self.threshold is None else 0
 
+    def most_numbers(self, domain: Domain, records: int) -> int:
+        if self.threshold is None:
+            return self.n_numbers(domain)
+        return self._most_kept(records) * (len(self.columns) + 1)
+
+    def most_bytes(self, domain: Domain, records: int) -> int:
+        if self.threshold is None:
+            return super().most_bytes(domain, records)
+        n_axes, n_words = len(self.columns), self.grid(domain).listing().n_words
+        listed = sparse_cells_bytes(
+            min(records, IN_MEMORY), self._most_kept(records), n_axes, n_words
+        )
+        numbers = self.most_numbers(domain, records)
+        return listed + VALUES_AT_ONCE * 8 * 2 + folding_bytes(n_axes, numbers)
+
     def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
         if self.threshold is None:
             return 0
-        # Of cells with half the threshold there are two to so many records, and of the others noise
-        # lifts few over it. Each kept cell is held with its count, twice while they are sorted.
-        likely = math.exp(_log_reaching(self.threshold // 2, float(self._noise_of_kept.scale)))
-        share = min(1.0, 2 / self.threshold + likely)
-        return math.ceil(2 * share * (len(self.columns) + 1))
+        # Each kept cell is held with its count, twice while they are sorted.
+        return math.ceil(2 * self._share_kept * (len(self.columns) + 1))
 
     def answer(self, table: Table, randomness: Randomness) -> Release[NoisyGrid]:
         grid = self.grid(table.domain)
@@ -231,10 +247,9 @@ class GridKnn(CountQuery[NoisyGrid]):
         if threshold is None:
             counts = self.count_noise.add_to(table.fold(grid.counting()), randomness)
         else:
-            occupied = _occupied(table, grid)
-            kept, counts = self._reaching(occupied, grid, threshold, randomness)
             noisy = self.noise_of_total.add_to(np.array([len(table)]), randomness)
             records = NoisyTotal(int(noisy[0]), MergedNoise.of(self.noise_of_total))
+            kept, counts = self._reaching(table, grid, threshold, randomness)
         value = NoisyGrid(
             grid,
             counts,
@@ -305,31 +320,60 @@ class GridKnn(CountQuery[NoisyGrid]):
         return min(MOST_CELLS_PER_AXIS, max(2, round(per_axis)))
 
     @property
+    def _share_kept(self) -> float:
+        """About how many cells are kept to a record, at most.
+
+        Of cells with half the threshold there are two to so many records, and of the others noise
+        lifts few over it.
+        """
+        least = self.threshold or 1
+        return min(1.0, 2 / least + self._likely_lifted)
+
+    @property
+    def _likely_lifted(self) -> float:
+        """The probability that noise alone reaches half the threshold."""
+        least = self.threshold or 1
+        return math.exp(_log_reaching(least // 2, float(self._noise_of_kept.scale)))
+
+    def _most_kept(self, records: int) -> int:
+        """At most how many cells are kept, but for a probability below e^-300.
+
+        Those that noise decides about are independent; their number passes twice its mean and a
+        thousand as rarely [Chernoff].
+        """
+        least = self.threshold or 1
+        false = self.n_cells * math.exp(_log_reaching(least, float(self._noise_of_kept.scale)))
+        surely, lifted = 2 * records / least, records * self._likely_lifted
+        by_records = min(records, surely + 2 * lifted + SELDOM_MORE)
+        return math.ceil(min(self.n_cells, by_records + 2 * false + SELDOM_MORE))
+
+    @property
     def _noise_of_kept(self) -> DiscreteLaplace:
         share = self.epsilon * (1 - TOTAL_SHARE)
         return DiscreteLaplace.for_loss(share, self._counts_changed)
 
     def _reaching(
-        self, occupied: Listed, grid: Grid, threshold: int, randomness: Randomness
+        self, table: Table, grid: Grid, threshold: int, randomness: Randomness
     ) -> OccupiedCells:
         """Keep the cells that reach the threshold with noise, as if no cell had been skipped.
 
-        The occupied cells get noise and are filtered. Of the empty ones it is drawn how many pass,
-        which, and with what counts [Cormode 2012; docs/proofs/grid_knn.md, Theorem 2].
+        Of all cells, as if they were empty, it is drawn how many pass, which, and with what counts;
+        this counts for those that are empty. The occupied ones get noise and are filtered
+        [Cormode 2012; docs/proofs/grid_knn.md, Theorem 2]. How much is drawn follows
+        from public numbers and the noise, but for a power of two where no size was declared.
         """
-        noise = self._noise_of_kept
-        stayed, n_occupied = [], 0
-        for some in _at_once(occupied()):
-            noisy = noise.add_to(some.counts, randomness)
-            stay = noisy >= threshold
-            stayed.append(OccupiedCells(some.cells[stay], noisy[stay]))
-            n_occupied += len(noisy)
-        n_passing = count_reaching(noise, threshold, grid.n_cells - n_occupied, randomness)
-        ranks = free_ranks(n_passing, grid.n_cells, n_occupied, randomness)
-        drawn = among_free(ranks, (grid.indices_of(some.cells) for some in occupied()))
+        noise, occupied = self._noise_of_kept, _occupied(table, grid)
+        n_passing = count_reaching(noise, threshold, grid.n_cells, randomness)
+        drawn = distinct(n_passing, grid.n_cells, randomness)
         values = noise.draw_reaching(threshold, n_passing, randomness)
-        cells = np.concatenate([*(some.cells for some in stayed), grid.cells_at(drawn)])
-        counts = np.concatenate([*(some.counts for some in stayed), values])
+        empty = not_taken(drawn, (grid.indices_of(some.cells) for some in occupied()))
+        kept = [OccupiedCells(grid.cells_at(drawn)[empty], values[empty])]
+        draws = partial(_n_draws, grid.n_cells, table.most_records)
+        for some in _with_noise(_at_once(occupied()), noise, draws, randomness):
+            stay = some.counts >= threshold
+            kept.append(OccupiedCells(some.cells[stay], some.counts[stay]))
+        cells = np.concatenate([some.cells for some in kept])
+        counts = np.concatenate([some.counts for some in kept])
         order = np.lexsort(cells.T[::-1])
         return OccupiedCells(cells[order], counts[order])
 
@@ -351,7 +395,7 @@ def _occupied(table: Table, grid: Grid) -> Listed:
 
 
 def _at_once(parts: Iterable[OccupiedCells]) -> Iterator[OccupiedCells]:
-    """The same cells, so many at a time however they come: so noise is drawn alike for them."""
+    """The same cells, so many at a time however they come, and fewer, or none, at the end."""
     rest: OccupiedCells | None = None
     for part in parts:
         if rest is not None:
@@ -363,8 +407,38 @@ def _at_once(parts: Iterable[OccupiedCells]) -> Iterator[OccupiedCells]:
             some = slice(start, start + CELLS_AT_ONCE)
             yield OccupiedCells(part.cells[some], part.counts[some])
         rest = OccupiedCells(part.cells[whole:], part.counts[whole:])
-    if rest is not None and len(rest.counts):
+    if rest is not None:
         yield rest
+
+
+def _with_noise(
+    blocks: Iterable[OccupiedCells],
+    noise: DiscreteLaplace,
+    n_draws: Callable[[int], int],
+    randomness: Randomness,
+) -> Iterator[OccupiedCells]:
+    """The same cells with noise; `n_draws` says how often it is drawn for so many cells."""
+    n_drawn = n_occupied = 0
+    for some in blocks:
+        n_here = len(some.counts)
+        n_occupied += n_here
+        n_wanted = n_drawn + n_here if n_here == CELLS_AT_ONCE else n_draws(n_occupied)
+        counts = np.zeros(min(CELLS_AT_ONCE, n_wanted - n_drawn), dtype=np.int64)
+        counts[:n_here] = some.counts
+        n_drawn += len(counts)
+        yield OccupiedCells(some.cells, noise.add_to(counts, randomness)[:n_here])
+    while n_drawn < n_wanted:  # the rest is for nobody
+        n_drawn += len(noise.draw(min(CELLS_AT_ONCE, n_wanted - n_drawn), randomness))
+
+
+def _n_draws(n_cells: int, most_records: int | None, n_occupied: int) -> int:
+    """How often noise is drawn for occupied cells: as often as there may be any.
+
+    Where no most was declared, for the next power of two.
+    """
+    if most_records is None:
+        most_records = 1 << max(n_occupied - 1, CELLS_AT_ONCE - 1).bit_length()
+    return min(n_cells, most_records)
 
 
 def _log_reaching(threshold: int, scale: float) -> float:

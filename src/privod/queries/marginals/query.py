@@ -24,6 +24,7 @@ from privod.privacy import AddRemove, Adjacency, Cost, Guarantee, Statement, Zcd
 from privod.queries.checks import ExactNumber, whole_number
 from privod.queries.count_query import (
     FEWEST_BINS,
+    MOST_BINS,
     MOST_EXPECTED,
     TOTAL_SHARE,
     CountQuery,
@@ -153,6 +154,9 @@ class MarginalHistograms(CountQuery[NoisyMarginals]):
         if (self.bins or 0) > MOST_CELLS_PER_AXIS:
             rule = f"must be at most {MOST_CELLS_PER_AXIS}"
             raise InvalidParameter("bins", rule, self.bins, "Try 20.")
+
+    def n_numbers(self, domain: Domain) -> int:  # noqa: ARG002 - every bin has a count
+        return (self.bins or MOST_BINS) * len(self.columns)
 
     def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
         return 0

@@ -161,6 +161,10 @@ class MeanCovariance(Query[NoisyMoments]):
             rule = "must be of the columns as they are declared"
             raise InvalidParameter("frame", rule, "others", "Leave it out.")
 
+    def n_numbers(self, domain: Domain) -> int:  # noqa: ARG002
+        n_columns = len(self.columns)
+        return n_columns * (n_columns + 1) // 2 + 4 * n_columns
+
     def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
         return 0
 

@@ -202,9 +202,12 @@ class GroupChoice:
         most = search.most_judged(sampler, view.space, self.max_visits, most_probes)
         search.judge_up_to(pool, most)  # so that every search costs the same
         chosen: list[Choices] = []
-        while found and len(chosen) < self.n_groups:
-            chosen.append(pool.choose(found, mechanism, randomness))
-            found = [one for one in found if one != chosen[-1]]
+        for _ in range(self.n_groups):
+            if found:
+                chosen.append(pool.choose(found, mechanism, randomness))
+                found = [one for one in found if one != chosen[-1]]
+            else:
+                search.spare_choice(mechanism, randomness)
         return chosen
 
     def _worth(self, view: RecordView) -> Callable[[Choices], int] | None:

@@ -21,6 +21,7 @@ from privod.outliers.contexts.contexts import Context, ContextSpace
 from privod.privacy import Cost, Guarantee, Number, SameContexts, Zcdp, positive
 from privod.privacy.loss import as_exact
 from privod.queries.checks import ExactNumber, column_names, whole_number
+from privod.queries.memory import context_bytes
 from privod.queries.outlier_context.choosing import GroupChoice
 from privod.queries.outlier_context.query import MOST_VISITS, finite_number, record_text
 from privod.queries.outlier_context.search import Sampler
@@ -200,6 +201,9 @@ class OutlierGroups(Query[tuple[PersonGroups, ...]]):
                 way_out = f"Give each person's {self.column} as it is declared."
                 raise InvalidParameter("persons", rule, value, way_out)
             self._choosing.check(self._space(domain, row), column)
+
+    def most_bytes(self, domain: Domain, records: int) -> int:
+        return context_bytes(records, len(domain.columns))
 
     def answer(self, table: Table, randomness: Randomness) -> Release[tuple[PersonGroups, ...]]:
         told = tuple(self._groups_of(row, table, randomness) for row in self.persons)

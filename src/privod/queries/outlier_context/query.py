@@ -20,6 +20,7 @@ from privod.outliers.contexts import detectors
 from privod.outliers.contexts.contexts import Choices, Context, ContextSpace
 from privod.privacy import Cost, Guarantee, SameContexts, positive
 from privod.queries.checks import ExactNumber, whole_number
+from privod.queries.memory import context_bytes
 from privod.queries.outlier_context.choosing import GroupChoice
 from privod.queries.outlier_context.search import Sampler
 from privod.queries.outlier_context.utility import ContextUtility, context_utility
@@ -159,6 +160,9 @@ class OutlierContext(Query[Context | None]):
         space = self._space(domain)
         self._start(space)
         self._choosing.check(space, column)
+
+    def most_bytes(self, domain: Domain, records: int) -> int:  # noqa: ARG002
+        return context_bytes(records, len(self.record) + 1)
 
     def answer(self, table: Table, randomness: Randomness) -> Release[Context | None]:
         space = self._space(table.domain)

@@ -2,7 +2,8 @@
 
 The rule of every search: which contexts it comes to know depends on the set of matching contexts,
 on public input and on coins, and on utilities only through the private choice itself. So a start is
-the first match in a public order, and each choice that steers the search is paid for.
+the first match in a public order, and each choice that steers the search is paid for. Where a
+search ends early, choices are made all the same, among one: as much is drawn whatever matches.
 """
 
 from __future__ import annotations
@@ -147,8 +148,6 @@ def candidates(
     if sampler == "uniform":
         return uniform(pool, n, most_probes, randomness)
     first = first_match(pool, start, most_probes)
-    if first is None:
-        return []
     if sampler == "random-walk":
         return random_walk(pool, first, n, randomness)
     walk = depth_first if sampler == "dfs" else breadth_first
@@ -244,53 +243,62 @@ def uniform(pool: Candidates, n: int, most_probes: int, randomness: Randomness) 
     return list(dict.fromkeys(found[:n]))
 
 
-def random_walk(pool: Candidates, start: Choices, n: int, randomness: Randomness) -> list[Choices]:
+def random_walk(
+    pool: Candidates, start: Choices | None, n: int, randomness: Randomness
+) -> list[Choices]:
     """Step to random connected matches until n are known, or none is left to step to [Alg. 3]."""
-    here, visited = start, {start: None}
-    steps = 1
-    while steps < n:
-        ways = pool.matching(pool.view.space.connected(here))
-        if not ways:
-            break
-        here = ways[randomness.below_hidden(len(ways))]
-        visited[here] = None
-        steps += 1
+    here, visited = start, _only(start)
+    for _ in range(1, n):
+        ways = [] if here is None else pool.matching(pool.view.space.connected(here))
+        place = randomness.below_hidden(max(1, len(ways)))
+        here = ways[place] if ways else None
+        visited |= _only(here)
     return list(visited)
 
 
 def depth_first(
     pool: Candidates,
-    start: Choices,
+    start: Choices | None,
     n: int,
     choice: ExponentialMechanism,
     randomness: Randomness,
 ) -> list[Choices]:
     """Go on from the latest context that leads to a new match, by private choice [Algorithm 4]."""
-    visited, stack = {start: None}, [start]
-    while len(visited) < n and stack:
-        children = pool.matching(pool.view.space.connected(stack[-1]))
-        children = [child for child in children if child not in visited]
-        if not children:
-            stack.pop()
-            continue
-        stack.append(pool.choose(children, choice, randomness))
-        visited[stack[-1]] = None
+    visited = _only(start)
+    stack = list(visited)
+    for _ in range(1, n):
+        children: list[Choices] = []
+        while stack and not children:
+            children = pool.matching(pool.view.space.connected(stack[-1]))
+            children = [child for child in children if child not in visited]
+            if not children:
+                stack.pop()
+        if children:
+            stack.append(pool.choose(children, choice, randomness))
+            visited[stack[-1]] = None
+        else:
+            spare_choice(choice, randomness)
     return list(visited)
 
 
 def breadth_first(
     pool: Candidates,
-    start: Choices,
+    start: Choices | None,
     n: int,
     choice: ExponentialMechanism,
     randomness: Randomness,
 ) -> list[Choices]:
     """Visit one of all matches seen so far, by private choice, and see its own [Algorithm 5]."""
     visited: list[Choices] = []
-    seen = {start}
-    frontier = Frontier()
-    frontier.add(start, pool.worth_of(start))
-    while len(visited) < n and frontier:
+    seen = set(_only(start))
+    frontier, spare = Frontier(), Frontier()
+    for first in seen:
+        frontier.add(first, pool.worth_of(first))
+    for _ in range(n):
+        if not frontier:
+            spare.add((), 0)
+            spare.take(choice, randomness)
+            continue
         here = frontier.take(choice, randomness)
         visited.append(here)
         for child in pool.matching(pool.view.space.connected(here)):
@@ -298,3 +306,12 @@ def breadth_first(
                 seen.add(child)
                 frontier.add(child, pool.worth_of(child))
     return visited
+
+
+def spare_choice(choice: ExponentialMechanism, randomness: Randomness) -> None:
+    """Choose among one, for nothing but the draws."""
+    choice.choose(np.zeros(1, np.int64), randomness)
+
+
+def _only(context: Choices | None) -> dict[Choices, None]:
+    return {} if context is None else {context: None}

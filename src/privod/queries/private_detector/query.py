@@ -57,7 +57,7 @@ from privod.queries.private_detector.layout import (
     sharpened,
     sharpening_pays,
 )
-from privod.queries.private_detector.release import FEWEST_RECORDS, NoisyProfile
+from privod.queries.private_detector.release import FEWEST_RECORDS, MOST_DRAWN, NoisyProfile
 from privod.queries.private_detector.thresholds import counts_of_scores, scoring_pays
 from privod.queries.query import Query, Release
 
@@ -212,6 +212,16 @@ class DetectorProfile(Query[NoisyProfile]):
             if n_numeric and (given is None or given.centers):
                 self.noise_of_products(self.budget * MOMENT_SHARE / 2, n_numeric)
             self.noise_of_scores  # noqa: B018
+
+    def n_numbers(self, domain: Domain) -> int:
+        n_columns = len(self.columns)
+        values = sum(len(column.values) + 1 for column in domain.categorical())
+        return (MOST_BINS + 3) * n_columns + values + n_columns * (n_columns + 1) // 2
+
+    def most_bytes(self, domain: Domain, records: int) -> int:
+        # Thresholds are found on values that are drawn, held eight times while they are scored.
+        drawn = max(MOST_DRAWN, 1000 * len(self.columns))
+        return super().most_bytes(domain, records) + 8 * 8 * drawn
 
     def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
         return 0

@@ -6,8 +6,8 @@ products were released, is how far the record is from the leading components of 
 [Shyu 2003]. Each is put on one scale, minus the log of the share of records that score as high, by
 scoring records drawn from the release itself; their mean is the score.
 
-Counts that drown in noise are drawn toward a prior [James 1961]: small values are more usual than
-large ones, as most measured things are. How the release's own records really score is counted
+Counts that drown in noise are drawn toward what is usual, in general and in all columns together
+(`shares`). How the release's own records really score is counted
 with noise where that shows anything, and thresholds follow these counts. Whatever is computed here
 looks at the released numbers only, and at records through the cells they lie in, so none of it
 costs budget.
@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,7 +28,6 @@ from scipy.special import ndtr, ndtri
 
 from privod.data import Categorical, Numeric
 from privod.errors import InvalidData, InvalidParameter
-from privod.mechanisms import seeded
 from privod.mechanisms.merged import MergedNoise
 from privod.privacy import Guarantee, Loss, exact
 from privod.privacy.zcdp import rho_of_loss
@@ -43,7 +42,9 @@ from privod.queries.mean_covariance.moments import (
     standardized,
     symmetric,
 )
+from privod.queries.private_detector.laws import Law, law_of, uniform_draws
 from privod.queries.private_detector.layout import Layout
+from privod.queries.private_detector.shares import LEAST_SHAPE, Shares, believed_shares
 from privod.queries.private_detector.thresholds import (
     EDGES,
     believed_tails,
@@ -68,18 +69,11 @@ Ints = NDArray[np.int64]
 NONE: Ints = np.zeros(0, dtype=np.int64)
 KIND = "profile"
 FEWEST_RECORDS = 10.0  # taken to be there, however low noise makes their number
-PRIOR_FALL = 8.0  # how fast the prior falls: by 9^2 from zero to the end of a range
-PRIOR_MISSING = 0.02  # of the records, before any are seen
-LEAST_PRIOR = 1e-6
-FLOOR = 0.25  # of a noise scale, below which no count is believed
-LEAST_SHARE = 1e-4  # of the records in a cell, over the number of cells
 HALF_TAIL = 0.5  # of a column's surprise; the rest is density
 OUTSIDE = 2.0  # how fast surprise grows with the log of the distance outside a range
 STEPS = 8  # to a range's length outside it, and twice as many to a scale in products: places
 FARTHEST = 1e6  # range lengths outside past which farther makes no difference
-BELIEVED = 2.0  # deviations of noise that a count must exceed for records to be drawn from it
 DRAWN = 4001  # records drawn from the release to learn the laws of its scores
-TAIL_FROM = 0.9  # of the drawn scores, from where on the law is carried on past the last
 EXACT_BITS = 52  # of a float, that sums of products of whole numbers may fill
 BLOCK = 1 << 14
 MOST_DRAWN = 1 << 24  # values
@@ -90,18 +84,6 @@ class Explanation(NamedTuple):
 
     columns: tuple[str, ...]
     shares: Floats
-
-
-class _Law(NamedTuple):
-    """Scores in ascending order, and minus the log of the share that scores higher."""
-
-    scores: Floats
-    surprises: Floats
-    slope: float
-
-    def surprise(self, scores: Floats) -> Floats:
-        past = np.maximum(scores - self.scores[-1], 0.0)
-        return np.asarray(np.interp(scores, self.scores, self.surprises) + self.slope * past)
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,7 +245,7 @@ class NoisyProfile:
     def drawn(self) -> Floats:
         """Records drawn from the release: columns as released, numeric ones correlated so."""
         size = max(min(DRAWN, MOST_DRAWN // len(self.columns)), 1000)
-        uniform = _uniform(size, len(self.columns)).copy()
+        uniform = uniform_draws(size, len(self.columns)).copy()
         numeric = self.layout.numeric
         if len(self.products):
             root, _ = self._components
@@ -273,7 +255,7 @@ class NoisyProfile:
         rows = np.empty_like(uniform)
         axis = 0
         for place, column in enumerate(self.layout.columns):
-            _, shares = self._both_shares[place]
+            shares = self._shares[place].drawn
             upto = shares.cumsum()
             cells = np.searchsorted(upto, uniform[:, place] * upto[-1])
             cells = np.minimum(cells, len(shares) - 1)
@@ -291,8 +273,8 @@ class NoisyProfile:
         """About the means and deviations of the numeric columns, from their histograms."""
         centers, scales = [], []
         for place, (low, high) in zip(self.layout.numeric, self.layout.ranges, strict=True):
-            shares = self._both_shares[place][1][:-1]
-            shares = shares / max(float(shares.sum()), LEAST_PRIOR)
+            shares = self._shares[place].drawn[:-1]
+            shares = shares / max(float(shares.sum()), LEAST_SHAPE)
             width = (high - low) / self.layout.bins
             middles = low + (np.arange(len(shares)) - 0.5) * width
             center = float((shares * middles).sum())
@@ -438,61 +420,16 @@ class NoisyProfile:
             raise InvalidParameter("records", rule, math.inf, "Leave out infinite values.")
         return asked
 
-    @property
-    def _shares(self) -> list[Floats]:
-        """About which share of the records lies in each cell of each column, never none."""
-        return [share for share, _ in self._both_shares]
-
     @cached_property
-    def _both_shares(self) -> list[tuple[Floats, Floats]]:
-        """Shares to be surprised by, and shares to draw records from.
-
-        In the second ones noise is no records: counts that noise alone may reach are none.
-        """
-        starts = self.layout.starts
-        ranges = iter(self.layout.ranges)
-        least = BELIEVED * self.noise_of_counts.deviation
-        believed = np.where(self.counts > least, self.counts, 0).astype(np.float64)
-        found = []
-        for place, column in enumerate(self.layout.columns):
-            cells = slice(starts[place], starts[place + 1])
-            span = None if isinstance(column, Categorical) else next(ranges)
-            prior = self._prior(column, span)
-            share = self._share(self.counts[cells].astype(np.float64), prior)
-            own = believed[cells]
-            enough = own.sum() > self.records / 2  # else most drown in noise, and none are told
-            found.append((share, own / own.sum() if enough else share))
-        return found
-
-    def _prior(self, column: Any, span: tuple[float, float] | None) -> Floats:
-        """Shares before any record is seen: falling away from zero, or all alike."""
-        if span is None:
-            return np.full(len(column.values) + 1, 1 / (len(column.values) + 1))
-        low, high = span
-        inner = low + (high - low) * np.arange(self.layout.bins + 1) / self.layout.bins
-        edges = np.concatenate([[min(column.low, low)], inner, [max(column.high, high)]])
-        edges /= max(abs(low), abs(high))
-        within = np.sign(edges) * (1 - 1 / (1 + PRIOR_FALL * np.abs(edges)))
-        shares = np.maximum(np.diff(within), LEAST_PRIOR)
-        shares = np.append(shares / shares.sum(), PRIOR_MISSING)
-        return np.asarray(shares / shares.sum(), dtype=np.float64)
-
-    def _share(self, counts: Floats, prior: Floats) -> Floats:
-        """The counts, drawn toward the prior as far as noise explains that they differ from it."""
-        scale, records = self.noise_of_counts.scale, self.records
-        apart = float(((counts - records * prior) ** 2).sum())
-        noise = 2 * scale**2 * (len(counts) - 2)
-        weight = max(0.0, 1 - noise / apart) if apart > 0 else 0.0  # [James 1961], positive part
-        shares = prior + weight * (counts / records - prior)
-        least = max(FLOOR * weight * scale / records, LEAST_SHARE / len(counts), 0.5 / records)
-        shares = np.maximum(shares, least)
-        return np.asarray(shares / shares.sum(), dtype=np.float64)
+    def _shares(self) -> list[Shares]:
+        """About which share of the records lies in each cell of each column, never none."""
+        return believed_shares(self.layout, self.counts, self.noise_of_counts, self.records)
 
     @cached_property
     def _tables(self) -> list[Floats]:
         """What each cell of each column adds to a record's rarity, nothing for the commonest."""
         tables = []
-        for column, shares in zip(self.layout.columns, self._shares, strict=True):
+        for column, (shares, _) in zip(self.layout.columns, self._shares, strict=True):
             density = -np.log(shares)
             density -= density.min()
             if isinstance(column, Numeric):
@@ -601,11 +538,11 @@ class NoisyProfile:
         return np.asarray(np.einsum("ij,ij->i", away @ self._residual, away))
 
     @cached_property
-    def _laws(self) -> tuple[_Law, _Law | None]:
+    def _laws(self) -> tuple[Law, Law | None]:
         """How the two scores of the release's own records are distributed."""
         drawn = self.drawn
-        distance = _law(self._distance(drawn)) if len(self.products) else None
-        return _law(self._rarity(drawn)), distance
+        distance = law_of(self._distance(drawn)) if len(self.products) else None
+        return law_of(self._rarity(drawn)), distance
 
 
 def _kept(loss: Loss, spent: Fraction, parts: list[tuple[MergedNoise, int, int]]) -> bool:
@@ -624,30 +561,6 @@ def _kept(loss: Loss, spent: Fraction, parts: list[tuple[MergedNoise, int, int]]
     if loss.delta:
         return lost <= rho_of_loss(loss.epsilon, loss.delta)
     return lost <= loss.epsilon if merged else lost == loss.epsilon
-
-
-def _law(scores: Floats) -> _Law:
-    ordered = np.sort(scores)
-    size = len(ordered)
-    surprises = -np.log1p(-(np.arange(size) + 0.5) / size)
-    known, first = np.unique(ordered, return_index=True)
-    upto = np.append(first[1:], size) - 1
-    values = (surprises[first] + surprises[upto]) / 2  # of equal scores, the middle
-    if known[0] > 0.0:
-        known, values = np.append(0.0, known), np.append(0.0, values)
-    else:  # the commonest of all are no surprise, however many they are
-        values = np.where(known <= 0.0, 0.0, values)
-    start = int(np.searchsorted(known, ordered[int(TAIL_FROM * size)]))
-    run = known[-1] - known[start]
-    slope = (values[-1] - values[start]) / run if run > 0 else 1.0
-    return _Law(known, values, float(slope))
-
-
-@lru_cache(maxsize=1)
-def _uniform(size: int, n_columns: int) -> Floats:
-    """Numbers between 0 and 1 that look random: always the same; no promise rests on them."""
-    draws = (seeded(0).words(size * n_columns) >> np.uint64(11)).astype(np.float64)
-    return ((draws + 0.5) * 2.0**-53).reshape(size, n_columns)
 
 
 def _added(some: MergedNoise | None, other: MergedNoise | None) -> MergedNoise | None:

@@ -1,9 +1,10 @@
 """What will an answer take, and what may it take? From public sizes, before anything is charged.
 
 How long an answer is *estimated* to take, on as many records as the server assumes, decides what is
-refused. When a worker is *ended* follows from the largest table that the owner's declaration
-allows: several times what that would take. So an answer is not ended because of how many records
-there are, nor, as far as the estimates hold, because of what they say.
+refused. After the charge no clock ends it. A worker is ended when it takes more memory, or says
+more, than the largest table that the owner's declaration allows can take, counted by the question
+(`most_bytes`): so no answer is ended because of what rows say, nor because of how many there are.
+Proof: docs/proofs/limits.md.
 """
 
 from __future__ import annotations
@@ -13,33 +14,43 @@ from dataclasses import dataclass
 from typing import Any
 
 from privod.curator import Curator
-from privod.engines.size import MOST_VALUES
+from privod.data import Domain
+from privod.engines.size import IN_MEMORY
+from privod.queries.memory import BYTES_A_NUMBER
 from privod.queries.query import Query
 from privod.server.limits import Limits, TooMuchWork
+from privod.threads import available_threads
 
-__all__ = ["Allowed", "allowed", "assumed_records", "check_work", "estimated_seconds"]
+__all__ = ["Allowed", "allowed", "assumed_records", "check_work", "estimated_seconds", "most_bytes"]
 
-SLACK = 10  # times what the largest table is estimated to take: machines are slow, or busy
-BYTES_A_VALUE = 48  # six copies of every value
-LOADED_BYTES = 2**31  # libraries set aside half of it at the first look at rows
+LOADED_BYTES = 2**31  # the library, stacks of threads, compiled loops, and all that is small
+PARTITION_BYTES = 2**27  # of rows that each thread unpacks at a time
+TABLE_TIMES = 4  # columns as they are read, cut, joined and kept, in the first version's files
 
 
 @dataclass(frozen=True)
 class Allowed:
     """When a worker that looks at rows is ended: the same for every table of a declared size."""
 
-    seconds: float
     bytes: int
+    result_bytes: int
 
 
 def allowed(curator: Curator, query: Query[Any], of: str, limits: Limits) -> Allowed:
     """What one answer may take: at least what the server allows, and enough for any such table."""
     domain, most = curator.dataset(of).domain, curator.size_class(of).most_records
-    values = min(most * len(domain.columns), MOST_VALUES)
+    numbers = query.most_numbers(domain, most)
     return Allowed(
-        max(limits.answer_seconds, SLACK * query.work(domain, most) / 1e9),
-        max(limits.answer_bytes, LOADED_BYTES + BYTES_A_VALUE * values),
+        max(limits.answer_bytes, most_bytes(query, domain, most)),
+        max(limits.result_bytes, BYTES_A_NUMBER * numbers),
     )
+
+
+def most_bytes(query: Query[Any], domain: Domain, most_records: int) -> int:
+    """At most what a worker allocates for an answer, its table and itself."""
+    table = TABLE_TIMES * 8 * min(most_records, IN_MEMORY) * len(domain.columns)
+    read = table + available_threads() * PARTITION_BYTES
+    return LOADED_BYTES + read + query.most_bytes(domain, most_records)
 
 
 def assumed_records(curator: Curator, of: str, limits: Limits) -> int:
@@ -57,7 +68,8 @@ def estimated_seconds(curator: Curator, query: Query[Any], of: str, limits: Limi
 
 def check_work(curator: Curator, query: Query[Any], of: str, limits: Limits) -> None:
     """Refuse what would not end in time, and answers too long to be written and read here."""
-    numbers = query.n_numbers(curator.dataset(of).domain)
+    domain = curator.dataset(of).domain
+    numbers = query.most_numbers(domain, assumed_records(curator, of, limits))
     if numbers > limits.answer_numbers:
         raise TooMuchWork(
             f"The answer would hold {numbers} numbers, and this server writes"

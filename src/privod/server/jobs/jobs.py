@@ -5,10 +5,9 @@ factor after the one before, counted from when a worker began: only then is it s
 its worker goes on to the next. Whoever watches learns between which two release times it was there,
 a few bits, and waits at most that factor longer. Progress is shown in tenths, at the same times.
 
-Rows are looked at in worker processes. What takes longer than the public limit is ended: a limit
-that follows from declared sizes, with room for every table of such a size (`estimates`). So is what
-nobody waits for any more: it was stopped by everybody who asked, or their tokens were revoked. Its
-charge stands.
+Rows are looked at in worker processes. No clock ends them; what takes more memory than any table of
+the declared size can take is ended (`estimates`). So is what nobody waits for any more: it was
+stopped by everybody who asked, or their tokens were revoked. Its charge stands.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
@@ -42,6 +42,7 @@ from privod.queries.interactive_grid.kept import KeptQuery
 from privod.queries.query import Query, Release
 from privod.server.jobs.estimates import Allowed
 from privod.server.jobs.queue import FairQueue
+from privod.server.jobs.worker import where
 from privod.server.jobs.workers import Worker
 from privod.server.limits import Limits
 
@@ -53,7 +54,7 @@ Key = tuple[str, str]
 """One question about one data set."""
 
 LOG = logging.getLogger("privod.server")
-END_SECONDS = 2.0  # for a stopped answer to be cleared away
+END_SECONDS = 10.0  # for a stopped answer to be cleared away, on a busy machine too
 FIRST_RELEASE_SECONDS = 0.2  # seconds
 RELEASE_RATIO = 1.25
 LOOK_SECONDS = 0.02
@@ -198,14 +199,13 @@ class Turn:
             "kind": "answer",
             "bytes": allowed.bytes,
             "query": query.to_json(),
-            "directory": str(rows.directory),
-            "folder": rows.folder,
-            "seal": rows.seal,
-            "domain": rows.domain.to_json(),
-            "engine": rows.engine,
+            **where(rows),
         }
         written = self._worker.run(
-            task, allowed.seconds, hear=self._work.hear, stopped=self._is_stopped
+            task,
+            most_result_bytes=allowed.result_bytes,
+            hear=self._work.hear,
+            stopped=self._is_stopped,
         )
         found = json.loads(written)
         if isinstance(query, KeptQuery):
@@ -219,8 +219,9 @@ class Turn:
     def _is_stopped(self) -> bool:
         if time.monotonic() - self._looked > VALID_SECONDS:
             self._looked = time.monotonic()
-            if not self._wanted():
-                self._work.stop()
+            with suppress(PrivodError):  # the database is away: the next look asks it
+                if not self._wanted():
+                    self._work.stop()
         return self._work.is_stopped()
 
 

@@ -1,12 +1,13 @@
 """What a worker process does: one task at a time, answered over its pipe, and nothing else.
 
-It looks at rows, writes a stored release as a picture or a table, or scores records against one.
-It never opens the ledger, so it can be ended at any moment. Of a task that fails it says that it
-failed, not why: what a failure says may quote a row.
+It looks at rows for an answer or for their owner, writes a stored release as a picture or a table,
+or scores records against one. It never opens the ledger, so it can be ended at any moment. Of a
+task that fails it says that it failed, not why: what a failure says may quote a row.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import multiprocessing
 import os
@@ -15,16 +16,19 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
+from privod.curator.protection import who_is_protected
 from privod.curator.rows import KeptRows
 from privod.data import Domain, Table
 from privod.mechanisms import secure
-from privod.privacy import Loss
+from privod.privacy import Loss, adjacency_from_json
 from privod.progress import listening
 from privod.queries import scoring
 from privod.queries.catalog import query_from_json, release_from_json
@@ -32,13 +36,15 @@ from privod.queries.interactive_grid.kept import looked
 from privod.queries.query import Release, canonical_json
 from privod.server.jobs.tables import as_csv
 
-__all__ = ["DONE", "FAILED", "PROGRESS", "READY", "work"]
+__all__ = ["DONE", "FAILED", "PROGRESS", "READY", "where", "work"]
 
 READY, PROGRESS, DONE, FAILED = b"+", b"p", b"d", b"f"
 """How a worker's messages begin."""
 
 TARGET = 0.1  # the share of the reference that lies beyond the limit of scores
 N_NEIGHBORS = 5
+M_MMAP_THRESHOLD = -3  # of mallopt
+MAPPED_BYTES = 1 << 20
 NICENESS = 19  # whoever reads stored answers comes first, by far
 
 
@@ -86,7 +92,15 @@ def _held_bytes() -> int:
 
 
 def _settle() -> None:
-    """Give way to the server, and end when the server is gone."""
+    """Give way to the server, end when the server is gone, and give back what is let go.
+
+    Arrays of a megabyte or more are mapped one by one, so that what a task takes is what it holds:
+    an allocator that keeps gaps between them would take more, by how their sizes came about.
+    """
+    if sys.platform == "linux":
+        with suppress(AttributeError):  # a C library that has no such choice
+            ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES)
+    pa.set_memory_pool(pa.system_memory_pool())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the server, which ends us
     os.nice(NICENESS)
     threading.Thread(target=_end_with_the_server, daemon=True).start()
@@ -103,6 +117,8 @@ def _done(task: dict[str, Any], tables: dict[str, Table], channel: Connection) -
     kind = task["kind"]
     if kind == "answer":
         return _answer(task, tables, channel)
+    if kind == "protected":
+        return _protected(task, tables)
     if kind == "budget":
         return _budget_picture(task)
     release = release_from_json(task["release"])
@@ -115,34 +131,56 @@ def _done(task: dict[str, Any], tables: dict[str, Table], channel: Connection) -
     return pictures.svg(pictures.draw(release))
 
 
+def where(rows: KeptRows) -> dict[str, Any]:
+    """The part of a task that says where rows are."""
+    return {
+        "directory": str(rows.directory),
+        "folder": rows.folder,
+        "seal": rows.seal,
+        "domain": rows.domain.to_json(),
+        "engine": rows.engine,
+    }
+
+
+def _rows(task: dict[str, Any]) -> KeptRows:
+    domain = Domain.from_json(task["domain"])
+    return KeptRows(Path(task["directory"]), task["folder"], task["seal"], domain, task["engine"])
+
+
 def _answer(task: dict[str, Any], tables: dict[str, Table], channel: Connection) -> bytes:
     query = query_from_json(task["query"])
-    domain = Domain.from_json(task["domain"])
-    rows = KeptRows(Path(task["directory"]), task["folder"], task["seal"], domain, task["engine"])
     with listening(_telling(channel)):
-        found = looked(query, _table(rows, tables), secure())
+        found = looked(query, _table(_rows(task), tables), secure())
     written = found.to_json() if isinstance(found, Release) else {"counts": found.tolist()}
     return canonical_json(written).encode()
+
+
+def _protected(task: dict[str, Any], tables: dict[str, Table]) -> bytes:
+    """Whom narrow promises protect, for the owner alone."""
+    table = _table(_rows(task), tables)
+    groups = [[adjacency_from_json(one) for one in group] for group in task["groups"]]
+    found = [who_is_protected(table, group, sample=task["sample"]) for group in groups]
+    return json.dumps([one.to_json() for one in found]).encode()
 
 
 def _scores(released: scoring.Scorable, rows: list[list[float]]) -> bytes:
     """A visitor's records scored, the most outlying first."""
     points = np.array(rows, dtype=np.float64).reshape(len(rows), -1)
     found = scoring.score(released, points, TARGET, N_NEIGHBORS)
-    why = scoring.reasons(released, points)
+    why, beyond = scoring.reasons(released, points), found.stands_out
     shown = [
         {
             "row": at + 1,
             "score": f"{found.scores[at]:.4g}",
-            "out": bool(found.stands_out[at]),
+            "out": beyond is not None and bool(beyond[at]),
             "why": why[at],
         }
         for at in (-found.scores).argsort(kind="stable").tolist()
     ]
     told = {
         "rows": shown,
-        "out": int(found.stands_out.sum()),
-        "limit": f"{found.limit:.4g}",
+        "out": 0 if beyond is None else int(beyond.sum()),
+        "limit": None if found.limit is None else f"{found.limit:.4g}",
         "share": f"{TARGET:.0%}",
         "explains": any(why),
         "doubt": bool(found.hidden_share > TARGET),

@@ -2,13 +2,15 @@
 
 A worker is forked from a process that has loaded the library and nothing else, so that it shares
 neither connections nor locks with the server and starts within milliseconds. What it may take is
-public: so many seconds for a task, so much memory, so large a result. A process that looks at rows
-looks at those of one data set: what these leave in its memory never decides about another's answer.
+public: so much memory, so large a result, and for a task that looks at no rows so many seconds. A
+process that looks at rows looks at those of one data set: what these leave in its memory never
+decides about another's answer.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import multiprocessing
 import time
 from collections.abc import Callable
@@ -23,7 +25,7 @@ from privod.server.jobs.worker import DONE, PROGRESS, READY, work
 
 __all__ = ["TaskFailed", "Worker", "load_library"]
 
-READY_SECONDS = 60.0  # the first one loads the library, perhaps on a busy machine
+READY_SECONDS = 300.0  # the first one loads the library, perhaps on a busy machine
 LOOK_SECONDS = 0.2  # between looks whether a task was stopped
 END_SECONDS = 5.0
 LOADING_BYTES = 2**30  # it waits for a task and gets none
@@ -75,8 +77,9 @@ class Worker:
     def run(
         self,
         task: dict[str, Any],
-        seconds: float,
+        seconds: float = math.inf,
         *,
+        most_result_bytes: int | None = None,
         hear: Callable[[int], None] | None = None,
         stopped: Callable[[], bool] = lambda: False,
     ) -> bytes:
@@ -87,7 +90,10 @@ class Worker:
         task : dict
             What to do, as `worker` reads it.
         seconds : float
-            How long it may take.
+            How long it may take. What looks at rows has all the time: how long it takes depends on
+            them, so that no clock may end it.
+        most_result_bytes : int, optional
+            How large its result may be, if not as for other tasks.
         hear : callable, optional
             Told the tenths of the work that are done.
         stopped : callable
@@ -102,7 +108,7 @@ class Worker:
             while time.monotonic() < deadline and not stopped():
                 if not channel.poll(min(LOOK_SECONDS, max(0.0, deadline - time.monotonic()))):
                     continue
-                message = channel.recv_bytes(self._most_result_bytes)
+                message = channel.recv_bytes(most_result_bytes or self._most_result_bytes)
                 if message[:1] == PROGRESS:
                     if hear is not None:
                         hear(int(message[1:]))

@@ -45,7 +45,7 @@ def protected(request: Request, dataset: Dataset, form: wire.WhoIsProtected) -> 
         rule = f"must lie between 1 and {MOST_SAMPLED}"
         raise InvalidParameter("sample", rule, form.sample, "Try 100.")
     adjacency = None if form.adjacency is None else adjacency_from_json(form.adjacency)
-    found = site_of(request).who_is_protected(dataset, adjacency, sample=form.sample)
+    found = site_of(request).reports.who_is_protected(dataset, adjacency, sample=form.sample)
     return {"warning": FOR_OWNER, "protected": [one.to_json() for one in found]}
 
 
@@ -56,7 +56,7 @@ def protected_page(request: Request) -> Response:
     dataset, sentences, problem, status = site.curator.dataset(of), [], None, 200
     try:
         adjacency = _read(written) if written else None
-        found = site.who_is_protected(of, adjacency, sample=SHOWN_SAMPLE)
+        found = site.reports.who_is_protected(of, adjacency, sample=SHOWN_SAMPLE)
         sentences = [one.sentences() for one in found]
     except PrivodError as wrong:
         problem, status = str(wrong), status_of(wrong)

@@ -248,7 +248,7 @@ def _who(request: Request, adjacency: Adjacency) -> tuple[str, ...]:
     """How many records a crowd protects: the owner sees it before opening."""
     if not isinstance(adjacency, InCrowd | InAlikeCrowd):
         return ()
-    found = site_of(request).who_is_protected(request.path_params["dataset"], adjacency)
+    found = site_of(request).reports.who_is_protected(request.path_params["dataset"], adjacency)
     return (FOR_OWNER, *(sentence for one in found for sentence in one.sentences()))
 
 

@@ -59,91 +59,132 @@ def around_vertices_of_plane(
     return best
 
 
-@njit(cache=True, nogil=True)
 def around_vertices(points: Floats, spacing: float, radius: float, enough: int) -> int:
     """The most points within the radius of one vertex of the lattice spacing * integers.
 
-    Counting stops at `enough`.
-    Vertices are kept with their full coordinates, so that no two are ever taken for one.
+    Counting stops at `enough`. Vertices are counted block by block, so that the memory taken
+    follows from the number of points alone, not from how many vertices they reach.
     """
-    n, d = points.shape
-    size = 1024
-    used = 0
-    keys = np.zeros((size, d), np.int64)
-    counts = np.zeros(size, np.int64)
-    at = np.empty(d, np.int64)
-    last = np.empty(d, np.int64)
-    rest = np.empty(d + 1)  # of the square radius, after the coordinates so far
-    rest[0] = radius * radius
+    side = 1 << (int(2 * radius / spacing) + 4).bit_length()  # a ball never spans three blocks
+    homes = (np.ceil((points - radius) / spacing).astype(np.int64) - 1) // side
+    order = np.lexsort(homes.T)
+    points, homes = points[order], homes[order]
+    begins = np.flatnonzero((homes[1:] != homes[:-1]).any(axis=1)) + 1
+    starts = np.concatenate(([0], begins, [len(points)]))
+    runs = homes[starts[:-1]]
+    return int(_busiest_vertex(points, runs, starts, spacing, radius, side, enough))
+
+
+@njit(cache=True, nogil=True)
+def _busiest_vertex(
+    points: Floats, homes: Ints, starts: Ints, spacing: float, radius: float, side: int, enough: int
+) -> int:
+    """The same of points in the order of their homes: the blocks that their lowest vertices lie in.
+
+    A point reaches vertices of its home and of blocks one further along some axes. Each such block
+    is looked at once: from the first home, in the order of corners, that has points.
+    """
+    runs, d = homes.shape
+    counts = np.zeros(side**d, np.int32)
+    block, wanted = np.empty(d, np.int64), np.empty(d, np.int64)
+    around = np.empty(1 << d, np.int64)
     best = 0
-    for i in range(n):
-        j = _enter(points[i], 0, spacing, rest, at, last)
-        while j >= 0:
-            if at[j] > last[j]:  # all done here: back to the coordinate before
-                j -= 1
-                if j >= 0:
-                    at[j] += 1
+    for run in range(runs):
+        for corner in range(1 << d):
+            for j in range(d):
+                block[j] = homes[run, j] + ((corner >> j) & 1)
+            total, is_first = 0, True
+            for other in range(1 << d):
+                for j in range(d):
+                    wanted[j] = block[j] - ((other >> j) & 1)
+                around[other] = run if other == corner else _run_at(homes, wanted)
+                if around[other] >= 0:
+                    is_first &= other >= corner
+                    total += starts[around[other] + 1] - starts[around[other]]
+            if not is_first or total <= best:  # no vertex can have more than all
                 continue
-            gap = points[i, j] - spacing * at[j]
-            rest[j + 1] = rest[j] - gap * gap
-            if rest[j + 1] < 0.0:
-                at[j] += 1
-                continue
-            if j + 1 < d:
-                j = _enter(points[i], j + 1, spacing, rest, at, last)
-                continue
-            if 2 * used >= size:
-                keys, counts, size = _doubled(keys, counts)
-            place = _place(keys, counts, at)
-            if counts[place] == 0:
-                keys[place] = at
-                used += 1
-            counts[place] += 1
-            best = max(best, counts[place])
-            if best >= enough:
-                return enough
-            at[j] += 1
+            for change in (1, -1):  # count, then clear what was counted
+                for home in around:
+                    if home < 0:
+                        continue
+                    for i in range(starts[home], starts[home + 1]):
+                        most = _counted(points[i], block, spacing, radius, side, counts, change)
+                        best = max(best, most)
+                        if best >= enough:
+                            return enough
     return best
 
 
 @njit(cache=True, nogil=True)
-def _enter(point: Floats, j: int, spacing: float, rest: Floats, at: Ints, last: Ints) -> int:
-    """Set the range of one coordinate of the vertices within what is left of the square radius."""
-    reach = np.sqrt(rest[j])
-    at[j] = np.int64(np.ceil((point[j] - reach) / spacing)) - 1
-    last[j] = np.int64(np.floor((point[j] + reach) / spacing)) + 1
-    return j
-
-
-@njit(cache=True, nogil=True)
-def _place(keys: Ints, counts: Ints, at: Ints) -> np.int64:
-    """Where a vertex is, or may be put."""
-    mixed = np.uint64(1469598103934665603)
-    for j in range(at.size):
-        mixed = (mixed ^ np.uint64(at[j])) * np.uint64(1099511628211)
-        mixed ^= mixed >> np.uint64(29)
-    mask = np.uint64(counts.size - 1)
-    place = np.int64(mixed & mask)
-    while counts[place] != 0:
-        same = True
-        for j in range(at.size):
-            if keys[place, j] != at[j]:
-                same = False
+def _run_at(homes: Ints, wanted: Ints) -> np.int64:
+    """Which run of points has this home, by halving; -1 if none has. The last axis comes first."""
+    low, high = np.int64(0), np.int64(homes.shape[0])
+    while low < high:
+        middle = (low + high) // 2
+        order = 0
+        for j in range(wanted.size - 1, -1, -1):
+            if homes[middle, j] != wanted[j]:
+                order = -1 if homes[middle, j] < wanted[j] else 1
                 break
-        if same:
-            break
-        place = (place + 1) % counts.size
-    return place
+        if order == 0:
+            return middle
+        if order < 0:
+            low = middle + 1
+        else:
+            high = middle
+    return np.int64(-1)
 
 
 @njit(cache=True, nogil=True)
-def _doubled(keys: Ints, counts: Ints) -> tuple[Ints, Ints, int]:
-    size = 2 * counts.size
-    wider = np.zeros((size, keys.shape[1]), np.int64)
-    moved = np.zeros(size, np.int64)
-    for i in range(counts.size):
-        if counts[i] != 0:
-            place = _place(wider, moved, keys[i])
-            wider[place] = keys[i]
-            moved[place] = counts[i]
-    return wider, moved, size
+def _counted(
+    point: Floats, block: Ints, spacing: float, radius: float, side: int, counts: Ints, change: int
+) -> int:
+    """Change the counts of the vertices of a block around a point; the largest, if that is up."""
+    d = point.size
+    at, last = np.empty(d, np.int64), np.empty(d, np.int64)
+    rest = np.empty(d + 1)  # of the square radius, after the coordinates so far
+    rest[0] = radius * radius
+    best = 0
+    j = _enter(point, 0, spacing, rest, at, last, block, side)
+    while j >= 0:
+        if at[j] > last[j]:  # all done here: back to the coordinate before
+            j -= 1
+            if j >= 0:
+                at[j] += 1
+            continue
+        gap = point[j] - spacing * at[j]
+        rest[j + 1] = rest[j] - gap * gap
+        if rest[j + 1] < 0.0:
+            at[j] += 1
+            continue
+        if j + 1 < d:
+            j = _enter(point, j + 1, spacing, rest, at, last, block, side)
+            continue
+        place = 0
+        for k in range(d):
+            place = place * side + (at[k] - block[k] * side)
+        counts[place] += change
+        if change > 0:
+            best = max(best, counts[place])
+        at[j] += 1
+    return best
+
+
+@njit(cache=True, nogil=True)
+def _enter(
+    point: Floats,
+    j: int,
+    spacing: float,
+    rest: Floats,
+    at: Ints,
+    last: Ints,
+    block: Ints,
+    side: int,
+) -> int:
+    """Set the range of one coordinate of a block's vertices within what is left of the square."""
+    reach = np.sqrt(rest[j])
+    low = np.int64(np.ceil((point[j] - reach) / spacing)) - 1
+    high = np.int64(np.floor((point[j] + reach) / spacing)) + 1
+    at[j] = max(low, block[j] * side)
+    last[j] = min(high, block[j] * side + side - 1)
+    return j

@@ -1,0 +1,92 @@
+"""Does a grid's threshold flag as many as it was asked to?
+
+    python benchmarks/grid_thresholds.py            # a minute or two
+    python benchmarks/grid_thresholds.py --quick    # the small grids
+
+Independent normal columns within [-5, 5], epsilon 1, k = 5, the automatic number of cells. The
+threshold comes from the released grid alone; what is measured is the share of fresh records, drawn
+like the reference, that score beyond it. Means of two answers, each of other records.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privod.data import Domain, Numeric, Table
+from privod.mechanisms import secure
+from privod.progress import track
+from privod.queries.grid_knn.query import GridKnn
+
+REACH = 5.0
+TARGETS = (0.02, 0.1)
+ANSWERS, FRESH = 2, 10_000
+
+
+class Case(NamedTuple):
+    """A size, and whether every cell is kept where some would be dropped."""
+
+    columns: int
+    records: int
+    keeps_all: bool = False
+
+    @property
+    def name(self) -> str:
+        """The case as part of a figure's name."""
+        return f"{self.columns}x{self.records}{'_all_cells' if self.keeps_all else ''}"
+
+
+SMALL = (Case(2, 50_000), Case(4, 50_000), Case(12, 2_000))
+LARGE = (
+    *(Case(6, 50_000, keeps_all=True), Case(6, 50_000), Case(8, 50_000, keeps_all=True)),
+    *(Case(8, 50_000), Case(12, 50_000), Case(20, 3_000), Case(30, 2_000)),
+)
+
+
+def drawn(rng: np.random.Generator, n: int, columns: int) -> NDArray[np.float64]:
+    """Normal records, cut off at the declared range."""
+    return np.clip(rng.normal(size=(n, columns)), -REACH, REACH)
+
+
+def measured(case: Case) -> dict[str, float]:
+    """What a case's thresholds flag, what is hidden, and how the grid is cut."""
+    columns = tuple(Numeric(f"x{axis}", -REACH, REACH) for axis in range(case.columns))
+    names = tuple(column.name for column in columns)
+    asked = GridKnn(columns=names, epsilon=1, expected_records=case.records)
+    if case.keeps_all:
+        asked = replace(asked, drop_below=None)
+    flagged: list[list[float]] = []
+    hidden: list[float] = []
+    for seed in range(ANSWERS):
+        rng = np.random.default_rng(seed)
+        points = drawn(rng, case.records, case.columns)
+        table = Table(Domain(columns), dict(zip(names, points.T, strict=True)))
+        grid = asked.answer(table, secure()).value
+        scores = grid.scores(drawn(rng, FRESH, case.columns)).graded
+        flagged.append([float((scores > grid.threshold(t).graded).mean()) for t in TARGETS])
+        hidden.append(grid.hidden_share)
+    means = np.mean(flagged, axis=0)
+    return {
+        "cells_per_axis": float(grid.grid.cells_per_axis),
+        "dropped_below": float(asked.threshold or 0),
+        **{f"flagged_at_{t:g}": float(mean) for t, mean in zip(TARGETS, means, strict=True)},
+        "hidden": float(np.mean(hidden)),
+    }
+
+
+def main() -> None:
+    """Measure every case and print its figures."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="the small grids")
+    cases = SMALL if parser.parse_args().quick else (*SMALL, *LARGE)
+    for case in track(cases, "asking"):
+        for name, value in measured(case).items():
+            print(f"figure {case.name}_{name} {value:.3g}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""How are the scores of a release's own records distributed? By records drawn from the release."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privod.mechanisms import seeded
+
+__all__ = ["Law", "law_of", "uniform_draws"]
+
+Floats = NDArray[np.float64]
+
+TAIL_FROM = 0.9  # of the drawn scores, from where on the law is carried on past the last
+
+
+class Law(NamedTuple):
+    """Scores in ascending order, and minus the log of the share that scores higher."""
+
+    scores: Floats
+    surprises: Floats
+    slope: float
+
+    def surprise(self, scores: Floats) -> Floats:
+        """Minus the log of the share that scores higher, carried on past the last score."""
+        past = np.maximum(scores - self.scores[-1], 0.0)
+        return np.asarray(np.interp(scores, self.scores, self.surprises) + self.slope * past)
+
+
+def law_of(scores: Floats) -> Law:
+    """The law that these scores follow."""
+    ordered = np.sort(scores)
+    size = len(ordered)
+    surprises = -np.log1p(-(np.arange(size) + 0.5) / size)
+    known, first = np.unique(ordered, return_index=True)
+    upto = np.append(first[1:], size) - 1
+    values = (surprises[first] + surprises[upto]) / 2  # of equal scores, the middle
+    if known[0] > 0.0:
+        known, values = np.append(0.0, known), np.append(0.0, values)
+    else:  # the commonest of all are no surprise, however many they are
+        values = np.where(known <= 0.0, 0.0, values)
+    start = int(np.searchsorted(known, ordered[int(TAIL_FROM * size)]))
+    run = known[-1] - known[start]
+    slope = (values[-1] - values[start]) / run if run > 0 else 1.0
+    return Law(known, values, float(slope))
+
+
+@lru_cache(maxsize=1)
+def uniform_draws(size: int, n_columns: int) -> Floats:
+    """Numbers between 0 and 1 that look random: always the same; no promise rests on them."""
+    draws = (seeded(0).words(size * n_columns) >> np.uint64(11)).astype(np.float64)
+    return ((draws + 0.5) * 2.0**-53).reshape(size, n_columns)
