@@ -4,7 +4,7 @@ Real transcripts of runs in one process, attacked with more than an attacker has
 party's slab of every record it sees, in order (which tag sums show with some work), and which slab
 belongs to whom. What is left for it is to link a record of one table to the same record in another.
 
-    PRIVOD_DATA=folder python benchmarks/joint_attacks.py     # three real sets, a few minutes
+    PRIVOD_DATA=folder python scripts/run_benchmark.py benchmarks/joint_attacks.py  # some minutes
     python benchmarks/joint_attacks.py --quick                # a generated set, below a minute
 
 Every table has keys of its own, so tables that do not overlap are fresh trials of an attack: what
@@ -470,14 +470,16 @@ def attack(points: Floats, n_tables: int = 24) -> dict[str, float]:
     for group, rows in (("inliers", ~strange), ("outliers", strange)):
         for label, ranks_too in (("by_sizes", False), ("by_ranks", True)):
             measured[f"{group}_linked_{label}"] = linked(kept, rows, ranks_too=ranks_too)
-    found = {name: figure.mean for name, figure in measured.items()}
-    found |= {f"{name}_margin": figure.margin for name, figure in measured.items()}
+    found = {}
+    for name, figure in measured.items():
+        unit = 1000 if name.startswith("inliers") else 1  # of these few are linked: per thousand
+        found |= {name: unit * figure.mean, f"{name}_margin": unit * figure.margin}
     narrow = transcript(points[:, :6], (1, 2, 3), radius_for(points[:, :6]), n_tables)
     found["one_column_slabs"] = slab_correlation(narrow, "p0", points[:, 0])
     changed, groups = planted(points, radius, range(2, 7))
     kept = transcript(changed, widths, radius, n_tables)
-    for size, members in groups.items():
-        found[f"group_of_{size}_told"] = group_linked(kept, members)
+    told = [group_linked(kept, members) for members in groups.values()]
+    found |= {"groups_told_least": min(told), "groups_told_most": max(told)}
     found["crowd_query"] = crowd_query(points, n_tables)
     return found
 

@@ -44,9 +44,9 @@ NAMES = ("ahus", "bern", "cork")
 SERVER, ADMIN, PROJECT = "localhost", "admin@hub.example", "privod"
 COLUMNS = ("x", "y", "z")
 ROWS = 400
-READY_SECONDS = 300.0
-PATIENCE = Patience(coming=90.0, stalled=90.0)  # FLARE itself takes longer to miss a client
-JOB_SECONDS = 600.0
+READY_SECONDS = 1800.0  # a busy machine takes its time; whoever hangs is noticed all the same
+PATIENCE = Patience(coming=600.0, stalled=300.0)  # FLARE itself takes long to miss a client
+JOB_SECONDS = 3600.0
 COMPLETED = "FINISHED:COMPLETED"
 ALLOWED = {"class_allow_list": ["nvflare.", "privod.joint.flare."]}
 
@@ -105,7 +105,7 @@ def provision(place: Path) -> Path:
     (place / "project.yml").write_text(json.dumps(project))  # JSON is YAML
     command = [sys.executable, "-m", "nvflare.cli", "provision"]
     command += ["-p", str(place / "project.yml"), "-w", str(place / "kits")]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=120)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=READY_SECONDS)
     return place / "kits" / PROJECT / "prod_00"
 
 

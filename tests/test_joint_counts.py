@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.container import ErrorbarContainer
 from scipy.stats import skellam
 from typer.testing import CliRunner
 
@@ -23,7 +24,7 @@ from privod.joint.pki import make_identities
 from privod.joint.question import JointOutliers
 from privod.joint.questions import joint_question
 from privod.joint.results import check_one_run, transcript
-from privod.joint.run import Aggregation, aggregate
+from privod.joint.run import Aggregation, aggregate, rehearse
 from privod.joint.secure_sum import add_up
 from privod.joint.session import host_agreement
 from privod.joint.transport.channel import Meeting
@@ -31,6 +32,8 @@ from privod.joint.transport.memory import meet
 from privod.mechanisms import Randomness, seeded
 from privod.mechanisms.merged import MergedNoise
 from privod.mechanisms.skellam import SkellamShares
+from privod.pictures.canvas import svg
+from privod.pictures.joint_counts import draw_counts
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
 from privod.queries.density_sketch.query import DensitySketch
 from privod.queries.density_sketch.release import NoisySketch
@@ -38,6 +41,7 @@ from privod.queries.grid_knn.query import GridKnn
 from privod.queries.histogram import Histogram
 from privod.queries.marginals.query import MarginalHistograms
 from privod.queries.marginals.release import NoisyMarginals
+from privod.questions import load, question
 
 NAMES = ["p0", "p1", "p2", "p3"]
 ROSTER, IDENTITIES = make_identities(NAMES, "hub", "memory:0")
@@ -289,3 +293,23 @@ def test_what_was_released_with_a_tiny_delta_can_be_read(delta: str) -> None:
     counts = np.zeros(shape, np.int64)
     value = of.value_of(DOMAIN, counts, drawn, question.table_guarantee(), seeded=False)
     assert of.value_from_json(json.loads(json.dumps(of.value_to_json(value)))) == value
+
+
+@pytest.mark.parametrize("of", ASKED, ids=lambda of: of.name)
+def test_a_rehearsal_gives_everybody_the_same_counts_and_they_are_drawn(of: Any) -> None:
+    answers = rehearse(JointCounts(of=of), {name: rows(at) for at, name in enumerate(NAMES)})
+    (digest,) = {release.digest() for release in answers.answers.values()}
+    assert len(digest) == 64
+    release = answers.answers["p0"]
+    assert b"<svg" in svg(load(question(release.question.name).picture)(release))
+
+
+def test_error_bars_of_a_picture_are_of_the_noise_of_all_shares() -> None:
+    of = Histogram(columns=("ward",), epsilon="0.1")
+    release = rehearse(JointCounts(of=of), {name: rows(0) for name in NAMES}).answers["p0"]
+    drawn = draw_counts(release).axes[0].containers
+    (bars,) = [each for each in drawn if isinstance(each, ErrorbarContainer)]
+    (lines,) = bars.lines[2]
+    lengths = {float(np.diff(segment[:, 1])[0]) for segment in lines.get_segments()}
+    assert lengths == {2.0 * release.noise.quantile(0.95)}
+    assert release.noise.quantile(0.95) > of.count_noise.quantile(0.95)

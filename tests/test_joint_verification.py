@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from privod.errors import ProtocolAborted
 from privod.joint import verification, vertical
-from privod.joint.run import Rehearsal, rehearse
+from privod.joint.run import JointAnswer, Rehearsal, rehearse
 from privod.joint.transport.channel import Meeting
 from privod.joint.verification import CROWDED, OUTLIER, UNDECIDED, WRONG, decisive, samples
 from privod.outliers.crowds.distance import crowds
@@ -29,7 +29,7 @@ def cloud() -> NDArray[np.float64]:
     return points
 
 
-def verified(points: NDArray[np.float64]) -> Rehearsal:
+def verified(points: NDArray[np.float64]) -> Rehearsal[JointAnswer]:
     asked = question("vertical", verify=True, radius=RADIUS, n_tables=25)
     return rehearse(asked, columns_apart(points))
 

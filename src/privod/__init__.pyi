@@ -74,6 +74,10 @@ from privod.estimators.marginals import (
 from privod.estimators.private import (
     PrivateDetector as PrivateDetector,
 )
+from privod.joint.counts import (
+    JointCounts as JointCounts,
+    JointRelease as JointRelease,
+)
 from privod.joint.question import (
     JointOutliers as JointOutliers,
 )

@@ -279,6 +279,11 @@ def _show(answer: Any, picture: Path | None, as_json: bool) -> None:
     from privod.joint.counts import JointRelease
 
     if isinstance(answer, JointRelease):
+        if picture is not None:
+            from privod.pictures import svg
+            from privod.pictures.joint_counts import draw_counts
+
+            picture.write_bytes(svg(draw_counts(answer)))
         lines = [answer.sentence(), answer.question.secrecy().sentence(), *answer.traffic.lines()]
         emit(answer.to_json(), as_json, words("\n".join(lines)))
         return

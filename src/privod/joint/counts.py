@@ -55,9 +55,9 @@ class JointCounts:
 
     Guarantee
     ---------
-    Every record of every party is protected by (epsilon, delta), under the adjacency of `of`,
-    against the aggregator and up to `colluders` parties together. Several records of one person are
-    not protected as one.
+    Every record of every party is protected by (epsilon, delta), under the adjacency of what is
+    counted, against the aggregator and up to `colluders` parties together. Several records of one
+    person are not protected as one.
 
     Parameters
     ----------

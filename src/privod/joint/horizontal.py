@@ -50,9 +50,9 @@ def take_part(
     """Return one's own suspects, how many records all parties have, and the plan."""
     n_records = joint_size(channel, session, len(points))
     check_crowd(crowd_limit(question.far_fraction, n_records))
-    plan = receive_plan(question, channel, n_records)
-    session.bind(n_records, plan)
     n_parties = len(session.roster.names)
+    plan = receive_plan(question, channel, n_records, n_parties)
+    session.bind(n_records, plan)
     noise = question.noise(plan.n_tables, 1 << plan.slot_bits, n_parties)
     if noise is not None and n_records + n_parties * noise.largest_share >= LARGEST_SIZE:
         raise ProtocolAborted("Counts and noise do not fit their words. Ask for a larger epsilon.")

@@ -15,7 +15,7 @@ from privod.joint.question import JointOutliers
 from privod.joint.transport.channel import Channel, Meeting
 from privod.outliers.hashing.heavy import CloudModel, HeavyOdds, bucket_width_for
 from privod.outliers.hashing.outliers import crowd_limit
-from privod.outliers.hashing.plan import MOST_TABLES, HashPlan
+from privod.outliers.hashing.plan import HashPlan
 
 __all__ = ["CountPlan", "host_plan", "joint_plan", "receive_plan"]
 
@@ -108,12 +108,9 @@ def joint_plan(
     n_hashes = HASHES_PER_PARTY if vertical else HASHES_IN_ALL
     bits = 0 if vertical else slot_bits(n_records, max_crowd)
     noisy = question.epsilon is not None
-    tried: tuple[int, ...] = NOISY_TABLES if noisy else TABLES
-    if question.n_tables is not None:
-        tried = (question.n_tables,)
     find = 1 - (1 - question.find) / VERIFIED_MARGIN if question.verify else question.find
     plans = []
-    for n_tables in tried:
+    for n_tables in _tables(question):
         noise = question.noise(n_tables, 1 << bits, n_parties)
         deviation = 0.0 if noise is None else noise.deviation
         odds = _odds(n_records, max_crowd, holders, n_hashes, deviation)
@@ -190,23 +187,40 @@ def host_plan(
     return plan
 
 
-def receive_plan(question: JointOutliers, channel: Channel, n_records: int) -> CountPlan:
-    """Take the aggregator's plan; what matters for secrecy is computed here, not believed."""
+def receive_plan(
+    question: JointOutliers, channel: Channel, n_records: int, n_parties: int
+) -> CountPlan:
+    """Take the aggregator's plan; what matters for secrecy is computed here, not believed.
+
+    Finer buckets or more tables would show it more; over rows, a threshold under which everybody is
+    a suspect would have parties that verify show each other every record.
+    """
     answer = channel.trade("plan", b"", LARGEST_PLAN)
+    vertical = question.partition == "vertical"
+    n_hashes = HASHES_PER_PARTY if vertical else HASHES_IN_ALL
+    in_all = n_hashes * n_parties if vertical else n_hashes
+    max_crowd = crowd_limit(question.far_fraction, n_records)
     try:
         plan = CountPlan(**json.loads(answer))
-        holders = 1 if question.partition == "horizontal" else None
         sound = (
-            1 <= plan.n_tables <= MOST_TABLES
+            plan.n_tables in _tables(question)
             and 0 <= plan.most_heavy <= plan.n_tables
-            and plan.max_crowd == crowd_limit(question.far_fraction, n_records)
-            and plan.n_hashes == (HASHES_IN_ALL if holders else HASHES_PER_PARTY)
-            and (not holders or plan.slot_bits == slot_bits(n_records, plan.max_crowd))
-            and plan.bucket_width > 0
-            and question.n_tables in (None, plan.n_tables)
+            and plan.max_crowd == max_crowd
+            and plan.n_hashes == n_hashes
+            and plan.slot_bits == (0 if vertical else slot_bits(n_records, max_crowd))
+            and plan.bucket_width == bucket_width_for(in_all, question.radius)
         )
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         sound = False
+    if sound and question.verify and not vertical:
+        sound = plan.most_heavy == joint_plan(question, n_records, (), n_parties).most_heavy
     if not sound:
         raise ProtocolAborted("The aggregator's plan does not fit the question. Run again.")
     return plan
+
+
+def _tables(question: JointOutliers) -> tuple[int, ...]:
+    """The numbers of tables that a plan may have, in the order in which they are tried."""
+    if question.n_tables is not None:
+        return (question.n_tables,)
+    return TABLES if question.epsilon is None else NOISY_TABLES

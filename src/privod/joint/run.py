@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
-from typing import Any
+from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from privod.data import Domain, Table
 from privod.errors import InvalidParameter
 from privod.joint import horizontal, vertical
 from privod.joint.contributions import Contributions, rows_digest
-from privod.joint.counts import host_counts
+from privod.joint.counts import JointCounts, JointRelease, host_counts, release_counts
 from privod.joint.pki import make_identities
 from privod.joint.planning import CountPlan
 from privod.joint.question import JointOutliers
@@ -131,11 +131,14 @@ class Aggregation:
     counts: str | None = None
 
 
+End = TypeVar("End", JointAnswer, JointRelease)
+
+
 @dataclass(frozen=True, eq=False)
-class Rehearsal:
+class Rehearsal(Generic[End]):
     """Everybody's end of a run in one process."""
 
-    answers: dict[str, JointAnswer]
+    answers: dict[str, End]
     aggregator: Traffic
 
 
@@ -218,12 +221,30 @@ def _host(question: JointOutliers, meeting: Meeting) -> int:
     return sealed(question, meeting)[0]
 
 
+@overload
 def rehearse(
     question: JointOutliers,
     tables: Mapping[str, Table],
     randomness: Randomness | None = None,
     patience: Patience | None = None,
-) -> Rehearsal:
+) -> Rehearsal[JointAnswer]: ...
+
+
+@overload
+def rehearse(
+    question: JointCounts,
+    tables: Mapping[str, Table],
+    randomness: Randomness | None = None,
+    patience: Patience | None = None,
+) -> Rehearsal[JointRelease]: ...
+
+
+def rehearse(
+    question: JointQuestion,
+    tables: Mapping[str, Table],
+    randomness: Randomness | None = None,
+    patience: Patience | None = None,
+) -> Rehearsal[Any]:
     """Run all parties and an aggregator in this process: to try a question out, or to compare."""
     question.check_parties(len(tables))
     for table in tables.values():
@@ -231,8 +252,9 @@ def rehearse(
     roster, identities = make_identities(sorted(tables), "the aggregator", "memory:0")
     kept: list[Traffic] = []
 
-    def party(name: str) -> Callable[[Channel], JointAnswer]:
-        return lambda channel: take_part(
+    def party(name: str) -> Callable[[Channel], Any]:
+        act: Any = release_counts if isinstance(question, JointCounts) else take_part
+        return lambda channel: act(
             question, tables[name], channel, identities[name], roster, Contributions(), randomness
         )
 

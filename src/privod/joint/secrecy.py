@@ -66,7 +66,11 @@ _VERTICAL_PAPER = (
 
 _VERIFIED = {
     "horizontal": (
-        (EACH, "the values of all parties' suspects, by party, and which of them have a crowd"),
+        (
+            EACH,
+            "the values of all parties' suspects, by party, and which of them have a crowd; a"
+            " dishonest party counts the others' records around any place, exactly",
+        ),
         (
             HUB,
             "how many suspects every party has, and how many records lie near each, up to a crowd",

@@ -105,7 +105,7 @@ def take_part(
 ) -> tuple[NDArray[np.int64], int, CountPlan]:
     """Return the suspects' rows, the same for every party, the number of records, and the plan."""
     shape = joint_shape(question, points, domain, channel)
-    plan = receive_plan(question, channel, shape.n_records)
+    plan = receive_plan(question, channel, shape.n_records, len(session.roster.names))
     session.bind(shape.n_records, shape.columns, plan)
     parts = batches(plan, len(points))
     if has_rounds(question, parts):
@@ -159,8 +159,12 @@ def find_suspects(
     answer = contribute(channel, session, "heavy tables", total[last], 8 * len(points) + 8)
     session.bind(answer)
     places = read_rows(answer)
-    if len(places) and not (places.min() >= 0 and places.max() < len(points)):
-        raise ProtocolAborted("The list of suspects names rows that do not exist. Run again.")
+    if len(places) and not (
+        places[0] >= 0 and places[-1] < len(points) and (np.diff(places) > 0).all()
+    ):
+        raise ProtocolAborted(
+            "The list of suspects names rows that do not exist, or one twice. Run again."
+        )
     return np.sort(last[places])
 
 

@@ -14,21 +14,26 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw"]
+__all__ = ["draw", "draw_counts"]
 
 MOST_BARS = 60
 
 
 def draw(release: Release[NoisyCounts]) -> Figure:
     """Bars for one column, a colored map for two, the largest cells for more."""
-    query, value = release.query, release.value
+    query = release.query
     assert isinstance(query, Histogram)  # noqa: S101 - what a release of noisy counts answers
+    return draw_counts(release.value, query.count_noise.quantile(0.95))
+
+
+def draw_counts(value: NoisyCounts, margin: int) -> Figure:
+    """Draw counts, each of which is right to within the margin with 95 % certainty."""
     figure, axes = blank(f"Records by {' and '.join(axis.column for axis in value.axes)}")
     if len(value.axes) == 2:
         _map(axes, value)
         axes.grid(False)
     else:
-        _bars(axes, value, query.count_noise.quantile(0.95))
+        _bars(axes, value, margin)
     return figure
 
 
