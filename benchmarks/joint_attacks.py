@@ -470,7 +470,7 @@ def attack(points: Floats, n_tables: int = 24) -> dict[str, float]:
     for group, rows in (("inliers", ~strange), ("outliers", strange)):
         for label, ranks_too in (("by_sizes", False), ("by_ranks", True)):
             measured[f"{group}_linked_{label}"] = linked(kept, rows, ranks_too=ranks_too)
-    found = {}
+    found: dict[str, float] = {}
     for name, figure in measured.items():
         unit = 1000 if name.startswith("inliers") else 1  # of these few are linked: per thousand
         found |= {name: unit * figure.mean, f"{name}_margin": unit * figure.margin}
