@@ -34,7 +34,7 @@ def questions(
     as_json: AsJson = False,
 ) -> None:
     """List the questions that can be asked, or explain one."""
-    from privod.queries.catalog import JOINT_QUESTIONS, QUERIES, kind_of
+    from privod.queries.catalog import JOINT_QUESTIONS, QUERIES, kind_of, newest
     from privod.queries.parameters import parameters_of
     from privod.wire.questions import describe
 
@@ -43,7 +43,7 @@ def questions(
         rows = [[one.name, one.question] for one in known]
         emit(known, as_json, table("Questions", ["name", "question"], rows))
         return
-    kind: Any = JOINT_QUESTIONS.get(name) or kind_of(name)
+    kind: Any = newest(name, JOINT_QUESTIONS) or kind_of(name)
     described = describe(kind)
     rows = [
         [each.name, "required" if each.required else each.written(each.default), each.doc]

@@ -135,7 +135,7 @@ class JointCounts:
             ("each party", "the noisy counts of all records together"),
             ("the aggregator", "the same noisy counts"),
         )
-        return Secrecy("counts with noise in shares", learns, self.colluders)
+        return Secrecy("counts with noise in shares", learns, self.colluders, noisy=True)
 
     def expectation(self, domain: Domain, n_parties: int) -> str:
         """What to expect, in words."""
