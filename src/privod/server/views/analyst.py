@@ -151,7 +151,7 @@ def _unconfirmed(request: Request, query: Query[Any]) -> Response | None:
         "confirm.html",
         dataset=dataset,
         kind=type(query),
-        parameters=written(query),
+        parameters=written(query, dataset.domain),
         fields=sent,
         confirmed=answer_key(query),
         **_priced(request, query),
