@@ -196,6 +196,7 @@ def test_the_console_shows_labels_escaped(analyst: Browser) -> None:
     form = escaped(analyst.get("/data/patients/ask/histogram-1").text)
     assert f"<span>{LABELS['age']} (age)</span>" in form
     assert 'name="columns" value="age"' in form  # what is asked is the name
+    assert f'<a class="tag" href="?example=0">{LABELS["age"]}' in form
     path = "/data/patients/ask/histogram-1"
     fields = {"columns": "age", "epsilon": "0.5", "bins": "4", "adjacency": "add-remove"}
     confirm = escaped(analyst.post(path, **fields).text)
