@@ -173,7 +173,7 @@ class JointCounts:
 
     def terms(self, domain: Domain | None) -> bytes:
         """Return what all parties must agree on, the domain included."""
-        declared = None if domain is None else domain.to_json()
+        declared = None if domain is None else domain.unlabeled.to_json()
         return canonical_json({"question": self.to_json(), "domain": declared}).encode()
 
 
