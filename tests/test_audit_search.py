@@ -287,7 +287,7 @@ def test_more_runs_catch_smaller_breaches() -> None:
 def test_the_command_line_looks_for_pairs_in_a_domain(tmp_path: Path) -> None:
     file = tmp_path / "domain.json"
     file.write_text(json.dumps(DOMAIN.to_json()))
-    arguments = ["audit", "histogram", "--domain", str(file), "--runs", "100"]
+    arguments = ["audit", "histogram", "--domain", str(file), "--runs", "200"]
     shown = CliRunner().invoke(app, [*arguments, "--json"])
     assert shown.exit_code == 0
     found = json.loads(shown.output)

@@ -17,8 +17,7 @@ import pytest
 
 from privod.audit.game import play
 from privod.audit.interactive_grid import games
-from privod.curator import Curator, backup, restore
-from privod.curator import curator as curator_module
+from privod.curator import Curator, backup, publication, restore
 from privod.data import Domain, Numeric, Table
 from privod.errors import AnswerFailed, InvalidParameter, LedgerDamaged, NoPromise, Unavailable
 from privod.ledger.kept_counts import read_kept
@@ -132,13 +131,13 @@ def test_threads_of_two_curators_draw_every_cell_once(tmp_path: Path) -> None:
 
 KILLED = """
 import os, sys
-from privod.curator import Curator, curator
+from privod.curator import Curator, publication
 from privod.queries.interactive_grid.query import InteractiveGridScores
-real = curator.enter_kept
+real = publication.enter_kept
 def dies(*given):
     real(*given)
     os._exit(9)
-curator.enter_kept = dies
+publication.enter_kept = dies
 query = InteractiveGridScores(columns=("x", "y"), cells_per_axis=10, epsilon="1/2",
                               records=((5.2, 5.3),), n_neighbors=30)
 Curator.open(sys.argv[1]).ask(query, of="plane")
@@ -197,7 +196,7 @@ def test_a_store_that_forgets_what_it_drew_is_found_by_verification(
 ) -> None:
     """The planted bug: every question draws anew, so the mean of many takes the noise away."""
     with start(tmp_path) as curator:
-        monkeypatch.setattr(curator_module, "read_kept", lambda *_: {})
+        monkeypatch.setattr(publication, "read_kept", lambda *_: {})
         for n_neighbors in (5, 6):
             curator.ask(replace(ASK, n_neighbors=n_neighbors), of="plane")
         with pytest.raises(LedgerDamaged, match="draws the noise of a count again"):

@@ -23,6 +23,7 @@ from privod.queries.catalog import QUERIES
 from privod.queries.parameters import parameters_of
 from privod.server.app import API, V1
 from privod.server.http.authorization import Route
+from tests.patience import PATIENCE
 from tests.running_server import DOMAIN, Running, running
 
 EXAMPLES = int(os.environ.get("PRIVOD_FUZZ_EXAMPLES", "8"))  # of each kind; `make soak` tries more
@@ -81,7 +82,9 @@ def test_no_request_makes_the_server_fail(
             )
         )
         def fuzz(case: Any) -> None:
-            case.call_and_validate(headers=headers, checks=CHECKS, session=session)
+            case.call_and_validate(
+                headers=headers, checks=CHECKS, session=session, timeout=PATIENCE
+            )
 
         fuzz()
 

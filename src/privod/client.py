@@ -36,7 +36,7 @@ from privod.engines.size import IN_MEMORY
 from privod.privacy import Adjacency, Guarantee, Loss, SameContexts, adjacency_from_json
 from privod.queries.catalog import release_from_json
 from privod.queries.query import Query, Release
-from privod.wire.connection import Connection, as_noun, as_nouns, path_of
+from privod.wire.connection import REPORT_PATIENCE, Connection, as_noun, as_nouns, path_of
 from privod.wire.protocol import CuratorProtocol
 from privod.wire.reading import (
     read_answer,
@@ -209,7 +209,8 @@ class Client:
     ) -> tuple[Protection, ...]:
         """Whom narrow promises protect, for the owner alone; see `Curator.who_is_protected`."""
         asked = wire.WhoIsProtected(None if adjacency is None else adjacency.to_json(), sample)
-        found = self._server.act(path_of(of, "protected"), asked)["protected"]
+        path = path_of(of, "protected")
+        found = self._server.act(path, asked, patience=REPORT_PATIENCE)["protected"]
         return tuple(Protection.from_json(one) for one in found)
 
     def limit_token(self, of: str, adjacency: Adjacency, token: str, limit: Loss) -> None:

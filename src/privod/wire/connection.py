@@ -30,9 +30,10 @@ except ImportError:
         "Talking to a server needs httpx, which is not installed. Install privod[client]."
     ) from None
 
-__all__ = ["Connection", "as_noun", "as_nouns", "path_of"]
+__all__ = ["REPORT_PATIENCE", "Connection", "as_noun", "as_nouns", "path_of"]
 
 PATIENCE = 60.0  # seconds for one request; a long answer is a job that is asked about again
+REPORT_PATIENCE = 900.0  # for a report about rows, which a server makes while one waits
 TRIES = 3  # of a request that never reached the server, or whose response never reached us
 WAIT = 10.0  # seconds that the server may wait for an answer before it calls it a job
 FIRST_PAUSE, PAUSE_RATIO, LONGEST_PAUSE = 0.2, 1.25, 5.0  # between looks at a job, in seconds
@@ -134,9 +135,10 @@ class Connection:
         """Send what may be sent twice."""
         return self._again("POST", path, encode(asked))
 
-    def act(self, path: str, asked: Any) -> Any:
+    def act(self, path: str, asked: Any, *, patience: float = PATIENCE) -> Any:
         """Send what must not be done twice: if the connection breaks, look before trying again."""
-        return self._once(self._http.build_request("POST", path, json=encode(asked)))
+        sent = self._http.build_request("POST", path, json=encode(asked), timeout=patience)
+        return self._once(sent)
 
     def send_file(self, path: str, fields: Mapping[str, str], file: Path) -> Any:
         """Send a file with the fields of a form, once."""
