@@ -21,7 +21,6 @@ __all__ = [
     "LARGEST_COUNT",
     "MOST_AXES",
     "ExactNumber",
-    "check_exactness",
     "checked_radius",
     "checked_records",
     "column_names",
@@ -30,7 +29,6 @@ __all__ = [
     "numeric_columns",
     "pairs_work",
     "said_to_be",
-    "told_exactly",
     "typical_radius",
     "whole_number",
 ]
@@ -41,7 +39,6 @@ MOST_AXES = 200  # columns that a distance is taken over
 LARGEST_RADIUS = 1e150  # its square still is a float
 SMALLEST_RADIUS = FINEST  # so is the square of this one; nearer records are equal
 MOST_RECORDS = 100_000
-LEAST_EXACT_EPSILON = Fraction(1, 10)  # ten exact answers from an allowance of 1, not 10^9
 MOST_NUMBERS = 300_000  # of all records asked about, so that pricing them takes seconds at most
 
 
@@ -110,33 +107,6 @@ def dp_adjacency(value: Any) -> Adjacency:
         rule = "must be AddRemove() or Replace()"
         raise InvalidParameter("adjacency", rule, value, "AddRemove() is the usual one.")
     return value  # type: ignore[no-any-return]
-
-
-def check_exactness(epsilon: Fraction, noisy_from: int) -> None:
-    """Refuse to tell rare counts exactly for next to nothing.
-
-    What is told exactly does not depend on epsilon; only the price keeps one from asking about
-    everybody.
-    """
-    if noisy_from > 0 and epsilon < LEAST_EXACT_EPSILON:
-        rule = "must be at least 0.1 where rare counts are told exactly"
-        way_out = "Pay that, or choose an edit_margin at which every count is noisy."
-        raise InvalidParameter("epsilon", rule, f"{float(epsilon):.3g}", way_out)
-
-
-def told_exactly(noisy_from: int, values: str, members: str) -> str:
-    """What those lose whose values, or combinations, are so rare that their count has no noise."""
-    if noisy_from == 0:
-        return ""
-    rare = (
-        f"Of {values} with fewer than {noisy_from} {members} the count is told exactly"
-        if noisy_from > 1
-        else f"Of {values} without any {members} this is told exactly"
-    )
-    return (
-        f"{rare}, whatever epsilon is: whether a person with such {values} is in the data is told"
-        " exactly."
-    )
 
 
 def numeric_columns(domain: Domain, columns: tuple[str, ...]) -> tuple[str, ...]:
