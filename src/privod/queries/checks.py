@@ -7,6 +7,7 @@ stored, or raises `InvalidParameter`; nothing here looks at rows.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
@@ -25,6 +26,7 @@ __all__ = [
     "checked_records",
     "column_names",
     "dp_adjacency",
+    "finite_number",
     "labeled",
     "numeric_columns",
     "pairs_work",
@@ -36,6 +38,7 @@ __all__ = [
 LARGEST_COUNT = 10**15  # no count comes near it, and sums of a few still fit in 64 bits
 MOST_NAMED = 20  # records that a sentence names
 MOST_AXES = 200  # columns that a distance is taken over
+LARGEST = sys.float_info.max
 LARGEST_RADIUS = 1e150  # its square still is a float
 SMALLEST_RADIUS = FINEST  # so is the square of this one; nearer records are equal
 MOST_RECORDS = 100_000
@@ -121,6 +124,13 @@ def numeric_columns(domain: Domain, columns: tuple[str, ...]) -> tuple[str, ...]
         rule = f"must be 1 to {MOST_AXES} numeric columns"
         raise InvalidParameter("columns", rule, len(chosen), "Name some of them.")
     return chosen
+
+
+def finite_number(value: Any, name: str = "value") -> float:
+    """A number as a table would hold it."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST:
+        raise InvalidParameter(name, "must be a finite number", value, "Try 1.5.")
+    return float(rounded(value))
 
 
 def checked_radius(value: Any, name: str = "radius") -> float:

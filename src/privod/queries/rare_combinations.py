@@ -19,13 +19,13 @@ from privod.data.binning import Codes
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness
 from privod.privacy import positive
+from privod.queries.axes import Axis
 from privod.queries.checks import (
     LARGEST_COUNT,
     ExactNumber,
     column_names,
     whole_number,
 )
-from privod.queries.histogram import Axis
 from privod.queries.preview import Preview, of_counts
 from privod.queries.query import Query, Release
 from privod.queries.sensitive import ExactWhereRare
