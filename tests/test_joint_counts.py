@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from privod.audit import Reading, search
 from privod.cli import app
 from privod.data import Categorical, Domain, Numeric, Table
-from privod.errors import InvalidData, InvalidParameter, ProtocolAborted
+from privod.errors import InvalidData, InvalidParameter, NotFound, ProtocolAborted
 from privod.joint.contributions import Contributions, rows_digest
 from privod.joint.counts import LABEL, JointCounts, JointRelease, noisy_share, release_counts
 from privod.joint.pki import make_identities
@@ -34,7 +34,8 @@ from privod.mechanisms.merged import MergedNoise
 from privod.mechanisms.skellam import SkellamShares
 from privod.pictures.canvas import svg
 from privod.pictures.joint_counts import draw_counts
-from privod.privacy import AddRemove, Guarantee, Loss, Replace
+from privod.privacy import AddRemove, Guarantee, Loss, Replace, Secrecy
+from privod.queries.catalog import kind_of
 from privod.queries.density_sketch.query import DensitySketch
 from privod.queries.density_sketch.release import NoisySketch
 from privod.queries.grid_knn.query import GridKnn
@@ -241,6 +242,16 @@ def test_adjacency_decides_how_many_counts_a_record_changes() -> None:
         for adjacency in (AddRemove(), Replace())
     ]
     assert 1.8 < both[1] / both[0] < 2.2
+
+
+def test_the_promise_says_that_counts_are_noisy_and_a_curator_is_not_asked_for_them() -> None:
+    promised = JointCounts(of=ASKED[0]).secrecy()
+    assert "noisy" in promised.sentence()
+    assert "not noisy" not in promised.sentence()
+    assert Secrecy.from_json(promised.to_json()) == promised
+    for name in ("joint-counts-1", "joint-counts"):
+        with pytest.raises(NotFound, match="between several holders"):
+            kind_of(name)
 
 
 def test_what_counts_cost_is_planned_from_the_domain_alone(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from privod.errors import ProtocolAborted
-from privod.joint import verification, vertical
+from privod.joint import sharing, verification, vertical
 from privod.joint.run import JointAnswer, Rehearsal, rehearse
 from privod.joint.transport.channel import Meeting
 from privod.joint.verification import CROWDED, OUTLIER, UNDECIDED, WRONG, decisive, samples
@@ -41,18 +41,19 @@ def chance(found: range, n: int, near: int, size: int) -> Fraction:
 
 
 @pytest.mark.parametrize(("n", "max_crowd"), [(2000, 100), (5000, 250), (3000, 900), (800, 32)])
-def test_a_sample_decides_wrongly_with_a_chance_of_one_in_a_million_at_most(
+def test_samples_decide_wrongly_with_a_chance_of_one_in_a_million_at_most(
     n: int, max_crowd: int
 ) -> None:
     sizes = samples(n, max_crowd)
     assert sizes[-1] == n
     assert len(sizes) > 1 or n == 800  # a crowd of 32 needs every record
+    wrong = Fraction(WRONG) / max(1, len(sizes) - 1)  # of each sample but the last
     for size in sizes[:-1]:
         few, many = decisive(n, max_crowd, size)
         below = chance(range(few + 1), n, max_crowd + 1, size)
-        assert below <= WRONG < below + chance(range(few + 1, few + 2), n, max_crowd + 1, size)
+        assert below <= wrong < below + chance(range(few + 1, few + 2), n, max_crowd + 1, size)
         above = chance(range(many, size + 1), n, max_crowd, size)
-        assert above <= WRONG < above + chance(range(many - 1, many), n, max_crowd, size)
+        assert above <= wrong < above + chance(range(many - 1, many), n, max_crowd, size)
     assert decisive(n, max_crowd, n) == (max_crowd, max_crowd + 1)
 
 
@@ -70,6 +71,31 @@ def test_growing_samples_find_what_all_records_say_with_a_part_of_the_distances(
     n_suspects = sent[0] // (2 * samples(N, limit)[0])  # two bytes for each record of the sample
     assert len(found) < n_suspects < N / 2
     assert sum(sent) < 2 * N * n_suspects
+
+
+def test_suspects_with_the_same_neighbors_are_not_linked_by_their_samples(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Twenty groups of twenty equal records each: over all records every suspect looks alike."""
+    rng = np.random.default_rng(8)
+    points = np.repeat(rng.uniform(-40, 40, (20, 8)), 20, axis=0)
+    points = np.vstack([rng.normal(0, 0.3, (2600, 8)), points])
+    seen: list[NDArray[np.int64]] = []
+    drawn = sharing.sample
+
+    def recorded(key: bytes, n: int, size: int) -> NDArray[np.int64]:
+        rows = drawn(key, n, size)
+        seen.append(rows)
+        return rows
+
+    monkeypatch.setattr(verification, "sample", recorded)
+    verified(points)
+    samples_drawn = {tuple(rows.tolist()) for rows in seen}
+    assert len(samples_drawn) > 100
+    assert all(len(set(rows)) == len(rows) for rows in samples_drawn)
+    first = [set(rows.tolist()) for rows in seen[:40]]
+    shared = [len(a & b) / len(a) for a in first for b in first if a is not b and len(a) == len(b)]
+    assert 0 < np.mean([share for share in shared if share < 1]) < 0.3
 
 
 def test_verification_that_would_send_too_much_ends_alike_for_all(

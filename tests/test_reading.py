@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -570,3 +571,17 @@ def test_numbers_settle_in_their_range_as_one_by_one(
     expected = [one if math.isnan(one) else min(max(one, low), high) for one in filling]
     np.testing.assert_array_equal(array, rounded(expected))
     assert not np.signbit(array[array == 0]).any()
+
+
+def test_a_stream_that_breaks_off_is_told_in_words_that_quote_nothing() -> None:
+    schema = pa.schema([("age", pa.int64()), ("sex", pa.string())])
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch([pa.array([30]), pa.array(["f"])], schema=schema)
+        raise ValueError("row 7 says canary")
+
+    domain = Domain((Numeric("age", 0, 120),))
+    with pytest.raises(InvalidData, match="error of its source") as broken:
+        read(pa.RecordBatchReader.from_batches(schema, batches()), domain)
+    assert "canary" not in str(broken.value)
+    assert broken.value.__cause__ is None

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow.csv as pa_csv
 import pytest
 
+from privod.curator.job_records import MOST_LISTED
 from privod.data import Domain, Numeric
 from privod.data.mock import mock_table
 from privod.mechanisms import secure
@@ -22,6 +23,7 @@ from privod.queries.grid_knn.query import GridKnn
 from privod.queries.histogram import Axis, Histogram, NoisyCounts
 from privod.queries.preview import epsilon_within
 from privod.queries.private_detector.query import DetectorProfile
+from privod.server.authentication import token_hash
 from privod.server.views.analyst import UNREADABLE
 from privod.server.views.answers import MOST_SCORED, ON_A_PAGE, answer_path
 from privod.server.views.comparing import differences
@@ -240,6 +242,38 @@ def test_my_questions_are_mine_and_lead_to_their_answers(server: Running) -> Non
         assert links(one.get("/questions", params={"find": "patients 0.0123"}).text) != []
         assert "0 questions" in one.get("/questions", params={"find": "weight"}).text
         assert "You have asked nothing here yet" in other.get("/questions").text
+
+
+def test_thousands_of_my_questions_are_counted_paged_and_searched(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token, n_asked = server.token("analyst"), MOST_LISTED + 7
+    with server.curator.database.writing() as connection:
+        for place in range(n_asked):
+            query = histogram(bins=2 + place, epsilon="0.01").to_json()
+            connection.execute(
+                "INSERT INTO jobs"
+                " (id, server, asker, label, dataset, query, request, time, outcome)"
+                " VALUES (?, 'elsewhere', ?, 'Ada', 'patients', ?, ?, ?, '')",
+                *(f"many-{place}", token_hash(token), json.dumps(query), f"many-{place}"),
+                f"2001-01-01T00:00:00.{place:06}Z",
+            )
+    last = -(-n_asked // ON_A_PAGE)
+    with server.browser(token) as one, server.api(token) as api:
+        text = one.get("/questions").text
+        assert f"{n_asked} questions." in text
+        assert f"Page 1 of {last}" in text
+        assert answer_path("patients", histogram(bins=1 + n_asked, epsilon="0.01")) in text
+        oldest = one.get("/questions", params={"page": last}).text
+        assert links(oldest)[-1] == answer_path("patients", histogram(bins=2, epsilon="0.01"))
+        assert len(links(oldest)) == n_asked % ON_A_PAGE
+        assert "1 question " in one.get("/questions", params={"find": '"bins":2,'}).text
+        monkeypatch.setattr("privod.server.views.analyst.MOST_SEARCHED", 100)
+        few = one.get("/questions", params={"find": "histogram"}).text
+        assert f"100 questions about “histogram”, among the newest 100 of your {n_asked}." in few
+        assert len(api.get("/jobs").json()) == MOST_LISTED
+        assert len(api.get("/jobs", params={"first": MOST_LISTED}).json()) == 7
+        assert api.get("/jobs", params={"first": -1}).status_code == 422
 
 
 def test_a_question_that_this_version_cannot_read_is_named_and_the_others_stay(

@@ -25,7 +25,7 @@ from privod.server.authentication import create_token
 from privod.server.limits import Rate
 from tests.odd import FOLDER, odd
 from tests.patience import PATIENCE, eventually
-from tests.running_server import DOMAIN, GENEROUS, ROWS, running
+from tests.running_server import DOMAIN, GENEROUS, ROWS, Running, running
 
 __all__ = ["odd"]  # a fixture
 
@@ -326,6 +326,49 @@ def test_a_record_that_fails_to_be_taken_over_ends_in_words(
         assert found is not None
         assert found.outcome is not None
         assert asking.NOT_TAKEN_OVER in found.outcome
+
+
+def left_waiting(server: Running) -> JobRecord:
+    """A question that a server process took in and never came to."""
+    records = server.curator.job_records
+    query = {"name": "histogram-1", "columns": ["age"], "epsilon": "1"}
+    left = {"id": "left", "server": server.site.id, "asker": "a", "label": "", "request": "r"}
+    record = JobRecord(**left, dataset="patients", query=query, time=records.moment())
+    records.add(record)
+    return record
+
+
+def test_a_question_that_is_taken_over_waits_while_the_database_is_away(
+    tmp_path: Path, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "WATCH_SECONDS", 0.01)
+    with running(tmp_path / "curator", ONE, data=False) as server:
+        price = server.curator.price
+        failures: list[Any] = []
+
+        def away_twice(*arguments: Any) -> Any:
+            if len(failures) < 2:
+                failures.append(arguments)
+                raise Unavailable("The database cannot be reached.")
+            return price(*arguments)
+
+        monkeypatch.setattr(server.curator, "price", away_twice)
+        record = left_waiting(server)
+        asking._resume(server.site, record)
+        assert len(failures) == 2
+        eventually(lambda: "token" in (server.curator.job_records.find("left").outcome or ""))  # type: ignore[union-attr]
+
+
+def test_a_question_that_a_stopping_server_took_over_is_left_for_the_next(
+    tmp_path: Path, token: str
+) -> None:
+    with running(tmp_path / "curator", ONE, data=False) as server:
+        record = left_waiting(server)
+        server.site.jobs.close()
+        asking._resume(server.site, record)
+        found = server.curator.job_records.find("left")
+        assert found is not None
+        assert found.outcome is None
 
 
 def test_records_that_were_taken_over_on_the_way_to_a_disk_that_failed_are_gone_on_with(

@@ -34,7 +34,7 @@ def questions(
     as_json: AsJson = False,
 ) -> None:
     """List the questions that can be asked, or explain one."""
-    from privod.queries.catalog import JOINT_QUESTIONS, QUERIES, kind_of
+    from privod.queries.catalog import JOINT_QUESTIONS, QUERIES, kind_of, newest
     from privod.queries.parameters import parameters_of
     from privod.wire.questions import describe
 
@@ -43,7 +43,7 @@ def questions(
         rows = [[one.name, one.question] for one in known]
         emit(known, as_json, table("Questions", ["name", "question"], rows))
         return
-    kind: Any = JOINT_QUESTIONS.get(name) or kind_of(name)
+    kind: Any = newest(name, JOINT_QUESTIONS) or kind_of(name)
     described = describe(kind)
     rows = [
         [each.name, "required" if each.required else each.written(each.default), each.doc]
@@ -180,6 +180,7 @@ def ask(
         raise InvalidParameter("picture", "must end in .svg or .png", str(picture), "Rename it.")
     with progress_bars(as_json), curator_at(at) as curator:
         answer = curator.ask(query, dataset, request_id=request_id)
+        labels = {} if picture is None else curator.dataset(dataset).domain.labels
     release = answer.release
     if out is not None and out.suffix == ".privod" and hasattr(release.value, "save"):
         release.value.save(out)
@@ -189,7 +190,7 @@ def ask(
         from privod import pictures
 
         write = pictures.svg if picture.suffix == ".svg" else pictures.png
-        picture.write_bytes(write(pictures.draw(release)))
+        picture.write_bytes(write(pictures.draw(release, labels)))
     paid = "It was answered before and cost nothing." if answer.stored else _paid(answer)
     emit(
         wire.Answer.of(answer),

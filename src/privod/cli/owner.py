@@ -145,11 +145,19 @@ def datasets(at: At = DEFAULT_LOCATION, as_json: AsJson = False) -> None:
     """List the data sets and what is public about them."""
     with curator_at(at) as curator:
         found = curator.datasets()
-    rows = [[each.name, ", ".join(each.domain.names), each.continues or ""] for each in found]
+    rows = [
+        [
+            each.name,
+            each.domain.label or "",
+            ", ".join(each.domain.titles(each.domain.names)),
+            each.continues or "",
+        ]
+        for each in found
+    ]
     emit(
         [wire.DataSet.of(each) for each in found],
         as_json,
-        table("Data sets", ["name", "columns", "continues"], rows),
+        table("Data sets", ["name", "label", "columns", "continues"], rows),
     )
 
 

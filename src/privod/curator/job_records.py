@@ -15,7 +15,7 @@ from privod.errors import LimitReached
 from privod.ledger.chain import now
 from privod.ledger.database import Connection, Database
 
-__all__ = ["JobRecord", "JobRecords", "Room"]
+__all__ = ["MOST_LISTED", "JobRecord", "JobRecords", "Room"]
 
 KEPT_DAYS = 30  # after it ended
 MOST_LISTED = 1000
@@ -115,13 +115,22 @@ class JobRecords:
             rows = connection.execute(f"{_RECORD} WHERE id = ?", job_id)
         return _record(rows[0]) if rows else None
 
-    def asked_by(self, asker: str) -> list[JobRecord]:
-        """What one token asked, the newest first."""
+    def asked_by(self, asker: str, first: int = 0, most: int = MOST_LISTED) -> list[JobRecord]:
+        """What one token asked, the newest first: so many, from the first one wanted on."""
         with self._database.reading() as connection:
             rows = connection.execute(
-                f"{_RECORD} WHERE asker = ? ORDER BY time DESC, id LIMIT {MOST_LISTED}", asker
+                f"{_RECORD} WHERE asker = ? ORDER BY time DESC, id LIMIT ? OFFSET ?",
+                asker,
+                most,
+                first,
             )
         return [_record(row) for row in rows]
+
+    def count_by(self, asker: str) -> int:
+        """How many questions of one token are noted."""
+        with self._database.reading() as connection:
+            rows = connection.execute("SELECT COUNT(*) FROM jobs WHERE asker = ?", asker)
+        return int(rows[0][0])
 
     def drop_waiting(self) -> None:
         """Forget what is under way: in a copy, where nobody waits for it."""

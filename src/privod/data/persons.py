@@ -56,5 +56,6 @@ def numbered(persons: pa.Array, hashes: Words | None = None) -> Ints:
 def first_rows(numbers: Ints, most: int) -> NDArray[np.bool_]:
     """Mark the first `most` rows of each person; what one person has moves nobody else's."""
     first = np.empty(len(numbers), np.bool_)
-    mark_first(numbers, most, np.zeros(len(numbers), np.int64), first)
+    kept = min(most, len(numbers))  # a cap may be declared that no machine integer holds
+    mark_first(numbers, kept, np.zeros(len(numbers), np.int64), first)
     return first

@@ -140,9 +140,18 @@ def _from_stream(source: Any, domain: Domain) -> Iterator[Columns]:
     if isinstance(source, pa.Table):
         check_names(source.column_names, domain)
         source = source.select(wanted_of(domain))
-    stream = pa.RecordBatchReader.from_stream(source)
-    check_names(stream.schema.names, domain)
-    yield from _cut(stream, domain)
+    try:
+        stream = pa.RecordBatchReader.from_stream(source)
+        check_names(stream.schema.names, domain)
+        yield from _cut(stream, domain)
+    except MemoryError:
+        raise Unavailable(
+            "There is not enough memory to read the stream. Free some, or use a larger machine."
+        ) from None
+    except (pa.ArrowException, OSError):  # whose words may quote what the source stumbled over
+        raise InvalidData(
+            "The stream ended with an error of its source. Nothing was registered; look there."
+        ) from None
 
 
 def _cut(batches: Any, domain: Domain) -> Iterator[Columns]:

@@ -135,7 +135,7 @@ class JointCounts:
             ("each party", "the noisy counts of all records together"),
             ("the aggregator", "the same noisy counts"),
         )
-        return Secrecy("counts with noise in shares", learns, self.colluders)
+        return Secrecy("counts with noise in shares", learns, self.colluders, noisy=True)
 
     def expectation(self, domain: Domain, n_parties: int) -> str:
         """What to expect, in words."""
@@ -173,7 +173,7 @@ class JointCounts:
 
     def terms(self, domain: Domain | None) -> bytes:
         """Return what all parties must agree on, the domain included."""
-        declared = None if domain is None else domain.to_json()
+        declared = None if domain is None else domain.unlabeled.to_json()
         return canonical_json({"question": self.to_json(), "domain": declared}).encode()
 
 

@@ -95,7 +95,9 @@ def secrecy_of(
     if not verify:
         return promised
     learns = (*promised.learns, *_VERIFIED[partition])
-    return Secrecy(f"{promised.protocol}, verified", learns, promised.colluders)
+    return Secrecy(
+        f"{promised.protocol}, verified", learns, promised.colluders
+    )  # counts without noise
 
 
 def _unverified(partition: str, protocol: str, noise_colluders: int | None) -> Secrecy:
@@ -106,4 +108,4 @@ def _unverified(partition: str, protocol: str, noise_colluders: int | None) -> S
         return Secrecy("vertical, sealed", _VERTICAL_SEALED, 0)
     if noise_colluders is None:
         return Secrecy("horizontal, sealed", _HORIZONTAL_SEALED, 0)
-    return Secrecy("horizontal, sealed, with noise", _HORIZONTAL_NOISY, noise_colluders)
+    return Secrecy("horizontal, sealed, with noise", _HORIZONTAL_NOISY, noise_colluders, noisy=True)

@@ -129,6 +129,21 @@ def permutation(key: bytes, n: int) -> NDArray[np.int64]:
     return np.argsort(np.frombuffer(stream(key, 0, 8 * n), "<u8"), kind="stable")
 
 
+def sample(key: bytes, n: int, size: int) -> NDArray[np.int64]:
+    """Return `size` distinct of n rows in a pseudo-random order; at most half of them.
+
+    They are the first distinct remainders of a stream's words. A remainder is likelier than another
+    by a factor of 1 + n / 2^64 at most.
+    """
+    n_words = 2 * size + 64  # about 1.4 size are needed to find half of all rows
+    while True:
+        rows = np.frombuffer(stream(key, 0, 8 * n_words), "<u8") % np.uint64(n)
+        found, first = np.unique(rows, return_index=True)
+        if len(found) >= size:
+            return rows[np.sort(first)[:size]].astype(np.int64)
+        n_words *= 2
+
+
 def check_fixed(largest: NDArray[np.float64], n_parties: int) -> None:
     """Raise unless sums of reals up to `largest`, which must be public, fit in fixed point."""
     if not np.all(largest * n_parties < 2 * LARGEST_REAL):

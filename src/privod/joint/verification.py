@@ -3,10 +3,10 @@
 Horizontal: every party shows its suspects' values to the other parties, sealed from the aggregator;
 each counts its own records around them, and the secure sum of the counts decides. Vertical: squared
 distances add up over the parties. Each sends its own part, coarse and cut off beyond the radius,
-for every suspect and some of the records, these in an order that is fresh for every suspect: what
-the aggregator sees of a nameless suspect is how many of them lie at which coarse distance. It looks
-at more and more records, at all of them in the end, until it is certain whether there is a crowd
-(docs/proofs/joint_outliers.md, "Verification").
+for every suspect and some of the records, these drawn afresh and in a fresh order for every one
+of them: what the aggregator sees of a nameless suspect is how many of them lie at which coarse
+distance. It looks at more and more records, at all of them in the end, until it is certain whether
+there is a crowd (docs/proofs/joint_outliers.md, "Verification").
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from privod.joint.question import JointOutliers
 from privod.joint.rounds import Rounds
 from privod.joint.secure_sum import add_up, contribute
 from privod.joint.session import Session
-from privod.joint.sharing import NONCE_BYTES, open_sealed, permutation, seal
+from privod.joint.sharing import NONCE_BYTES, open_sealed, permutation, sample, seal
 from privod.joint.transport.channel import Channel, Meeting
 from privod.outliers.crowds.distance import crowds
 from privod.progress import track
@@ -46,7 +46,7 @@ BATCH_VALUES = 1 << 22  # distances that travel in one step
 OUTLIER, CROWDED, UNDECIDED = 0, 1, 2  # verdicts
 FIRST_EXPECTED = 32  # records of a limiting crowd that the first sample has, on average
 GROWTH = 4  # times more in the next one
-WRONG = 1e-6  # the largest probability that a sample decides a suspect wrongly
+WRONG = 1e-6  # the largest probability that a suspect is decided wrongly, in all its samples
 MOST_VALUES = 1 << 32  # distances of a whole run; beyond it verification is refused
 
 
@@ -132,14 +132,12 @@ def verify_columns(
             if not len(left):
                 break
             work.add(len(left), size)
-            key = session.key(f"sample of {size} around suspects from {part.start}")
-            looked_at = points[permutation(key, n)[:size]] if size < n else points
             for batch in parts_of(len(left), size):
                 words = np.empty((len(batch), size), np.uint16)
                 for place, number in enumerate(left[batch.start : batch.stop].tolist()):
-                    order = permutation(session.key(f"order of {size} around {number}"), size)
-                    center = points[shuffled[number]]
-                    words[place] = coarse_distances(looked_at, center, question.radius)[order]
+                    key, center = session.key(f"{size} around {number}"), points[shuffled[number]]
+                    rows = sample(key, n, size) if size < n else permutation(key, n)
+                    words[place] = coarse_distances(points[rows], center, question.radius)
                 answer = contribute(channel, session, "distances", words.reshape(-1), len(batch))
                 told = np.frombuffer(answer, np.uint8)
                 if len(told) != len(batch) or told.max() > (UNDECIDED if size < n else CROWDED):
@@ -187,15 +185,16 @@ def decisive(n: int, max_crowd: int, size: int) -> tuple[int, int]:
     """Up to how many near records in a sample say no crowd, and from how many on a crowd.
 
     The number is hypergeometric. Had a suspect a crowd, so few would be found with probability
-    `WRONG` at most; had it none, so many.
+    `WRONG` at most, shared by all samples; had it none, so many.
     """
     if size == n:
         return max_crowd, max_crowd + 1
     counts = np.arange(min(size, 4 * FIRST_EXPECTED + 4 * size * max_crowd // n) + 1)
     with_crowd = hypergeom.cdf(counts, n, max_crowd + 1, size)
     without = hypergeom.sf(counts - 1, n, max_crowd, size)
-    few = int((with_crowd <= WRONG).sum()) - 1
-    return few, int((without > WRONG).sum())
+    wrong = WRONG / (len(samples(n, max_crowd)) - 1)
+    few = int((with_crowd <= wrong).sum()) - 1
+    return few, int((without > wrong).sum())
 
 
 def coarse_distances(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from privod.data import Table
 from privod.outliers.crowds.anomalies import record_privacy
 from privod.outliers.crowds.lookup import lookup_for
-from privod.pictures.canvas import MUTED, WARM, blank
+from privod.pictures.canvas import MUTED, WARM, blank, called
 from privod.queries.anomaly_labels import AnomalyLabels
 from privod.queries.query import Release
 
@@ -62,8 +62,8 @@ def draw_for_owner(release: Release[tuple[bool, ...]], table: Table) -> Figure:
     points, losses = privacy_of_records(query, table)
     figure = draw_privacy_map(points, losses, "FOR THE OWNER ONLY, NOT PRIVATE: who gets how much")
     columns = sorted(query.columns)
-    figure.axes[0].set_xlabel(columns[0])
-    figure.axes[0].set_ylabel(columns[min(1, len(columns) - 1)])
+    figure.axes[0].set_xlabel(called(columns[0]))
+    figure.axes[0].set_ylabel(called(columns[min(1, len(columns) - 1)]))
     return figure
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privod.data import Numeric
-from privod.pictures.canvas import ACCENT, INK, MOST_ROWS, blank
+from privod.pictures.canvas import ACCENT, INK, MOST_ROWS, blank, called
 from privod.queries.query import Release
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def draw(release: Release[tuple[Numeric, ...]]) -> Figure:
         axes.text(left - 0.02, place, f"{column.low:.4g}", ha="right", va="center", fontsize=8)
         axes.text(right + 0.02, place, f"{column.high:.4g}", ha="left", va="center", fontsize=8)
     axes.axvline(0, color=INK, linewidth=0.8)
-    axes.set_yticks(places, [column.name for column in columns])
+    axes.set_yticks(places, [called(column.name) for column in columns])
     axes.set_xticks([])
     axes.set_xlim(-1.4, 1.4)
     axes.set_xlabel("each column in its own unit, zero in common")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -23,8 +25,17 @@ except ImportError:
         "Pictures are drawn by matplotlib, which is not installed. Install privod[pictures]."
     ) from None
 
-__all__ = ["ACCENT", "INK", "MOST_ROWS", "MUTED", "WARM", "blank", "few_ticks"]
-__all__ += ["labels_beside", "plain_ticks", "png", "shorten_texts", "shortened", "summed", "svg"]
+__all__ = ["ACCENT", "INK", "MOST_ROWS", "MUTED", "WARM", "blank", "called", "few_ticks"]
+__all__ += [
+    "labeled",
+    "labels_beside",
+    "plain_ticks",
+    "png",
+    "shorten_texts",
+    "shortened",
+    "summed",
+    "svg",
+]
 
 ACCENT = "#2563a8"  # what was released
 WARM = "#c2571a"  # what stands out
@@ -58,6 +69,22 @@ LOOK: Any = {
     "svg.hashsalt": "privod",  # equal pictures are equal bytes
 }
 _settings = threading.Lock()  # matplotlib's settings are global, and a server draws in threads
+_labels: ContextVar[Mapping[str, str] | None] = ContextVar("privod_column_labels", default=None)
+
+
+@contextmanager
+def labeled(labels: Mapping[str, str]) -> Iterator[None]:
+    """Let everything drawn inside call columns by these labels, where they have one."""
+    token = _labels.set(labels)
+    try:
+        yield
+    finally:
+        _labels.reset(token)
+
+
+def called(column: str) -> str:
+    """What people call a column in this picture: its label, or its name."""
+    return (_labels.get() or {}).get(column, column)
 
 
 def blank(title: str, width: float = 7.0, height: float = 4.0) -> tuple[Figure, Axes]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privod.pictures.canvas import ACCENT, INK, MUTED, WARM, blank, plain_ticks
+from privod.pictures.canvas import ACCENT, INK, MUTED, WARM, blank, called, plain_ticks
 from privod.queries.grid_knn.release import NoisyGrid
 from privod.queries.query import Release
 
@@ -54,8 +54,8 @@ def draw_scored(
         _square(value).T, origin="lower", extent=extent, aspect="auto", cmap="Blues"
     )
     axes.grid(False)
-    axes.set_xlabel(x.name)
-    axes.set_ylabel(y.name)
+    axes.set_xlabel(called(x.name))
+    axes.set_ylabel(called(y.name))
     axes.figure.colorbar(image, ax=axes, label="records (noisy)")
     limit = float(value.threshold(target_fraction, n_neighbors).graded[0])
     _contour(axes, value, n_neighbors, limit, f"about {target_fraction:.2g} of all lie beyond")
@@ -140,7 +140,7 @@ def _contour(axes: Axes, value: NoisyGrid, n_neighbors: int, limit: float, label
 
 
 def _names(value: NoisyGrid) -> str:
-    shown = ", ".join(value.columns[:4])
+    shown = ", ".join(map(called, value.columns[:4]))
     return shown if value.grid.n_axes <= 4 else f"{shown} and {value.grid.n_axes - 4} more"
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privod.pictures.canvas import ACCENT, INK, blank, few_ticks
+from privod.pictures.canvas import ACCENT, INK, blank, called, few_ticks
 from privod.queries.histogram import Histogram, NoisyCounts
 from privod.queries.query import Release
 
@@ -28,7 +28,7 @@ def draw(release: Release[NoisyCounts]) -> Figure:
 
 def draw_counts(value: NoisyCounts, margin: int) -> Figure:
     """Draw counts, each of which is right to within the margin with 95 % certainty."""
-    figure, axes = blank(f"Records by {' and '.join(axis.column for axis in value.axes)}")
+    figure, axes = blank(f"Records by {' and '.join(called(axis.column) for axis in value.axes)}")
     if len(value.axes) == 2:
         _map(axes, value)
         axes.grid(False)
@@ -59,8 +59,8 @@ def _map(axes: Axes, value: NoisyCounts) -> None:
     image = axes.imshow(value.counts, cmap="Blues", aspect="auto")
     axes.set_yticks(*few_ticks(rows.labels), fontsize=8)
     axes.set_xticks(*few_ticks(columns.labels), rotation=45, ha="right", fontsize=8)
-    axes.set_ylabel(rows.column)
-    axes.set_xlabel(columns.column)
+    axes.set_ylabel(called(rows.column))
+    axes.set_xlabel(called(columns.column))
     if value.counts.size <= MOST_BARS:
         middle = (int(value.counts.max()) + int(value.counts.min())) / 2
         for place, count in np.ndenumerate(value.counts):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privod.pictures.canvas import ACCENT, MOST_ROWS, blank, summed
+from privod.pictures.canvas import ACCENT, MOST_ROWS, blank, called, summed
 from privod.queries.marginals.query import NoisyMarginals
 from privod.queries.query import Release
 
@@ -32,7 +32,9 @@ def draw(release: Release[NoisyMarginals]) -> Figure:
         axes.bar(np.arange(bins) + 0.5, heights, width=0.95, bottom=base, color=ACCENT)
         axes.text(0, base + 0.9, f"{column.low:.3g}", fontsize=7, va="top")
         axes.text(bins, base + 0.9, f"{column.high:.3g}", fontsize=7, va="top", ha="right")
-    axes.set_yticks(np.arange(len(columns)) + 0.45, [column.name for column in columns[::-1]])
+    axes.set_yticks(
+        np.arange(len(columns)) + 0.45, [called(column.name) for column in columns[::-1]]
+    )
     axes.set_xticks([])
     axes.set_xlabel("each column's range")
     axes.grid(False)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privod.pictures.canvas import MOST_ROWS, blank
+from privod.pictures.canvas import MOST_ROWS, blank, called
 from privod.queries.mean_covariance.release import NoisyMoments
 from privod.queries.query import Release
 
@@ -21,7 +21,7 @@ MOST_WRITTEN = 12  # columns whose correlations are also written as numbers
 def draw(release: Release[NoisyMoments]) -> Figure:
     """Correlations of the released covariance: blue together, orange against each other."""
     value = release.value
-    names = [column.name for column in value.frame.columns][:MOST_ROWS]
+    names = [called(column.name) for column in value.frame.columns][:MOST_ROWS]
     covariance = value.covariance[: len(names), : len(names)]
     deviations = np.sqrt(np.diag(covariance))
     together = covariance / np.outer(deviations, deviations)

@@ -10,7 +10,7 @@ from privod.data import Table
 from privod.outliers.contexts import detectors
 from privod.outliers.contexts.contexts import Context, ContextSpace, population
 from privod.outliers.contexts.matching import look_from
-from privod.pictures.canvas import ACCENT, INK, MUTED, WARM, blank
+from privod.pictures.canvas import ACCENT, INK, MUTED, WARM, blank, called
 from privod.queries.outlier_context.query import OutlierContext
 from privod.queries.query import Release
 
@@ -29,13 +29,15 @@ def draw(release: Release[Context | None]) -> Figure:
     query, value = release.query, release.value
     assert isinstance(query, OutlierContext)  # noqa: S101 - what a release of a context answers
     if value is None:
-        figure, axes = blank(f"Stands out by {query.column} in no group", height=1.5)
+        figure, axes = blank(f"Stands out by {called(query.column)} in no group", height=1.5)
         axes.set_axis_off()
         return figure
     where = "A group in which the person stands out" if query.tells_none else "The group answered"
     longest = max(len(values) for _, values in value.attributes)
     width = max(5.0, 2.2 * len(value.attributes))
-    figure, axes = blank(f"{where}, by {query.column}", width=width, height=1.6 + 0.36 * longest)
+    figure, axes = blank(
+        f"{where}, by {called(query.column)}", width=width, height=1.6 + 0.36 * longest
+    )
     own = dict(query.record)
     for place, (name, values) in enumerate(value.attributes):
         for row, category in enumerate(values):
@@ -52,7 +54,7 @@ def draw(release: Release[Context | None]) -> Figure:
             axes.text(place, row, text, ha="center", va="center", fontsize=8, color=color, bbox=box)
     axes.set_xlim(-0.6, len(value.attributes) - 0.4)
     axes.set_ylim(longest - 0.3, -0.7)
-    axes.set_xticks(range(len(value.attributes)), [name for name, _ in value.attributes])
+    axes.set_xticks(range(len(value.attributes)), [called(name) for name, _ in value.attributes])
     axes.xaxis.tick_top()
     axes.tick_params(length=0)
     axes.set_yticks([])
@@ -71,7 +73,7 @@ def draw_for_owner(release: Release[Context | None], table: Table) -> Figure:
     everyone = np.ones(len(table), bool) if value is None else population(value, table)
     axes.hist(table.numbers((query.column,))[everyone, 0], bins=60, color=ACCENT)
     axes.axvline(query.value, color=WARM, linewidth=2, label="the person")
-    axes.set_xlabel(query.column)
+    axes.set_xlabel(called(query.column))
     axes.set_ylabel("records in the group")
     axes.legend()
     other = figure.add_subplot(1, 2, 2)

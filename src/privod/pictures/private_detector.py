@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privod.data import Categorical
-from privod.pictures.canvas import ACCENT, blank, summed
+from privod.pictures.canvas import ACCENT, blank, called, summed
 from privod.queries.private_detector.release import NoisyProfile
 from privod.queries.query import Release
 
@@ -41,7 +41,9 @@ def draw(release: Release[NoisyProfile]) -> Figure:
             low, high = next(ranges)
             axes.text(0, base + 0.9, f"{low:.3g}", fontsize=7, va="top")
             axes.text(1, base + 0.9, f"{high:.3g}", fontsize=7, va="top", ha="right")
-    axes.set_yticks(np.arange(len(columns)) + 0.45, [column.name for column in columns[::-1]])
+    axes.set_yticks(
+        np.arange(len(columns)) + 0.45, [called(column.name) for column in columns[::-1]]
+    )
     axes.set_xticks([])
     axes.set_xlabel("each column's cells")
     axes.grid(False)

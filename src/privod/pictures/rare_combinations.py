@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from privod.pictures.canvas import ACCENT, blank
+from privod.pictures.canvas import ACCENT, blank, called
 from privod.queries.query import Release
 from privod.queries.rare_combinations import CombinationCounts, RareCombinations
 
@@ -23,7 +23,7 @@ def draw(release: Release[CombinationCounts]) -> Figure:
     rare = value.rare()
     shown = rare[:MOST_BARS][::-1]
     more = f", the rarest {MOST_BARS} of {len(rare)}" if len(rare) > MOST_BARS else ""
-    figure, axes = blank(f"Rare combinations of {' and '.join(query.columns)}{more}")
+    figure, axes = blank(f"Rare combinations of {' and '.join(map(called, query.columns))}{more}")
     axes.barh(range(len(shown)), [count for _, count in shown], color=ACCENT)
     axes.set_yticks(range(len(shown)), [", ".join(labels) for labels, _ in shown], fontsize=8)
     axes.set_xlabel(f"records (told exactly below {query.noisy_from})")

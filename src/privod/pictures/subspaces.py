@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from privod.data import Table
 from privod.mechanisms import secure
-from privod.pictures.canvas import ACCENT, INK, MUTED, WARM, blank
+from privod.pictures.canvas import ACCENT, INK, MUTED, WARM, blank, called
 from privod.queries.query import Release
 from privod.queries.subspaces import FoundSubspaces, OutlierSubspaces, columns_in_words
 
@@ -29,7 +29,7 @@ def draw(release: Release[FoundSubspaces]) -> Figure:
     figure, axes = blank("Column sets said to hold the most outliers", width=11.0)
     axes.set_subplotspec(figure.add_gridspec(1, 2)[0])
     shown = value.subspaces[:MOST_DRAWN]
-    names = [f"{place + 1}. {' and '.join(some)}" for place, some in enumerate(shown)]
+    names = [f"{place + 1}. {' and '.join(map(called, some))}" for place, some in enumerate(shown)]
     if value.counts:
         errors = value.margins[:MOST_DRAWN] or None
         counts = value.counts[:MOST_DRAWN]

@@ -131,27 +131,37 @@ class Secrecy:
         Pairs of a participant and what it learns, in words.
     colluders : int
         How many participants may put their views together before more is learned.
+    noisy : bool
+        Whether what is opened is a differentially private count.
     """
 
     protocol: str
     learns: tuple[tuple[str, str], ...]
     colluders: int
+    noisy: bool = False
 
     def sentence(self) -> str:
         """The promise in words."""
         views = "; ".join(f"{who} learns {what}" for who, what in self.learns)
-        return (
-            "The answer is not noisy, and it may be wrong; only the computation is hidden"
-            f" ({self.protocol}, honest-but-curious, up to {self.colluders} colluding): {views}."
-        )
+        opened = "The answer is not noisy, and it may be wrong; only the computation is hidden"
+        if self.noisy:
+            opened = "The counts that are opened are noisy, and the computation is hidden"
+        among = f"{self.protocol}, honest-but-curious, up to {self.colluders} colluding"
+        return f"{opened} ({among}): {views}."
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as plain values."""
         learns = [list(pair) for pair in self.learns]
-        return {"protocol": self.protocol, "learns": learns, "colluders": self.colluders}
+        return {
+            "protocol": self.protocol,
+            "learns": learns,
+            "colluders": self.colluders,
+            "noisy": self.noisy,
+        }
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Secrecy:
         """Read back what `to_json` wrote."""
         learns = tuple((str(who), str(what)) for who, what in data["learns"])
-        return cls(str(data["protocol"]), learns, int(data["colluders"]))
+        noisy = bool(data.get("noisy", False))
+        return cls(str(data["protocol"]), learns, int(data["colluders"]), noisy)

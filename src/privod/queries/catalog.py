@@ -11,7 +11,14 @@ from privod.queries.query import Query, Release
 from privod.queries.release_file import checked_truth
 from privod.questions import load, questions
 
-__all__ = ["JOINT_QUESTIONS", "QUERIES", "kind_of", "query_from_json", "release_from_json"]
+__all__ = [
+    "JOINT_QUESTIONS",
+    "QUERIES",
+    "kind_of",
+    "newest",
+    "query_from_json",
+    "release_from_json",
+]
 
 
 class Catalog(Mapping[str, Any]):
@@ -46,12 +53,23 @@ never charged, because there is no curator and the promise is not a loss (`privo
 
 def kind_of(name: str) -> type[Query[Any]]:
     """The question of that name; a name without its version means the newest version."""
-    if name in QUERIES:
-        return QUERIES[name]
-    versions = [known for known in QUERIES if known.rpartition("-")[0] == name]
-    if not versions:
-        raise NotFound(f"There is no question {name!r}. There are: {', '.join(sorted(QUERIES))}.")
-    return QUERIES[max(versions, key=lambda known: int(known.rpartition("-")[2]))]
+    kind: type[Query[Any]] | None = newest(name, QUERIES)
+    if kind is not None:
+        return kind
+    if newest(name, JOINT_QUESTIONS) is not None:
+        raise NotFound(
+            f"{name!r} is asked between several holders, not of a curator."
+            " Try: privod plan --help, privod party --help."
+        )
+    raise NotFound(f"There is no question {name!r}. There are: {', '.join(sorted(QUERIES))}.")
+
+
+def newest(name: str, known: Mapping[str, Any]) -> Any | None:
+    """The question of that name among some, or its newest version if the name has none."""
+    if name in known:
+        return known[name]
+    versions = [one for one in known if one.rpartition("-")[0] == name]
+    return known[max(versions, key=lambda one: int(one.rpartition("-")[2]))] if versions else None
 
 
 def query_from_json(data: dict[str, Any]) -> Query[Any]:

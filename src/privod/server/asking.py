@@ -21,7 +21,7 @@ from starlette.concurrency import run_in_threadpool
 from privod.curator import Answer
 from privod.curator.job_records import JobRecord, Room
 from privod.curator.results import NO_ANSWER
-from privod.errors import AnswerFailed, LimitReached, NotFound, PrivodError
+from privod.errors import AnswerFailed, LimitReached, NotFound, PrivodError, Unavailable
 from privod.queries.catalog import query_from_json
 from privod.queries.query import Query
 from privod.server.authentication import Visitor
@@ -210,6 +210,16 @@ def _adopted(site: Site, gone: str) -> list[JobRecord]:
 
 
 def _resume(site: Site, record: JobRecord) -> None:
+    """Go on with a job; it waits while the database is away, and for the next server if we stop."""
+    while not site.jobs.closing():
+        try:
+            return _go_on(site, record)
+        except Unavailable:
+            site.jobs.wait_for_closing(WATCH_SECONDS)
+    return None
+
+
+def _go_on(site: Site, record: JobRecord) -> None:
     try:
         query = query_from_json(record.query)
         if site.curator.price(query, record.dataset).already_answered:
@@ -218,6 +228,8 @@ def _resume(site: Site, record: JobRecord) -> None:
             raise AnswerFailed(NO_ANSWER)
         else:
             _start(site, query, record)
+    except Unavailable:
+        raise
     except PrivodError as problem:
         site.end_record(record.id, json.dumps(problem_of(problem)["error"]))
     except Exception as problem:

@@ -134,7 +134,9 @@ class Answers:
         place = (of, key, form)
 
         def task() -> dict[str, Any]:
-            return {"kind": form, "release": self.release(of, key).to_json()}
+            labels = self._curator.dataset(of).domain.labels
+            release = self.release(of, key).to_json()
+            return {"kind": form, "release": release, "labels": dict(labels)}
 
         return await self._by_worker(place, task)
 

@@ -128,7 +128,7 @@ def _done(task: dict[str, Any], tables: dict[str, Table], channel: Connection) -
         return _scores(release.value, task["points"])
     from privod import pictures
 
-    return pictures.svg(pictures.draw(release))
+    return pictures.svg(pictures.draw(release, task["labels"]))
 
 
 def where(rows: KeptRows) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import io
 import json
 import math
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from textwrap import shorten
 from typing import Any
@@ -43,6 +43,7 @@ __all__ = ["ask", "ask_form", "job", "job_progress", "mock_data", "my_questions"
 __all__ += ["price_page", "questions", "stop_job"]
 
 QUICK_SECONDS = 0.6  # an answer that is there by then needs no page about waiting
+MOST_SEARCHED = 5000  # of one's own questions, the newest
 LONGEST_ASKED = 160  # letters that a list shows of what was asked
 UNREADABLE = "This version of the server cannot read this question any more."
 MOCK_RECORDS = 1000
@@ -151,7 +152,7 @@ def _unconfirmed(request: Request, query: Query[Any]) -> Response | None:
         "confirm.html",
         dataset=dataset,
         kind=type(query),
-        parameters=written(query),
+        parameters=written(query, dataset.domain),
         fields=sent,
         confirmed=answer_key(query),
         **_priced(request, query),
@@ -199,7 +200,7 @@ def _question_page(
         dataset=dataset,
         kind=kind,
         promise=promise_of(kind),
-        examples=_named(kind.examples(dataset.domain)),
+        examples=_named(kind.examples(dataset.domain), dataset.domain.labels),
         boxes=boxes,
         problem=str(problem) if problem and not at_box else None,
         request_id=secrets.token_urlsafe(16),
@@ -220,13 +221,14 @@ def _within(request: Request, query: Query[Any] | None, domain: Domain) -> str |
     return text_of(request, "within") if "form" in request.scope else ""
 
 
-def _named(examples: Sequence[Query[Any]]) -> list[str]:
+def _named(examples: Sequence[Query[Any]], labels: Mapping[str, str]) -> list[str]:
     """Examples in a few words each: the columns they are about, numbered where these repeat."""
     names: list[str] = []
     for example in examples:
         given = example.parameters()
         words = given.get("columns") or given.get("column") or example.name
-        name = ", ".join(words[:3]) if isinstance(words, list) else str(words)
+        few = words[:3] if isinstance(words, list) else [str(words)]
+        name = ", ".join(labels.get(word, word) for word in few)
         names.append(f"{name} ({len(names) + 1})" if name in names else name)
     return names
 
@@ -283,11 +285,21 @@ def my_questions(request: Request) -> Response:
     """What one's token asked in the last weeks, answered or not, the newest first."""
     site, visitor = site_of(request), visitor_of(request)
     sought = request.query_params.get("find", "")[:LONGEST_SEARCH]
-    records = [(record, _read(record)) for record in site.curator.job_records.asked_by(visitor.id)]
-    found = [pair for pair in records if _is_sought(*pair, sought)]
-    place = page_of(request, len(found))
+    records = site.curator.job_records
+    in_all = records.count_by(visitor.id)
+    if sought:
+        looked_at = records.asked_by(visitor.id, most=MOST_SEARCHED)
+        hits = [pair for pair in map(_with_query, looked_at) if _is_sought(*pair, sought)]
+        found = len(hits)
+        place = page_of(request, found)
+        listed = hits[place["first"] : place["end"]]
+    else:
+        found = in_all
+        place = page_of(request, found)
+        on_it = records.asked_by(visitor.id, place["first"], place["end"] - place["first"])
+        listed = [_with_query(record) for record in on_it]
     shown = []
-    for record, query in found[place["first"] : place["end"]]:
+    for record, query in listed:
         state = state_of(site, record)
         told = json.loads(record.outcome)["message"] if record.outcome else ""
         one: dict[str, Any] = {"record": record, "told": told}
@@ -304,18 +316,20 @@ def my_questions(request: Request) -> Response:
         "my_questions.html",
         section="questions",
         asked=shown,
-        found=len(found),
+        found=found,
+        searched=MOST_SEARCHED if sought and in_all > MOST_SEARCHED else None,
+        in_all=in_all,
         sought=sought,
         place=place,
     )
 
 
-def _read(record: JobRecord) -> Query[Any] | None:
-    """What was asked; None if this version cannot read it."""
+def _with_query(record: JobRecord) -> tuple[JobRecord, Query[Any] | None]:
+    """A record and what was asked; None if this version cannot read it."""
     try:
-        return query_from_json(record.query)
+        return record, query_from_json(record.query)
     except PrivodError:
-        return None
+        return record, None
 
 
 def _is_sought(record: JobRecord, query: Query[Any] | None, sought: str) -> bool:

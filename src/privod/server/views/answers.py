@@ -12,9 +12,10 @@ from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import Response
 
+from privod.data import Domain
 from privod.errors import InvalidData, PrivodError
 from privod.queries import as_code, scoring
-from privod.queries.parameters import parameters_of
+from privod.queries.parameters import Parameter, parameters_of
 from privod.queries.query import Query, Release, canonical_json
 from privod.server.http.authorization import form_of
 from privod.server.site import site_of
@@ -36,13 +37,20 @@ def answer_path(of: str, query: Query[Any]) -> str:
     return f"/data/{segment(of)}/answers/{answer_key(query)}"
 
 
-def written(query: Query[Any]) -> list[tuple[str, str]]:
-    """The parameters of a question as people read them."""
+def written(query: Query[Any], domain: Domain | None = None) -> list[tuple[str, str]]:
+    """The parameters of a question as people read them, with the columns' labels if known."""
     known = {parameter.name: parameter for parameter in parameters_of(type(query))}
     return [
-        (name.replace("_", " "), known[name].written(value) or "none")
+        (name.replace("_", " "), _written(known[name], value, domain) or "none")
         for name, value in query.parameters().items()
     ]
+
+
+def _written(parameter: Parameter, value: Any, domain: Domain | None) -> str:
+    if domain is not None and value and parameter.kind in ("column", "columns"):
+        names = (value,) if isinstance(value, str) else value
+        return ", ".join(domain.titles(names))
+    return parameter.written(value)
 
 
 def page_of(request: Request, n_items: int, on_a_page: int = ON_A_PAGE) -> dict[str, Any]:
@@ -107,7 +115,7 @@ def _page(
     status: int = 200,
 ) -> Response:
     of, release = request.path_params["dataset"], _release(request)
-    address = _address(request)
+    address, domain = _address(request), site_of(request).curator.dataset(of).domain
     can_score = isinstance(release.value, scoring.SCORING)
     columns = scoring.columns_of(release.value) if can_score else ()
     return page(
@@ -116,7 +124,8 @@ def _page(
         status,
         dataset=of,
         release=release,
-        parameters=written(release.query),
+        label=domain.label,
+        parameters=written(release.query, domain),
         here=answer_path(of, release.query),
         python=as_code.as_python(release.query, of, address),
         shell=as_code.as_shell(release.query, of, address),

@@ -7,7 +7,7 @@ import shutil
 from dataclasses import replace
 from typing import Annotated, Any
 
-from fastapi import File, Form, Path, Request, Response, UploadFile
+from fastapi import File, Form, Path, Query, Request, Response, UploadFile
 from starlette.concurrency import run_in_threadpool
 
 from privod import wire
@@ -213,12 +213,17 @@ async def ask(request: Request, response: Response, dataset: Dataset, form: wire
     return _shown(begun)
 
 
-def jobs(request: Request) -> list[wire.JobListed]:
-    """What one's token asked in the last weeks, newest first, answered or not."""
+def jobs(
+    request: Request, first: Annotated[int, Query(ge=0, le=2**31)] = 0
+) -> list[wire.JobListed]:
+    """What one's token asked in the last weeks, newest first, answered or not.
+
+    At most a thousand are listed, from the first one wanted on.
+    """
     site = site_of(request)
     return [
         wire.JobListed(record.id, record.dataset, record.query, record.time, state_of(site, record))
-        for record in site.curator.job_records.asked_by(visitor_of(request).id)
+        for record in site.curator.job_records.asked_by(visitor_of(request).id, first)
     ]
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from starlette.requests import Request
 from starlette.responses import Response
 
+from privod.data import Domain
 from privod.errors import InvalidData
 from privod.queries.histogram import Histogram
 from privod.queries.preview import CERTAINTY
@@ -39,15 +40,16 @@ def compare(request: Request) -> Response:
         "compare.html",
         dataset=dataset,
         answers=[(answer_path(of, release.query), release) for release in releases],
-        facts=_facts(releases),
+        facts=_facts(releases, dataset.domain),
         cells=differences(*releases) if len(releases) == 2 else None,
     )
 
 
-def _facts(releases: list[Release[Any]]) -> list[dict[str, Any]]:
+def _facts(releases: list[Release[Any]], domain: Domain) -> list[dict[str, Any]]:
     """Every parameter that any of them has, and whether they agree on it."""
     asked = [
-        {"question": release.query.name} | dict(written(release.query)) for release in releases
+        {"question": release.query.name} | dict(written(release.query, domain))
+        for release in releases
     ]
     names = list(dict.fromkeys(name for one in asked for name in one))
     rows = [(name, [one.get(name, "") for one in asked]) for name in names]

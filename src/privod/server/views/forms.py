@@ -99,11 +99,11 @@ def _box(
     kind = parameter.kind
     if kind == "columns" and len(domain.columns) <= MOST_CHOICES:
         chosen = (value,) if isinstance(value, str) else tuple(value or ())
-        choices = tuple(Choice(name, name) for name in domain.names)
+        choices = _column_choices(domain, domain.names)
         return Box(**box, widget="checks", values=chosen, choices=choices)
     if kind == "column" and len(domain.columns) <= MOST_CHOICES:
         names = domain.names if parameter.required else ("", *domain.names)
-        return Box(**box, widget="select", choices=tuple(Choice(name, name) for name in names))
+        return Box(**box, widget="select", choices=_column_choices(domain, names))
     if kind == "adjacency":
         return Box(**box, widget="select", choices=_adjacencies(budgets, box["text"]))
     if kind in ("choice", "truth"):
@@ -115,6 +115,10 @@ def _box(
     modes = {"whole": "numeric", "number": "decimal", "float": "decimal"}
     mode = "text" if parameter.choices else modes.get(kind, "text")
     return Box(**box, widget="line", hint=HINTS.get(kind, ""), inputmode=mode)
+
+
+def _column_choices(domain: Domain, names: Sequence[str]) -> tuple[Choice, ...]:
+    return tuple(map(Choice, names, domain.titles(names)))
 
 
 def _text(parameter: Parameter, value: Any) -> str:
@@ -157,8 +161,13 @@ RANGE = re.compile(r"^\s*(\S+)\s+to\s+(\S+)\s*$")
 FORM = "Write a line such as 'age: 0 to 120' or 'sex: female, male'."
 
 
-def domain_from_lines(text: str, person: str, max_rows_per_person: str) -> Domain:
-    """Read a domain from one line a column."""
+LABEL_FORM = "Write a line such as 'age: Age at admission'."
+
+
+def domain_from_lines(
+    text: str, person: str, max_rows_per_person: str, label: str = "", labels: str = ""
+) -> Domain:
+    """Read a domain from one line a column, and one line for each column that has a label."""
     columns = tuple(_column(line) for line in text.splitlines() if line.strip())
     if not columns:
         raise InvalidParameter("columns", "must not be empty", "", FORM)
@@ -168,7 +177,19 @@ def domain_from_lines(text: str, person: str, max_rows_per_person: str) -> Domai
     except ValueError:
         rule = "must be a whole number"
         raise InvalidParameter("max_rows_per_person", rule, rows, "Try 1.") from None
-    return Domain(columns, person.strip() or None, most)
+    called = _labels(labels)
+    return Domain(columns, person.strip() or None, most, label.strip() or None, called)
+
+
+def _labels(text: str) -> dict[str, str]:
+    labels: dict[str, str] = {}
+    for line in filter(str.strip, text.splitlines()):
+        name, colon, label = (part.strip() for part in line.partition(":"))
+        if not colon or not name or name in labels:
+            rule = "must have a column, a colon and its label, each column once"
+            raise InvalidParameter("labels", rule, line.strip(), LABEL_FORM)
+        labels[name] = label
+    return labels
 
 
 def _column(line: str) -> Column:

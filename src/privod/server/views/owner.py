@@ -46,6 +46,7 @@ __all__ += ["register_form", "report", "revoke_token", "tokens"]
 
 COLUMNS_FIELDS = (
     *("name", "columns", "person", "max_rows_per_person", "most_records", "continues"),
+    *("label", "labels"),
 )
 DIALECT_FIELDS = ("encoding", "separator", "decimal", "thousands")
 ENCODING_CHOICES = tuple(ENCODINGS)
@@ -160,7 +161,8 @@ def _most_records(form: dict[str, str]) -> int:
 def _domain(form: dict[str, str]) -> Domain:
     if not form["name"].strip():
         raise InvalidParameter("name", "must not be empty", "", "Try 'patients-2026'.")
-    return domain_from_lines(form["columns"], form["person"], form["max_rows_per_person"])
+    unit = (form["person"], form["max_rows_per_person"])
+    return domain_from_lines(form["columns"], *unit, form["label"], form["labels"])
 
 
 def _register_page(

@@ -1,0 +1,250 @@
+"""What people call data and columns: shown everywhere, escaped, and never part of a question."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from privod import wire
+from privod.cli.app import app
+from privod.curator import Curator
+from privod.data import Categorical, Domain, Numeric, read
+from privod.errors import InvalidParameter
+from privod.joint.counts import JointCounts
+from privod.mechanisms import seeded
+from privod.pictures import draw, svg
+from privod.privacy import AddRemove, Loss
+from privod.queries.catalog import QUERIES
+from privod.queries.histogram import Histogram
+from privod.queries.query import canonical_json
+from privod.server.views.forms import domain_from_lines
+from tests.running_server import Browser, Running, running
+
+COLUMNS = (Numeric("age", 0, 120), Numeric("stay", 0, 60), Categorical("ward", ("a", "b", "age")))
+LABELS = {"age": "Age at <b>admission</b> & 'after'", "ward": "Ward {{ 7 * 7 }}"}
+LABEL = 'Patients <script>alert("1")</script>'
+PLAIN = Domain(COLUMNS)
+NAMED = Domain(COLUMNS, label=LABEL, labels=LABELS)
+ROWS = {
+    "age": [20.0, 30.0, 40.0, 50.0] * 10,
+    "stay": [1.0, 2.0, 3.0, 50.0] * 10,
+    "ward": ["a", "b"] * 20,
+}
+BY_AGE = Histogram(columns=("age",), epsilon="0.5", bins=4)
+
+
+def test_labels_survive_json_and_stand_beside_the_names() -> None:
+    written = NAMED.to_json()
+    assert written["label"] == LABEL
+    assert written["columns"][0]["label"] == LABELS["age"]
+    assert "label" not in written["columns"][1]
+    again = Domain.from_json(json.loads(json.dumps(written)))
+    assert (again, again.label, again.labels) == (NAMED, LABEL, LABELS)
+    assert again.titles(("stay", "ward")) == ("stay", "Ward {{ 7 * 7 }} (ward)")
+
+
+def test_a_domain_without_labels_is_written_as_it_always_was() -> None:
+    text = canonical_json(Domain((Numeric("age", 0, 120), Categorical("sex", ("f",)))).to_json())
+    assert text == (
+        '{"columns":[{"high":120.0,"low":0.0,"name":"age"},{"name":"sex","values":["f"]}]}'
+    )
+    assert NAMED.unlabeled.to_json() == PLAIN.to_json()
+
+
+def test_domains_that_differ_in_labels_alone_are_equal_and_ask_the_same() -> None:
+    assert (NAMED, hash(NAMED)) == (PLAIN, hash(PLAIN))
+    for kind in QUERIES.values():
+        assert kind.examples(NAMED) == kind.examples(PLAIN)
+    joint = JointCounts(of=BY_AGE, delta="1e-6")
+    assert joint.terms(NAMED) == joint.terms(PLAIN)  # so parties may call columns as they like
+
+
+BAD = ["", " ", "a\nb", "a\x00", "\ud800", "\u202eadmission", "x" * 201, 7, ["x"], {"x": "y"}]
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_bad_labels_are_refused(bad: Any) -> None:
+    with pytest.raises(InvalidParameter, match="label must be a printable text"):
+        Domain.from_json(PLAIN.to_json() | {"label": bad})
+    columns = [COLUMNS[0].to_json() | {"label": bad}, COLUMNS[1].to_json()]
+    with pytest.raises(InvalidParameter, match="label of 'age' must be a printable text"):
+        Domain.from_json({"columns": columns})
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        ({"age": "stay"}, "names another column"),
+        ({"age": "Days", "stay": "Days"}, "labels must differ"),
+        ({"height": "Height"}, "labels must be of columns"),
+        (["age"], "labels must be by column"),
+    ],
+)
+def test_a_label_tells_its_column_from_all_others(labels: Any, said: str) -> None:
+    with pytest.raises(InvalidParameter, match=said):
+        Domain(COLUMNS, labels=labels)
+
+
+def texts(release: Any, labels: dict[str, str] | None = None) -> list[str]:
+    found = re.findall(r"<text[^>]*>([^<]*)</text>", svg(draw(release, labels)).decode())
+    return [html.unescape(text) for text in found]
+
+
+DRAWN_BY_COLUMN: tuple[str, ...] = ("grid-knn-1", "histogram-1", "marginals-1", "mean-covariance-1")
+DRAWN_BY_COLUMN += ("outlier-context-1", "outlier-subspaces-1", "private-bounds-1")
+DRAWN_BY_COLUMN += ("private-detector-1", "rare-combinations-1")
+
+
+@pytest.mark.parametrize("name", DRAWN_BY_COLUMN)
+def test_pictures_call_columns_by_their_labels(name: str) -> None:
+    domain = Domain((Numeric("qqq", 0, 120), Numeric("zzz", 0, 60), COLUMNS[2]))
+    rows = {"qqq": ROWS["age"], "zzz": ROWS["stay"], "ward": ROWS["ward"]}
+    labels = {"qqq": "Age & <b>", "zzz": "Length of stay", "ward": "Where"}
+    example = QUERIES[name].examples(domain)[0]
+    release = example.answer(read(rows, domain), seeded(3))
+    plain, called = texts(release), texts(release, labels)
+    assert plain != called
+    for text, changed in zip(plain, called, strict=True):
+        expected = text
+        for column, label in labels.items():
+            expected = expected.replace(column, label)
+        assert changed == expected or "…" in changed
+
+
+def test_a_category_that_is_called_like_a_column_keeps_its_name() -> None:
+    release = Histogram(columns=("ward",), epsilon=1).answer(read(ROWS, NAMED), seeded(3))
+    drawn = texts(release, LABELS)
+    assert "age" in drawn  # the category
+    assert f"Records by {LABELS['ward']}" in drawn
+
+
+def test_the_command_line_shows_labels_and_writes_them_into_pictures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    named = Domain(COLUMNS[:1], label="Patients of the ward", labels={"age": "Age at admission"})
+    Path("domain.json").write_text(json.dumps(named.to_json()))
+    Path("rows.csv").write_text("age\n" + "40\n" * 20)
+    asked = ("columns=age", "epsilon=0.5", "bins=4")
+    for words in (
+        ("register", "patients", "rows.csv", "--domain", "domain.json"),
+        ("open", "patients", "--epsilon", "4"),
+        ("ask", "patients", "histogram-1", *asked, "--picture", "age.svg"),
+    ):
+        app(words, standalone_mode=False)
+    capsys.readouterr()
+    app(("datasets",), standalone_mode=False)
+    shown = capsys.readouterr().out
+    assert "Patients of the ward" in shown
+    assert "Age at admission (age)" in shown
+    app(("datasets", "--json"), standalone_mode=False)
+    (public,) = json.loads(capsys.readouterr().out)
+    assert public["domain"] == named.to_json()
+    assert "Records by Age at admission" in Path("age.svg").read_text()
+
+
+def test_a_label_changes_neither_keys_nor_charges(tmp_path: Path) -> None:
+    with Curator.open(tmp_path) as curator:
+        curator.register("patients", ROWS, PLAIN)
+        curator.open_budget("patients", AddRemove(), Loss(1))
+        curator.ask(BY_AGE, "patients")
+        curator.register("patients-2", ROWS, NAMED, continues="patients")
+        answer = curator.ask(BY_AGE, "patients-2")
+        assert wire.answer_key(answer.release.query) == wire.answer_key(BY_AGE)
+        assert curator.budget("patients")[0].spent == Loss(1)
+        assert curator.dataset("patients-2").domain.labels == LABELS
+        assert curator.dataset("patients").domain.labels == {}
+    with Curator.open(tmp_path) as curator:
+        assert curator.dataset("patients-2").domain.label == LABEL
+        assert curator.verify().datasets == 2
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with running(tmp_path_factory.mktemp("labels"), data=False) as server:
+        server.curator.register("patients", ROWS, NAMED, most_records=1000)
+        server.curator.open_budget("patients", AddRemove(), Loss(100))
+        yield server
+
+
+@pytest.fixture(scope="module")
+def analyst(server: Running) -> Iterator[Browser]:
+    with server.browser(server.token("analyst")) as browser:
+        yield browser
+
+
+def escaped(page: str) -> str:
+    """The page's text, in which nothing that a label says may have become a tag."""
+    assert "<script>alert" not in page
+    assert "<b>admission" not in page
+    assert "Ward 49" not in page
+    return html.unescape(page)
+
+
+def test_the_console_shows_labels_escaped(analyst: Browser) -> None:
+    assert f"<h2>{LABEL}</h2><small>patients</small>" in escaped(analyst.get("/").text)
+    page = escaped(analyst.get("/data/patients").text)
+    assert f"<h1>{LABEL}</h1>" in page
+    assert f"<td>{LABELS['age']}<br><small>age</small></td>" in page
+    form = escaped(analyst.get("/data/patients/ask/histogram-1").text)
+    assert f"<span>{LABELS['age']} (age)</span>" in form
+    assert 'name="columns" value="age"' in form  # what is asked is the name
+    assert f'<a class="tag" href="?example=0">{LABELS["age"]}' in form
+    path = "/data/patients/ask/histogram-1"
+    fields = {"columns": "age", "epsilon": "0.5", "bins": "4", "adjacency": "add-remove"}
+    confirm = escaped(analyst.post(path, **fields).text)
+    answered = analyst.ask(path, **fields).headers["location"]
+    for page in (confirm, escaped(analyst.get(answered).text)):
+        assert f"<dd>{LABELS['age']} (age)</dd>" in page
+        assert f"<dd>{LABEL} (patients)</dd>" in page
+    drawn = analyst.get(f"{answered}.svg").text
+    assert f"Records by {LABELS['age']}" in escaped(drawn)
+    with_other = analyst.ask(path, **fields | {"bins": "5"}).headers["location"]
+    keys = [where.rpartition("/")[2] for where in (answered, with_other)]
+    compared = analyst.get("/data/patients/compare", params={"key": keys}).text
+    assert f"{LABELS['age']} (age)" in escaped(compared)
+
+
+def test_an_owner_declares_labels_in_the_form(server: Running) -> None:
+    fields = {
+        "name": "beds",
+        "columns": "age: 0 to 120\nward: a, b",
+        "max_rows_per_person": "1",
+        "label": "Beds & their <i>patients</i>",
+        "labels": "age: Age: at admission\n\nward: Ward",
+    }
+    file = {"file": ("rows.csv", b"age,ward\n40,a\n")}
+    with server.browser(server.token("owner")) as owner:
+        for path in ("preview", "edit"):
+            page = html.unescape(owner.post(f"/data/new/{path}", **fields).text)
+            assert "<i>patients" not in owner.post(f"/data/new/{path}", **fields).text
+            assert fields["label"] in page
+            assert "Age: at admission" in page
+        for wrong in ("age", "age: x\nage: y", "height: x", "age: ", "age: ward"):
+            refused = owner.post("/data/new", file, **fields | {"labels": wrong})
+            assert refused.status_code == 422
+        assert owner.post("/data/new", file, **fields).status_code == 303
+    made = server.curator.dataset("beds").domain
+    assert made.label == fields["label"]
+    assert made.labels == {"age": "Age: at admission", "ward": "Ward"}
+    assert domain_from_lines(fields["columns"], "", "").labels == {}
+
+
+def test_a_client_registers_and_reads_labels(server: Running) -> None:
+    with server.api(server.token("owner")) as api:
+        form = {"name": "sent", "domain": json.dumps(NAMED.to_json())}
+        rows = b"age,stay,ward\n40,2,a\n"
+        sent = api.post("/datasets", data=form, files={"file": ("rows.csv", rows)})
+        assert sent.json()["domain"] == NAMED.to_json()
+        assert api.get("/datasets/sent").json()["domain"] == NAMED.to_json()
+        for bad in ("\ud800", "a\x07", "x" * 201):
+            form["domain"] = json.dumps(PLAIN.to_json() | {"label": bad})
+            refused = api.post("/datasets", data=form, files={"file": ("rows.csv", rows)})
+            assert refused.status_code == 422
