@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -27,16 +27,13 @@ __all__ = [
     "column_names",
     "dp_adjacency",
     "finite_number",
-    "labeled",
     "numeric_columns",
     "pairs_work",
-    "said_to_be",
     "typical_radius",
     "whole_number",
 ]
 
 LARGEST_COUNT = 10**15  # no count comes near it, and sums of a few still fit in 64 bits
-MOST_NAMED = 20  # records that a sentence names
 MOST_AXES = 200  # columns that a distance is taken over
 LARGEST = sys.float_info.max
 LARGEST_RADIUS = 1e150  # its square still is a float
@@ -178,24 +175,3 @@ def _number(entry: Any) -> float:
     """Read a number as a table would."""
     number = as_float(entry, "records")
     return number if abs(number) >= UNTOUCHED else float(rounded(number))
-
-
-def said_to_be(labels: Sequence[bool], one: str, many: str) -> str:
-    """How a sentence about labels begins: about how many records it is, and which are meant."""
-    if len(labels) == 1:
-        return f"The {one} is {'' if labels[0] else 'not '}said to be"
-    places = [str(place) for place, label in enumerate(labels, start=1) if label]
-    if not places:
-        return f"None of the {len(labels)} {many} is said to be"
-    named = f" (number {', '.join(places)})" if len(places) <= MOST_NAMED else ""
-    verb = "is" if len(places) == 1 else "are"
-    return f"Of the {len(labels)} {many}, {len(places)}{named} {verb} said to be"
-
-
-def labeled(
-    columns: Sequence[str], records: Sequence[Sequence[Any]], labels: Sequence[bool]
-) -> dict[str, list[Any]]:
-    """Records and what is said of each, as the columns of a table."""
-    asked = zip(*records, strict=True)
-    found = {name: list(some) for name, some in zip(columns, asked, strict=True)}
-    return {**found, "said anomalous": list(labels)}

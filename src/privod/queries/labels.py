@@ -7,6 +7,7 @@ and how its labels are told; proof in docs/proofs/anomaly.md.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -14,11 +15,18 @@ from typing import Any
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness, damped_logistic
 from privod.outliers.crowds.anomalies import edits_to_flip, sensitive_edits_to_flip
-from privod.queries.checks import labeled, said_to_be
 
-__all__ = ["CrowdLabels", "Labels", "answer_by_edits", "chance_in_words", "chance_of_error"]
+__all__ = [
+    "CrowdLabels",
+    "Labels",
+    "answer_by_edits",
+    "chance_in_words",
+    "chance_of_error",
+    "said_to_be",
+]
 
 SURE = 100  # e^-100 < 2^-144
+MOST_NAMED = 20  # records that a sentence names
 SMALLEST_LOG = 800  # e^-800 is 0 as a float
 
 
@@ -48,6 +56,27 @@ def chance_in_words(chance: float) -> str:
         return f"{chance:.1%}"
     zeros = 300 if chance < 1e-300 else math.floor(-math.log10(chance))
     return f"less than 1 in 10^{zeros}"
+
+
+def said_to_be(labels: Sequence[bool], one: str, many: str) -> str:
+    """How a sentence about labels begins: about how many records it is, and which are meant."""
+    if len(labels) == 1:
+        return f"The {one} is {'' if labels[0] else 'not '}said to be"
+    places = [str(place) for place, label in enumerate(labels, start=1) if label]
+    if not places:
+        return f"None of the {len(labels)} {many} is said to be"
+    named = f" (number {', '.join(places)})" if len(places) <= MOST_NAMED else ""
+    verb = "is" if len(places) == 1 else "are"
+    return f"Of the {len(labels)} {many}, {len(places)}{named} {verb} said to be"
+
+
+def labeled(
+    columns: Sequence[str], records: Sequence[Sequence[Any]], labels: Sequence[bool]
+) -> dict[str, list[Any]]:
+    """Records and what is said of each, as the columns of a table."""
+    asked = zip(*records, strict=True)
+    found = {name: list(some) for name, some in zip(columns, asked, strict=True)}
+    return {**found, "said anomalous": list(labels)}
 
 
 class Labels:

@@ -20,11 +20,10 @@ from privod.queries.checks import (
     checked_records,
     column_names,
     numeric_columns,
-    said_to_be,
     whole_number,
 )
 from privod.queries.edit_models import edit_model
-from privod.queries.labels import Labels, answer_by_edits, chance_of_error
+from privod.queries.labels import Labels, answer_by_edits, chance_of_error, said_to_be
 from privod.queries.memory import likeness_bytes
 from privod.queries.preview import Preview
 from privod.queries.query import Query, Release

@@ -18,10 +18,9 @@ from privod.privacy import AddRemove, Guarantee, Loss, positive
 from privod.queries.checks import (
     LARGEST_COUNT,
     ExactNumber,
-    said_to_be,
     whole_number,
 )
-from privod.queries.labels import Labels, answer_by_edits, chance_of_error
+from privod.queries.labels import Labels, answer_by_edits, chance_of_error, said_to_be
 from privod.queries.likeness import Entry, Likeness, checked_entries, end_of
 from privod.queries.memory import likeness_bytes
 from privod.queries.preview import Preview
