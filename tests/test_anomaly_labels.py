@@ -32,8 +32,9 @@ from privod.outliers.crowds.anomalies import (
 from privod.pictures import draw_for_owner
 from privod.pictures.anomaly_labels import privacy_of_records
 from privod.privacy import AddRemove, InCrowd, Loss
-from privod.queries.anomaly_labels import AnomalyLabels, answer_by_edits
+from privod.queries.anomaly_labels import AnomalyLabels
 from privod.queries.histogram import Histogram
+from privod.queries.labels import answer_by_edits
 
 VALUES = 3  # the possible records 0, 1, 2 on a line, radius 1
 MOST = 4

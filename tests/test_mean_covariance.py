@@ -20,9 +20,9 @@ from privod.privacy import AddRemove, Guarantee, Loss, Replace
 from privod.privacy.zcdp import rho_of_loss
 from privod.queries.count_query import CountNoise
 from privod.queries.mean_covariance.frame import Frame, change_of, half_ranges
-from privod.queries.mean_covariance.moments import coordinate_sums, distance_counts, product_sums
 from privod.queries.mean_covariance.query import MeanCovariance
 from privod.queries.mean_covariance.release import NoisyMoments
+from privod.queries.moments import coordinate_sums, distance_counts, product_sums
 
 DOMAIN = Domain((Numeric("x", -16, 16), Numeric("y", -100, 60)))
 NAMES = DOMAIN.names

@@ -22,7 +22,7 @@ from privod.mechanisms.merged import MergedNoise
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
 from privod.privacy.zcdp import rho_of_loss
 from privod.queries.count_query import CountNoise
-from privod.queries.mean_covariance.moments import (
+from privod.queries.moments import (
     UNIT,
     product_sums,
     products_change,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import threading
 from collections.abc import Iterator
@@ -20,20 +19,6 @@ def test_cores_are_counted_in_one_place_only() -> None:
     asking = ("sched_getaffinity", "cpu_count")
     found = [path for path in PACKAGE.rglob("*.py") if any(w in path.read_text() for w in asking)]
     assert found == [PACKAGE / "threads.py"]
-
-
-def test_no_question_imports_what_another_question_checks() -> None:
-    """A validator that two questions need lives in checks.py, not in one of the two."""
-    checks = PACKAGE / "queries" / "checks.py"
-    names = {node.name for node in ast.parse(checks.read_text()).body if hasattr(node, "name")}
-    for path in PACKAGE.rglob("*.py"):
-        if path == checks:
-            continue
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.FunctionDef):
-                assert node.name not in names - {"_number"}, path
-            if isinstance(node, ast.ImportFrom) and node.module != "privod.queries.checks":
-                assert not names & {alias.name for alias in node.names}, path
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="affinity is Linux's")

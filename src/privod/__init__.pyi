@@ -125,7 +125,6 @@ from privod.queries import (
 )
 from privod.queries.anomaly_labels import (
     AnomalyLabels as AnomalyLabels,
-    answer_by_edits as answer_by_edits,
 )
 from privod.queries.bounds import (
     PrivateBounds as PrivateBounds,
@@ -156,6 +155,9 @@ from privod.queries.histogram import (
 from privod.queries.interactive_grid.query import (
     GridScores as GridScores,
     InteractiveGridScores as InteractiveGridScores,
+)
+from privod.queries.labels import (
+    answer_by_edits as answer_by_edits,
 )
 from privod.queries.lookahead import (
     LookaheadCount as LookaheadCount,

@@ -21,7 +21,7 @@ from privod.outliers.contexts.for_owner import contexts_moved, rows_alike
 from privod.outliers.crowds.distance import crowds
 from privod.privacy import Adjacency, InAlikeCrowd, InCrowd, SameContexts
 from privod.queries.likeness import Likeness
-from privod.queries.outlier_context.query import persons_in
+from privod.queries.outlier_context.persons import persons_in
 
 __all__ = ["FOR_OWNER", "Protection", "check_narrow", "who_is_protected"]
 

@@ -7,147 +7,40 @@ records far out are labeled almost surely right; proofs in docs/proofs/anomaly.m
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privod.data import Domain, Numeric, Table
 from privod.engines.size import IN_MEMORY
-from privod.errors import InvalidParameter
-from privod.mechanisms import Randomness, damped_logistic
-from privod.outliers.crowds.anomalies import (
-    edits_to_flip,
-    is_anomalous,
-    protected_crowd,
-    sensitive_edits_to_flip,
-)
+from privod.mechanisms import Randomness
+from privod.outliers.crowds.anomalies import is_anomalous
 from privod.outliers.crowds.lookup import crowds_and_copies
 from privod.outliers.crowds.public_cover import most_in_one_ball
-from privod.privacy import AddRemove, Adjacency, Guarantee, InCrowd, Loss, positive
+from privod.privacy import Adjacency, Guarantee, InCrowd, Loss, positive
 from privod.queries.checks import (
     LARGEST_COUNT,
     ExactNumber,
     checked_radius,
     checked_records,
     column_names,
-    labeled,
     numeric_columns,
-    said_to_be,
     typical_radius,
     whole_number,
 )
+from privod.queries.labels import CrowdLabels, answer_by_edits, chance_in_words
 from privod.queries.memory import crowd_bytes
 from privod.queries.preview import Preview
 from privod.queries.query import Query, Release
+from privod.queries.sensitive import crowd_adjacency
 
-__all__ = [
-    "SURE",
-    "AnomalyLabels",
-    "CrowdLabels",
-    "answer_by_edits",
-    "chance_in_words",
-    "chance_of_error",
-    "crowd_adjacency",
-]
+__all__ = ["AnomalyLabels"]
 
-SURE = 100  # e^-100 < 2^-144
 LABEL_BYTES = 1 << 12  # of a record asked about: its numbers, its crowd and its label
-SMALLEST_LOG = 800  # e^-800 is 0 as a float
-
-
-def answer_by_edits(truth: bool, edits: int, epsilon: Fraction, randomness: Randomness) -> bool:
-    """The paper's Construction 1, for any model of anomalies.
-
-    `edits` must be at least 1, at most the true number of edits that change the answer, and differ
-    by at most 1 between adjacent data sets; then the answer loses epsilon under that adjacency. It
-    is wrong with probability exactly e^(-epsilon (edits - 1)) / (1 + e^epsilon).
-    """
-    if edits < 1:
-        raise InvalidParameter("edits", "must be at least 1", edits, "Check the bound of edits.")
-    lie = damped_logistic(epsilon * (edits - 1), epsilon, randomness)
-    return truth != lie
-
-
-def chance_of_error(edits: int, epsilon: Fraction) -> float:
-    """e^(-epsilon (edits - 1)) / (1 + e^epsilon), which is 0 where floats end."""
-    damped = float(min(epsilon * edits, Fraction(SMALLEST_LOG)))
-    plain = float(min(epsilon, Fraction(SMALLEST_LOG)))
-    return math.exp(-damped) / (1 + math.exp(-plain))
-
-
-class CrowdLabels:
-    """What labels by the size of a crowd share: how sure they are, and how they are told."""
-
-    columns: tuple[str, ...]
-    records: tuple[tuple[Any, ...], ...]
-    max_crowd: int
-    edit_margin: int | None
-
-    @property
-    def label_epsilon(self) -> Fraction:
-        """The loss of one label."""
-        raise NotImplementedError
-
-    def anomalous_in_words(self) -> str:
-        """What is said of a record in the data that is labeled."""
-        raise NotImplementedError
-
-    def lone_in_words(self) -> str:
-        """Which record has nobody around."""
-        raise NotImplementedError
-
-    @cached_property
-    def most_edits(self) -> int:
-        """More edits are not told apart: at so many the coin lies less than once in 2^144 times."""
-        return 1 + math.ceil(SURE / self.label_epsilon)
-
-    def edits(self, crowd: int, copies: int) -> int:
-        """The bound of the edits that would flip a label; not private."""
-        if self.edit_margin is None:
-            found = edits_to_flip(crowd, copies, self.max_crowd)
-        else:
-            found = sensitive_edits_to_flip(crowd, copies, self.max_crowd, self.edit_margin)
-        return min(found, self.most_edits)
-
-    def error(self, crowd: int, copies: int) -> float:
-        """The probability of a wrong label; not private."""
-        return chance_of_error(self.edits(crowd, copies), self.label_epsilon)
-
-    @property
-    def largest_error(self) -> float:
-        """No label is wrong with a larger probability, whatever the data."""
-        return chance_of_error(1, self.label_epsilon)
-
-    @property
-    def lone_error(self) -> float:
-        """How often the label of a record with nobody around is wrong, present or not."""
-        return self.error(crowd=0, copies=0)
-
-    def sentence(self, value: tuple[bool, ...]) -> str:
-        text = said_to_be(value, "record asked about", "records asked about")
-        text += (
-            f" in the data {self.anomalous_in_words()}; a label is wrong with a probability of at"
-            f" most {chance_in_words(self.largest_error)}"
-        )
-        if self.lone_error < self.largest_error:
-            text += (
-                f", that of a record {self.lone_in_words()} of {chance_in_words(self.lone_error)}"
-            )
-        return f"{text}."
-
-    def table(self, value: tuple[bool, ...]) -> dict[str, list[Any]]:
-        return labeled(self.columns, self.records, value)
-
-    def value_to_json(self, value: tuple[bool, ...]) -> Any:
-        return list(value)
-
-    def value_from_json(self, data: Any) -> tuple[bool, ...]:
-        return tuple(bool(label) for label in data)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -289,19 +182,3 @@ class AnomalyLabels(CrowdLabels, Query[tuple[bool, ...]]):
         """The records with their columns in alphabetical order."""
         order = sorted(range(len(self.columns)), key=lambda place: self.columns[place])
         return np.ascontiguousarray(np.array(self.records, dtype=float)[:, order])
-
-
-def chance_in_words(chance: float) -> str:
-    """A probability, as many digits as help."""
-    if chance >= 0.001:
-        return f"{chance:.1%}"
-    zeros = 300 if chance < 1e-300 else math.floor(-math.log10(chance))
-    return f"less than 1 in 10^{zeros}"
-
-
-def crowd_adjacency(
-    radius: float, columns: tuple[str, ...], max_crowd: int, edit_margin: int | None
-) -> Adjacency:
-    """Who is protected: everyone in a crowd of max_crowd + 1 - edit_margin, or everyone."""
-    crowd = 1 if edit_margin is None else protected_crowd(max_crowd, edit_margin)
-    return AddRemove() if crowd <= 1 else InCrowd(radius, columns, crowd)

@@ -7,7 +7,8 @@ stored, or raises `InvalidParameter`; nothing here looks at rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -21,27 +22,23 @@ __all__ = [
     "LARGEST_COUNT",
     "MOST_AXES",
     "ExactNumber",
-    "check_exactness",
     "checked_radius",
     "checked_records",
     "column_names",
     "dp_adjacency",
-    "labeled",
+    "finite_number",
     "numeric_columns",
     "pairs_work",
-    "said_to_be",
-    "told_exactly",
     "typical_radius",
     "whole_number",
 ]
 
 LARGEST_COUNT = 10**15  # no count comes near it, and sums of a few still fit in 64 bits
-MOST_NAMED = 20  # records that a sentence names
 MOST_AXES = 200  # columns that a distance is taken over
+LARGEST = sys.float_info.max
 LARGEST_RADIUS = 1e150  # its square still is a float
 SMALLEST_RADIUS = FINEST  # so is the square of this one; nearer records are equal
 MOST_RECORDS = 100_000
-LEAST_EXACT_EPSILON = Fraction(1, 10)  # ten exact answers from an allowance of 1, not 10^9
 MOST_NUMBERS = 300_000  # of all records asked about, so that pricing them takes seconds at most
 
 
@@ -112,33 +109,6 @@ def dp_adjacency(value: Any) -> Adjacency:
     return value  # type: ignore[no-any-return]
 
 
-def check_exactness(epsilon: Fraction, noisy_from: int) -> None:
-    """Refuse to tell rare counts exactly for next to nothing.
-
-    What is told exactly does not depend on epsilon; only the price keeps one from asking about
-    everybody.
-    """
-    if noisy_from > 0 and epsilon < LEAST_EXACT_EPSILON:
-        rule = "must be at least 0.1 where rare counts are told exactly"
-        way_out = "Pay that, or choose an edit_margin at which every count is noisy."
-        raise InvalidParameter("epsilon", rule, f"{float(epsilon):.3g}", way_out)
-
-
-def told_exactly(noisy_from: int, values: str, members: str) -> str:
-    """What those lose whose values, or combinations, are so rare that their count has no noise."""
-    if noisy_from == 0:
-        return ""
-    rare = (
-        f"Of {values} with fewer than {noisy_from} {members} the count is told exactly"
-        if noisy_from > 1
-        else f"Of {values} without any {members} this is told exactly"
-    )
-    return (
-        f"{rare}, whatever epsilon is: whether a person with such {values} is in the data is told"
-        " exactly."
-    )
-
-
 def numeric_columns(domain: Domain, columns: tuple[str, ...]) -> tuple[str, ...]:
     """The named columns, or all numeric ones; an error unless they are numeric columns."""
     known = domain.numeric_names
@@ -151,6 +121,13 @@ def numeric_columns(domain: Domain, columns: tuple[str, ...]) -> tuple[str, ...]
         rule = f"must be 1 to {MOST_AXES} numeric columns"
         raise InvalidParameter("columns", rule, len(chosen), "Name some of them.")
     return chosen
+
+
+def finite_number(value: Any, name: str = "value") -> float:
+    """A number as a table would hold it."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST:
+        raise InvalidParameter(name, "must be a finite number", value, "Try 1.5.")
+    return float(rounded(value))
 
 
 def checked_radius(value: Any, name: str = "radius") -> float:
@@ -198,24 +175,3 @@ def _number(entry: Any) -> float:
     """Read a number as a table would."""
     number = as_float(entry, "records")
     return number if abs(number) >= UNTOUCHED else float(rounded(number))
-
-
-def said_to_be(labels: Sequence[bool], one: str, many: str) -> str:
-    """How a sentence about labels begins: about how many records it is, and which are meant."""
-    if len(labels) == 1:
-        return f"The {one} is {'' if labels[0] else 'not '}said to be"
-    places = [str(place) for place, label in enumerate(labels, start=1) if label]
-    if not places:
-        return f"None of the {len(labels)} {many} is said to be"
-    named = f" (number {', '.join(places)})" if len(places) <= MOST_NAMED else ""
-    verb = "is" if len(places) == 1 else "are"
-    return f"Of the {len(labels)} {many}, {len(places)}{named} {verb} said to be"
-
-
-def labeled(
-    columns: Sequence[str], records: Sequence[Sequence[Any]], labels: Sequence[bool]
-) -> dict[str, list[Any]]:
-    """Records and what is said of each, as the columns of a table."""
-    asked = zip(*records, strict=True)
-    found = {name: list(some) for name, some in zip(columns, asked, strict=True)}
-    return {**found, "said anomalous": list(labels)}

@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
@@ -20,6 +20,7 @@ import numpy as np
 from privod.data import Domain
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteGaussian, DiscreteLaplace
+from privod.mechanisms.merged import MergedNoise
 from privod.privacy import (
     AddRemove,
     Adjacency,
@@ -32,7 +33,13 @@ from privod.privacy import (
     Zcdp,
 )
 from privod.privacy.loss import as_exact
-from privod.queries.checks import ExactNumber, column_names, dp_adjacency
+from privod.queries.checks import (
+    LARGEST_COUNT,
+    ExactNumber,
+    column_names,
+    dp_adjacency,
+    whole_number,
+)
 from privod.queries.query import Query
 
 __all__ = [
@@ -44,6 +51,7 @@ __all__ = [
     "CountNoise",
     "CountQuery",
     "NoiseName",
+    "NoisyTotal",
     "bins_for",
     "chance",
     "loss_of",
@@ -62,6 +70,28 @@ BINS = (
     4.5  # bins of a column with one record to the noise of a count (benchmarks/choose_detector.py)
 )
 FEWEST_BINS, MOST_BINS = 4, 64
+
+
+@dataclass(frozen=True)
+class NoisyTotal:
+    """How many records there are, with noise of its own."""
+
+    count: int
+    noise: MergedNoise
+
+    def __add__(self, other: NoisyTotal) -> NoisyTotal:
+        return NoisyTotal(self.count + other.count, self.noise + other.noise)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {"count": self.count, "noise": self.noise.to_json()}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> NoisyTotal:
+        """Read back what `to_json` wrote."""
+        least, most = -LARGEST_COUNT, LARGEST_COUNT
+        count = whole_number(data["count"], "count", at_least=least, at_most=most)
+        return cls(count, MergedNoise.from_json(data["noise"]))
 
 
 class CountQuery(Query[Value]):

@@ -23,10 +23,18 @@ from privod.errors import InvalidParameter
 from privod.privacy.loss import as_float
 from privod.queries.checks import MOST_AXES, numeric_columns
 
-__all__ = ["Distances", "Scale", "checked_scale", "checked_weights", "distance_in_words"]
+__all__ = [
+    "EXAMPLE_RADIUS",
+    "Distances",
+    "Scale",
+    "checked_scale",
+    "checked_weights",
+    "distance_in_words",
+]
 
 Scale = Literal["own", "range"]
 LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100
+EXAMPLE_RADIUS = 0.01  # in shares of the declared ranges
 LARGEST_PLACE = 1e300  # of a scaled number; differences of such are still finite
 
 

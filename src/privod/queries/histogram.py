@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise, product
+from itertools import product
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -21,33 +21,15 @@ from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness
 from privod.mechanisms.merged import MergedNoise
 from privod.privacy import AddRemove, Adjacency, Guarantee, positive
+from privod.queries.axes import Axis
 from privod.queries.checks import ExactNumber, whole_number
 from privod.queries.count_query import CountQuery, NoiseName, chance
 from privod.queries.preview import Preview, of_counts
 from privod.queries.query import Release
 
-__all__ = ["Axis", "Histogram", "NoisyCounts"]
+__all__ = ["Histogram", "NoisyCounts"]
 
 MOST_CELLS = 1_000_000  # each is named and written out: some seconds, 300 MB
-
-
-@dataclass(frozen=True)
-class Axis:
-    """One side of a histogram: a column cut into cells by its public domain."""
-
-    column: str
-    labels: tuple[str, ...]
-    edges: tuple[float, ...] = ()
-    """The borders of a numeric column's intervals; empty for categories."""
-
-    @classmethod
-    def of(cls, column: Column, bins: int) -> Axis:
-        """Cut a column into its categories, or into equal intervals."""
-        if not isinstance(column, Numeric):
-            return cls(column.name, tuple(str(value) for value in column.values))
-        edges = np.linspace(column.low, column.high, bins + 1)
-        labels = tuple(f"{low:.4g} to {high:.4g}" for low, high in pairwise(edges))
-        return cls(column.name, labels, tuple(edges.tolist()))
 
 
 @dataclass(frozen=True, eq=False)

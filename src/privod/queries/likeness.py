@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.errors import InvalidParameter
-from privod.queries.checks import column_names, whole_number
-from privod.queries.outlier_context.query import finite_number
+from privod.queries.checks import column_names, finite_number, whole_number
 
 __all__ = ["Entry", "Held", "Likeness", "checked_entries", "end_of"]
 

@@ -12,23 +12,20 @@ import numpy as np
 
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
-from privod.mechanisms import DiscreteLaplace, Randomness
-from privod.outliers.crowds.anomalies import protected_crowd
-from privod.privacy import Guarantee, positive
-from privod.queries.anomaly_labels import crowd_adjacency
+from privod.mechanisms import Randomness
+from privod.privacy import positive
 from privod.queries.checks import (
     LARGEST_COUNT,
     ExactNumber,
-    check_exactness,
     checked_radius,
     checked_records,
     column_names,
     numeric_columns,
-    told_exactly,
     whole_number,
 )
 from privod.queries.preview import Preview, of_counts
 from privod.queries.query import Query, Release
+from privod.queries.sensitive import ExactWhereRare
 
 __all__ = ["CopyCount", "LookaheadCount"]
 
@@ -42,7 +39,7 @@ class CopyCount:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LookaheadCount(Query[CopyCount]):
+class LookaheadCount(ExactWhereRare, Query[CopyCount]):
     """How many copies of one record are there? Rare ones are told exactly [Asif 2020, 8.1].
 
     Guarantee
@@ -89,23 +86,8 @@ class LookaheadCount(Query[CopyCount]):
             rule = "must be 0: a lookahead at a larger radius is not private (Asif, Theorem 1)"
             raise InvalidParameter("radius", rule, self.radius, "Ask for anomaly labels instead.")
 
-    @property
-    def noise(self) -> DiscreteLaplace:
-        """The noise of a count that is not rare."""
-        return DiscreteLaplace.for_loss(self.epsilon, 1)
-
-    @property
-    def noisy_from(self) -> int:
-        """Counts from here on are noisy, one copy before anyone is protected; 0 if all are."""
-        looked_ahead = self.edit_margin + 1  # n = k + 1, so that both of an adjacent pair are
-        return max(0, protected_crowd(self.max_crowd, looked_ahead))
-
-    def guarantee(self) -> Guarantee:
-        adjacency = crowd_adjacency(0.0, self.columns, self.max_crowd, self.edit_margin)
-        return Guarantee(self.noise.loss(1), adjacency)
-
     def not_protected(self) -> str:
-        return told_exactly(self.noisy_from, "values", "copies")
+        return self.told_exactly("values", "copies")
 
     def exact_counts(self, domain: Domain) -> int:  # noqa: ARG002
         return 1 if self.noisy_from > 0 else 0
@@ -115,7 +97,7 @@ class LookaheadCount(Query[CopyCount]):
 
     def check(self, domain: Domain) -> None:
         numeric_columns(domain, self.columns)
-        check_exactness(self.epsilon, self.noisy_from)
+        self.check_exactness()
 
     def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
         return 0

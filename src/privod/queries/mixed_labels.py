@@ -20,16 +20,12 @@ from privod.outliers.crowds.anomalies import (
     protected_crowd,
 )
 from privod.privacy import AddRemove, Adjacency, Guarantee, InAlikeCrowd, Loss, positive
-from privod.queries.anomaly_labels import (
-    CrowdLabels,
-    answer_by_edits,
-    chance_in_words,
-)
 from privod.queries.checks import (
     LARGEST_COUNT,
     ExactNumber,
     whole_number,
 )
+from privod.queries.labels import CrowdLabels, answer_by_edits, chance_in_words
 from privod.queries.likeness import Entry, Likeness, checked_entries, end_of
 from privod.queries.memory import likeness_bytes
 from privod.queries.preview import Preview

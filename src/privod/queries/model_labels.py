@@ -6,27 +6,24 @@ with one record gets labels that lose epsilon. Proof in docs/proofs/model_labels
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
 from privod.data import Domain, Numeric, Table
 from privod.mechanisms import Randomness
 from privod.privacy import AddRemove, Guarantee, Loss, positive
-from privod.queries.anomaly_labels import SURE, answer_by_edits, chance_of_error
 from privod.queries.checks import (
     ExactNumber,
     checked_records,
     column_names,
-    labeled,
     numeric_columns,
-    said_to_be,
     whole_number,
 )
 from privod.queries.edit_models import edit_model
+from privod.queries.labels import Labels, answer_by_edits, chance_of_error, said_to_be
 from privod.queries.memory import likeness_bytes
 from privod.queries.preview import Preview
 from privod.queries.query import Query, Release
@@ -37,7 +34,7 @@ MOST_RECORDS = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelLabels(Query[tuple[bool, ...]]):
+class ModelLabels(Labels, Query[tuple[bool, ...]]):
     """Which of these new records would be anomalous, by a model of your choice?
 
     Guarantee
@@ -78,11 +75,6 @@ class ModelLabels(Query[tuple[bool, ...]]):
     def label_epsilon(self) -> Fraction:
         """The loss of one label: one record may move all of them."""
         return self.epsilon / len(self.records)
-
-    @property
-    def most_edits(self) -> int:
-        """More edits are not told apart: at so many the coin lies less than once in 2^144 times."""
-        return 1 + math.ceil(SURE / self.label_epsilon)
 
     def guarantee(self) -> Guarantee:
         return Guarantee(Loss(self.epsilon), AddRemove())
@@ -128,15 +120,6 @@ class ModelLabels(Query[tuple[bool, ...]]):
     def sentence(self, value: tuple[bool, ...]) -> str:
         which = said_to_be(value, "new record", "new records")
         return f"{which} anomalous by {self.model}. {self._at_worst}."
-
-    def table(self, value: tuple[bool, ...]) -> dict[str, list[Any]]:
-        return labeled(self.columns, self.records, value)
-
-    def value_to_json(self, value: tuple[bool, ...]) -> Any:
-        return list(value)
-
-    def value_from_json(self, data: Any) -> tuple[bool, ...]:
-        return tuple(bool(label) for label in data)
 
     @classmethod
     def examples(cls, domain: Domain) -> tuple[Self, ...]:

@@ -7,23 +7,20 @@ lone records almost surely right. Proof in docs/proofs/novelty_labels.md.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.mechanisms import Randomness
 from privod.privacy import AddRemove, Guarantee, Loss, positive
-from privod.queries.anomaly_labels import SURE, answer_by_edits, chance_of_error
 from privod.queries.checks import (
     LARGEST_COUNT,
     ExactNumber,
-    labeled,
-    said_to_be,
     whole_number,
 )
+from privod.queries.labels import Labels, answer_by_edits, chance_of_error, said_to_be
 from privod.queries.likeness import Entry, Likeness, checked_entries, end_of
 from privod.queries.memory import likeness_bytes
 from privod.queries.preview import Preview
@@ -33,7 +30,7 @@ __all__ = ["NoveltyLabels"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoveltyLabels(Query[tuple[bool, ...]]):
+class NoveltyLabels(Labels, Query[tuple[bool, ...]]):
     """Which of these new records would be anomalous among the records at hand?
 
     Guarantee
@@ -96,11 +93,6 @@ class NoveltyLabels(Query[tuple[bool, ...]]):
         """The loss of one label."""
         return self.epsilon / self.labels_moved
 
-    @cached_property
-    def most_edits(self) -> int:
-        """More edits are not told apart: at so many the coin lies less than once in 2^144 times."""
-        return 1 + math.ceil(SURE / self.label_epsilon)
-
     def guarantee(self) -> Guarantee:
         return Guarantee(Loss(self.epsilon), AddRemove())
 
@@ -141,18 +133,9 @@ class NoveltyLabels(Query[tuple[bool, ...]]):
             f"{said_to_be(value, 'new record', 'new records')}"
             f" anomalous among those at hand (at most {self.max_crowd} near it, itself"
             " included); a label is wrong with a probability of at most"
-            f" {chance_of_error(1, self.label_epsilon):.1%}, that of a record with no other near"
+            f" {self.largest_error:.1%}, that of a record with no other near"
             f" it of at most {self.error(others=0):.2g}."
         )
-
-    def table(self, value: tuple[bool, ...]) -> dict[str, list[Any]]:
-        return labeled(self.columns, self.records, value)
-
-    def value_to_json(self, value: tuple[bool, ...]) -> Any:
-        return list(value)
-
-    def value_from_json(self, data: Any) -> tuple[bool, ...]:
-        return tuple(bool(label) for label in data)
 
     @classmethod
     def examples(cls, domain: Domain) -> tuple[Self, ...]:

@@ -56,6 +56,7 @@ from privod.queries.crowd_bounds import (
     least_bound,
 )
 from privod.queries.distances import (
+    EXAMPLE_RADIUS,
     Distances,
     Scale,
     checked_scale,
@@ -72,7 +73,6 @@ NOISES: tuple[str, ...] = ("auto", "global", "laplace", "heavy", "gaussian")
 LARGEST_NOISE = 2**40  # the largest scale that discrete Laplace noise is drawn at
 LARGEST_EPSILON = 10**9  # for a change of 1 it makes the smallest noise that is drawn
 USUAL_SHARE = Fraction(1, 3)  # of epsilon for the margin; less widens it, more widens the noise
-EXAMPLE_RADIUS = 0.01  # in shares of the declared ranges
 DOUBTS = tuple(place / 1000 for place in range(5, 50, 5))  # of the bound; the rest of 5 % is noise
 
 

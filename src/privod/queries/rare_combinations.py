@@ -17,21 +17,18 @@ from numpy.typing import NDArray
 from privod.data import Categorical, Domain, Table
 from privod.data.binning import Codes
 from privod.errors import InvalidParameter
-from privod.mechanisms import DiscreteLaplace, Randomness
-from privod.outliers.crowds.anomalies import protected_crowd
-from privod.privacy import Guarantee, positive
-from privod.queries.anomaly_labels import crowd_adjacency
+from privod.mechanisms import Randomness
+from privod.privacy import positive
+from privod.queries.axes import Axis
 from privod.queries.checks import (
     LARGEST_COUNT,
     ExactNumber,
-    check_exactness,
     column_names,
-    told_exactly,
     whole_number,
 )
-from privod.queries.histogram import Axis
 from privod.queries.preview import Preview, of_counts
 from privod.queries.query import Query, Release
+from privod.queries.sensitive import ExactWhereRare
 
 __all__ = ["CombinationCounts", "RareCombinations"]
 
@@ -69,7 +66,7 @@ class CombinationCounts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RareCombinations(Query[CombinationCounts]):
+class RareCombinations(ExactWhereRare, Query[CombinationCounts]):
     """Which combinations of these categories occur rarely, and how often? [Asif 2020, 8.1].
 
     Guarantee
@@ -104,32 +101,17 @@ class RareCombinations(Query[CombinationCounts]):
         whole_number(self.edit_margin, "edit_margin", at_least=1)
         self.guarantee()  # refuses an epsilon that is out of reach
 
-    @property
-    def noise(self) -> DiscreteLaplace:
-        """The noise of each count that is not rare."""
-        return DiscreteLaplace.for_loss(self.epsilon, 1)
-
-    @property
-    def noisy_from(self) -> int:
-        """Counts from here on are noisy, one record before anyone is protected; 0 if all are."""
-        looked_ahead = self.edit_margin + 1  # n = k + 1, so that both of an adjacent pair are
-        return max(0, protected_crowd(self.max_crowd, looked_ahead))
-
-    def guarantee(self) -> Guarantee:
-        adjacency = crowd_adjacency(0.0, self.columns, self.max_crowd, self.edit_margin)
-        return Guarantee(self.noise.loss(1), adjacency)
-
     def preview(self, domain: Domain) -> Preview:
         return of_counts(self.noise, self._cells(domain))
 
     def not_protected(self) -> str:
-        return told_exactly(self.noisy_from, "combinations", "records")
+        return self.told_exactly("combinations", "records")
 
     def exact_counts(self, domain: Domain) -> int:
         return self._cells(domain) if self.noisy_from > 0 else 0
 
     def check(self, domain: Domain) -> None:
-        check_exactness(self.epsilon, self.noisy_from)
+        self.check_exactness()
         for column in self.columns:
             if column not in domain.categorical_names:
                 way_out = f"The categorical columns are {', '.join(domain.categorical_names[:20])}."

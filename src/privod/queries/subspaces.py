@@ -38,6 +38,7 @@ from privod.queries.checks import (
 )
 from privod.queries.crowd_bounds import count_credits, count_outliers, count_sensitivity
 from privod.queries.distances import (
+    EXAMPLE_RADIUS,
     Distances,
     Scale,
     checked_scale,
@@ -45,7 +46,7 @@ from privod.queries.distances import (
     distance_in_words,
 )
 from privod.queries.memory import cover_bytes, crowd_bytes
-from privod.queries.outlier_count import EXAMPLE_RADIUS, OutlierCount
+from privod.queries.outlier_count import OutlierCount
 from privod.queries.preview import Preview
 from privod.queries.query import Query, Release
 from privod.threads import available_threads, thread_pool

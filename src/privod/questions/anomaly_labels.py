@@ -11,7 +11,7 @@ QUESTION = Question(
     owner_picture="privod.pictures.anomaly_labels:draw_for_owner",
     games="privod.audit.anomaly_labels:games",
     exports=(
-        "privod.queries.anomaly_labels:answer_by_edits",
+        "privod.queries.labels:answer_by_edits",
         "privod.outliers.crowds.anomalies:edits_by_search",
         "privod.outliers.crowds.anomalies:is_regular",
         "privod.outliers.crowds.anomalies:least_edit_margin",

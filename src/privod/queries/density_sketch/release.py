@@ -20,7 +20,6 @@ from privod.errors import InvalidData
 from privod.mechanisms.merged import MergedNoise
 from privod.privacy import Guarantee, Loss
 from privod.queries.density_sketch.hashing import ROWS, Hashing
-from privod.queries.grid_knn.release import scored_points
 from privod.queries.release_file import (
     ArrayOf,
     build_from_file,
@@ -31,6 +30,7 @@ from privod.queries.release_file import (
     signed,
     write_file,
 )
+from privod.queries.scores import scored_points
 
 __all__ = ["NoisySketch"]
 

@@ -38,12 +38,13 @@ from privod.queries.count_query import (
     CountNoise,
     CountQuery,
     NoiseName,
+    NoisyTotal,
     chance,
     told_of_epsilon,
     uniform_cells,
 )
 from privod.queries.grid_knn.interactive import InteractiveGrid
-from privod.queries.grid_knn.release import NoisyGrid, NoisyTotal
+from privod.queries.grid_knn.release import NoisyGrid
 from privod.queries.memory import folding_bytes, sparse_cells_bytes
 from privod.queries.preview import Preview, of_counts
 from privod.queries.query import Release

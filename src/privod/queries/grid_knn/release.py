@@ -20,6 +20,7 @@ from privod.mechanisms.merged import MergedNoise
 from privod.outliers.grid.grid import Grid, OccupiedCells, WalkScores
 from privod.privacy import AddRemove, Guarantee, Number, exact, in_parallel
 from privod.queries.checks import LARGEST_COUNT, whole_number
+from privod.queries.count_query import NoisyTotal
 from privod.queries.grid_knn.threshold import (
     Places,
     limits,
@@ -38,36 +39,15 @@ from privod.queries.release_file import (
     signed,
     write_file,
 )
+from privod.queries.scores import check_fraction, scored_points
 
-__all__ = ["NoisyGrid", "NoisyTotal", "scored_points", "walk_depth"]
+__all__ = ["NoisyGrid", "walk_depth"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Cells = NDArray[np.int32]
 
 KIND = "grid"
-
-
-@dataclass(frozen=True)
-class NoisyTotal:
-    """How many records there are, with noise of its own."""
-
-    count: int
-    noise: MergedNoise
-
-    def __add__(self, other: NoisyTotal) -> NoisyTotal:
-        return NoisyTotal(self.count + other.count, self.noise + other.noise)
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return {"count": self.count, "noise": self.noise.to_json()}
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> NoisyTotal:
-        """Read back what `to_json` wrote."""
-        least, most = -LARGEST_COUNT, LARGEST_COUNT
-        count = whole_number(data["count"], "count", at_least=least, at_most=most)
-        return cls(count, MergedNoise.from_json(data["noise"]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,9 +144,7 @@ class NoisyGrid:
         asked for, the nearer is taken. A share below `hidden_share` is a guess, since the records
         it is about cannot be told from noise. Changing the share later is free.
         """
-        if not 0 < target_fraction < 1:
-            rule = "must lie between 0 and 1"
-            raise InvalidParameter("target_fraction", rule, target_fraction, "Try 0.1.")
+        check_fraction(target_fraction)
         depth = walk_depth(n_neighbors, max_depth)
 
         def walked(points: Floats, depth: Fraction | None) -> WalkScores:
@@ -286,22 +264,6 @@ class NoisyGrid:
         promise, noise = checked_promise(header, 1, None if records is None else records.noise)
         seeded = checked_truth(header["seeded"])
         return cls(grid, counts, cells, threshold, promise, seeded, noise, records)
-
-
-def scored_points(points: ArrayLike, n_axes: int) -> Floats:
-    """Read records to be scored: finite numbers, as many as there are axes."""
-    try:
-        asked = np.ascontiguousarray(points, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidData("points must be numbers. Give an array of numbers.") from None
-    if asked.ndim != 2 or asked.shape[1] != n_axes:
-        raise InvalidData(
-            f"points must have {n_axes} columns, got an array of shape {asked.shape}."
-            " Give one row per record, with the columns in order."
-        )
-    if not np.isfinite(asked).all():
-        raise InvalidData("points must be finite. Drop or fill what is missing.")
-    return asked
 
 
 def walk_depth(n_neighbors: int, max_depth: Number | None) -> Fraction | None:

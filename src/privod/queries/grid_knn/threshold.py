@@ -22,6 +22,7 @@ from privod.mechanisms import seeded
 from privod.mechanisms.merged import MergedNoise
 from privod.outliers.grid.grid import Grid, WalkScores
 from privod.queries.denoising import expected_counts
+from privod.queries.scores import limit
 
 __all__ = ["Places", "limit", "limits", "limits_of_walks", "places_of_all", "places_of_kept"]
 
@@ -169,13 +170,6 @@ def _hashed(cells: Cells) -> NDArray[np.uint64]:
 
 def _factors(n_axes: int) -> NDArray[np.uint64]:
     return seeded(n_axes).words(n_axes) | np.uint64(1)
-
-
-def limit(scores: Floats, weights: Floats, target_fraction: float) -> Floats:
-    """The score beyond which the share of the weight is nearest to the target, as an array."""
-    ordered, place = np.unique(scores, return_inverse=True)
-    beyond = 1 - np.bincount(place, weights=weights).cumsum() / weights.sum()
-    return ordered[[np.argmin(np.abs(beyond - target_fraction))]]
 
 
 def limits(scores: WalkScores, weights: Floats, target_fraction: float) -> WalkScores:

@@ -18,6 +18,7 @@ from privod.data import Domain, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace
 from privod.outliers.grid.grid import MOST_CELLS_PER_AXIS, Grid, cells_within
+from privod.outliers.grid.nearby import cells_around, offsets_within, walk_scores
 from privod.privacy import AddRemove, Guarantee, positive
 from privod.queries.checks import (
     LARGEST_COUNT,
@@ -27,7 +28,6 @@ from privod.queries.checks import (
     numeric_columns,
     whole_number,
 )
-from privod.queries.grid_knn.interactive import cells_around, offsets_within, walk_scores
 from privod.queries.interactive_grid.kept import KeptQuery
 from privod.queries.preview import Preview, of_counts
 from privod.queries.query import canonical_json

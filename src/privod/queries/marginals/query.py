@@ -29,11 +29,11 @@ from privod.queries.count_query import (
     TOTAL_SHARE,
     CountQuery,
     NoiseName,
+    NoisyTotal,
     bins_for,
     chance,
     told_of_epsilon,
 )
-from privod.queries.grid_knn.release import NoisyTotal
 from privod.queries.marginals.release import MarginalScores, NoisyMarginals
 from privod.queries.preview import Preview, of_counts
 from privod.queries.query import Release

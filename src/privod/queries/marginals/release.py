@@ -14,14 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from privod.data import Numeric
-from privod.errors import InvalidData, InvalidParameter
+from privod.errors import InvalidData
 from privod.mechanisms import seeded
 from privod.mechanisms.merged import MergedNoise
 from privod.outliers.grid.grid import Grid
 from privod.privacy import Guarantee, Loss
+from privod.queries.count_query import NoisyTotal
 from privod.queries.denoising import expected_counts
-from privod.queries.grid_knn.release import NoisyTotal, scored_points
-from privod.queries.grid_knn.threshold import limit
 from privod.queries.release_file import (
     ArrayOf,
     build_from_file,
@@ -33,6 +32,7 @@ from privod.queries.release_file import (
     signed,
     write_file,
 )
+from privod.queries.scores import check_fraction, limit, scored_points
 
 __all__ = ["MarginalScores", "NoisyMarginals"]
 
@@ -111,9 +111,7 @@ class NoisyMarginals:
         From the noisy histograms alone, as if the columns were independent: records are put
         together of values drawn column by column, and scored. Free.
         """
-        if not 0 < target_fraction < 1:
-            rule = "must lie between 0 and 1"
-            raise InvalidParameter("target_fraction", rule, target_fraction, "Try 0.1.")
+        check_fraction(target_fraction)
         size = int(np.clip(MOST_DRAWN // len(self.columns), FEWEST_RECORDS, MOST_RECORDS))
         places = (np.arange(size) + 0.5) / size
         sums = np.zeros((4, size))

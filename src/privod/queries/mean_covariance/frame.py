@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from privod.data import Numeric
 from privod.errors import InvalidData
 from privod.privacy import AddRemove, Adjacency
-from privod.queries.mean_covariance.moments import UNIT, products_change, squared_products_change
+from privod.queries.moments import UNIT, products_change, squared_products_change
 from privod.queries.release_file import checked_columns
 
 __all__ = ["Change", "Frame", "change_of", "half_ranges", "radius_from"]

@@ -36,13 +36,13 @@ from privod.privacy.zcdp import epsilon_of_rho, rho_of_loss
 from privod.queries.checks import ExactNumber, column_names, dp_adjacency
 from privod.queries.count_query import CountNoise, chance, loss_of, told_of_epsilon
 from privod.queries.mean_covariance.frame import Frame, change_of, half_ranges, radius_from
-from privod.queries.mean_covariance.moments import (
+from privod.queries.mean_covariance.release import NoisyMoments
+from privod.queries.moments import (
     UNIT,
     coordinate_sums,
     distance_counts,
     product_sums,
 )
-from privod.queries.mean_covariance.release import NoisyMoments
 from privod.queries.preview import Preview
 from privod.queries.query import Query, Release
 

@@ -19,14 +19,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-from privod.errors import InvalidData, InvalidParameter
+from privod.errors import InvalidData
 from privod.mechanisms import seeded
 from privod.mechanisms.merged import MergedNoise
 from privod.privacy import Guarantee, Loss, exact
 from privod.privacy.zcdp import rho_of_loss
-from privod.queries.grid_knn.release import scored_points
 from privod.queries.mean_covariance.frame import FEWEST_RECORDS, Frame, change_of, half_ranges
-from privod.queries.mean_covariance.moments import UNIT, standardized, symmetric
+from privod.queries.moments import UNIT, standardized, symmetric
 from privod.queries.release_file import (
     ArrayOf,
     build_from_file,
@@ -36,6 +35,7 @@ from privod.queries.release_file import (
     signed,
     write_file,
 )
+from privod.queries.scores import check_fraction, scored_points
 
 __all__ = ["MomentScores", "NoisyMoments"]
 
@@ -142,9 +142,7 @@ class NoisyMoments:
 
         From the release alone: records are drawn from the normal law of this covariance.
         """
-        if not 0 < target_fraction < 1:
-            rule = "must lie between 0 and 1"
-            raise InvalidParameter("target_fraction", rule, target_fraction, "Try 0.1.")
+        check_fraction(target_fraction)
         n_axes = len(self.frame.columns)
         size = int(np.clip(DRAWN // n_axes, FEWEST_DRAWN, MOST_DRAWN))
         words = seeded(0).words(size * n_axes) >> np.uint64(11)  # always the same draws

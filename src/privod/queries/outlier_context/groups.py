@@ -20,18 +20,16 @@ from privod.outliers.contexts import detectors
 from privod.outliers.contexts.contexts import Context, ContextSpace
 from privod.privacy import Cost, Guarantee, Number, SameContexts, Zcdp, positive
 from privod.privacy.loss import as_exact
-from privod.queries.checks import ExactNumber, column_names, whole_number
+from privod.queries.checks import ExactNumber, column_names, finite_number, whole_number
 from privod.queries.memory import context_bytes
 from privod.queries.outlier_context.choosing import GroupChoice
-from privod.queries.outlier_context.query import MOST_VISITS, finite_number, record_text
-from privod.queries.outlier_context.search import Sampler
+from privod.queries.outlier_context.persons import record_text
+from privod.queries.outlier_context.search import MOST_VISITS, Sampler
 from privod.queries.outlier_context.utility import OVERLAP, ContextUtility, context_utility
 from privod.queries.preview import CERTAINTY, Preview
 from privod.queries.query import Query, Release, canonical_json
 
 __all__ = ["OutlierGroups", "PersonGroups"]
-
-Category = str | int
 
 MOST_PERSONS = 100
 MOST_GROUPS = 100

@@ -6,40 +6,27 @@ private choice among matching contexts; proof in docs/proofs/outlier_context.md.
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Self, get_args
+from typing import Any, ClassVar, Self, get_args
 
 from privod.data import Categorical, Domain, Table
-from privod.data.fineness import rounded
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness
 from privod.outliers.contexts import detectors
 from privod.outliers.contexts.contexts import Choices, Context, ContextSpace
 from privod.privacy import Cost, Guarantee, SameContexts, positive
-from privod.queries.checks import ExactNumber, whole_number
+from privod.queries.checks import ExactNumber, finite_number, whole_number
 from privod.queries.memory import context_bytes
 from privod.queries.outlier_context.choosing import GroupChoice
-from privod.queries.outlier_context.search import Sampler
+from privod.queries.outlier_context.persons import Category, record_text
+from privod.queries.outlier_context.search import MOST_VISITS, Sampler
 from privod.queries.outlier_context.utility import ContextUtility, context_utility
 from privod.queries.preview import Preview
-from privod.queries.query import Query, Release, canonical_json
+from privod.queries.query import Query, Release
 
-__all__ = [
-    "MOST_VISITS",
-    "AskedAbout",
-    "OutlierContext",
-    "finite_number",
-    "persons_in",
-    "record_text",
-]
+__all__ = ["OutlierContext"]
 
-Category = str | int
-
-MOST_VISITS = 10_000
-LARGEST = sys.float_info.max
 LONGEST_EXAMPLE = 62  # values of the shortest attribute of an example
 EXAMPLE_VALUES = 12  # of all attributes of an example, so that it is answered at once
 
@@ -224,32 +211,6 @@ class OutlierContext(Query[Context | None]):
         return space.choices(Context.of(space.attributes, chosen))
 
 
-def record_text(record: Sequence[tuple[str, Category | float]], value: float) -> str:
-    """A stable text for a person's attributes and value, whatever the order of attributes."""
-    return canonical_json([[list(pair) for pair in sorted(record)], value])
-
-
-class AskedAbout(NamedTuple):
-    """A person whose contexts are asked about: attributes, value, and how numbers were cut."""
-
-    record: dict[str, Category | float]
-    value: float
-    cuts: dict[str, tuple[float, ...]]
-
-    def space(self, domain: Domain) -> ContextSpace:
-        """The contexts of the person."""
-        return ContextSpace.around(domain, self.record, self.cuts)
-
-
-def persons_in(text: str) -> tuple[AskedAbout, ...]:
-    """Whom a `SameContexts` is about, from the text of its record: one person or several."""
-    data = json.loads(text)
-    texts, rows = (data["persons"], data["cuts"]) if isinstance(data, dict) else ([text], [])
-    cuts = {str(row[0]): tuple(float(cut) for cut in row[1:]) for row in rows}
-    pairs = (json.loads(each) for each in texts)
-    return tuple(AskedAbout(dict(record), float(value), cuts) for record, value in pairs)
-
-
 def _pairs(record: Any) -> tuple[tuple[str, Category], ...]:
     pairs = tuple(record.items()) if isinstance(record, Mapping) else _rows(record)
     way_out = "Write (('job', 'Lawyer'), ('city', 'Toronto'))."
@@ -272,10 +233,3 @@ def _rows(rows: Any) -> tuple[tuple[Any, ...], ...]:
     if len({row[0] for row in rows}) != len(rows):
         raise InvalidParameter("rows", "must name each column once", rows, way_out)
     return tuple(tuple(row) for row in rows)
-
-
-def finite_number(value: Any, name: str = "value") -> float:
-    """A number as a table would hold it."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST:
-        raise InvalidParameter(name, "must be a finite number", value, "Try 1.5.")
-    return float(rounded(value))

@@ -21,10 +21,11 @@ from privod.mechanisms import ExponentialMechanism, Randomness
 from privod.outliers.contexts.contexts import Choices, ContextSpace
 from privod.outliers.contexts.matching import RecordView
 
-__all__ = ["Candidates", "Frontier", "Sampler", "candidates", "choose_by_number"]
+__all__ = ["MOST_VISITS", "Candidates", "Frontier", "Sampler", "candidates", "choose_by_number"]
 
 Sampler = Literal["auto", "direct", "uniform", "random-walk", "dfs", "bfs"]
 
+MOST_VISITS = 10_000  # contexts of one search
 BATCH = 256  # contexts judged at a time
 FEW_CONTEXTS = 1 << 12  # of which every one is probed for a first match
 MANY_TIMES = 64  # so many even draws miss one of the contexts with probability e**-64

@@ -44,7 +44,7 @@ from privod.queries.count_query import (
     loss_of,
     told_of_epsilon,
 )
-from privod.queries.mean_covariance.moments import (
+from privod.queries.moments import (
     product_sums,
     products_change,
     squared_products_change,

@@ -32,10 +32,10 @@ from privod.mechanisms.merged import MergedNoise
 from privod.privacy import Guarantee, Loss, exact
 from privod.privacy.zcdp import rho_of_loss
 from privod.queries.count_query import COUNTS_CHANGED
-from privod.queries.mean_covariance.moments import (
+from privod.queries.moments import (
     FARTHEST as STANDARDIZED,
 )
-from privod.queries.mean_covariance.moments import (
+from privod.queries.moments import (
     UNIT,
     products_change,
     squared_products_change,
@@ -60,6 +60,7 @@ from privod.queries.release_file import (
     signed,
     write_file,
 )
+from privod.queries.scores import check_fraction
 
 __all__ = ["FEWEST_RECORDS", "Explanation", "NoisyProfile"]
 
@@ -201,9 +202,7 @@ class NoisyProfile:
         A guess for shares below `hidden_share`, from records that are drawn from the release where
         how its own records score was not bought.
         """
-        if not 0 < target_fraction < 1:
-            rule = "must lie between 0 and 1"
-            raise InvalidParameter("target_fraction", rule, target_fraction, "Try 0.1.")
+        check_fraction(target_fraction)
         if self.noise_of_scores is None:
             return float(np.quantile(self.reference_scores, 1 - target_fraction))
         return limit(self._believed, target_fraction)

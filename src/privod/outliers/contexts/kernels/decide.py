@@ -19,11 +19,14 @@ __all__ = [
     "GRUBBS",
     "HISTOGRAM",
     "LOCAL_OUTLIER_FACTOR",
+    "Near",
+    "Population",
     "Rule",
     "grubbs_stands_out",
     "histogram_stands_out",
     "local_outlier_factor",
     "members_needed",
+    "room_for",
     "stands_out",
 ]
 
@@ -46,6 +49,38 @@ class Rule(NamedTuple):
     critical: Floats
     reach: int
     """How many members on each side of the value the rule may look at."""
+
+
+class Population(NamedTuple):
+    """What a rule may know of a population: sums of deviations from the value, and its ends."""
+
+    size: int
+    total: float
+    squares: float
+    low: float
+    high: float
+    n_below: int
+    """How many members `Near` holds on this side of the value."""
+    n_above: int
+
+
+class Near(NamedTuple):
+    """The members nearest to the value, nearest first, and room to work on them."""
+
+    below: Floats
+    above: Floats
+    line: Floats
+    reaches: Floats
+    starts: Ints
+
+
+@njit(cache=True, nogil=True)
+def room_for(rule: Rule) -> Near:
+    """Room for the members that a rule may look at; made once for many populations."""
+    side, both = rule.reach + 1, 2 * rule.reach + 1
+    return Near(
+        np.empty(side), np.empty(side), np.empty(both), np.empty(both), np.empty(both, np.int64)
+    )
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
@@ -172,37 +207,26 @@ def members_needed(rule: Rule, size: int) -> int:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def stands_out(
-    rule: Rule,
-    size: int,
-    total: float,
-    squares: float,
-    low: float,
-    high: float,
-    below: Floats,
-    n_below: int,
-    above: Floats,
-    n_above: int,
-    room: Floats,
-    starts: Ints,
-) -> bool:
+def stands_out(rule: Rule, population: Population, near: Near) -> bool:
     """Apply the rule to a population, given its sums and the members nearest to the value."""
+    size, n_below, n_above = population.size, population.n_below, population.n_above
     if rule.kind == EVERYTHING:
         return True
     if rule.kind == GRUBBS:
-        return grubbs_stands_out(size, total, squares, rule.critical)
+        return grubbs_stands_out(size, population.total, population.squares, rule.critical)
     if rule.kind == LOCAL_OUTLIER_FACTOR:
         if size < 2:
             return False
-        line, far = room[0], room[1]
         for place in range(n_below):
-            line[n_below - 1 - place] = below[place]
-        line[n_below] = rule.value
+            near.line[n_below - 1 - place] = near.below[place]
+        near.line[n_below] = rule.value
         for place in range(n_above):
-            line[n_below + 1 + place] = above[place]
+            near.line[n_below + 1 + place] = near.above[place]
         k = min(rule.n_neighbors, size - 1)
-        factor = local_outlier_factor(line, n_below, n_below + 1 + n_above, k, starts, far)
+        count = n_below + 1 + n_above
+        factor = local_outlier_factor(near.line, n_below, count, k, near.starts, near.reaches)
         return factor > rule.bound
     return histogram_stands_out(
-        rule.value, low, high, size, rule.bound, below, n_below, above, n_above
-    )
+        rule.value, population.low, population.high, size, rule.bound,
+        near.below, n_below, near.above, n_above,
+    )  # fmt: skip

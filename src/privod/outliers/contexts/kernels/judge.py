@@ -14,7 +14,14 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from privod.outliers.contexts.kernels.decide import GRUBBS, Rule, members_needed, stands_out
+from privod.outliers.contexts.kernels.decide import (
+    GRUBBS,
+    Population,
+    Rule,
+    members_needed,
+    room_for,
+    stands_out,
+)
 
 __all__ = ["HIGH", "LOW", "SIZE", "SQUARES", "TOTAL", "WEIGHT", "Cells", "Side", "judge_contexts"]
 
@@ -80,8 +87,7 @@ def judge_contexts(
     n_cells = cells.codes.shape[1]
     inside = np.empty(n_cells, np.bool_)
     counts, sums = np.empty((n_codes, 2), np.int64), np.empty((n_codes, 2))
-    near_below, near_above = np.empty(rule.reach + 1), np.empty(rule.reach + 1)
-    room, starts = np.empty((2, 2 * rule.reach + 1)), np.empty(2 * rule.reach + 1, np.int64)
+    near = room_for(rule)
     for context in range(len(chosen)):
         for code in range(n_codes):
             for kind in range(2):
@@ -111,11 +117,9 @@ def judge_contexts(
         n_below, n_above = 0, 0
         if rule.kind > GRUBBS:
             needed = members_needed(rule, size)
-            n_below = _members(below, inside, needed, near_below)
-            n_above = _members(above, inside, needed, near_above)
-        matches[context] = stands_out(
-            rule, size, total, squares, low, high,
-            near_below, n_below, near_above, n_above, room, starts,
-        )  # fmt: skip
+            n_below = _members(below, inside, needed, near.below)
+            n_above = _members(above, inside, needed, near.above)
+        population = Population(size, total, squares, low, high, n_below, n_above)
+        matches[context] = stands_out(rule, population, near)
         utilities[context] = weight
         sizes[context] = size

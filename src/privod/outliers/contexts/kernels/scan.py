@@ -16,8 +16,24 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from privod.outliers.contexts.kernels.decide import GRUBBS, Rule, members_needed, stands_out
-from privod.outliers.contexts.kernels.judge import HIGH, LOW, Cells, Side
+from privod.outliers.contexts.kernels.decide import (
+    GRUBBS,
+    Population,
+    Rule,
+    members_needed,
+    room_for,
+    stands_out,
+)
+from privod.outliers.contexts.kernels.judge import (
+    HIGH,
+    LOW,
+    SIZE,
+    SQUARES,
+    TOTAL,
+    WEIGHT,
+    Cells,
+    Side,
+)
 
 __all__ = ["NO_MATCH", "Menus", "scan_contexts"]
 
@@ -203,9 +219,8 @@ def scan_contexts(
     inner = 1 << inner_bits
     counts_of, sums_of = np.empty((inner, 2), np.int64), np.empty((inner, 4))
     seen = np.empty(n_codes, np.int64)
-    near, near_codes = np.empty((2, longest)), np.empty((2, longest), np.int64)
-    picked = np.empty((2, reach + 1))
-    room, starts = np.empty((2, 2 * reach + 1)), np.empty(2 * reach + 1, np.int64)
+    nearest, near_codes = np.empty((2, longest)), np.empty((2, longest), np.int64)
+    near = room_for(rule)
     choices = np.full(last + 1, -1)
     outer = menus.n_choices[last] >> inner_bits
     for block in range(first, stop):
@@ -239,21 +254,27 @@ def scan_contexts(
         if looks:
             n_below = _nearest(
                 below, choices[last], always, reach, lists[1, last], lengths[1, last],
-                seen, near[0], near_codes[0],
+                seen, nearest[0], near_codes[0],
             )  # fmt: skip
             n_above = _nearest(
                 above, choices[last], always, reach, lists[2, last], lengths[2, last],
-                seen, near[1], near_codes[1],
+                seen, nearest[1], near_codes[1],
             )  # fmt: skip
         for choice in range(inner):
             if looks:
-                chosen, needed = always | (choice << 1), members_needed(rule, counts_of[choice, 0])
-                p_below = _picked(near[0], near_codes[0], n_below, chosen, needed, picked[0])
-                p_above = _picked(near[1], near_codes[1], n_above, chosen, needed, picked[1])
-            matches = stands_out(
-                rule, counts_of[choice, 0], sums_of[choice, 0], sums_of[choice, 1],
-                sums_of[choice, LOW], sums_of[choice, HIGH],
-                picked[0], p_below, picked[1], p_above, room, starts,
-            )  # fmt: skip
+                chosen = always | (choice << 1)
+                needed = members_needed(rule, counts_of[choice, SIZE])
+                p_below = _picked(nearest[0], near_codes[0], n_below, chosen, needed, near.below)
+                p_above = _picked(nearest[1], near_codes[1], n_above, chosen, needed, near.above)
+            population = Population(
+                counts_of[choice, SIZE],
+                sums_of[choice, TOTAL],
+                sums_of[choice, SQUARES],
+                sums_of[choice, LOW],
+                sums_of[choice, HIGH],
+                p_below,
+                p_above,
+            )
             place = ((block - first) << inner_bits) + choice
-            utilities[place] = counts_of[choice, 1] if matches else NO_MATCH
+            matches = stands_out(rule, population, near)
+            utilities[place] = counts_of[choice, WEIGHT] if matches else NO_MATCH

@@ -5,9 +5,23 @@ Rounding is monotone: the rounded distance to a box bounds the rounded distance 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from numba import njit
 
-from privod.outliers.crowds.kernels.tree import Floats, Ints
+from privod.outliers.crowds.kernels.tree import Floats, Ints, Tree
+
+
+class Queries(NamedTuple):
+    """A block of query points, and what a walk knows of them."""
+
+    columns: Floats
+    """Shape (dimensions, block): the first are the queries of now."""
+    pool: Ints
+    """Lists of queries that a node leaves open, one behind the other."""
+    counts: Ints
+    gaps: Floats
+    reaches: Floats
 
 
 @njit(cache=True, nogil=True)
@@ -87,34 +101,30 @@ def measure_reaches(
 
 @njit(cache=True, nogil=True)
 def sift(
-    columns: Floats,
+    queries: Queries,
     m: int,
-    lows: Floats,
-    highs: Floats,
+    tree: Tree,
     node: int,
     square: float,
-    pool: Ints,
     start: int,
     count: int,
     size: int,
-    counts: Ints,
-    gaps: Floats,
-    reaches: Floats,
 ) -> tuple[int, int]:
     """Split the queries pool[start : start + count] against a node's box of `size` points.
 
     Those it leaves open are written behind them; those that have all of it within are counted
     (unless size is 0: then they stay open). Returns how many are open and how many took it.
     """
-    measure_gaps(columns, m, lows, highs, node, gaps)
-    measure_reaches(columns, m, lows, highs, node, reaches)
+    pool, gaps, reaches = queries.pool, queries.gaps, queries.reaches
+    measure_gaps(queries.columns, m, tree.low, tree.high, node, gaps)
+    measure_reaches(queries.columns, m, tree.low, tree.high, node, reaches)
     kept, took = 0, 0
     for c in range(start, start + count):
         q = pool[c]
         if gaps[q] > square:
             continue
         if size > 0 and reaches[q] <= square:
-            counts[q] += size
+            queries.counts[q] += size
             took += 1
         else:
             pool[start + count + kept] = q

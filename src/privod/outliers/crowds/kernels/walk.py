@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from privod.outliers.crowds.kernels.boxes import bound_box, box_gap, box_reach, sift
+from privod.outliers.crowds.kernels.boxes import Queries, bound_box, box_gap, box_reach, sift
 from privod.outliers.crowds.kernels.leaf import clear_workspace, make_workspace, meet_leaf
 from privod.outliers.crowds.kernels.tree import Floats, Ints, Tiles, Tree
 
@@ -37,7 +37,7 @@ def walk(
     counts = work.counts
     columns = np.empty((d, block))
     pool = np.empty(64 * block, np.int64)
-    gaps, reaches = np.empty(block), np.empty(block)
+    held = Queries(columns, pool, counts, np.empty(block), np.empty(block))
     low, high = np.empty(d), np.empty(d)
     stack = np.empty((64, 4), np.int64)  # node, its queries' place in the pool, their number, level
     for leaf in range(worker, (total + block - 1) // block, workers):
@@ -67,21 +67,8 @@ def walk(
             bottom = tree.end[node] - tree.first[node] == 1
             close = level % SIFT_EVERY == SIFT_EVERY - 1 or (bottom and d <= SIFT_LEAVES_BELOW)
             if close and m > 1:  # a lone query's box is the query
-                kept, took = sift(
-                    columns,
-                    m,
-                    tree.low,
-                    tree.high,
-                    node,
-                    square,
-                    pool,
-                    place,
-                    count,
-                    size if ahead else 0,
-                    counts,
-                    gaps,
-                    reaches,
-                )
+                within = size if ahead else 0
+                kept, took = sift(held, m, tree, node, square, place, count, within)
                 passed[node] += took
                 place, count = place + count, kept
                 if count == 0:

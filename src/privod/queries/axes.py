@@ -1,0 +1,31 @@
+"""One side of a table of counts: a column cut into cells by its public domain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from privod.data import Column, Numeric
+
+__all__ = ["Axis"]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One side of a histogram: a column cut into cells by its public domain."""
+
+    column: str
+    labels: tuple[str, ...]
+    edges: tuple[float, ...] = ()
+    """The borders of a numeric column's intervals; empty for categories."""
+
+    @classmethod
+    def of(cls, column: Column, bins: int) -> Axis:
+        """Cut a column into its categories, or into equal intervals."""
+        if not isinstance(column, Numeric):
+            return cls(column.name, tuple(str(value) for value in column.values))
+        edges = np.linspace(column.low, column.high, bins + 1)
+        labels = tuple(f"{low:.4g} to {high:.4g}" for low, high in pairwise(edges))
+        return cls(column.name, labels, tuple(edges.tolist()))

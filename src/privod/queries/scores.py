@@ -1,0 +1,42 @@
+"""Which records may be scored, and which score is a threshold? For every release that scores."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from privod.errors import InvalidData, InvalidParameter
+
+__all__ = ["check_fraction", "limit", "scored_points"]
+
+Floats = NDArray[np.float64]
+
+
+def scored_points(points: ArrayLike, n_axes: int) -> Floats:
+    """Read records to be scored: finite numbers, as many as there are axes."""
+    try:
+        asked = np.ascontiguousarray(points, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidData("points must be numbers. Give an array of numbers.") from None
+    if asked.ndim != 2 or asked.shape[1] != n_axes:
+        raise InvalidData(
+            f"points must have {n_axes} columns, got an array of shape {asked.shape}."
+            " Give one row per record, with the columns in order."
+        )
+    if not np.isfinite(asked).all():
+        raise InvalidData("points must be finite. Drop or fill what is missing.")
+    return asked
+
+
+def check_fraction(target_fraction: float) -> None:
+    """Refuse a share of the reference that cannot lie beyond a threshold."""
+    if not 0 < target_fraction < 1:
+        rule = "must lie between 0 and 1"
+        raise InvalidParameter("target_fraction", rule, target_fraction, "Try 0.1.")
+
+
+def limit(scores: Floats, weights: Floats, target_fraction: float) -> Floats:
+    """The score beyond which the share of the weight is nearest to the target, as an array."""
+    ordered, place = np.unique(scores, return_inverse=True)
+    beyond = 1 - np.bincount(place, weights=weights).cumsum() / weights.sum()
+    return ordered[[np.argmin(np.abs(beyond - target_fraction))]]
