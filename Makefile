@@ -3,9 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-# Many tests wait (for servers, release times, a process to end): one more worker than cores uses that. A worker keeps
+# Many tests wait (for servers, release times, a process to end): two more workers than cores use that. A worker keeps
 # the tests of a module, and with them what the module started, unless another has nothing left to do (worksteal).
-WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
+# Servers let their own workers give way to everything else: so tests give way, too, or they would wait for those.
+WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 2 )))
+PYTEST = nice -n 19 $(BIN)/pytest -n $(WORKERS) --dist worksteal
 export PYTHONDONTWRITEBYTECODE =  # tests start hundreds of processes, which need not compile every module anew
 RUNS ?= 400000
 ARGS ?=  # for papers, race and soak: --quick makes each script a matter of a minute
@@ -19,10 +21,10 @@ serve: $(VENV)/ready-test  ## a server on this machine with sample data, its tok
 	$(BIN)/privod serve --sample
 
 test: check system  ## set everything up; format, lint, types, floors, tests
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal
+	$(PYTEST)
 
 quick: $(VENV)/ready-test  ## the fast subset of the tests
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not slow"
+	$(PYTEST) -m "not slow"
 
 check: $(VENV)/ready-test
 	$(BIN)/ruff format --check .
