@@ -211,6 +211,7 @@ def look_from(
     of them belong to that context as well.
     """
     codes = space.codes(table)
+    value = float(value)  # a rule of whole numbers would be another kind to the compiled loops
     values = table.numbers((column,))[:, 0]
     same = np.flatnonzero((values == value) & (codes == 0).all(axis=1))
     keep = np.ones(len(values), dtype=bool)
