@@ -256,7 +256,8 @@ def test_a_clone_is_unfitted_and_refits_alike_if_seeded(fitted: Fitted) -> None:
     again.fit(rows)
     assert again.decision_function(asked).tolist() == face.decision_function(asked).tolist()
     again.set_params(random_state=None)
-    assert (again.fit(rows).decision_scores_ != again.fit(rows).decision_scores_).any()
+    # At this epsilon two fits agree now and then; eight of them do not.
+    assert len({again.fit(rows).decision_scores_.tobytes() for _ in range(8)}) > 1
 
 
 def test_the_scores_of_the_rows_stay_behind_when_it_travels(fitted: Fitted, tmp_path: Path) -> None:
