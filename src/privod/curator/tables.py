@@ -13,7 +13,7 @@ from privod.errors import InvalidData, Unavailable
 
 __all__ = ["Tables"]
 
-KEPT = 2
+MOST_HELD = 2
 
 
 class Tables:
@@ -38,7 +38,7 @@ class Tables:
             if table is None:
                 table = self._rows.load(rows.folder, rows.seal, rows.domain)
                 self._held[rows.folder] = table
-                if len(self._held) > KEPT:
+                if len(self._held) > MOST_HELD:
                     self._held.popitem(last=False)
             self._held.move_to_end(rows.folder)
         return table

@@ -95,9 +95,8 @@ def secrecy_of(
     if not verify:
         return promised
     learns = (*promised.learns, *_VERIFIED[partition])
-    return Secrecy(
-        f"{promised.protocol}, verified", learns, promised.colluders
-    )  # counts without noise
+    # Not noisy even where the tables are: crowds of suspects are counted without noise.
+    return Secrecy(f"{promised.protocol}, verified", learns, promised.colluders)
 
 
 def _unverified(partition: str, protocol: str, noise_colluders: int | None) -> Secrecy:

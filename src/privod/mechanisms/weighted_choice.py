@@ -2,8 +2,8 @@
 
 All weights e^(-(best - utility_i) / scale) are enclosed at once by 62-bit integers, products of a
 few table look-ups, and a uniform number of a fixed length is compared with their sums. That decides
-nearly always; else longer enclosures do and, less than once in 2^120 draws, more bits
-(docs/proofs/selection.md, Theorem 1).
+nearly always unless very many candidates lie far below the best one; else longer enclosures do and,
+less than once in 2^120 draws, more bits (docs/proofs/selection.md, Theorem 1 and "Work").
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from privod.data import Table
 from privod.errors import NotFound
 from privod.pictures.budget import draw_budget
-from privod.pictures.canvas import labeled, png, shorten_texts, svg
+from privod.pictures.canvas import columns_called, png, shorten_texts, svg
 from privod.queries.query import Release
 from privod.questions import load, question, questions
 
@@ -20,7 +20,7 @@ __all__ = ["draw", "draw_budget", "draw_for_owner", "png", "svg"]
 
 def draw(release: Release[Any], labels: Mapping[str, str] | None = None) -> Figure:
     """Draw a release; columns are called by these labels, as a domain has them."""
-    with labeled(labels or {}):
+    with columns_called(labels or {}):
         return shorten_texts(load(question(release.query.name).picture)(release))
 
 
@@ -30,5 +30,5 @@ def draw_for_owner(release: Release[Any], table: Table) -> Figure:
     if not described.owner_picture:
         known = ", ".join(one.name for one in questions().values() if one.owner_picture)
         raise NotFound(f"There is no owner's picture of {described.name}. There are {known}.")
-    with labeled(table.domain.labels):
+    with columns_called(table.domain.labels):
         return shorten_texts(load(described.owner_picture)(release, table))

@@ -27,7 +27,7 @@ except ImportError:
 
 __all__ = ["ACCENT", "INK", "MOST_ROWS", "MUTED", "WARM", "blank", "called", "few_ticks"]
 __all__ += [
-    "labeled",
+    "columns_called",
     "labels_beside",
     "plain_ticks",
     "png",
@@ -73,7 +73,7 @@ _labels: ContextVar[Mapping[str, str] | None] = ContextVar("privod_column_labels
 
 
 @contextmanager
-def labeled(labels: Mapping[str, str]) -> Iterator[None]:
+def columns_called(labels: Mapping[str, str]) -> Iterator[None]:
     """Let everything drawn inside call columns by these labels, where they have one."""
     token = _labels.set(labels)
     try:

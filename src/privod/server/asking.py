@@ -213,10 +213,10 @@ def _resume(site: Site, record: JobRecord) -> None:
     """Go on with a job; it waits while the database is away, and for the next server if we stop."""
     while not site.jobs.closing():
         try:
-            return _go_on(site, record)
+            _go_on(site, record)
+            break
         except Unavailable:
             site.jobs.wait_for_closing(WATCH_SECONDS)
-    return None
 
 
 def _go_on(site: Site, record: JobRecord) -> None:
