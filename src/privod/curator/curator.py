@@ -36,7 +36,7 @@ from privod.data import Domain
 from privod.data.csv_file import CsvDialect
 from privod.data.intake import IntakeReport
 from privod.engines.dask_cluster import DaskCluster
-from privod.engines.size import IN_MEMORY, SizeClass
+from privod.engines.size import IN_MEMORY, UNLESS_DECLARED, SizeClass
 from privod.engines.stored import Engine
 from privod.errors import (
     AlreadyExists,
@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 RETIRED = "{0!r} was retired: its rows are deleted. Stored answers stay free."
+LEFT = "The charge of an earlier request stands, and its answer is begun again once they are there."
 WITNESS_NAME = re.compile("[a-z0-9-]{1,64}")
 
 
@@ -206,7 +207,7 @@ class Curator:
         dialect: CsvDialect | None = None,
         confirmed: bool = False,
         intake: IntakeReport | None = None,
-        most_records: int = IN_MEMORY,
+        most_records: int = UNLESS_DECLARED,
     ) -> Registered:
         """Take in rows for good, and tell the owner what became of them.
 
@@ -229,7 +230,8 @@ class Curator:
             them inside their domain; kept in place of what there is to tell here.
         most_records : int
             The most records that are kept, which is public and fixed; a source with more is
-            refused. Up to ten million, rows are held in memory while questions are asked. Beyond,
+            refused. What answers may take at worst follows from it, so declare no more than is
+            needed. Up to ten million, rows are held in memory while questions are asked. Beyond,
             they are read from disk for each question, and questions that need all of them at once
             may not be asked.
         """
@@ -554,7 +556,7 @@ class Curator:
         with self.database.reading() as connection:
             store.find_dataset(connection, of)
             folder, seal = store.where_rows_are(connection, of)
-        return self._tables.size(of, folder, seal) or SizeClass()
+        return self._tables.size(of, folder, seal) or SizeClass(IN_MEMORY)
 
     def was_charged(self, query: Query[Any], of: str, request_id: str) -> bool:
         """Whether a request was charged, whatever became of it."""
@@ -609,23 +611,24 @@ class Curator:
         question = Question.checked(self.adapted(query, of), self.dataset(of))
         with self.database.glancing() as connection:
             paid = question.paid_before(connection, request_id)
-            paid = paid or unfinished.is_unfinished(connection, question.key)
+            left = unfinished.is_unfinished(connection, question.key)
             stored = store.find_release(connection, question.key)
         if stored is not None:
             return self._already(question, stored)
         with self.database.reading() as connection:
-            if not paid:
+            if not left:
                 question.dues(connection)
             folder, seal = store.where_rows_are(connection, of)
             retired = store.is_retired(connection, of)
         if retired:
             raise NotFound(RETIRED.format(of))
-        if not paid and not self._rows.can_be_read(folder):
+        if (left or not paid) and not self._rows.can_be_read(folder):
             raise Unavailable(
-                f"The rows of {of!r} are not in {str(self.directory)!r}. Nothing was charged."
+                f"The rows of {of!r} are not in {str(self.directory)!r}."
+                f" {LEFT if left else 'Nothing was charged.'}"
                 " Restore them from a backup, or open the directory that holds them."
             )
-        if not paid:
+        if not paid and not left:
             self._check_size(question, folder, seal)
             self._rows.check_engine(folder, seal)
         # Whoever asks the same at the same time waits here, and then finds the release stored.
