@@ -67,7 +67,7 @@ def test_growing_samples_find_what_all_records_say_with_a_part_of_the_distances(
     outliers = set(np.flatnonzero(exact <= limit).tolist())
     assert not found - outliers - slack
     assert len(found & outliers) >= 0.97 * len(outliers)
-    sent = [step.sent for step in answer.traffic.steps if step.label == "distances"]
+    sent = [step.sent for step in answer.traffic.steps if step.phase == "distances"]
     n_suspects = sent[0] // (2 * samples(N, limit)[0])  # two bytes for each record of the sample
     assert len(found) < n_suspects < N / 2
     assert sum(sent) < 2 * N * n_suspects

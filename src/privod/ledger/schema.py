@@ -191,9 +191,18 @@ SERVER_NOTES: Step = (
     {},
 )
 
+# A label is a yes or no about a record, and nothing else.
+NAMES: Step = (
+    (
+        "ALTER TABLE tokens RENAME COLUMN label TO name",
+        "ALTER TABLE jobs RENAME COLUMN label TO asked_by",
+    ),
+    {},
+)
+
 STEPS: tuple[Step, ...] = (
     *(FIRST, WITNESSED, LIFE_CYCLE, CONCENTRATED, JOBS),
-    *(KEPT_COUNTS, BACKUPS, SERVER_NOTES),
+    *(KEPT_COUNTS, BACKUPS, SERVER_NOTES, NAMES),
 )
 ALLOWANCES = 3  # the version from which on narrow questions are charged to allowances
 
