@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from privod.curator import life_cycle
+from privod.curator import life_cycle, unfinished
 from privod.curator.custody import Custody
 from privod.curator.duplicates import same_rows
 from privod.curator.job_records import JobRecords
@@ -30,6 +31,7 @@ from privod.curator.rows import KeptRows, RowStore
 from privod.curator.server_notes import ServerNotes
 from privod.curator.tables import Tables
 from privod.curator.tokens import TokenStore
+from privod.curator.unfinished import Begun
 from privod.data import Domain
 from privod.data.csv_file import CsvDialect
 from privod.data.intake import IntakeReport
@@ -41,6 +43,7 @@ from privod.errors import (
     AnswerFailed,
     InvalidParameter,
     NotFound,
+    PrivodError,
     Unavailable,
 )
 from privod.ledger import chain as ledger
@@ -48,7 +51,7 @@ from privod.ledger import store
 from privod.ledger.admissions import admitted
 from privod.ledger.budget_state import Accounting, BudgetState
 from privod.ledger.chain import Charge, Entry
-from privod.ledger.database import Database
+from privod.ledger.database import Connection, Database
 from privod.ledger.engines import open_database, witnesses_of
 from privod.ledger.prices import Price, check_meaning, price_of
 from privod.ledger.private_files import private_directory
@@ -56,7 +59,6 @@ from privod.ledger.schema import bring_up_to_date, check_version
 from privod.ledger.store import DataSet, short_text
 from privod.ledger.verification import Verification, verify
 from privod.ledger.witness import Head, Witness, Witnesses
-from privod.mechanisms import secure
 from privod.privacy import Adjacency, AdmittedContexts, Guarantee, Loss, SameContexts
 from privod.queries.interactive_grid.kept import looked
 from privod.queries.query import Query, Release, canonical_json
@@ -560,6 +562,12 @@ class Curator:
         with self.database.glancing() as connection:
             return question.paid_before(connection, request_id)
 
+    def is_unfinished(self, query: Query[Any], of: str) -> bool:
+        """Whether a question was charged and whoever asks it next goes on with its answer."""
+        question = Question.checked(self.adapted(query, of), self.dataset(of))
+        with self.database.glancing() as connection:
+            return unfinished.is_unfinished(connection, question.key)
+
     def ask(
         self,
         query: Query[Any],
@@ -572,6 +580,9 @@ class Curator:
         look: Look | None = None,
     ) -> Answer:
         """Answer a question, at the price that `price` says.
+
+        An answer that was charged and that whoever looked left (`Interrupted`, or a server that was
+        killed) is gone on with at no charge, from the key of its noise.
 
         Parameters
         ----------
@@ -590,6 +601,7 @@ class Curator:
             waits here, so that no moment in the ledger tells exactly how long that took.
         look : callable, optional
             Looks at the rows and answers, once the charge is on disk; by default in this process.
+            It gets a key for its noise, from which a later one can answer alike.
         """
         short_text(asked_by, "asked_by")
         if request_id is not None:
@@ -597,11 +609,13 @@ class Curator:
         question = Question.checked(self.adapted(query, of), self.dataset(of))
         with self.database.glancing() as connection:
             paid = question.paid_before(connection, request_id)
+            paid = paid or unfinished.is_unfinished(connection, question.key)
             stored = store.find_release(connection, question.key)
         if stored is not None:
             return self._already(question, stored)
         with self.database.reading() as connection:
-            question.dues(connection)
+            if not paid:
+                question.dues(connection)
             folder, seal = store.where_rows_are(connection, of)
             retired = store.is_retired(connection, of)
         if retired:
@@ -616,29 +630,67 @@ class Curator:
             self._rows.check_engine(folder, seal)
         # Whoever asks the same at the same time waits here, and then finds the release stored.
         with self.database.alone(question.key):
-            charges: tuple[Charge, ...] = ()
+            begun = None
             with self.database.writing() as connection:
                 stored = store.find_release(connection, question.key)
                 if stored is None:
-                    if question.paid_before(connection, request_id):
-                        raise AnswerFailed(NO_ANSWER)
-                    if store.is_retired(connection, of):  # while it waited
-                        raise NotFound(RETIRED.format(of))
-                    self._custody.check_sells(connection)
-                    dues = question.dues(connection)
-                    charges = ledger.charge(
-                        connection, of, dues, question.text, asked_by, request_id, token
-                    )
+                    again = look is not None  # elsewhere, where it may be lost
+                    begun = self._begin(connection, question, asked_by, request_id, token, again)
             if stored is not None:
                 return self._already(question, stored)
+            if begun is None:
+                raise AnswerFailed(NO_ANSWER)
             # From here on the charge is on disk and stands.
             try:
-                rows = self._rows.kept(folder, seal, question.dataset.domain)
-                looked_up = found(question, rows, look or self._look)
+                with self._failing_for_good(question):
+                    rows = self._rows.kept(folder, seal, question.dataset.domain)
+                    looked_up = found(question, rows, look or self._look, begun.key)
             finally:
                 if wait_for_release_time is not None:
                     wait_for_release_time()
-            return publish(self._custody, question, looked_up, charges, asked_by)
+            with self._failing_for_good(question):
+                answer = publish(self._custody, question, looked_up, begun.charges, asked_by)
+            if begun.request == request_id:
+                return answer
+            return replace(answer, charges=(), stored=True)  # somebody else paid for it
+
+    def _begin(
+        self,
+        connection: Connection,
+        question: Question,
+        asked_by: str,
+        request_id: str | None,
+        token: str | None,
+        again: bool,
+    ) -> Begun | None:
+        """Charge a question, or go on with one that was left; None if this request has failed.
+
+        What is charged now can be begun `again` if whoever looks at the rows is lost.
+        """
+        of = question.dataset.name
+        begun = unfinished.begin_again(connection, question.key)
+        if begun is None and question.paid_before(connection, request_id):
+            return None
+        if store.is_retired(connection, of):  # while it waited
+            raise NotFound(RETIRED.format(of))
+        self._custody.check_sells(connection)
+        if begun is not None:
+            return begun
+        dues = question.dues(connection)
+        charges = ledger.charge(connection, of, dues, question.text, asked_by, request_id, token)
+        if not again:
+            return Begun(charges, request_id)
+        return unfinished.begin(connection, question.key, charges, request_id)
+
+    @contextmanager
+    def _failing_for_good(self, question: Question) -> Iterator[None]:
+        """Never begin again what failed by itself."""
+        try:
+            yield
+        except AnswerFailed:
+            with suppress(PrivodError), self.database.writing() as connection:
+                unfinished.erase(connection, question.key)
+            raise
 
     def _already(self, question: Question, release: Release[Any]) -> Answer:
         """An answer that is stored."""
@@ -651,8 +703,8 @@ class Curator:
         if size is not None:
             size.refuse_larger(question.query.held_per_record(question.dataset.domain))
 
-    def _look(self, query: Query[Any], rows: KeptRows) -> Release[Any] | Ints:
-        return looked(query, self._tables.of(rows), secure())
+    def _look(self, query: Query[Any], rows: KeptRows, key: bytes | None) -> Release[Any] | Ints:
+        return looked(query, self._tables.of(rows), rows.noise(key))
 
     # ---- reading the ledger ----------------------------------------------------------------------
 
