@@ -7,11 +7,11 @@ many clients, each in its own connection, from a second process. Two kinds of lo
 which every client asks ten times a second, and *flat out*, in which every client asks again as soon
 as it has its answer, so that the median says how many requests a second the server can take. A
 third load is paced again, *beside busy workers*: both at work on about the heaviest question that
-both take (of longer ones only one is answered at a time), which is stopped then. Where other jobs take the processors, times are told and not
-judged. The memory of the server is looked at before and after. Then
-a server, or its workers, is killed again and again while questions are asked: nothing that was
-shown may be lost, and nothing charged twice. At last every role visits every route, and some twenty
-thousand random requests look for a 5xx.
+both take (of longer ones only one is answered at a time), which is stopped then. Where other jobs
+take the processors, times are told and not judged. The memory of the server is looked at before and
+after. Then a server, or its workers, is killed again and again while questions are asked: nothing
+that was shown may be lost, and nothing charged twice. At last every role visits every route, and
+some twenty thousand random requests look for a 5xx.
 """
 
 from __future__ import annotations

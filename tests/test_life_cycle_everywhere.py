@@ -234,7 +234,7 @@ def test_entries_name_the_token_that_acted(server: Running, analyst: tuple[Clien
 
 def test_a_token_that_expired_opens_nothing(server: Running) -> None:
     with server.api(server.token("owner")) as api:
-        sent = {"role": "analyst", "label": "Ada", "expires": "2020-01-01"}
+        sent = {"role": "analyst", "name": "Ada", "expires": "2020-01-01"}
         assert api.post("/tokens", json=sent).status_code == 422
         made = api.post("/tokens", json={**sent, "expires": "2999-01-01"})
         listed = api.get("/tokens").json()[-1]
@@ -247,7 +247,7 @@ def test_the_shell_makes_tokens_that_expire(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PRIVOD_AT", str(tmp_path))
-    run("token", "add", "analyst", "--label", "Ada", "--expires", "2999-01-31")
+    run("token", "add", "analyst", "--name", "Ada", "--expires", "2999-01-31")
     (listed,) = run("token", "list")
     assert listed["expires"].startswith("2999-01-31")
 

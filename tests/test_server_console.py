@@ -210,7 +210,7 @@ def test_an_owner_registers_opens_a_budget_and_hands_out_a_token(
     done = owner.post(path, adjacency="replace", epsilon="1", delta="0", confirmed="yes")
     assert done.headers["location"] == "/data/console%20data"
     assert len(server.curator.budget("console data")) == 1
-    page = checked(owner.post("/tokens", label="Ada", role="analyst", of="console data"))
+    page = checked(owner.post("/tokens", name="Ada", role="analyst", of="console data"))
     found = re.search(r'id="new-token">(privod_analyst_[\w-]+)<', page)
     assert found is not None
     assert found.group(1) not in owner.get("/tokens").text

@@ -478,7 +478,7 @@ def test_a_token_revoked_while_its_questions_wait_is_charged_for_none_of_them(
                 asking.post("/datasets/patients/ask", json=form)
             eventually(gate.exists)
             for token in api.get("/tokens").json():
-                if token["label"] == "test analyst":
+                if token["name"] == "test analyst":
                     api.delete(f"/tokens/{token['id']}")
             # The gate stays shut: what is under way ends because nobody may wait for it any more.
             eventually(lambda: not server.site.jobs._works)

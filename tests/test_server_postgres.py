@@ -186,7 +186,7 @@ def leave_behind(server: Running) -> None:
     """A record and a note of a server process that is no more; nobody holds its lock."""
     notes, records = server.site.notes, server.curator.job_records
     notes.put(SERVER, "killed", "", MOST_SERVERS, notes.clock() - KEPT_SECONDS)
-    lost = {"id": "lost", "server": "killed", "asker": "a", "label": "", "request": "r"}
+    lost = {"id": "lost", "server": "killed", "asker": "a", "asked_by": "", "request": "r"}
     query = {"name": "forgotten-1"}
     records.add(JobRecord(**lost, dataset="patients", query=query, time=records.moment()))
 

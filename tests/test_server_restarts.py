@@ -366,7 +366,13 @@ def test_a_record_that_fails_to_be_taken_over_ends_in_words(
             raise ArithmeticError
 
         monkeypatch.setattr(asking, "query_from_json", fail)
-        lost = {"id": "lost", "server": server.site.id, "asker": "a", "label": "", "request": "r"}
+        lost = {
+            "id": "lost",
+            "server": server.site.id,
+            "asker": "a",
+            "asked_by": "",
+            "request": "r",
+        }
         record = JobRecord(**lost, dataset="patients", query={}, time=records.moment())
         records.add(record)
         asking._resume(server.site, record)
@@ -380,7 +386,7 @@ def left_waiting(server: Running) -> JobRecord:
     """A question that a server process took in and never came to."""
     records = server.curator.job_records
     query = {"name": "histogram-1", "columns": ["age"], "epsilon": "1"}
-    left = {"id": "left", "server": server.site.id, "asker": "a", "label": "", "request": "r"}
+    left = {"id": "left", "server": server.site.id, "asker": "a", "asked_by": "", "request": "r"}
     record = JobRecord(**left, dataset="patients", query=query, time=records.moment())
     records.add(record)
     return record
@@ -434,7 +440,7 @@ def test_records_that_were_taken_over_on_the_way_to_a_disk_that_failed_are_gone_
             raise Unavailable("The disk failed.")
 
         monkeypatch.setattr(records, "adopt", stands_and_fails)
-        lost = {"id": "lost", "server": "killed", "asker": "a", "label": "", "request": "r"}
+        lost = {"id": "lost", "server": "killed", "asker": "a", "asked_by": "", "request": "r"}
         query = {"name": "forgotten-1"}
         records.add(JobRecord(**lost, dataset="patients", query=query, time=records.moment()))
         eventually(lambda: records.servers() == set())

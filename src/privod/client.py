@@ -298,7 +298,7 @@ class Client:
         return release_from_json(found.release)
 
     def visitor(self) -> wire.Visitor:
-        """Whose token this is: its role, the data set it is for, its label."""
+        """Whose token this is: its role, the data set it is for, its name."""
         return as_noun(wire.Visitor, self._server.get("/me"))
 
     def head(self) -> str:

@@ -152,8 +152,8 @@ def datasets(at: At = DEFAULT_LOCATION, as_json: AsJson = False) -> None:
     rows = [
         [
             each.name,
-            each.domain.label or "",
-            ", ".join(each.domain.titles(each.domain.names)),
+            each.domain.title or "",
+            ", ".join(each.domain.called(each.domain.names)),
             each.continues or "",
         ]
         for each in found
@@ -161,7 +161,7 @@ def datasets(at: At = DEFAULT_LOCATION, as_json: AsJson = False) -> None:
     emit(
         [wire.DataSet.of(each) for each in found],
         as_json,
-        table("Data sets", ["name", "label", "columns", "continues"], rows),
+        table("Data sets", ["name", "title", "columns", "continues"], rows),
     )
 
 

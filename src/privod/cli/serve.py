@@ -140,9 +140,7 @@ def serve(
 @token.command(name="add")
 def add_token(
     role: Annotated[str, typer.Argument(help="owner, analyst or auditor.")],
-    label: Annotated[
-        str, typer.Option(help="For whom; stands in the ledger beside what they ask.")
-    ],
+    name: Annotated[str, typer.Option(help="For whom; stands in the ledger beside what they ask.")],
     of: Annotated[str | None, typer.Option(help="One data set; all of them if none.")] = None,
     expires: Annotated[
         str | None, typer.Option(help="From when on it opens nothing, such as 2027-01-31.")
@@ -154,7 +152,7 @@ def add_token(
     """Make a token; it is printed this once, and only its hash is kept."""
     from privod.server.authentication import create_token
 
-    made = create_token(_curator(at, database), role, of, label, expires)
+    made = create_token(_curator(at, database), role, of, name, expires)
     emit(wire.NewToken(made), as_json, words(made))
 
 

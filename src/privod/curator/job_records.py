@@ -20,7 +20,7 @@ __all__ = ["MOST_LISTED", "JobRecord", "JobRecords", "Room"]
 
 KEPT_DAYS = 30  # after it ended
 MOST_LISTED = 1000
-_RECORD = "SELECT id, server, asker, label, dataset, query, request, time, outcome FROM jobs"
+_RECORD = "SELECT id, server, asker, asked_by, dataset, query, request, time, outcome FROM jobs"
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class JobRecord:
         The job's id, which its asker knows.
     server : str
         Which server process works on it.
-    asker, label : str
-        The hash of the token that asked, and the label the ledger shall show.
+    asker, asked_by : str
+        The hash of the token that asked, and the name the ledger shall show.
     dataset, query : str, dict
         What is asked of which data set.
     request : str
@@ -48,7 +48,7 @@ class JobRecord:
     id: str
     server: str
     asker: str
-    label: str
+    asked_by: str
     dataset: str
     query: dict[str, Any]
     request: str
@@ -83,12 +83,12 @@ class JobRecords:
             if room is not None:
                 _check_room(connection, record, written, room)
             connection.execute(
-                "INSERT INTO jobs (id, server, asker, label, dataset, query, request, time)"
+                "INSERT INTO jobs (id, server, asker, asked_by, dataset, query, request, time)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 record.id,
                 record.server,
                 record.asker,
-                record.label,
+                record.asked_by,
                 record.dataset,
                 written,
                 record.request,
@@ -203,7 +203,7 @@ def _under_way_at(connection: Connection, server: str) -> list[JobRecord]:
 
 
 def _record(row: tuple[Any, ...]) -> JobRecord:
-    job_id, server, asker, label, dataset, query, request, time, outcome = row
+    job_id, server, asker, asked_by, dataset, query, request, time, outcome = row
     return JobRecord(
-        job_id, server, asker, label, dataset, json.loads(query), request, time, outcome
+        job_id, server, asker, asked_by, dataset, json.loads(query), request, time, outcome
     )

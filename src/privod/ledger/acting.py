@@ -12,9 +12,9 @@ _WHO: ContextVar[tuple[str, str | None]] = ContextVar("who acts", default=("owne
 
 
 @contextmanager
-def acting(label: str, token: str | None) -> Iterator[None]:
-    """Let entries that name nobody themselves say this label and token id."""
-    before = _WHO.set((label, token))
+def acting(name: str, token: str | None) -> Iterator[None]:
+    """Let entries that name nobody themselves say this name and token id."""
+    before = _WHO.set((name, token))
     try:
         yield
     finally:
@@ -22,5 +22,5 @@ def acting(label: str, token: str | None) -> Iterator[None]:
 
 
 def who_acts() -> tuple[str, str | None]:
-    """The label, and the id of the token if there is one; the owner at the machine has none."""
+    """The name, and the id of the token if there is one; the owner at the machine has none."""
     return _WHO.get()

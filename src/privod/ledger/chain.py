@@ -190,8 +190,8 @@ def append(connection: Connection, **fields: Any) -> int:
             f"This ledger moved to {moved_to} and takes no more entries here. Open it there."
         )
     number = int(length) + 1
-    label, token = who_acts()
-    values = {"number": number, "time": now(), "previous": previous, "asked_by": label}
+    name, token = who_acts()
+    values = {"number": number, "time": now(), "previous": previous, "asked_by": name}
     values |= {"token": token} | fields
     for itself in ("ask", "book"):
         if values.get(itself) == 0:

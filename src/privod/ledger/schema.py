@@ -191,6 +191,15 @@ SERVER_NOTES: Step = (
     {},
 )
 
+# A label is a yes or no about a record, and nothing else.
+NAMES: Step = (
+    (
+        "ALTER TABLE tokens RENAME COLUMN label TO name",
+        "ALTER TABLE jobs RENAME COLUMN label TO asked_by",
+    ),
+    {},
+)
+
 # Answers that were charged and are not stored yet, with keys of noise; no part of `TABLES` either.
 UNFINISHED: Step = (
     (
@@ -206,7 +215,7 @@ UNFINISHED: Step = (
 
 STEPS: tuple[Step, ...] = (
     *(FIRST, WITNESSED, LIFE_CYCLE, CONCENTRATED, JOBS),
-    *(KEPT_COUNTS, BACKUPS, SERVER_NOTES, UNFINISHED),
+    *(KEPT_COUNTS, BACKUPS, SERVER_NOTES, NAMES, UNFINISHED),
 )
 ALLOWANCES = 3  # the version from which on narrow questions are charged to allowances
 

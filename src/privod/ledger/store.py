@@ -14,6 +14,7 @@ from privod.ledger.chain import append
 from privod.ledger.database import Connection
 from privod.queries.catalog import release_from_json
 from privod.queries.query import Release, canonical_json
+from privod.texts import LONGEST_NAME
 
 __all__ = [
     "DataSet",
@@ -32,8 +33,6 @@ __all__ = [
     "short_text",
     "where_rows_are",
 ]
-
-LONGEST_LABEL = 200
 
 
 @dataclass(frozen=True)
@@ -63,8 +62,8 @@ class DataSet:
 
 def short_text(value: object, name: str) -> str:
     """Read a short printable text that names something."""
-    if not isinstance(value, str) or not 0 < len(value) <= LONGEST_LABEL or not value.isprintable():
-        rule = f"must be a printable text of 1 to {LONGEST_LABEL} characters"
+    if not isinstance(value, str) or not 0 < len(value) <= LONGEST_NAME or not value.isprintable():
+        rule = f"must be a printable text of 1 to {LONGEST_NAME} characters"
         raise InvalidParameter(name, rule, value, "Try 'patients-2026'.")
     return value
 

@@ -49,7 +49,7 @@ class Visitor:
     role: Role
     of: str | None
     """The one data set it is for, or None for all of them."""
-    label: str
+    name: str
 
     def sees(self, dataset: str) -> bool:
         """Whether the token is for this data set."""
@@ -66,11 +66,11 @@ def token_hash(token: str) -> str:
 
 
 def create_token(
-    curator: Curator, role: str, of: str | None, label: str, expires: str | None = None
+    curator: Curator, role: str, of: str | None, name: str, expires: str | None = None
 ) -> str:
     """Make a token and store its hash; the token itself is only ever returned here."""
     token = f"privod_{role}_{secrets.token_urlsafe(TOKEN_BYTES)}"
-    curator.store.add_token(token_hash(token), role, of, label.strip(), expires=expires)
+    curator.store.add_token(token_hash(token), role, of, name.strip(), expires=expires)
     return token
 
 
@@ -95,7 +95,7 @@ def find_visitor(curator: Curator, hashed: str) -> Visitor | None:
     found = curator.store.find_token(hashed)
     if found is None or not hmac.compare_digest(found.hash, hashed):
         return None
-    return Visitor(found.hash, found.role, found.of, found.label)
+    return Visitor(found.hash, found.role, found.of, found.name)
 
 
 class Sessions:

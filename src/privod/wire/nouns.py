@@ -104,7 +104,7 @@ class Visitor:
 
     role: Role
     dataset: str | None
-    label: str
+    name: str
 
 
 @dataclass(frozen=True)
@@ -468,7 +468,7 @@ class Token:
     id: str
     role: Role
     dataset: str | None
-    label: str
+    name: str
     created: str
     revoked: str | None
     expires: str | None
@@ -479,7 +479,7 @@ class Token:
             id=token_id(token.hash),
             role=token.role,
             dataset=token.of,
-            label=token.label,
+            name=token.name,
             created=token.created,
             revoked=token.revoked,
             expires=token.expires,

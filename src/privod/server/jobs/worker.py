@@ -127,7 +127,7 @@ def _done(task: dict[str, Any], tables: dict[str, Table], channel: Connection) -
         return _scores(release.value, task["points"])
     from privod import pictures
 
-    return pictures.svg(pictures.draw(release, task["labels"]))
+    return pictures.svg(pictures.draw(release, task["titles"]))
 
 
 def where(rows: KeptRows) -> dict[str, Any]:
@@ -193,7 +193,7 @@ def _telling(channel: Connection) -> Callable[[str, int, int | None], None]:
     told = 0
     lock = threading.Lock()  # reports may come from several threads
 
-    def hear(_label: str, done: int, total: int | None) -> None:
+    def hear(_phase: str, done: int, total: int | None) -> None:
         nonlocal told
         tenths = min(9, 10 * done // total) if total else 0
         with lock:
@@ -215,5 +215,5 @@ def _table(rows: KeptRows, tables: dict[str, Table]) -> Table:
 def _budget_picture(task: dict[str, Any]) -> bytes:
     from privod import pictures
 
-    charges = [(label, Loss(*loss)) for label, loss in task["charges"]]
+    charges = [(name, Loss(*loss)) for name, loss in task["charges"]]
     return pictures.svg(pictures.draw_budget(task["title"], Loss(*task["budget"]), charges))

@@ -199,7 +199,7 @@ def _question_page(
         dataset=dataset,
         kind=kind,
         promise=promise_of(kind),
-        examples=_named(kind.examples(dataset.domain), dataset.domain.labels),
+        examples=_named(kind.examples(dataset.domain), dataset.domain.titles),
         boxes=boxes,
         problem=str(problem) if problem and not at_box else None,
         request_id=secrets.token_urlsafe(16),
@@ -220,14 +220,14 @@ def _within(request: Request, query: Query[Any] | None, domain: Domain) -> str |
     return text_of(request, "within") if "form" in request.scope else ""
 
 
-def _named(examples: Sequence[Query[Any]], labels: Mapping[str, str]) -> list[str]:
+def _named(examples: Sequence[Query[Any]], titles: Mapping[str, str]) -> list[str]:
     """Examples in a few words each: the columns they are about, numbered where these repeat."""
     names: list[str] = []
     for example in examples:
         given = example.parameters()
         words = given.get("columns") or given.get("column") or example.name
         few = words[:3] if isinstance(words, list) else [str(words)]
-        name = ", ".join(labels.get(word, word) for word in few)
+        name = ", ".join(titles.get(word, word) for word in few)
         names.append(f"{name} ({len(names) + 1})" if name in names else name)
     return names
 

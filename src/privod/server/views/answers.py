@@ -38,7 +38,7 @@ def answer_path(of: str, query: Query[Any]) -> str:
 
 
 def written(query: Query[Any], domain: Domain | None = None) -> list[tuple[str, str]]:
-    """The parameters of a question as people read them, with the columns' labels if known."""
+    """The parameters of a question as people read them, with the columns' titles if known."""
     known = {parameter.name: parameter for parameter in parameters_of(type(query))}
     return [
         (name.replace("_", " "), _written(known[name], value, domain) or "none")
@@ -49,7 +49,7 @@ def written(query: Query[Any], domain: Domain | None = None) -> list[tuple[str, 
 def _written(parameter: Parameter, value: Any, domain: Domain | None) -> str:
     if domain is not None and value and parameter.kind in ("column", "columns"):
         names = (value,) if isinstance(value, str) else value
-        return ", ".join(domain.titles(names))
+        return ", ".join(domain.called(names))
     return parameter.written(value)
 
 
@@ -124,7 +124,7 @@ def _page(
         status,
         dataset=of,
         release=release,
-        label=domain.label,
+        title=domain.title,
         parameters=written(release.query, domain),
         here=answer_path(of, release.query),
         python=as_code.as_python(release.query, of, address),

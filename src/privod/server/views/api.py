@@ -83,7 +83,7 @@ def openapi(request: Request) -> Response:
 def me(request: Request) -> wire.Visitor:
     """Say whose token was shown."""
     visitor = visitor_of(request)
-    return wire.Visitor(visitor.role, visitor.of, visitor.label)
+    return wire.Visitor(visitor.role, visitor.of, visitor.name)
 
 
 def questions() -> list[wire.Question]:
@@ -162,7 +162,7 @@ def open_budget(request: Request, dataset: Dataset, form: wire.OpenBudget) -> wi
     budget = Loss(form.epsilon, form.delta)
     curator = site_of(request).curator
     visitor = visitor_of(request)
-    with acting(visitor.label, visitor.id[:16] or None):
+    with acting(visitor.name, visitor.id[:16] or None):
         opened = curator.open_budget(
             dataset, adjacency, budget, accounting=form.accounting, confirmed=form.confirmed
         )
@@ -290,15 +290,15 @@ def make_token(request: Request, form: wire.MakeToken) -> wire.NewToken:
     if of is not None and not visitor.sees(of):
         raise NotFound(f"There is no data set {of!r} that this token is for.")
     curator = site_of(request).curator
-    with acting(visitor.label, visitor.id[:16] or None):
-        made = auth.create_token(curator, form.role, of, form.label, form.expires)
+    with acting(visitor.name, visitor.id[:16] or None):
+        made = auth.create_token(curator, form.role, of, form.name, form.expires)
     return wire.NewToken(token=made)
 
 
 def revoke_token(request: Request, token: Annotated[str, Path(max_length=64)]) -> dict[str, bool]:
     """Revoke a token, from the next request on."""
     visitor = visitor_of(request)
-    with acting(visitor.label, visitor.id[:16] or None):
+    with acting(visitor.name, visitor.id[:16] or None):
         auth.revoke_token(site_of(request).curator, visitor, token)
     return {"revoked": True}
 

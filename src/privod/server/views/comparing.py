@@ -73,7 +73,7 @@ def differences(one: Release[Any], other: Release[Any]) -> dict[str, Any] | None
     rows = []
     for place in order.tolist():
         at = np.unravel_index(place, apart.shape)
-        names = [axis.labels[int(where)] for axis, where in zip(first.axes, at, strict=True)]
+        names = [axis.names[int(where)] for axis, where in zip(first.axes, at, strict=True)]
         rows.append(
             {
                 "cell": ", ".join(names),

@@ -215,8 +215,8 @@ def _charges(entry: Entry, state: int) -> bool:
 
 
 def _charge(entry: Entry) -> tuple[str, Loss]:
-    label = "earlier questions" if entry.query is None else str(entry.query["name"])
-    return label, entry.loss or Loss(0)
+    name = "earlier questions" if entry.query is None else str(entry.query["name"])
+    return name, entry.loss or Loss(0)
 
 
 def verify_form(request: Request) -> Response:

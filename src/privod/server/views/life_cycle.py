@@ -47,7 +47,7 @@ Witnessed = Annotated[str, Path(max_length=64)]
 def _acting(request: Request) -> Iterator[Curator]:
     """The curator, whose entries name the visitor meanwhile."""
     visitor = visitor_of(request)
-    with acting(visitor.label, visitor.id[:16] or None):
+    with acting(visitor.name, visitor.id[:16] or None):
         yield site_of(request).curator
 
 
@@ -301,7 +301,7 @@ def _manage_page(request: Request, problem: str | None = None, gives_up: str = "
         budgets=[state for state in curator.budget(of) if state.closed is None],
         requests=curator.requests(of),
         admitted=curator.admitted(of),
-        tokens=[(token_id(token.hash), token.label) for token in tokens],
+        tokens=[(token_id(token.hash), token.name) for token in tokens],
         problem=problem,
         gives_up=gives_up,
         sent={name: value for name, value in sent.items() if value},

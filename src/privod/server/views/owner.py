@@ -46,7 +46,7 @@ __all__ += ["register_form", "report", "revoke_token", "tokens"]
 
 COLUMNS_FIELDS = (
     *("name", "columns", "person", "max_rows_per_person", "most_records", "continues"),
-    *("label", "labels"),
+    *("title", "titles"),
 )
 DIALECT_FIELDS = ("encoding", "separator", "decimal", "thousands")
 ENCODING_CHOICES = tuple(ENCODINGS)
@@ -162,7 +162,7 @@ def _domain(form: dict[str, str]) -> Domain:
     if not form["name"].strip():
         raise InvalidParameter("name", "must not be empty", "", "Try 'patients-2026'.")
     unit = (form["person"], form["max_rows_per_person"])
-    return domain_from_lines(form["columns"], *unit, form["label"], form["labels"])
+    return domain_from_lines(form["columns"], *unit, form["title"], form["titles"])
 
 
 def _register_page(
@@ -199,7 +199,7 @@ BLANK_BUDGET = {
 }
 OTHER = Box(
     name="other",
-    label="Another idea of who is protected",
+    caption="Another idea of who is protected",
     doc=(
         'As JSON, such as {"name": "in-crowd", "radius": 2, "columns": ["age"], "crowd": 5}.'
         " A question that needs such a budget says so, with what to enter."
@@ -225,7 +225,7 @@ def open_budget(request: Request) -> Response:
         confirmed = text_of(request, "confirmed") == "yes"
         accounting = accounting_named(form["accounting"] or "sums")
         visitor = visitor_of(request)
-        with acting(visitor.label, visitor.id[:16] or None):
+        with acting(visitor.name, visitor.id[:16] or None):
             site_of(request).curator.open_budget(
                 of, adjacency, budget, accounting=accounting, confirmed=confirmed
             )
@@ -290,7 +290,7 @@ def _budget_page(
     )
 
 
-BLANK_TOKEN = {"label": "", "role": "analyst", "of": "", "expires": ""}
+BLANK_TOKEN = {"name": "", "role": "analyst", "of": "", "expires": ""}
 
 
 def tokens(request: Request) -> Response:
@@ -308,8 +308,8 @@ def make_token(request: Request) -> Response:
         if of is not None and not visitor.sees(of):
             raise NotFound(f"There is no data set {of!r} that your token is for.")
         expires = form["expires"] or None
-        with acting(visitor.label, visitor.id[:16] or None):
-            token = auth.create_token(curator, form["role"], of, form["label"], expires)
+        with acting(visitor.name, visitor.id[:16] or None):
+            token = auth.create_token(curator, form["role"], of, form["name"], expires)
     except PrivodError as problem:
         return _tokens_page(request, form, problem=str(problem))
     return _tokens_page(request, {**BLANK_TOKEN, "of": form["of"]}, token=token)
@@ -318,7 +318,7 @@ def make_token(request: Request) -> Response:
 def revoke_token(request: Request) -> Response:
     """Revoke a token."""
     visitor = visitor_of(request)
-    with acting(visitor.label, visitor.id[:16] or None):
+    with acting(visitor.name, visitor.id[:16] or None):
         auth.revoke_token(site_of(request).curator, visitor, request.path_params["token"])
     return redirect("/tokens")
 
