@@ -49,19 +49,16 @@ def test_how_good_every_question_is_stands_on_its_page(name: str) -> None:
     assert f"[{name}]({questions()[name].guide})" in page
 
 
-TYPED_YET = {  # pages with a table of figures that no script writes yet
-    "docs/leakage.md",
-}
 TABLE = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)
 DECIMAL = re.compile(r"\|\s*[-+]?[\d,]*\.\d")
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_a_page_has_no_table_of_figures_typed_by_hand(page: Path) -> None:
-    """Tables with more than one decimal stand between marks, but for the pages named above."""
+    """Tables with more than one decimal stand between marks."""
     text = MARK.sub("", page.read_text(encoding="utf-8"))
     typed = [table for table in TABLE.findall(text) if len(DECIMAL.findall(table)) > 1]
-    assert page.relative_to(ROOT).as_posix() in TYPED_YET or not typed
+    assert not typed
 
 
 def written(folder: Path, quick: bool = False) -> Path:
