@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -23,6 +24,7 @@ from privod.data import Categorical, Domain, Numeric, Table
 from privod.data.examples import BREAST_CANCER
 from privod.errors import InvalidParameter
 from privod.mechanisms import secure, seeded
+from privod.mechanisms.randomness import keyed
 from privod.pictures import draw, svg
 from privod.privacy import Guarantee
 from privod.queries.catalog import QUERIES, query_from_json, release_from_json
@@ -165,6 +167,19 @@ def test_its_release_says_what_it_promised_and_survives_json(query: Query[Any]) 
     again = release_from_json(data)
     assert again.to_json() == release.to_json()
     assert again.sentence() == release.sentence()
+
+
+@pytest.mark.parametrize("query", small_examples, ids=lambda query: query.name)
+def test_one_key_gives_one_release_whatever_the_number_of_threads(
+    query: Query[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that begins an answer again, perhaps on another host, must give the same one."""
+    table = table_of(list(np.linspace(0, 9, 40)), list(np.linspace(-5, 5, 40)), ["x", "y"] * 20)
+    releases = []
+    for threads in (1, 3):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _, n=threads: set(range(n)))
+        releases.append(query.answer(table, keyed(bytes(32), b"salt")).to_json())
+    assert releases[0] == releases[1]
 
 
 @pytest.mark.parametrize("query", small_examples, ids=lambda query: query.name)

@@ -50,8 +50,6 @@ def test_how_good_every_question_is_stands_on_its_page(name: str) -> None:
 
 
 TYPED_YET = {  # pages with a table of figures that no script writes yet
-    "docs/deployment.md",
-    "docs/engines.md",
     "docs/leakage.md",
 }
 TABLE = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)
@@ -124,6 +122,8 @@ def test_a_benchmarks_figures_become_a_table_of_rows_and_columns(tmp_path: Path)
     new = filled(mark, tmp_path / "figures")
     assert "| which | small | large |\n| --- | --- | --- |\n| the first | 0.012 | 1,900 |" in new
     assert "| second |  |  |" in new
+    beside = mark.replace(" digits", ' margin="{row}_{column}_s" digits')
+    assert "| the first | 0.012 ± 0.012 | 1,900 ± 1,900 |" in filled(beside, tmp_path / "figures")
     assert filled(new, tmp_path / "figures") == new
     nothing = mark.replace("_s", "_minutes")
     with pytest.raises(SystemExit):

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from privod.curator import unfinished
 from privod.curator.custody import Custody
 from privod.curator.publication import Look, found, publish
 from privod.curator.questions import Question, adapted
 from privod.curator.results import NO_ANSWER, Answer
 from privod.curator.rows import KeptRows, RowStore
 from privod.curator.tables import Tables
-from privod.errors import AnswerFailed, NotFound, Unavailable
+from privod.curator.unfinished import Begun
+from privod.errors import AnswerFailed, NotFound, PrivodError, Unavailable
 from privod.ledger import chain as ledger
 from privod.ledger import store
-from privod.ledger.chain import Charge
 from privod.ledger.prices import Price, price_of
 from privod.ledger.store import DataSet, short_text
-from privod.mechanisms import secure
 from privod.queries.interactive_grid.kept import looked
 from privod.queries.query import Query, Release
 
@@ -100,6 +101,12 @@ class Asking:
         with self._database.glancing() as connection:
             return question.paid_before(connection, request_id)
 
+    def is_unfinished(self, query: Query[Any], dataset: DataSet) -> bool:
+        """Whether a question was charged and whoever asks it next goes on with its answer."""
+        question = self._checked(query, dataset)
+        with self._database.glancing() as connection:
+            return unfinished.is_unfinished(connection, question.key)
+
     def ask(
         self,
         query: Query[Any],
@@ -112,11 +119,13 @@ class Asking:
         question, of = self._checked(query, dataset), dataset.name
         with self._database.glancing() as connection:
             paid = question.paid_before(connection, asker.request_id)
+            paid = paid or unfinished.is_unfinished(connection, question.key)
             stored = store.find_release(connection, question.key)
         if stored is not None:
             return self._already(question, stored)
         with self._database.reading() as connection:
-            question.dues(connection)
+            if not paid:
+                question.dues(connection)
             folder, seal = store.where_rows_are(connection, of)
             retired = store.is_retired(connection, of)
         if retired:
@@ -125,16 +134,23 @@ class Asking:
             self._check_rows(question, folder, seal)
         # Whoever asks the same at the same time waits here, and then finds the release stored.
         with self._database.alone(question.key):
-            charged = self._charge(question, asker)
-            if isinstance(charged, Release):
-                return self._already(question, charged)
+            begun = self._begin(question, asker, again=look is not None)  # where it may be lost
+            if isinstance(begun, Release):
+                return self._already(question, begun)
+            if begun is None:
+                raise AnswerFailed(NO_ANSWER)
             # From here on the charge is on disk and stands.
             try:
-                rows = self._rows.kept(folder, seal, dataset.domain)
-                looked_up = found(question, rows, look or self._look)
+                with self._failing_for_good(question):
+                    rows = self._rows.kept(folder, seal, dataset.domain)
+                    looked_up = found(question, rows, look or self._look, begun.key)
             finally:
                 wait_for_release_time()
-            return publish(self._custody, question, looked_up, charged, asker.name)
+            with self._failing_for_good(question):
+                answer = publish(self._custody, question, looked_up, begun.charges, asker.name)
+            if begun.request == asker.request_id:
+                return answer
+            return replace(answer, charges=(), stored=True)  # somebody else paid for it
 
     def _checked(self, query: Query[Any], dataset: DataSet) -> Question:
         return Question.checked(self.adapted(query, dataset), dataset)
@@ -156,27 +172,49 @@ class Asking:
         if size is not None:
             size.refuse_larger(question.query.held_per_record(question.dataset.domain))
 
-    def _charge(self, question: Question, asker: Asker) -> tuple[Charge, ...] | Release[Any]:
-        """Charge in one transaction; or the release that somebody else paid for meanwhile."""
+    def _begin(
+        self, question: Question, asker: Asker, *, again: bool
+    ) -> Begun | Release[Any] | None:
+        """Charge a question in one transaction, or go on with one that was left.
+
+        Or the release that somebody else paid for meanwhile; None if this request has failed. What
+        is charged now can be begun `again` if whoever looks at the rows is lost.
+        """
         of = question.dataset.name
         with self._database.writing() as connection:
             stored = store.find_release(connection, question.key)
             if stored is not None:
                 return stored
-            if question.paid_before(connection, asker.request_id):
-                raise AnswerFailed(NO_ANSWER)
+            begun = unfinished.begin_again(connection, question.key)
+            if begun is None and question.paid_before(connection, asker.request_id):
+                return None  # and no error, which would undo that a key is erased
             if store.is_retired(connection, of):  # while it waited
                 raise NotFound(RETIRED.format(of))
             self._custody.check_sells(connection)
+            if begun is not None:
+                return begun
             dues = question.dues(connection)
-            return ledger.charge(
+            charges = ledger.charge(
                 connection, of, dues, question.text, asker.name, asker.request_id, asker.token
             )
+            if not again:
+                return Begun(charges, asker.request_id)
+            return unfinished.begin(connection, question.key, charges, asker.request_id)
+
+    @contextmanager
+    def _failing_for_good(self, question: Question) -> Iterator[None]:
+        """Never begin again what failed by itself."""
+        try:
+            yield
+        except AnswerFailed:
+            with suppress(PrivodError), self._database.writing() as connection:
+                unfinished.erase(connection, question.key)
+            raise
 
     def _already(self, question: Question, release: Release[Any]) -> Answer:
         """An answer that is stored."""
         head = self._custody.let_see(question.key)
         return Answer(release, (), stored=True, head=str(head))
 
-    def _look(self, query: Query[Any], rows: KeptRows) -> Release[Any] | Ints:
-        return looked(query, self._tables.of(rows), secure())
+    def _look(self, query: Query[Any], rows: KeptRows, key: bytes | None) -> Release[Any] | Ints:
+        return looked(query, self._tables.of(rows), rows.noise(key))

@@ -532,6 +532,10 @@ class Curator:
         """Whether a request was charged, whatever became of it."""
         return self._asking.was_charged(query, self.dataset(of), request_id)
 
+    def is_unfinished(self, query: Query[Any], of: str) -> bool:
+        """Whether a question was charged and whoever asks it next goes on with its answer."""
+        return self._asking.is_unfinished(query, self.dataset(of))
+
     def ask(
         self,
         query: Query[Any],
@@ -544,6 +548,9 @@ class Curator:
         look: Look | None = None,
     ) -> Answer:
         """Answer a question, at the price that `price` says.
+
+        An answer that was charged and that whoever looked left (`Interrupted`, or a server that was
+        killed) is gone on with at no charge, from the key of its noise.
 
         Parameters
         ----------
@@ -562,6 +569,7 @@ class Curator:
             waits here, so that no moment in the ledger tells exactly how long that took.
         look : callable, optional
             Looks at the rows and answers, once the charge is on disk; by default in this process.
+            It gets a key for its noise, from which a later one can answer alike.
         """
         asker = Asker(asked_by, request_id, token)
         wait = wait_for_release_time or _at_once

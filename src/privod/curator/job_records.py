@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from privod.curator.unfinished import erase_all, erase_of_request
 from privod.errors import LimitReached
 from privod.ledger.chain import now
 from privod.ledger.database import Connection, Database
@@ -99,10 +100,13 @@ class JobRecords:
                 oldest.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             )
 
-    def end(self, job_id: str, outcome: str) -> None:
-        """Note how a question ended."""
+    def end(self, job_id: str, outcome: str, *, for_good: bool = True) -> None:
+        """Note how a question ended: for good, unless others still wait for its answer."""
         with self._database.writing() as connection:
+            rows = connection.execute("SELECT request FROM jobs WHERE id = ?", job_id)
             connection.execute("UPDATE jobs SET outcome = ? WHERE id = ?", outcome, job_id)
+            if rows and for_good:
+                erase_of_request(connection, rows[0][0])
 
     def forget(self, job_id: str) -> None:
         """Take back the record of a question that was not taken in."""
@@ -133,8 +137,9 @@ class JobRecords:
         return int(rows[0][0])
 
     def drop_waiting(self) -> None:
-        """Forget what is under way: in a copy, where nobody waits for it."""
+        """Forget what is under way, and keys of noise: in a copy, where nobody waits for it."""
         with self._database.writing() as connection:
+            erase_all(connection)
             connection.execute("DELETE FROM jobs WHERE outcome IS NULL")
 
     def servers(self) -> set[str]:

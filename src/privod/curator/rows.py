@@ -27,6 +27,7 @@ from privod.engines.stored import MANIFEST, SALT, Engine, Manifest, StoredRows, 
 from privod.engines.writing import write_rows
 from privod.errors import InvalidData, Unavailable
 from privod.ledger.private_files import close_to_others, private_directory, sync_file
+from privod.mechanisms.randomness import Randomness, keyed, secure
 
 __all__ = ["KeptRows", "RowStore"]
 
@@ -57,6 +58,12 @@ class KeptRows:
             with suppress(Unavailable):  # it is lost: then the rows are added up here
                 engine = _connected(self.engine)
         return RowStore(self.directory, engine).load(self.folder, self.seal, self.domain)
+
+    def noise(self, key: bytes | None) -> Randomness:
+        """Where the noise of an answer about these rows comes from: the system, or a key of it."""
+        if key is None:
+            return secure()
+        return keyed(key, (self.directory / self.folder / SALT).read_bytes())
 
 
 class RowStore:

@@ -35,6 +35,7 @@ __all__ = [
     "budgets_of",
     "carried",
     "charge",
+    "charges_of",
     "check_left",
     "check_token",
     "digest",
@@ -365,6 +366,21 @@ def enter_charges(
         _spend(connection, state.after(cost) or state.overrun(cost))
         rho = cost.zcdp.rho if concentrated else None
         charges.append(Charge(number, state.adjacency, cost.loss, rho))
+    return tuple(charges)
+
+
+def charges_of(connection: Connection, ask: int) -> tuple[Charge, ...]:
+    """What a question was charged, as it was entered under the number of its first charge."""
+    rows = connection.execute(
+        "SELECT number, adjacency, epsilon, delta, details FROM entries"
+        " WHERE number >= ? AND ask = ? AND kind = 'charge' ORDER BY number",
+        *(ask, ask),
+    )
+    charges = []
+    for number, adjacency, epsilon, delta, details in rows:
+        rho = None if details is None else Zcdp.from_json(json.loads(details)["zcdp"]).rho
+        loss = Loss(Fraction(epsilon), Fraction(delta))
+        charges.append(Charge(number, adjacency_from_json(json.loads(adjacency)), loss, rho))
     return tuple(charges)
 
 

@@ -200,9 +200,22 @@ NAMES: Step = (
     {},
 )
 
+# Answers that were charged and are not stored yet, with keys of noise; no part of `TABLES` either.
+UNFINISHED: Step = (
+    (
+        """CREATE TABLE unfinished (
+            question TEXT PRIMARY KEY,
+            ask INTEGER NOT NULL,
+            request TEXT,
+            noise_key TEXT NOT NULL,
+            runs INTEGER NOT NULL)""",
+    ),
+    {},
+)
+
 STEPS: tuple[Step, ...] = (
     *(FIRST, WITNESSED, LIFE_CYCLE, CONCENTRATED, JOBS),
-    *(KEPT_COUNTS, BACKUPS, SERVER_NOTES, NAMES),
+    *(KEPT_COUNTS, BACKUPS, SERVER_NOTES, NAMES, UNFINISHED),
 )
 ALLOWANCES = 3  # the version from which on narrow questions are charged to allowances
 

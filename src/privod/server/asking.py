@@ -1,8 +1,8 @@
 """How a question is asked through the server: stored answers at once, new ones as jobs.
 
 A job is noted in the database before it waits and when it has ended. What a server process leaves
-behind is taken over by the next one: what was not charged waits again, under the same id; what was
-charged is never looked at a second time, so it was answered by then or has failed for good.
+behind is taken over by the next one and waits again, under the same id. What was charged is begun
+again from the key of its noise, at no charge; without one it was answered or has failed for good.
 """
 
 from __future__ import annotations
@@ -93,7 +93,9 @@ def _begin(
     return job
 
 
-def _start(site: Site, query: Query[Any], record: JobRecord) -> Job[Answer]:
+def _start(
+    site: Site, query: Query[Any], record: JobRecord, *, was_charged: bool = False
+) -> Job[Answer]:
     def ask(turn: Turn) -> Answer:
         turn.prepare()
         most = allowed(site.curator, query, record.dataset, site.limits)
@@ -108,7 +110,14 @@ def _start(site: Site, query: Query[Any], record: JobRecord) -> Job[Answer]:
         )
 
     key = (record.dataset, answer_key(query))
-    return site.jobs.start(ask, asker=record.asker, key=key, question=query.name, job_id=record.id)
+    return site.jobs.start(
+        ask,
+        asker=record.asker,
+        key=key,
+        question=query.name,
+        job_id=record.id,
+        was_charged=was_charged,
+    )
 
 
 def resume(site: Site) -> None:
@@ -225,10 +234,11 @@ def _go_on(site: Site, record: JobRecord) -> None:
         query = query_from_json(record.query)
         if site.curator.price(query, record.dataset).already_answered:
             site.end_record(record.id, "")
-        elif site.curator.was_charged(query, record.dataset, record.request):
+            return
+        was_charged = site.curator.was_charged(query, record.dataset, record.request)
+        if was_charged and not site.curator.is_unfinished(query, record.dataset):
             raise AnswerFailed(NO_ANSWER)
-        else:
-            _start(site, query, record)
+        _start(site, query, record, was_charged=was_charged)
     except Unavailable:
         raise
     except PrivodError as problem:

@@ -27,7 +27,6 @@ import pyarrow as pa
 from privod.curator.protection import who_is_protected
 from privod.curator.rows import KeptRows
 from privod.data import Domain, Table
-from privod.mechanisms import secure
 from privod.privacy import Loss, adjacency_from_json
 from privod.progress import listening
 from privod.queries import scoring
@@ -150,7 +149,8 @@ def _rows(task: dict[str, Any]) -> KeptRows:
 def _answer(task: dict[str, Any], tables: dict[str, Table], channel: Connection) -> bytes:
     query = query_from_json(task["query"])
     with listening(_telling(channel)):
-        found = looked(query, _table(_rows(task), tables), secure())
+        rows = _rows(task)
+        found = looked(query, _table(rows, tables), rows.noise(bytes.fromhex(task["key"])))
     written = found.to_json() if isinstance(found, Release) else {"counts": found.tolist()}
     return canonical_json(written).encode()
 
