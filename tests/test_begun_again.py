@@ -158,6 +158,17 @@ def test_what_was_left_is_not_answered_once_its_rows_are_gone(curator: Curator) 
         curator.ask(QUESTION, "d", request_id="r", look=Looking())
 
 
+def test_what_was_left_waits_for_rows_that_are_elsewhere(curator: Curator, tmp_path: Path) -> None:
+    with pytest.raises(Interrupted):
+        curator.ask(QUESTION, "d", request_id="r", look=Looking(left=1))
+    rows = curator.directory / "rows"
+    rows.rename(tmp_path / "elsewhere")
+    with pytest.raises(Unavailable, match="begun again once they are there"):
+        curator.ask(QUESTION, "d", request_id="r", look=Looking())
+    (tmp_path / "elsewhere").rename(rows)
+    assert curator.ask(QUESTION, "d", request_id="r", look=Looking()).charges
+
+
 def test_counts_that_are_shared_get_their_noise_once_whatever_was_left(tmp_path: Path) -> None:
     query = InteractiveGridScores.examples(SMALL)[0]
     with Curator.open(tmp_path / "curator") as made:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -143,6 +145,29 @@ def test_an_answer_that_a_killed_server_left_is_begun_again_by_another_and_charg
         assert (kinds.count("charge"), kinds.count("release")) == (1, 1)
         with stays.curator.database.glancing() as connection:
             assert connection.execute("SELECT 1 FROM unfinished") == []
+
+
+def test_a_server_that_waits_for_its_lost_lock_can_leave(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever takes over from it holds the lock, for as long as a database may be away."""
+    waits, given_up = threading.Event(), threading.Event()
+    with running(tmp_path / "curator", ONE, database=url) as server:
+
+        @contextmanager
+        def held_elsewhere(_key: str) -> Iterator[Callable[[], bool]]:
+            waits.set()
+            left.wait(PATIENCE)
+            given_up.set()
+            yield lambda: True
+
+        left = threading.Event()
+        monkeypatch.setattr(server.curator.database, "alone", held_elsewhere)
+        crash(url)
+        assert waits.wait(PATIENCE)
+        server.site.leave()
+        assert not given_up.is_set(), "it left while the lock was held elsewhere"
+        left.set()
 
 
 def test_hosts_whose_clocks_differ_agree_on_who_is_signed_in(

@@ -434,7 +434,7 @@ def test_records_that_were_taken_over_on_the_way_to_a_disk_that_failed_are_gone_
         records, failures = server.curator.job_records, []
         adopt = records.adopt
 
-        def stands_and_fails(old: str, new: str) -> None:
+        def stands_and_fails(old: str, new: str) -> list[JobRecord]:
             adopt(old, new)
             failures.append(old)
             raise Unavailable("The disk failed.")

@@ -63,8 +63,12 @@ def register(
         str | None, typer.Option(help="Between groups of three digits, if at all.")
     ] = None,
     most_records: Annotated[
-        int, typer.Option(help="The most records, public; beyond ten million they stay on disk.")
-    ] = 10_000_000,
+        int,
+        typer.Option(
+            help="The most records, public; a file with more is refused. Beyond ten million they"
+            " stay on disk."
+        ),
+    ] = 1_000_000,
     yes: Annotated[
         bool, typer.Option("--yes", help="Register even if most records are lost.")
     ] = False,

@@ -64,19 +64,17 @@ def serve(
     answer_seconds: Annotated[
         float,
         typer.Option(
-            help="Refuse what is estimated to take longer, in seconds. What was accepted has all"
-            " the time it takes."
+            help="Refuse what may take longer, in seconds, on as many records as were declared."
+            " What was accepted has all the time it takes."
         ),
-    ] = 600,
+    ] = 6 * 3600,
     worker_memory: Annotated[
-        int,
+        int | None,
         typer.Option(
-            help="How much memory an answer may take, in MB; more where a declared size needs it."
+            help="How much memory a worker may take, in MB; what may need more is refused. By"
+            " default an equal share of the machine's, less a reserve."
         ),
-    ] = 4096,
-    estimated_records: Annotated[
-        int, typer.Option(help="For how many records times are estimated; not from the data.")
-    ] = 100_000,
+    ] = None,
     oidc_issuer: Annotated[
         str | None, typer.Option(help="The address of an OpenID Connect provider to sign in with.")
     ] = None,
@@ -97,6 +95,7 @@ def serve(
     """Run the curator as a server with a console, on this machine only unless told otherwise."""
     try:
         from privod.server.limits import Limits
+        from privod.server.machine import share_of_memory
         from privod.server.sample import sample as sampled
         from privod.server.serve import Listening
         from privod.server.serve import serve as run
@@ -110,8 +109,7 @@ def serve(
         upload_bytes=max_upload * 1024**2,
         workers=workers,
         answer_seconds=answer_seconds,
-        answer_bytes=worker_memory * 1024**2,
-        estimated_records=estimated_records,
+        answer_bytes=share_of_memory(workers) if worker_memory is None else worker_memory * 2**20,
     )
     provider = None
     if oidc_issuer is not None:

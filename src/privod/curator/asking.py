@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Asker", "Asking"]
 
 RETIRED = "{0!r} was retired: its rows are deleted. Stored answers stay free."
+LEFT = "The charge of an earlier request stands, and its answer is begun again once they are there."
 
 
 @dataclass(frozen=True)
@@ -119,19 +120,19 @@ class Asking:
         question, of = self._checked(query, dataset), dataset.name
         with self._database.glancing() as connection:
             paid = question.paid_before(connection, asker.request_id)
-            paid = paid or unfinished.is_unfinished(connection, question.key)
+            left = unfinished.is_unfinished(connection, question.key)
             stored = store.find_release(connection, question.key)
         if stored is not None:
             return self._already(question, stored)
         with self._database.reading() as connection:
-            if not paid:
+            if not left:
                 question.dues(connection)
             folder, seal = store.where_rows_are(connection, of)
             retired = store.is_retired(connection, of)
         if retired:
             raise NotFound(RETIRED.format(of))
-        if not paid:
-            self._check_rows(question, folder, seal)
+        if left or not paid:
+            self._check_rows(question, folder, seal, left=left)
         # Whoever asks the same at the same time waits here, and then finds the release stored.
         with self._database.alone(question.key):
             begun = self._begin(question, asker, again=look is not None)  # where it may be lost
@@ -155,16 +156,17 @@ class Asking:
     def _checked(self, query: Query[Any], dataset: DataSet) -> Question:
         return Question.checked(self.adapted(query, dataset), dataset)
 
-    def _check_rows(self, question: Question, folder: str, seal: str) -> None:
+    def _check_rows(self, question: Question, folder: str, seal: str, *, left: bool) -> None:
         """Refuse, before anything is charged, what could not be answered here."""
         if not self._rows.can_be_read(folder):
             raise Unavailable(
                 f"The rows of {question.dataset.name!r} are not in"
-                f" {str(self._custody.directory)!r}. Nothing was charged."
+                f" {str(self._custody.directory)!r}. {LEFT if left else 'Nothing was charged.'}"
                 " Restore them from a backup, or open the directory that holds them."
             )
-        self._check_size(question, folder, seal)
-        self._rows.check_engine(folder, seal)
+        if not left:
+            self._check_size(question, folder, seal)
+            self._rows.check_engine(folder, seal)
 
     def _check_size(self, question: Question, folder: str, seal: str) -> None:
         """Refuse what cannot be held at once, by what was declared and never by the rows."""

@@ -34,7 +34,7 @@ from privod.data import Domain
 from privod.data.csv_file import CsvDialect
 from privod.data.intake import IntakeReport
 from privod.engines.dask_cluster import DaskCluster
-from privod.engines.size import IN_MEMORY, SizeClass
+from privod.engines.size import IN_MEMORY, UNLESS_DECLARED, SizeClass
 from privod.engines.stored import Engine
 from privod.errors import (
     AlreadyExists,
@@ -195,7 +195,7 @@ class Curator:
         dialect: CsvDialect | None = None,
         confirmed: bool = False,
         intake: IntakeReport | None = None,
-        most_records: int = IN_MEMORY,
+        most_records: int = UNLESS_DECLARED,
     ) -> Registered:
         """Take in rows for good, and tell the owner what became of them.
 
@@ -218,7 +218,8 @@ class Curator:
             them inside their domain; kept in place of what there is to tell here.
         most_records : int
             The most records that are kept, which is public and fixed; a source with more is
-            refused. Up to ten million, rows are held in memory while questions are asked. Beyond,
+            refused. What answers may take at worst follows from it, so declare no more than is
+            needed. Up to ten million, rows are held in memory while questions are asked. Beyond,
             they are read from disk for each question, and questions that need all of them at once
             may not be asked.
         """
@@ -526,7 +527,7 @@ class Curator:
         with self.database.reading() as connection:
             store.find_dataset(connection, of)
             folder, seal = store.where_rows_are(connection, of)
-        return self._tables.size(of, folder, seal) or SizeClass()
+        return self._tables.size(of, folder, seal) or SizeClass(IN_MEMORY)
 
     def was_charged(self, query: Query[Any], of: str, request_id: str) -> bool:
         """Whether a request was charged, whatever became of it."""

@@ -100,12 +100,27 @@ class JobRecords:
                 oldest.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             )
 
-    def end(self, job_id: str, outcome: str, *, for_good: bool = True) -> None:
-        """Note how a question ended: for good, unless others still wait for its answer."""
+    def end(self, job_id: str, server: str, outcome: str, *, for_good: bool = True) -> None:
+        """Note how a question ended at the server process that has it; what others say is not.
+
+        A process that was taken to be gone, and lives, may come late: then another one has it.
+
+        Parameters
+        ----------
+        job_id, server : str
+            Which question, and who says so.
+        outcome : str
+            "" if it is answered, else what is told in its place.
+        for_good : bool
+            Whether it is not begun again; false where others still wait for the same answer.
+        """
         with self._database.writing() as connection:
-            rows = connection.execute("SELECT request FROM jobs WHERE id = ?", job_id)
+            mine = "SELECT request FROM jobs WHERE id = ? AND server = ? AND outcome IS NULL"
+            rows = connection.execute(mine, job_id, server)
+            if not rows:
+                return
             connection.execute("UPDATE jobs SET outcome = ? WHERE id = ?", outcome, job_id)
-            if rows and for_good:
+            if for_good:
                 erase_of_request(connection, rows[0][0])
 
     def forget(self, job_id: str) -> None:
@@ -151,17 +166,16 @@ class JobRecords:
     def under_way_at(self, server: str) -> list[JobRecord]:
         """What a server process has under way, or left behind, the oldest first."""
         with self._database.reading() as connection:
-            rows = connection.execute(
-                f"{_RECORD} WHERE server = ? AND outcome IS NULL ORDER BY time, id", server
-            )
-        return [_record(row) for row in rows]
+            return _under_way_at(connection, server)
 
-    def adopt(self, old: str, new: str) -> None:
-        """Let one server process have what another left behind."""
+    def adopt(self, old: str, new: str) -> list[JobRecord]:
+        """Let one server process have what another left behind; what that is, the oldest first."""
         with self._database.writing() as connection:
+            left = _under_way_at(connection, old)
             connection.execute(
                 "UPDATE jobs SET server = ? WHERE server = ? AND outcome IS NULL", new, old
             )
+        return left
 
     @staticmethod
     def moment() -> str:
@@ -179,6 +193,13 @@ def _check_room(connection: Connection, record: JobRecord, written: str, room: R
         raise LimitReached(
             f"A token may have {room.most_each} answers under way. Wait until one is done."
         )
+
+
+def _under_way_at(connection: Connection, server: str) -> list[JobRecord]:
+    rows = connection.execute(
+        f"{_RECORD} WHERE server = ? AND outcome IS NULL ORDER BY time, id", server
+    )
+    return [_record(row) for row in rows]
 
 
 def _record(row: tuple[Any, ...]) -> JobRecord:

@@ -22,7 +22,7 @@ from privod.data.intake import Intake, IntakeReport
 from privod.data.sources import portions_of, read
 from privod.engines.dask_cluster import DaskCluster
 from privod.engines.sealed_file import seals_beside
-from privod.engines.size import SizeClass
+from privod.engines.size import IN_MEMORY, SizeClass
 from privod.engines.stored import MANIFEST, SALT, Engine, Manifest, StoredRows, partition_path
 from privod.engines.writing import write_rows
 from privod.errors import InvalidData, Unavailable
@@ -249,7 +249,7 @@ class RowStore:
         """The size class that the owner declared, which is public."""
         folder = self.directory / name
         if _is_first_form(folder):
-            return SizeClass()
+            return SizeClass(IN_MEMORY)
         return Manifest.read(folder, (folder / SALT).read_bytes(), seal).size
 
     def check_engine(self, name: str, seal: str) -> None:

@@ -26,7 +26,7 @@ from privod.errors import AnswerFailed, LimitReached, NotFound, PrivodError, Una
 from privod.queries.catalog import query_from_json
 from privod.queries.query import Query
 from privod.server.authentication import Visitor
-from privod.server.jobs.estimates import allowed, check_work
+from privod.server.jobs.estimates import allowed, check_work, is_long
 from privod.server.jobs.jobs import Job, Turn, new_id, recalled
 from privod.server.site import PRESENT_SECONDS, Site
 from privod.wire import JobState, Problem, answer_key, problem_of
@@ -116,6 +116,7 @@ def _start(
         key=key,
         question=query.name,
         job_id=record.id,
+        is_long=is_long(site.curator, query, record.dataset),
         was_charged=was_charged,
     )
 
@@ -143,12 +144,18 @@ def resume(site: Site) -> None:
             if not is_held():
                 own.close()
                 is_held = own.enter_context(database.alone(_lock(site.id)))
+                if is_leaving:  # whoever took over held the lock until now
+                    own.close()
 
     def leave() -> None:
-        """Never again take the lock or note that this process is there, however late a look is."""
+        """Never again take the lock or note that this process is there, however late a look is.
+
+        A look that waits for the lock is not waited for: it lets go of it as soon as it has it.
+        """
         nonlocal is_leaving
-        with mutex:
-            is_leaving = True
+        is_leaving = True
+        if mutex.acquire(timeout=WATCH_SECONDS):
+            mutex.release()
 
     def take_over(gone: str) -> None:
         try:
@@ -206,17 +213,16 @@ def _adopted(site: Site, gone: str) -> list[JobRecord]:
     So the database is asked once it is there again.
     """
     records = site.curator.job_records
-    left = records.under_way_at(gone)
+    left = {record.id for record in records.under_way_at(gone)}
     try:
-        records.adopt(gone, site.id)
+        return records.adopt(gone, site.id)
     except PrivodError:
-        ours: set[str] | None = None
+        ours: list[JobRecord] | None = None
         while ours is None and not site.jobs.closing():
             site.jobs.wait_for_closing(WATCH_SECONDS)
             with suppress(PrivodError):
-                ours = {record.id for record in records.under_way_at(site.id)}
-        return [record for record in left if record.id in (ours or ())]
-    return left
+                ours = records.under_way_at(site.id)
+        return [record for record in ours or () if record.id in left]
 
 
 def _resume(site: Site, record: JobRecord) -> None:

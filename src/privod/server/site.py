@@ -141,7 +141,7 @@ class Site:
             if outcome is None:
                 records.forget(job_id)
             else:
-                records.end(job_id, outcome, for_good=for_good)
+                records.end(job_id, self.id, outcome, for_good=for_good)
             self._unnoted.pop(job_id, None)
 
     @property

@@ -238,7 +238,7 @@ class Price:
     guarantee: Guarantee
     preview: Preview
     about_seconds: float | None = None
-    """How long a server estimates the answer to take, from public sizes; null where none does."""
+    """At most about how long a server takes to answer, by public sizes; null where none says so."""
 
     @classmethod
     def of(cls, price: values.Price, query: Query[Any], domain: Domain) -> Price:

@@ -43,7 +43,7 @@ from privod.queries.catalog import release_from_json
 from privod.queries.interactive_grid.kept import KeptQuery
 from privod.queries.query import Query, Release
 from privod.server.jobs.estimates import Allowed
-from privod.server.jobs.queue import FairQueue
+from privod.server.jobs.queue import FairQueue, Taken
 from privod.server.jobs.worker import where
 from privod.server.jobs.workers import TaskStopped, Worker
 from privod.server.limits import Limits
@@ -128,6 +128,8 @@ class _Work(Generic[Result]):
     """From which age on a stop has its effect: a release time, so that it tells no finer one."""
     is_left: bool = False
     """Whether the server stops and leaves it to the next one."""
+    is_long: bool = False
+    """Whether it may take so long that a worker is kept free of it."""
     was_charged: bool = False
     """Whether an earlier server process charged it and left it."""
     is_parted: bool = False
@@ -147,6 +149,10 @@ class _Work(Generic[Result]):
         """End the work with the server, for the next one to go on with; unless it was stopped."""
         self.is_left = self.stop_age is None
         self.stopped.set()
+
+    def left_words(self) -> str:
+        """What is said of it when the server stops before its turn came."""
+        return LEFT_ANSWERING if self.was_charged else LEFT_WAITING
 
     def refused(self, words: str) -> PrivodError:
         """What ends it before its turn came: an earlier server process may have charged it."""
@@ -215,7 +221,7 @@ class Turn:
         except Unavailable:
             raise Unavailable(NO_PROCESS_AGAIN if self._work.was_charged else NO_PROCESS) from None
         if self._work.is_left:
-            raise Interrupted(LEFT_WAITING)
+            raise Interrupted(self._work.left_words())
         if self._work.stopped.is_set():
             raise self._work.refused(STOPPED_WAITING)
         self._work.begin()
@@ -349,7 +355,8 @@ class Jobs(Generic[Result]):
         self._token_is_valid = token_is_valid
         self._jobs: dict[str, Job[Result]] = {}
         self._works: dict[Key, _Work[Result]] = {}
-        # One token never holds every worker, so that others always come to their turn.
+        # Neither one token nor long questions hold every worker for long, so that others come to
+        # their turn.
         self._queue: FairQueue[_Work[Result]] = FairQueue(max(1, limits.workers - 1))
         self._changed = threading.Condition()
         self._closing = threading.Event()
@@ -364,6 +371,7 @@ class Jobs(Generic[Result]):
         key: Key,
         question: str,
         job_id: str | None = None,
+        is_long: bool = False,
         was_charged: bool = False,
     ) -> Job[Result]:
         """Start a job, or join the one that answers this question already.
@@ -379,13 +387,13 @@ class Jobs(Generic[Result]):
             self._check_open()
             work = self._works.get(key)
             if work is None:
-                work = self._works[key] = _Work(key, self._closing)
+                work = self._works[key] = _Work(key, self._closing, is_long=is_long)
             work.was_charged |= was_charged
             job = Job(job_id or new_id(), asker, question, ask, work)
             work.jobs.append(job)
             self._jobs[job.id] = job
             if work.began is None:
-                self._queue.add(asker, work)
+                self._queue.add(asker, work, is_long=work.is_long)
                 self._changed.notify()
             if len(self._threads) < self._limits.workers:
                 name = f"privod-answer-{len(self._threads)}"
@@ -472,11 +480,10 @@ class Jobs(Generic[Result]):
     def close(self) -> None:
         """Drop what is waiting, give what is running a while to end, and end it then."""
         deadline = time.monotonic() + self._limits.stop_seconds
-        stopped = Unavailable(LEFT_WAITING)
         with self._changed:
             self._closing.set()
             for work in [work for work in self._works.values() if work.began is None]:
-                self._end(work, stopped)
+                self._end(work, Unavailable(work.left_words()))
             self._changed.notify_all()
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
@@ -496,22 +503,22 @@ class Jobs(Generic[Result]):
 
     def _serve(self, worker: Worker) -> None:
         while (taken := self._take()) is not None:
-            asker, work = taken
-            outcome = self._outcome(work, asker, worker)
+            work = taken.item
+            outcome = self._outcome(work, taken.asker, worker)
             with self._changed:
                 ended = self._end(work, outcome)
-                self._queue.leave(asker)
+                self._queue.leave(taken)
                 self._changed.notify_all()
             for job in ended if not isinstance(outcome, Interrupted) else ():
                 self._note_end(job)
 
-    def _take(self) -> tuple[str, _Work[Result]] | None:
+    def _take(self) -> Taken[_Work[Result]] | None:
         """Wait for the next in the queue; None when the server stops."""
         with self._changed:
             while not self._closing.is_set():
                 taken = self._queue.take(lambda work: work.began is None and work.ended is None)
                 if taken is not None:
-                    taken[1].begin()
+                    taken.item.begin()
                     return taken
                 self._changed.wait()
         return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import secrets
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -29,7 +28,7 @@ from privod.queries.preview import epsilon_within, worth
 from privod.queries.query import Query, canonical_json
 from privod.server.asking import begin, find_job, state_of, stop
 from privod.server.http.authorization import form_of, text_of
-from privod.server.jobs.estimates import assumed_records, check_work, estimated_seconds
+from privod.server.jobs.estimates import check_work, duration, most_seconds
 from privod.server.jobs.jobs import Job
 from privod.server.site import site_of, visitor_of
 from privod.server.views.answers import LONGEST_SEARCH, fits, written
@@ -252,13 +251,14 @@ def _priced(request: Request, query: Query[Any]) -> dict[str, Any]:
         if charge.adjacency in budgets
     ]
     guarantee, most = query.guarantee(), curator.size_class(of).most_records
+    seconds = most_seconds(curator, query, of)
     priced = {
         "stored": price.already_answered,
         "loss": guarantee.loss,
         "lines": lines,
         "worth": worth(query, domain, most),
-        "seconds": math.ceil(estimated_seconds(curator, query, of, site.limits)),
-        "records": assumed_records(curator, of, site.limits),
+        "longest": duration(seconds) if seconds > 1 else "",
+        "records": most,
         "sentence": guarantee.sentence(),
         "not_protected": price.not_protected,
     }

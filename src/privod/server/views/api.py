@@ -15,14 +15,14 @@ from privod.curator import Answer, acting
 from privod.data import Domain
 from privod.data.csv_file import CsvDialect
 from privod.data.intake import IntakeReport
-from privod.engines.size import IN_MEMORY
+from privod.engines.size import UNLESS_DECLARED
 from privod.errors import InvalidParameter, LedgerDamaged, NotFound, PrivodError, Unavailable
 from privod.privacy import Loss, adjacency_from_json
 from privod.queries.catalog import QUERIES, query_from_json
 from privod.server import authentication as auth
 from privod.server.asking import answer_of, begin, find_job, state_of, stop
 from privod.server.jobs import uploads
-from privod.server.jobs.estimates import check_work, estimated_seconds
+from privod.server.jobs.estimates import check_work, most_seconds
 from privod.server.jobs.jobs import Job
 from privod.server.metrics import exposition
 from privod.server.site import site_of, visitor_of
@@ -101,7 +101,7 @@ def register(
     decimal: Annotated[str, Form(max_length=1, description="Of a CSV file.")] = ".",
     thousands: Annotated[str | None, Form(max_length=1, description="Of a CSV file.")] = None,
     confirmed: Annotated[bool, Form(description="Even if most records are lost.")] = False,
-    most_records: Annotated[int, Form(description="The most records; public.")] = IN_MEMORY,
+    most_records: Annotated[int, Form(description="The most records; public.")] = UNLESS_DECLARED,
     intake: Annotated[
         str | None, Form(max_length=20_000_000, description="A client's report, as JSON.")
     ] = None,
@@ -181,7 +181,7 @@ def price(request: Request, dataset: Dataset, form: wire.AskPrice) -> wire.Price
     seconds = None
     if not found.already_answered:
         check_work(site.curator, query, dataset, site.limits)
-        seconds = estimated_seconds(site.curator, query, dataset, site.limits)
+        seconds = most_seconds(site.curator, query, dataset)
     return replace(wire.Price.of(found, query, domain), about_seconds=seconds)
 
 

@@ -14,7 +14,7 @@ from privod.curator.protection import FOR_OWNER
 from privod.data import Domain
 from privod.data.csv_file import ENCODINGS, CsvDialect
 from privod.data.intake import LossyIntake
-from privod.engines.size import IN_MEMORY, SizeClass
+from privod.engines.size import UNLESS_DECLARED, SizeClass
 from privod.errors import (
     InvalidData,
     InvalidParameter,
@@ -150,7 +150,7 @@ def _typed(request: Request) -> dict[str, str]:
 def _most_records(form: dict[str, str]) -> int:
     typed = form["most_records"].strip()
     if not typed:
-        return IN_MEMORY
+        return UNLESS_DECLARED
     if not (typed.isascii() and typed.isdigit() and len(typed) < 20):
         raise InvalidParameter("most_records", "must be a whole number", typed, "Try 100000.")
     return SizeClass(int(typed)).most_records
