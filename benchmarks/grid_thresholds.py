@@ -4,8 +4,9 @@
     python benchmarks/grid_thresholds.py --quick    # the small grids
 
 Independent normal columns within [-5, 5], epsilon 1, k = 5, the automatic number of cells. The
-threshold comes from the released grid alone; what is measured is the share of fresh records, drawn
-like the reference, that score beyond it. Means of two answers, each of other records.
+threshold comes from the released grid alone; what is measured is the share of the reference's own
+records that score beyond it, and of fresh records, drawn like these. Means of two answers, each of
+other records; of fifty where a thin grid makes them differ, with the least and the most.
 """
 
 from __future__ import annotations
@@ -24,15 +25,16 @@ from privod.queries.grid_knn.query import GridKnn
 
 REACH = 5.0
 TARGETS = (0.02, 0.1)
-ANSWERS, FRESH = 2, 10_000
+FRESH = 10_000
 
 
 class Case(NamedTuple):
-    """A size, and whether every cell is kept where some would be dropped."""
+    """A size, whether every cell is kept where some would be dropped, and how often to ask."""
 
     columns: int
     records: int
     keeps_all: bool = False
+    answers: int = 2
 
     @property
     def name(self) -> str:
@@ -40,7 +42,7 @@ class Case(NamedTuple):
         return f"{self.columns}x{self.records}{'_all_cells' if self.keeps_all else ''}"
 
 
-SMALL = (Case(2, 50_000), Case(4, 50_000), Case(12, 2_000))
+SMALL = (Case(2, 50_000), Case(4, 50_000), Case(12, 2_000, answers=50))
 LARGE = (
     *(Case(6, 50_000, keeps_all=True), Case(6, 50_000), Case(8, 50_000, keeps_all=True)),
     *(Case(8, 50_000), Case(12, 50_000), Case(20, 3_000), Case(30, 2_000)),
@@ -60,20 +62,30 @@ def measured(case: Case) -> dict[str, float]:
     if case.keeps_all:
         asked = replace(asked, drop_below=None)
     flagged: list[list[float]] = []
+    own: list[list[float]] = []
     hidden: list[float] = []
-    for seed in range(ANSWERS):
+    for seed in range(case.answers):
         rng = np.random.default_rng(seed)
         points = drawn(rng, case.records, case.columns)
         table = Table(Domain(columns), dict(zip(names, points.T, strict=True)))
         grid = asked.answer(table, secure()).value
-        scores = grid.scores(drawn(rng, FRESH, case.columns)).graded
-        flagged.append([float((scores > grid.threshold(t).graded).mean()) for t in TARGETS])
+        limits = [grid.threshold(target).graded.item() for target in TARGETS]
+        fresh = grid.scores(drawn(rng, FRESH, case.columns)).graded
+        scores = grid.scores(points).graded
+        flagged.append([float((fresh > limit).mean()) for limit in limits])
+        own.append([float((scores > limit).mean()) for limit in limits])
         hidden.append(grid.hidden_share)
-    means = np.mean(flagged, axis=0)
+    shares = {"flagged": np.mean(flagged, axis=0), "of_the_reference": np.mean(own, axis=0)}
+    if case.answers > 2:
+        shares |= {"least": np.min(flagged, axis=0), "most": np.max(flagged, axis=0)}
     return {
         "cells_per_axis": float(grid.grid.cells_per_axis),
         "dropped_below": float(asked.threshold or 0),
-        **{f"flagged_at_{t:g}": float(mean) for t, mean in zip(TARGETS, means, strict=True)},
+        **{
+            f"{name}_at_{target:g}": float(share)
+            for name, each in shares.items()
+            for target, share in zip(TARGETS, each, strict=True)
+        },
         "hidden": float(np.mean(hidden)),
     }
 
