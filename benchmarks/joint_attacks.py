@@ -3,9 +3,11 @@
 Real transcripts of runs in one process, attacked with more than an attacker has: it is told every
 party's slab of every record it sees, in order (which tag sums show with some work), and which slab
 belongs to whom. What is left for it is to link a record of one table to the same record in another.
+How many anybody at all could link, knowing every value and every hash and only the orders not, is
+counted as well (`linkable`): no attack on two tables can do better.
 
     PRIVOD_DATA=folder python scripts/run_benchmark.py benchmarks/joint_attacks.py  # some minutes
-    python benchmarks/joint_attacks.py --quick                # a generated set, below a minute
+    python scripts/run_benchmark.py benchmarks/joint_attacks.py --quick             # below a minute
 
 Every table has keys of its own, so tables that do not overlap are fresh trials of an attack: what
 is judged is the mean over trials, with a bound of 99.9 % confidence (`Measured`). Whether a
@@ -18,36 +20,40 @@ docs/leakage.md quotes the figures. tests/test_vertical_attacks.py holds the lim
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from itertools import pairwise, product
-from threading import local
+from dataclasses import dataclass
+from itertools import product
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+from benchmarks._joint_transcripts import (
+    FAR_FRACTION,
+    ROWS,
+    Floats,
+    Ints,
+    Transcript,
+    by_party,
+    generated,
+    outlying,
+    question,
+    radius_for,
+    real,
+    split,
+    thirds,
+    transcript,
+    vertical,
+)
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 from scipy.stats import rankdata, t
 from sklearn.decomposition import PCA, FastICA
 from sklearn.linear_model import RidgeCV
 
-from privod.data import Domain, Numeric, Table
-from privod.data.examples import data_frame
 from privod.errors import PrivodError
-from privod.joint import vertical as joint_vertical
-from privod.joint.question import JointOutliers
 from privod.joint.run import rehearse
-from privod.outliers.crowds.distance import crowds
 from privod.outliers.hashing.heavy import bin_sizes
 from privod.outliers.hashing.outliers import crowd_limit
 
-vertical: Any = joint_vertical  # its insides are watched while it runs
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-FAR_FRACTION = 0.998
-ROWS = 20_000
 GROUP = 2  # tables that one trial of putting tables together has, unless told
 SHUFFLES = 49  # cyclic shifts of the truth, beside which a correlation is judged
 CONFIDENCE = 0.999
@@ -56,32 +62,7 @@ KNOWN = 400  # records whose values and places the attacker knows
 QUERY_CROWD = 20  # known rows for every row that is asked about
 QUERY_RADIUS = 0.4  # of the range of the middle half of the column that is asked about
 SETS = ("miniboone_signal", "credit_fraud", "kdd99_10percent")
-
-
-@dataclass
-class Transcript:
-    """One run: what the aggregator received, and, to judge attacks, what lies behind it.
-
-    Attributes
-    ----------
-    sums : list of uint64 array
-        The tag sums of every table, as they arrived.
-    orders : list of int64 array
-        Place p of table t holds row `orders[t][p]`; hidden from the aggregator.
-    codes : dict of str to list of int64 array of shape (n, hashes)
-        Every party's slabs of every table, by row.
-    suspects : int64 array
-        The answer.
-    """
-
-    sums: list[NDArray[np.uint64]] = field(default_factory=list)
-    orders: list[Ints] = field(default_factory=list)
-    codes: dict[str, list[Ints]] = field(default_factory=dict)
-    suspects: Ints = field(default_factory=lambda: np.empty(0, np.int64))
-
-    def seen(self, party: str, table: int) -> Ints:
-        """A party's slabs in the order in which the aggregator has the records."""
-        return self.codes[party][table][self.orders[table]]
+SIZED, SIZES = "kdd99_10percent", (6000, 8000, 32_000)  # where most are linked: of how many rows?
 
 
 @dataclass(frozen=True)
@@ -131,87 +112,6 @@ class Together:
     correlation: Measured
     luck: Measured
     error: Measured
-
-
-def split(points: Floats, widths: tuple[int, ...]) -> dict[str, Table]:
-    """Deal the columns to parties."""
-    top = float(np.abs(points).max()) + 1
-    starts = np.cumsum((0, *widths))
-    return {
-        f"p{place}": Table(
-            Domain(tuple(Numeric(f"x{at}", -top, top, fill=0.0) for at in range(low, high))),
-            {f"x{at}": points[:, at] for at in range(low, high)},
-        )
-        for place, (low, high) in enumerate(pairwise(starts.tolist()))
-    }
-
-
-def question(points: Floats, radius: float, n_tables: int) -> JointOutliers:
-    """The question that is attacked."""
-    return JointOutliers(
-        partition="vertical",
-        radius=radius,
-        far_fraction=FAR_FRACTION,
-        columns=tuple(f"x{at}" for at in range(points.shape[1])),
-        n_tables=n_tables,
-        narrow_parties=True,
-    )
-
-
-@contextmanager
-def recording(kept: Transcript) -> Iterator[None]:
-    """Write a run's transcript while it goes on."""
-    here = local()
-    draw, tags, order, sizes = (
-        vertical.draw_family,
-        vertical.own_tags,
-        vertical.permutation,
-        vertical.bin_sizes,
-    )
-
-    def drawn(*arguments: Any, **named: Any) -> Any:
-        here.family = draw(*arguments, **named)
-        return here.family
-
-    def tagged(*arguments: Any) -> Any:
-        made = tags(*arguments)
-        name, points = arguments[4].name, arguments[2]
-        family = here.family
-        places = family.directions @ (points - family.origin).T.astype(np.float32)
-        codes = np.floor(places + family.offsets[:, None]).astype(np.int64)
-        for lines in codes.reshape(len(made), -1, len(points)):
-            kept.codes.setdefault(name, []).append(lines.T)
-        if name == "p0":
-            kept.orders += here.orders
-        here.orders = []
-        return made
-
-    def ordered(key: bytes, n: int) -> Any:
-        found = order(key, n)
-        here.orders = [*getattr(here, "orders", []), found]
-        return found
-
-    def sized(keys: NDArray[np.uint64]) -> Any:
-        kept.sums.append(keys.copy())
-        return sizes(keys)
-
-    with (
-        patch.object(vertical, "draw_family", drawn),
-        patch.object(vertical, "own_tags", tagged),
-        patch.object(vertical, "permutation", ordered),
-        patch.object(vertical, "bin_sizes", sized),
-    ):
-        yield
-
-
-def transcript(points: Floats, widths: tuple[int, ...], radius: float, n_tables: int) -> Transcript:
-    """Run the protocol and keep what was seen."""
-    kept = Transcript()
-    tables = split(points, widths)
-    with recording(kept):
-        answers = rehearse(question(points, radius, n_tables), tables).answers
-    kept.suspects = answers["p0"].rows
-    return kept
 
 
 def by_place(kept: Transcript, columns: dict[str, Floats], group: int = GROUP) -> Together:
@@ -270,8 +170,32 @@ def linked(kept: Transcript, rows: NDArray[np.bool_], *, ranks_too: bool) -> Mea
     also by their rank along each party's first slab, in the best of all choices of signs, which no
     real attacker can make.
     """
-    pairs = [(at, at + 1) for at in range(0, len(kept.sums) - 1, 2)]
-    return Measured(tuple(_linked(kept, *pair, rows, ranks_too=ranks_too) for pair in pairs))
+    return Measured(tuple(_linked(kept, *pair, rows, ranks_too=ranks_too) for pair in _pairs(kept)))
+
+
+def linkable(kept: Transcript, rows: NDArray[np.bool_]) -> Measured:
+    """Which share of the records `rows` can anybody link, who knows everything but the orders?
+
+    Records of one group look the same. Whoever sees a record of group x in the first table names
+    one place of a group y in the second: right for as many records as x and y share, each with a
+    chance of one in the size of y. The best choice of y for every x is the most there is.
+    """
+    return Measured(tuple(_linkable(kept, *pair, rows) for pair in _pairs(kept)))
+
+
+def _linkable(kept: Transcript, first: int, second: int, rows: NDArray[np.bool_]) -> float:
+    left, right = (kept.sums[at][np.argsort(kept.orders[at])] for at in (first, second))
+    _, x = np.unique(left, return_inverse=True)
+    _, y, sizes = np.unique(right, return_inverse=True, return_counts=True)
+    shared, counts = np.unique(x[rows] * len(sizes) + y[rows], return_counts=True)
+    best = np.zeros(len(left))
+    np.maximum.at(best, shared // len(sizes), counts / sizes[shared % len(sizes)])
+    return float(best.sum() / rows.sum())
+
+
+def _pairs(kept: Transcript) -> list[tuple[int, int]]:
+    """Tables of which none is in two pairs."""
+    return [(at, at + 1) for at in range(0, len(kept.sums) - 1, 2)]
 
 
 def _linked(
@@ -408,53 +332,6 @@ def crowd_query(points: Floats, n_tables: int) -> float:
     return float((inside == above[asked]).mean())
 
 
-def generated(n: int = 6000, d: int = 12) -> Floats:
-    """Independent columns that are not Gaussian, with a halo: what ICA likes best."""
-    points = np.random.default_rng(3).laplace(size=(n, d))
-    points[::50] *= 3
-    return points
-
-
-def real(name: str, n: int = ROWS) -> Floats:
-    """Some rows of a data set, its numeric columns scaled."""
-    frame = (
-        data_frame(name).to_pandas().drop(columns=["label", "emmott_difficulty"], errors="ignore")
-    )
-    points = frame.select_dtypes("number").to_numpy(np.float64)
-    rows = np.random.default_rng(0).permutation(len(points))[:n]
-    points = points[rows]
-    spread = points.std(axis=0)
-    return np.ascontiguousarray(points[:, spread > 0] / spread[spread > 0])
-
-
-def radius_for(points: Floats) -> float:
-    """Twice the distance within which 99 of 100 records have their crowd."""
-    limit = crowd_limit(FAR_FRACTION, len(points))
-    sample = points[np.random.default_rng(1).choice(len(points), 100, replace=False)]
-    near = [
-        np.partition(np.linalg.norm(points - record, axis=1), limit)[limit] for record in sample
-    ]
-    return 2 * float(np.quantile(near, 0.99))
-
-
-def thirds(d: int) -> tuple[int, ...]:
-    """Three wide parties."""
-    return tuple(len(part) for part in np.array_split(np.arange(d), 3))
-
-
-def outlying(points: Floats, radius: float) -> NDArray[np.bool_]:
-    """Which records are outliers, exactly."""
-    limit = crowd_limit(FAR_FRACTION, len(points))
-    found: NDArray[np.bool_] = crowds(points, radius, cap=limit + 1) <= limit
-    return found
-
-
-def by_party(points: Floats, widths: tuple[int, ...]) -> dict[str, Floats]:
-    """Every party's columns."""
-    parts = np.split(points, np.cumsum(widths)[:-1], axis=1)
-    return {f"p{place}": part for place, part in enumerate(parts)}
-
-
 def attack(points: Floats, n_tables: int = 24) -> dict[str, float]:
     """Everything on one set, as named figures."""
     radius = radius_for(points)
@@ -470,6 +347,7 @@ def attack(points: Floats, n_tables: int = 24) -> dict[str, float]:
     for group, rows in (("inliers", ~strange), ("outliers", strange)):
         for label, ranks_too in (("by_sizes", False), ("by_ranks", True)):
             measured[f"{group}_linked_{label}"] = linked(kept, rows, ranks_too=ranks_too)
+        measured[f"{group}_linkable"] = linkable(kept, rows)
     found: dict[str, float] = {}
     for name, figure in measured.items():
         unit = 1000 if name.startswith("inliers") else 1  # of these few are linked: per thousand
@@ -484,20 +362,33 @@ def attack(points: Floats, n_tables: int = 24) -> dict[str, float]:
     return found
 
 
+def linked_of(points: Floats, n_tables: int = 24) -> float:
+    """How many inliers of a set are linked to the next table by group sizes."""
+    radius = radius_for(points)
+    inliers = ~outlying(points, radius)
+    kept = transcript(points, thirds(points.shape[1]), radius, n_tables)
+    return float(inliers.sum()) * linked(kept, inliers, ranks_too=False).mean
+
+
 def main() -> None:
     """Attack and print."""
+    every = ("generated", *SETS)
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a generated set only")
-    quick = parser.parse_args().quick
-    sets: dict[str, Floats] = {"generated": generated() if quick else generated(ROWS)}
-    for name in () if quick else SETS:
+    parser.add_argument("--quick", action="store_true", help="a small generated set only")
+    parser.add_argument("--sets", choices=every, nargs="+", default=every, help="some of them")
+    given = parser.parse_args()
+    if given.quick:
+        given.sets = every[:1]
+    for name in given.sets:
         try:
-            sets[name] = real(name)
+            points = real(name) if name in SETS else generated(6000 if given.quick else ROWS)
         except PrivodError as problem:
             print(f"left out {name}: {problem}")
-    for name, points in sets.items():
-        for key, value in attack(points, 12 if quick else 24).items():
+            continue
+        for key, value in attack(points, 12 if given.quick else 24).items():
             print(f"figure {name}_{key} {value:.4g}", flush=True)
+        for rows in SIZES if name == SIZED and not given.quick else ():
+            print(f"figure {name}_inliers_linked_of_{rows} {linked_of(real(name, rows)):.4g}")
 
 
 if __name__ == "__main__":

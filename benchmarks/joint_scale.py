@@ -7,6 +7,8 @@ Every party is a process of its own and talks to the aggregator over mutual TLS 
     python benchmarks/joint_scale.py --case rows_3      # one of them
     python benchmarks/joint_scale.py --quick            # small ones, below a minute
 
+A run that fails ends at once, with its reason and exit code 1, and leaves no process behind.
+
 Memory per row is the largest resident size of a process less what it had before it made its rows,
 over the rows it has (a party) or all have (the aggregator); the rows themselves, 8 bytes a value,
 are in it. Seconds of processor time are a party's own, from its rows to its answer.
@@ -19,13 +21,19 @@ there the crowds near the limit are counted.
 from __future__ import annotations
 
 import argparse
+import os
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import wait
+from multiprocessing.process import BaseProcess
 from multiprocessing.queues import Queue
 from pathlib import Path
+from queue import Empty
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -34,12 +42,13 @@ from scipy.optimize import brentq
 from scipy.stats import ncx2
 
 from privod.data import Domain, Numeric, Table
+from privod.errors import ProtocolAborted
 from privod.joint.contributions import Contributions
 from privod.joint.pki import make_identities
 from privod.joint.question import JointOutliers
 from privod.joint.roster import Identity, Roster
 from privod.joint.run import aggregate, rehearse, take_part
-from privod.joint.transport.channel import Patience, attend, host
+from privod.joint.transport.channel import Meeting, Patience, attend, host
 from privod.joint.transport.grpc import GrpcAggregator, GrpcChannel
 from privod.outliers.crowds.distance import crowds
 from privod.outliers.hashing.outliers import crowd_limit
@@ -140,10 +149,24 @@ def warm(case: Case) -> None:
     rehearse(asked, {f"p{at}": table_of(each, asked.columns) for at, each in enumerate(points)})
 
 
+def follow_parent() -> None:
+    """End this process as soon as the one that started it has ended, however it did."""
+    parent = parent_process()
+    if parent is not None:
+        ended = parent.sentinel
+
+        def follow() -> None:
+            wait([ended])
+            os._exit(1)
+
+        Thread(target=follow, daemon=True).start()
+
+
 def party(
     place: int, case: Case, roster: Roster, identity: Identity, results: Queue[dict[str, Any]]
 ) -> None:
     """Take part in a process of one's own."""
+    follow_parent()
     warm(case)
     asked, columns = case.question(), held_by(place, case)
     before = resident()
@@ -154,10 +177,13 @@ def party(
     table = table_of(points, columns)
     del points
     started = time.process_time()
-    answer = attend(
-        GrpcChannel(roster, identity, PATIENCE),
-        lambda channel: take_part(asked, table, channel, identity, roster, Contributions()),
-    )
+    try:
+        answer = attend(
+            GrpcChannel(roster, identity, PATIENCE),
+            lambda channel: take_part(asked, table, channel, identity, roster, Contributions()),
+        )
+    except ProtocolAborted:
+        raise SystemExit(1) from None  # the aggregator says why, once
     results.put(
         {
             "processor_seconds": time.process_time() - started,
@@ -171,6 +197,56 @@ def party(
             "rows": answer.rows if case.partition == "vertical" and place == 0 else None,
         }
     )
+
+
+class Watch(Thread):
+    """Wait until everybody's process has ended; the first that ends badly ends the run."""
+
+    def __init__(self, processes: dict[str, BaseProcess], meeting: Meeting) -> None:
+        super().__init__(daemon=True)
+        self._processes = processes
+        self._meeting = meeting
+        self.problem = ""
+
+    def run(self) -> None:
+        """Nobody else asks for exit codes: they can be read once."""
+        left = dict(self._processes)
+        while left:
+            ended = wait([process.sentinel for process in left.values()])
+            for name in [name for name, process in left.items() if process.sentinel in ended]:
+                code = left.pop(name).exitcode
+                if code and not self.problem:
+                    self.problem = f"The process of {name!r} ended with code {code}."
+                    self._meeting.fail(self.problem)
+
+
+@contextmanager
+def started(processes: dict[str, BaseProcess], meeting: Meeting) -> Iterator[Watch]:
+    """Everybody's process; nothing of them is left at the end, whatever happened."""
+    for process in processes.values():
+        process.start()
+    watch = Watch(processes, meeting)
+    watch.start()
+    try:
+        yield watch
+    except BaseException:
+        for process in processes.values():
+            process.kill()
+        raise
+    finally:
+        watch.join()
+
+
+def gathered(results: Queue[dict[str, Any]], n: int, watch: Watch) -> list[dict[str, Any]]:
+    """What everybody measured."""
+    found: list[dict[str, Any]] = []
+    while len(found) < n:
+        try:
+            found.append(results.get(timeout=1))
+        except Empty:
+            if watch.problem:
+                raise ProtocolAborted(watch.problem) from None
+    return found
 
 
 def judged(case: Case, results: list[dict[str, Any]]) -> tuple[float, float]:
@@ -196,8 +272,9 @@ def judged(case: Case, results: list[dict[str, Any]]) -> tuple[float, float]:
     return found / max(1, len(rows)), found / max(1, int(outlying.sum()))
 
 
-def measure(name: str, case: Case, reach: Callable[[int], int] = int) -> None:
+def measure(name: str, case: Case, reach: Callable[[int], int]) -> None:
     """One run; print its figures. `reach` says at which port parties find the aggregator's."""
+    follow_parent()
     names = [f"p{place:02}" for place in range(case.parties)]
     roster, identities = make_identities(names, "hub", "127.0.0.1:0")
     asked = case.question()
@@ -207,26 +284,26 @@ def measure(name: str, case: Case, reach: Callable[[int], int] = int) -> None:
     results: Queue[dict[str, Any]] = context.Queue()
     warm(case)
     before = resident()
-    started = time.process_time()
+    began = time.process_time()
     with GrpcAggregator(roster, identities["hub"], "127.0.0.1:0", PATIENCE) as hub:
         at = replace(roster, address=f"127.0.0.1:{reach(hub.port)}")
-        processes = [
-            context.Process(target=party, args=(place, case, at, identities[one], results))
+        processes: dict[str, BaseProcess] = {
+            one: context.Process(target=party, args=(place, case, at, identities[one], results))
             for place, one in enumerate(names)
-        ]
-        for process in processes:
-            process.start()
-        done = host(
-            hub.meeting,
-            lambda meeting: aggregate(asked, meeting, identities["hub"], roster, domain),
-        )
-        found = [results.get(timeout=600) for _ in names]
-        for process in processes:
-            process.join()
+        }
+        try:
+            with started(processes, hub.meeting) as watch:
+                done = host(
+                    hub.meeting,
+                    lambda meeting: aggregate(asked, meeting, identities["hub"], roster, domain),
+                )
+                found = gathered(results, len(names), watch)
+        except ProtocolAborted as problem:
+            raise SystemExit(f"{name} failed. {problem}") from None
     if done.n_records != case.everything:
         raise SystemExit(f"{done.n_records} records were counted of {case.everything}.")
     aggregator = largest() - before
-    spent = time.process_time() - started
+    spent = time.process_time() - began
     precision, recall = judged(case, found)
     steps = hub.meeting.traffic.steps[1:]  # without the wait until everybody has come
     figures = {
@@ -246,16 +323,23 @@ def measure(name: str, case: Case, reach: Callable[[int], int] = int) -> None:
         print(f"figure {name}_{key} {value:.4g}", flush=True)
 
 
-def in_own_process(name: str, case: Case) -> None:
+def in_own_process(name: str, case: Case, reach: Callable[[int], int]) -> None:
     """Measure with an aggregator that has done nothing before, so that its memory is the run's."""
-    process = get_context("spawn").Process(target=measure, args=(name, case))
+    process = get_context("spawn").Process(target=measure, args=(name, case, reach))
     process.start()
     process.join()
+    if process.exitcode == 1:
+        raise SystemExit(1)  # it said why
     if process.exitcode:
-        raise SystemExit(process.exitcode)
+        raise SystemExit(f"{name} failed. Its aggregator ended with code {process.exitcode}.")
 
 
-def measure_all(description: str, every: dict[str, Case], quick: dict[str, Case]) -> None:
+def measure_all(
+    description: str,
+    every: dict[str, Case],
+    quick: dict[str, Case],
+    reach: Callable[[int], int] = int,
+) -> None:
     """Read the arguments, run, print."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--case", choices=tuple(every), help="one case instead of all")
@@ -264,7 +348,7 @@ def measure_all(description: str, every: dict[str, Case], quick: dict[str, Case]
     given = parser.parse_args()
     for name, case in (quick if given.quick else every).items():
         if given.case in (None, name):
-            in_own_process(name, replace(case, rows=given.rows) if given.rows else case)
+            in_own_process(name, replace(case, rows=given.rows) if given.rows else case, reach)
 
 
 if __name__ == "__main__":

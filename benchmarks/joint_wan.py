@@ -1,7 +1,7 @@
 """How long does a joint run take over a line between cities: 80 ms there and back, 50 Mbit/s?
 
 Every party is a process of its own and reaches the aggregator, by mutual TLS, through a proxy on
-loopback that delays and slows each connection in both directions.
+loopback, a process of its own as well, that delays and slows each connection in both directions.
 
     python scripts/run_benchmark.py benchmarks/joint_wan.py             # some minutes
     python scripts/run_benchmark.py benchmarks/joint_wan.py --quick     # small, below a minute
@@ -9,12 +9,11 @@ loopback that delays and slows each connection in both directions.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-from contextlib import closing
-from threading import Thread
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 
-from benchmarks.joint_scale import Case, measure
+from benchmarks.joint_scale import Case, follow_parent, measure_all
 
 ONE_WAY_SECONDS = 0.04
 BYTES_PER_SECOND = 50e6 / 8
@@ -56,40 +55,32 @@ async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     await asyncio.gather(delivery, return_exceptions=True)
 
 
-class SlowLine:
-    """A proxy on a port of its own to whatever port it is asked to reach."""
+async def pass_on(target: int, told: Connection) -> None:
+    """Lead to a port from one's own, which is told first."""
 
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._target = 0
-        starting = asyncio.start_server(self._join, "127.0.0.1", 0)
-        self._server = self._loop.run_until_complete(starting)
-        self._thread = Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-
-    def reach(self, port: int) -> int:
-        """Lead to that port from now on; return one's own."""
-        self._target = port
-        return int(self._server.sockets[0].getsockname()[1])
-
-    async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, back = await asyncio.open_connection("127.0.0.1", self._target)
+    async def join(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection("127.0.0.1", target)
         await asyncio.gather(carry(reader, back), carry(there, writer), return_exceptions=True)
 
-    def close(self) -> None:
-        """Stop passing anything on."""
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
+    server = await asyncio.start_server(join, "127.0.0.1", 0)
+    told.send(int(server.sockets[0].getsockname()[1]))
+    await server.serve_forever()
 
 
-def main() -> None:
-    """Read the arguments, run, print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="small, below a minute")
-    with closing(SlowLine()) as line:
-        for name, case in (QUICK if parser.parse_args().quick else CASES).items():
-            measure(name, case, line.reach)
+def proxy(target: int, told: Connection) -> None:
+    """The line, for as long as there is somebody at its ends."""
+    follow_parent()
+    asyncio.run(pass_on(target, told))
+
+
+def slow_line(target: int) -> int:
+    """Start a proxy that leads to this port; return its own."""
+    context = get_context("spawn")
+    told, telling = context.Pipe(duplex=False)
+    context.Process(target=proxy, args=(target, telling), daemon=True).start()
+    telling.close()
+    return int(told.recv())
 
 
 if __name__ == "__main__":
-    main()
+    measure_all(__doc__ or "", CASES, QUICK, slow_line)

@@ -64,6 +64,7 @@ DOMAIN = Domain((*NUMBERS, *CATEGORIES), "who", MOST)
 PLAIN = Domain(NUMBERS)
 OVER = Distances.over(PLAIN, ("n0", "n1", "n2"), "own", ())
 RADIUS, CROWD = 0.1, 5
+ON_PAPER, WORKERS = 10**10, 100  # rows and workers that nobody has here
 REPEATS = 5  # of a count by Dask workers; the fastest is told
 CELLS = 8
 BATCH = 1 << 18
@@ -328,6 +329,10 @@ def tell(name: str, rows: int, found: dict[str, dict[str, Any]]) -> None:
         if f"{step}_{peer}" in found:
             ratio = found[step]["cpu"] / found[f"{step}_{peer}"]["cpu"]
             print(f"figure {name}_{step}_times_{peer} {ratio:.2f}")
+    if "grid" in found:  # what docs/engines.md works out on paper
+        each, registered = found["grid"]["cpu"] / rows, found["register"]["cpu"] / rows
+        print(f"figure {name}_on_paper_grid_seconds_a_worker {each * ON_PAPER / WORKERS:.2g}")
+        print(f"figure {name}_on_paper_register_hours {registered * ON_PAPER / 3600:.2g}")
     if "crowds" in found:
         print(f"figure {name}_outliers {found['crowds']['result']}")
     if {"dask_1", "dask_2"} <= found.keys():

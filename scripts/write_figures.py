@@ -16,7 +16,8 @@ A page marks the place of a table, and of a single figure within a sentence:
 are. `less="set=wdbc"` subtracts the figure that the same rows have with these values instead.
 
 Benchmarks end with named figures (`scripts/run_benchmark.py` keeps them). They are shown one by one
-or as a table of rows and columns, whose names stand in the figures' names; `digits` rounds:
+or as a table of rows and columns, whose names stand in the figures' names; `digits` rounds, and
+`margin` names the figures that are shown after a ±:
 
     <!-- figure race_counts/figures value where="figure=count_peak_memory_gb" -->0.4<!-- end -->
     <!-- grid race_counts/figures rows="1000000x2: 10^6 x 2" columns="3 | 10"
@@ -156,18 +157,20 @@ def _grid(figures: Rows, options: dict[str, str]) -> str:
     rows, columns = (
         [_pair(entry) for entry in options[key].split("|")] for key in ("rows", "columns")
     )
-    lines = [
-        [known.get(options["names"].format(row=row, column=column), "") for column, _ in columns]
-        for row, _ in rows
-    ]
+
+    def named(pattern: str, row: str, column: str) -> str:
+        found = known.get(options.get(pattern, "").format(row=row, column=column), "")
+        return _rounded(found, options.get("digits"))
+
+    def cell(row: str, column: str) -> str:
+        return " ± ".join(filter(None, (named(each, row, column) for each in ("names", "margin"))))
+
+    lines = [[cell(row, column) for column, _ in columns] for row, _ in rows]
     if not any(any(line) for line in lines):
         raise SystemExit(f"No figure is named {options['names']!r}.")
     heads = [options.get("head", ""), *(label for _, label in columns)]
-    digits = options.get("digits")
     shown = zip(rows, lines, strict=True)
-    return _markdown(
-        [heads, *([label, *(_rounded(v, digits) for v in line)] for (_, label), line in shown)]
-    )
+    return _markdown([heads, *([label, *line] for (_, label), line in shown)])
 
 
 def _pair(entry: str) -> tuple[str, str]:

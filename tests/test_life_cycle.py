@@ -162,7 +162,7 @@ def test_tokens_are_made_and_revoked_in_the_chain_and_expire(
 @pytest.mark.parametrize(
     "statement",
     [
-        "UPDATE tokens SET label = 'Mallory'",
+        "UPDATE tokens SET name = 'Mallory'",
         "UPDATE tokens SET revoked = NULL",
         "UPDATE token_limits SET epsilon = '9'",
         "UPDATE books SET closed = NULL",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,10 @@ SEAL_BYTES = 32
 CHANGED = "The rows on disk are not those that were registered."
 
 
-def _piece_seal(salt: bytes, number: int, place: int, piece: Any) -> bytes:
+def _piece_seal(salt: bytes, number: int, place: int, *parts: Any) -> bytes:
     seal = hashlib.sha256(salt + b"piece" + number.to_bytes(8, "big") + place.to_bytes(8, "big"))
-    seal.update(piece)
+    for part in parts:
+        seal.update(part)
     return seal.digest()
 
 
@@ -159,30 +161,26 @@ class SealedReader(io.RawIOBase):
         wanted = left if size is None or size < 0 else min(size, left)
         if not wanted:
             return b""
-        first, last = self._at // PIECE, (self._at + wanted - 1) // PIECE
-        self._file.seek(first * PIECE)
-        expected = min((last + 1) * PIECE, self._size) - first * PIECE
-        pieces = memoryview(_read_exactly(self._file, expected))
+        start, end = self._at, self._at + wanted
+        first, last = start // PIECE, (end - 1) // PIECE
+        before = self._bytes(first * PIECE, start)
+        found = self._bytes(start, end)  # handed on as they are: what is checked is what is counted
+        after = self._bytes(end, min((last + 1) * PIECE, self._size))
+        view = memoryview(found)
         for place in range(first, last + 1):
-            start = (place - first) * PIECE
-            piece = pieces[start : start + PIECE]
+            piece = view[max(0, place * PIECE - start) : (place + 1) * PIECE - start]
+            parts = (before if place == first else b"", piece, after if place == last else b"")
             seal = self._seals[place * SEAL_BYTES : (place + 1) * SEAL_BYTES]
-            if _piece_seal(self._salt, self._number, place, piece) != seal:
+            if _piece_seal(self._salt, self._number, place, *parts) != seal:
                 raise InvalidData(CHANGED)
-        start = self._at - first * PIECE
-        self._at += wanted
-        return bytes(pieces[start : start + wanted])
+        self._at = end
+        return found
 
-
-def _read_exactly(file: Any, size: int) -> bytearray:
-    data = bytearray(size)
-    view, done = memoryview(data), 0
-    while done < size:
-        some = file.readinto(view[done:])
-        if not some:
+    def _bytes(self, start: int, end: int) -> bytes:
+        found = os.pread(self._file.fileno(), end - start, start)
+        if len(found) != end - start:
             raise InvalidData(CHANGED)
-        done += some
-    return data
+        return found
 
 
 def sealed_again(path: Path, salt: bytes, number: int) -> str:

@@ -260,7 +260,7 @@ class StoredRows:
         ):
             wanted = list(dict.fromkeys((*numbers, *codes)))
             for batch in file.iter_batches(AT_ONCE, columns=wanted, use_threads=False):
-                cells = {name: batch.column(name).to_numpy() for name in wanted}
+                cells = {name: np.from_dlpack(batch.column(name)) for name in wanted}
                 yield Block(
                     side_by_side([cells[name] for name in numbers], len(batch), np.float64),
                     side_by_side([cells[name] for name in codes], len(batch), np.int64),

@@ -75,10 +75,15 @@ class JointAnswer:
         whose = "your records" if self.question.partition == "horizontal" else "records"
         count = len(self.rows)
         if self.question.verify:
+            coarse = (
+                ", less 0.05 % for every party at most, since distances are rounded up"
+                if self.question.partition == "vertical"
+                else ""
+            )
             return (
                 f"{count} of {whose} are outlying among the {self.n_records} of all parties: no"
-                f" more than {self.max_crowd} records lie within {self.question.radius:g} of each."
-                " Some outliers may be missing."
+                f" more than {self.max_crowd} records lie within {self.question.radius:g} of"
+                f" each{coarse}. Some outliers may be missing."
             )
         return (
             f"{count} of {whose} are suspects among the {self.n_records} of all parties: the hashes"
