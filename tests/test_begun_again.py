@@ -129,14 +129,14 @@ def test_what_failed_by_itself_is_never_begun_again(
 
 def test_an_answer_in_the_curators_own_process_has_no_key(curator: Curator) -> None:
     kept: list[list[str]] = []
-    look = curator._look
+    look = curator._asking._look
 
     def watched(query: Any, rows: KeptRows, key: bytes | None) -> Any:
         kept.append(stored_keys(curator))
         assert key is None
         return look(query, rows, key)
 
-    curator._look = watched  # type: ignore[method-assign]
+    curator._asking._look = watched  # type: ignore[method-assign]
     curator.ask(QUESTION, "d")
     assert kept == [[]]
 

@@ -252,8 +252,15 @@ def test_coarse_distances_never_bring_a_record_near_that_is_not() -> None:
     directions /= np.linalg.norm(directions, axis=1)[:, None]
     squared = generator.uniform(0.99, 1.01, len(directions))
     points = np.vstack([np.zeros(6), 3.0 * directions * np.sqrt(squared)[:, None]])
+    rows = np.arange(len(points))
+    few = rows[::-17]
+    assert np.array_equal(
+        coarse_distances(points, few, points[1], 3.0),
+        coarse_distances(points, rows, points[1], 3.0)[few],
+    )
     parts = [
-        coarse_distances(points[:, at : at + 2], points[0, at : at + 2], 3.0) for at in (0, 2, 4)
+        coarse_distances(points[:, at : at + 2], rows, points[0, at : at + 2], 3.0)
+        for at in (0, 2, 4)
     ]
     near = np.sum(parts, axis=0)[1:] <= DISTANCE_STEPS
     exact = crowds(points[:1], 3.0, at=points[1:]) == 1

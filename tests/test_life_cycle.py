@@ -6,6 +6,8 @@ import os
 import shutil
 import sqlite3
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -103,6 +105,25 @@ def test_a_retired_data_set_keeps_its_releases_and_loses_its_rows(tmp_path: Path
         curator.retire("people", "again", confirmed=True)
     assert curator.head() == before
     assert curator.verify().without_rows == ()
+
+
+def test_a_question_that_waited_while_its_data_set_was_retired_is_not_charged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    curator = people(tmp_path)
+    alone = curator.database.alone
+
+    @contextmanager
+    def late(key: str) -> Iterator[None]:
+        with Curator.open(tmp_path) as owner:
+            owner.retire("people", "the study ended", confirmed=True)
+        with alone(key):
+            yield
+
+    monkeypatch.setattr(curator.database, "alone", late)
+    with pytest.raises(NotFound, match="was retired"):
+        curator.ask(wide(3), "people")
+    assert curator.budget("people")[0].spent == Loss(0)
 
 
 def test_what_an_interrupted_upload_left_is_deleted_and_nothing_else(tmp_path: Path) -> None:

@@ -25,12 +25,12 @@ from privod.errors import (
     NotFound,
     Unavailable,
 )
+from privod.ledger.acting import token_id
 from privod.ledger.witness_elsewhere import WitnessElsewhere
 from privod.privacy import AddRemove, AdmittedContexts, InCrowd, Loss, SameContexts
 from privod.queries.histogram import Histogram
 from privod.queries.outlier_context.query import OutlierContext
 from privod.server.authentication import create_token, token_hash
-from privod.wire import token_id
 from tests.running_server import DOMAIN, ROWS, Running, running
 
 CROWD = InCrowd(0.0, ("age",), 5)

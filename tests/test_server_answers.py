@@ -26,8 +26,9 @@ from privod.queries.preview import epsilon_within
 from privod.queries.private_detector.query import DetectorProfile
 from privod.server.authentication import token_hash
 from privod.server.views.analyst import UNREADABLE
-from privod.server.views.answers import MOST_SCORED, ON_A_PAGE, answer_path
+from privod.server.views.answers import MOST_SCORED
 from privod.server.views.comparing import differences
+from privod.server.views.pages import ON_A_PAGE, answer_path
 from privod.wire import answer_key
 from tests.running_server import Browser, Running, running
 

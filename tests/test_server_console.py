@@ -24,8 +24,8 @@ from privod.queries.histogram import Histogram
 from privod.queries.lookahead import LookaheadCount
 from privod.server.authentication import create_token
 from privod.server.serve import Listening
-from privod.server.views.answers import answer_path
 from privod.server.views.forms import boxes_of, domain_from_lines, query_from_form, with_header
+from privod.server.views.pages import answer_path
 from privod.wire import answer_key
 from tests.patience import PATIENCE
 from tests.running_server import Browser, Running, running

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privod.errors import ProtocolAborted
+from privod.joint import sharing
 from privod.joint.sharing import (
     check_fixed,
     derive,
@@ -24,6 +25,8 @@ from privod.joint.sharing import (
     with_ones,
     without_ones,
 )
+
+KEY = b"k" * 32
 
 
 def pairwise_keys(names: list[str]) -> dict[str, dict[str, bytes]]:
@@ -130,3 +133,21 @@ def test_a_sealed_message_opens_only_unaltered_and_in_its_context() -> None:
     for wrong, context in ((altered, b"run 1"), (sealed, b"run 2"), (b"", b"run 1")):
         with pytest.raises(ProtocolAborted, match="altered"):
             open_sealed(key, wrong, context)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 1000, 70_000])
+@pytest.mark.parametrize("kept", [2**64 - 1, 7 << 61, 0xFFFF << 10, 0])
+def test_an_order_is_that_of_the_words_of_the_stream_also_where_some_agree(
+    monkeypatch: pytest.MonkeyPatch, n: int, kept: int
+) -> None:
+    words = np.frombuffer(sharing.stream(KEY, 0, 8 * n), "<u8") & np.uint64(kept)
+    monkeypatch.setattr(sharing, "stream", lambda *_: words.tobytes())
+    order = sharing.permutation(KEY, n)
+    assert np.array_equal(order, np.argsort(words, kind="stable"))
+
+
+@pytest.mark.parametrize(("n", "size"), [(1, 0), (7, 3), (1000, 40), (5000, 2500), (2**31, 3000)])
+def test_a_sample_has_the_first_distinct_rows_that_the_stream_names(n: int, size: int) -> None:
+    words = np.frombuffer(sharing.stream(KEY, 0, 8 * (4 * size + 64)), "<u8")
+    named = dict.fromkeys((words % np.uint64(n)).tolist())
+    assert sharing.sample(KEY, n, size).tolist() == list(named)[:size]

@@ -23,7 +23,7 @@ from privod.queries.catalog import QUERIES
 from privod.queries.histogram import Histogram
 from privod.queries.private_detector.query import DetectorProfile
 from privod.server.jobs.jobs import Turn
-from privod.server.views.answers import answer_path
+from privod.server.views.pages import answer_path
 from tests.browser.visiting import MILLISECONDS, TWO_LOOKS, Visit
 from tests.patience import PATIENCE
 from tests.running_server import Running, running

@@ -10,7 +10,15 @@ from typing import Annotated, Any
 import typer
 
 from privod import wire
-from privod.cli.app import DEFAULT_LOCATION, ENGINE_VARIABLE, WITNESS_VARIABLE, AsJson, app
+from privod.cli.app import (
+    DEFAULT_LOCATION,
+    ENGINE_VARIABLE,
+    WITNESS_VARIABLE,
+    AsJson,
+    DatabaseUrl,
+    Directory,
+    app,
+)
 from privod.cli.output import emit, table, words
 from privod.errors import InvalidParameter, Unavailable
 
@@ -18,18 +26,6 @@ __all__ = ["add_token", "list_tokens", "revoke_token", "serve", "token"]
 
 token = typer.Typer(help="Hand out, list and revoke the tokens of a server.", no_args_is_help=True)
 app.add_typer(token, name="token")
-
-Directory = Annotated[
-    str, typer.Option("--at", envvar="PRIVOD_AT", help="The directory that holds the curator.")
-]
-DatabaseUrl = Annotated[
-    str | None,
-    typer.Option(
-        "--database",
-        envvar="PRIVOD_DATABASE",
-        help="A postgresql:// URL, where the ledger is not in the directory.",
-    ),
-]
 
 
 def _curator(at: str, database: str | None, engine: str | None = None) -> Any:

@@ -7,17 +7,17 @@ from datetime import UTC, datetime
 from typing import Literal, get_args
 
 from privod.errors import AlreadyExists, InvalidParameter, NotFound
+from privod.ledger.acting import token_id
 from privod.ledger.chain import append, now
 from privod.ledger.database import Connection, Database
 from privod.ledger.store import find_dataset, short_text
 from privod.queries.query import canonical_json
 
-__all__ = ["ROLES", "Role", "Token", "TokenStore"]
+__all__ = ["ROLES", "Role", "Token", "TokenStore", "token_id"]
 
 Role = Literal["owner", "analyst", "auditor"]
 ROLES: tuple[Role, ...] = get_args(Role)
 
-ID_LENGTH = 16  # of a hash's digits: enough to name a token, in lists and in the ledger
 _TOKEN = "SELECT hash, role, dataset, name, created, revoked, expires FROM tokens"  # noqa: S105 - a statement, no secret
 
 
@@ -41,7 +41,7 @@ class Token:
     @property
     def id(self) -> str:
         """The name of the token in lists and in the ledger; it opens nothing."""
-        return self.hash[:ID_LENGTH]
+        return token_id(self.hash)
 
 
 class TokenStore:

@@ -30,6 +30,7 @@ __all__ = [
     "open_sealed",
     "pair_key",
     "permutation",
+    "sample",
     "seal",
     "stream",
     "to_fixed",
@@ -42,6 +43,8 @@ NONCE_BYTES = 12
 STREAM_BYTES = 1 << 20  # of a mask at a time, so that it stays in the cache
 ONES_BYTES = 16  # of constant words 1 at the end of every sum: each must be the number of parties
 FEWEST_ONES = 4
+PLACE_BITS = np.uint64(32)  # of a word that carries a row above and its place in a stream below
+PLACES = np.uint64(2**32 - 1)
 FIXED_BITS = 20  # fractional bits of a real
 LARGEST_REAL = 2.0**42  # times 2**20 leaves one bit of room in 64 for the sum of two
 
@@ -126,7 +129,18 @@ def permutation(key: bytes, n: int) -> NDArray[np.int64]:
     Rows are sorted by words of a stream; of two equal words, which occur with probability below
     n^2 / 2^65, the lower row comes first.
     """
-    return np.argsort(np.frombuffer(stream(key, 0, 8 * n), "<u8"), kind="stable")
+    words = np.frombuffer(stream(key, 0, 8 * n), "<u8")
+    low = np.uint64((1 << n.bit_length()) - 1)
+    packed = words & ~low
+    packed |= np.arange(n, dtype=np.uint64)  # numbers sort much faster than places of numbers
+    packed.sort()
+    rows = (packed & low).astype(np.int64)
+    tied = np.flatnonzero((packed[1:] ^ packed[:-1]) <= low)
+    if len(tied):  # their upper bits agree: the lower ones decide
+        places = np.union1d(tied, tied + 1)
+        among = rows[places]
+        rows[places] = among[np.argsort(words[among], kind="stable")]
+    return rows
 
 
 def sample(key: bytes, n: int, size: int) -> NDArray[np.int64]:
@@ -135,12 +149,18 @@ def sample(key: bytes, n: int, size: int) -> NDArray[np.int64]:
     They are the first distinct remainders of a stream's words. A remainder is likelier than another
     by a factor of 1 + n / 2^64 at most.
     """
-    n_words = 2 * size + 64  # about 1.4 size are needed to find half of all rows
+    n_words = size + size * size // n + 64  # about 1.4 size are needed to find half of all rows
     while True:
         rows = np.frombuffer(stream(key, 0, 8 * n_words), "<u8") % np.uint64(n)
-        found, first = np.unique(rows, return_index=True)
+        packed = rows << PLACE_BITS
+        packed |= np.arange(n_words, dtype=np.uint64)
+        packed.sort()
+        again = np.flatnonzero(packed[1:] >> PLACE_BITS == packed[:-1] >> PLACE_BITS) + 1
+        is_first = np.ones(n_words, np.bool_)
+        is_first[packed[again] & PLACES] = False
+        found = rows[is_first]
         if len(found) >= size:
-            return rows[np.sort(first)[:size]].astype(np.int64)
+            return found[:size].astype(np.int64)
         n_words *= 2
 
 

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = ["acting", "who_acts"]
+__all__ = ["acting", "token_id", "who_acts"]
+
+ID_LENGTH = 16
 
 _WHO: ContextVar[tuple[str, str | None]] = ContextVar("who acts", default=("owner", None))
 
@@ -24,3 +26,8 @@ def acting(name: str, token: str | None) -> Iterator[None]:
 def who_acts() -> tuple[str, str | None]:
     """The name, and the id of the token if there is one; the owner at the machine has none."""
     return _WHO.get()
+
+
+def token_id(hashed: str) -> str:
+    """The name of a token in lists, addresses and entries, by its hash; it opens nothing."""
+    return hashed[:ID_LENGTH]

@@ -38,6 +38,7 @@ __all__ = [
     "charges_of",
     "check_left",
     "check_token",
+    "digest",
     "enter_budget",
     "enter_charges",
     "entry_hash",
@@ -168,12 +169,17 @@ def now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
+def digest(text: str) -> str:
+    """SHA-256 of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def entry_hash(values: Sequence[Any], later: Sequence[Any] = ()) -> str:
     """The hash of an entry's fields, the hash of the entry before included."""
     fields = dict(zip(FIELDS, values, strict=True))
     named = zip(LATER_FIELDS, later, strict=False)
     fields |= {name: value for name, value in named if value is not None}
-    return hashlib.sha256(canonical_json(fields).encode()).hexdigest()
+    return digest(canonical_json(fields))
 
 
 def read_head(connection: Connection) -> tuple[int, str]:

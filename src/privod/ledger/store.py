@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,7 +9,7 @@ from typing import Any
 
 from privod.data import Domain
 from privod.errors import InvalidParameter, LedgerDamaged, NotFound, SeededRelease
-from privod.ledger.chain import append
+from privod.ledger.chain import append, digest
 from privod.ledger.database import Connection
 from privod.queries.catalog import release_from_json
 from privod.queries.query import Release, canonical_json
@@ -18,7 +17,6 @@ from privod.texts import LONGEST_NAME
 
 __all__ = [
     "DataSet",
-    "digest",
     "enter_dataset",
     "enter_release",
     "find_dataset",
@@ -66,11 +64,6 @@ def short_text(value: object, name: str) -> str:
         rule = f"must be a printable text of 1 to {LONGEST_NAME} characters"
         raise InvalidParameter(name, rule, value, "Try 'patients-2026'.")
     return value
-
-
-def digest(text: str) -> str:
-    """SHA-256 of a text."""
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def enter_dataset(connection: Connection, dataset: DataSet, folder: str, seal: str) -> None:

@@ -17,9 +17,10 @@ from typing import Any, Protocol
 from privod.errors import InvalidParameter, LedgerDamaged, PrivodError
 from privod.ledger import chain as ledger
 from privod.ledger import store
+from privod.ledger.acting import token_id
 from privod.ledger.admissions import ExactCounts, is_admitted
 from privod.ledger.budget_state import BudgetState
-from privod.ledger.chain import FIELDS, Entry
+from privod.ledger.chain import FIELDS, Entry, digest
 from privod.ledger.database import Connection, Database
 from privod.ledger.kept_counts import state_key, state_of
 from privod.ledger.prices import (
@@ -41,7 +42,6 @@ from privod.ledger.replay import (
     never_entered,
     replayed,
 )
-from privod.ledger.store import digest
 from privod.ledger.witness import Witnesses
 from privod.privacy import (
     Adjacency,
@@ -434,7 +434,7 @@ def _check_tokens(connection: Connection, entries: list[Entry], rules: int) -> N
     for hashed, role, dataset, name, created, ended, expires in connection.execute(
         "SELECT hash, role, dataset, name, created, revoked, expires FROM tokens"
     ):
-        short = str(hashed)[:16]
+        short = token_id(str(hashed))
         if short not in entered and rules and created <= before:
             continue  # of the first version, which kept tokens outside the chain
         if entered.get(short) != (dataset, role, name, expires):

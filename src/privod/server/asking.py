@@ -21,6 +21,7 @@ from starlette.concurrency import run_in_threadpool
 from privod.curator import Answer
 from privod.curator.job_records import JobRecord, Room
 from privod.curator.results import NO_ANSWER
+from privod.curator.tokens import token_id
 from privod.errors import AnswerFailed, LimitReached, NotFound, PrivodError, Unavailable
 from privod.queries.catalog import query_from_json
 from privod.queries.query import Query
@@ -55,7 +56,7 @@ def _begin(
     site: Site, visitor: Visitor, query: Query[Any], of: str, request_id: str | None
 ) -> Job[Answer] | None:
     job_id = new_id()
-    token = visitor.id[:16]
+    token = visitor.token or ""
     named = f"{token}:{request_id}" if request_id is not None else f"{token}:job:{job_id}"
     key = (of, answer_key(query))
     price = site.curator.price(query, of, token=token or None)
@@ -103,7 +104,7 @@ def _start(
             record.dataset,
             request_id=record.request,
             asked_by=record.asked_by,
-            token=record.asker[:16] or None,
+            token=token_id(record.asker) or None,
             wait_for_release_time=turn.wait_for_release_time,
             look=partial(turn.look, allowed=most),
         )

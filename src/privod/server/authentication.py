@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 from privod.curator import Curator, Role, Token
 from privod.curator.server_notes import ServerNotes
+from privod.curator.tokens import token_id
 from privod.errors import NotAllowed, NotFound
-from privod.wire import token_id
 
 __all__ = [
     "EVERYONE",
@@ -51,6 +51,11 @@ class Visitor:
     """The one data set it is for, or None for all of them."""
     name: str
 
+    @property
+    def token(self) -> str | None:
+        """The name of the token in the ledger; None at the curator's own machine."""
+        return token_id(self.id) or None
+
     def sees(self, dataset: str) -> bool:
         """Whether the token is for this data set."""
         return self.of is None or self.of == dataset
@@ -77,7 +82,7 @@ def create_token(
 def revoke_token(curator: Curator, visitor: Visitor, shown: str) -> None:
     """Revoke the token with this short name, if it is one that the visitor may revoke."""
     for token in tokens_seen(curator, visitor):
-        if token_id(token.hash) == shown:
+        if token.id == shown:
             curator.store.revoke_token(token.hash)
             return
     raise NotFound("There is no such token. See the list of tokens.")

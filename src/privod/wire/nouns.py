@@ -48,7 +48,6 @@ __all__ = [
     "Verification",
     "Visitor",
     "answer_key",
-    "token_id",
 ]
 
 Plain = dict[str, Any]
@@ -58,18 +57,12 @@ Role = Literal["owner", "analyst", "auditor"]
 JobState = Literal["waiting", "answering", "done", "failed"]
 
 KEY_LENGTH = 24
-TOKEN_ID_LENGTH = 16
 
 
 def answer_key(query: Query[Any]) -> str:
     """A short name for a question, the same whoever asks it."""
     text = json.dumps(query.to_json(), sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:KEY_LENGTH]
-
-
-def token_id(hashed: str) -> str:
-    """A short name for a token in lists and addresses."""
-    return hashed[:TOKEN_ID_LENGTH]
 
 
 @dataclass(frozen=True)
@@ -476,7 +469,7 @@ class Token:
     @classmethod
     def of(cls, token: values.Token) -> Token:
         return cls(
-            id=token_id(token.hash),
+            id=token.id,
             role=token.role,
             dataset=token.of,
             name=token.name,

@@ -27,15 +27,14 @@ from privod.queries.parameters import parameters_of, promise_of
 from privod.queries.preview import epsilon_within, worth
 from privod.queries.query import Query, canonical_json
 from privod.server.asking import begin, find_job, state_of, stop
-from privod.server.http.authorization import form_of
+from privod.server.http.authorization import form_of, text_of
 from privod.server.jobs.estimates import check_work, duration, most_seconds
 from privod.server.jobs.jobs import Job
 from privod.server.site import site_of, visitor_of
-from privod.server.views.answers import LONGEST_SEARCH, answer_path, fits, page_of, written
-from privod.server.views.api import CSV
-from privod.server.views.console import text_of
+from privod.server.views.answers import LONGEST_SEARCH, fits, written
 from privod.server.views.forms import boxes_of, query_from_form
-from privod.server.views.pages import fragment, page, redirect, segment
+from privod.server.views.media import CSV
+from privod.server.views.pages import answer_path, fragment, page, page_of, redirect, segment
 from privod.wire import answer_key
 
 __all__ = ["ask", "ask_form", "job", "job_progress", "mock_data", "my_questions", "price"]
@@ -138,7 +137,7 @@ def _unconfirmed(request: Request, query: Query[Any]) -> Response | None:
     """The page that asks for a confirmation; None if nothing would be charged or all is refused."""
     curator = site_of(request).curator
     dataset = curator.dataset(request.path_params["dataset"])
-    price = curator.price(query, dataset.name, token=visitor_of(request).id[:16] or None)
+    price = curator.price(query, dataset.name, token=visitor_of(request).token)
     if price.already_answered or not price.affordable:
         return None
     sent = [
@@ -236,7 +235,7 @@ def _priced(request: Request, query: Query[Any]) -> dict[str, Any]:
     """What the price panel shows."""
     site, of = site_of(request), request.path_params["dataset"]
     curator = site.curator
-    price = curator.price(query, of, token=visitor_of(request).id[:16] or None)
+    price = curator.price(query, of, token=visitor_of(request).token)
     domain = curator.dataset(of).domain
     if not price.already_answered:
         check_work(curator, query, of, site.limits)

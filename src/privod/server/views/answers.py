@@ -19,22 +19,14 @@ from privod.queries.parameters import Parameter, parameters_of
 from privod.queries.query import Query, Release, canonical_json
 from privod.server.http.authorization import form_of
 from privod.server.site import site_of
-from privod.server.views.api import CSV, JSON, PICTURE_HEADERS, SVG
-from privod.server.views.pages import page, segment
-from privod.wire import answer_key
+from privod.server.views.media import CSV, JSON, NOTEBOOK, PICTURE_HEADERS, SVG
+from privod.server.views.pages import answer_path, page, page_of
 
-__all__ = ["answer", "answer_csv", "answer_json", "answer_notebook", "answer_path", "answer_svg"]
-__all__ += ["answers", "fits", "page_of", "score", "written"]
+__all__ = ["answer", "answer_csv", "answer_json", "answer_notebook", "answer_svg"]
+__all__ += ["answers", "fits", "score", "written"]
 
-ON_A_PAGE = 50
 LONGEST_SEARCH = 200
 MOST_SCORED = 1000
-NOTEBOOK = "application/x-ipynb+json"
-
-
-def answer_path(of: str, query: Query[Any]) -> str:
-    """Where an answer is found."""
-    return f"/data/{segment(of)}/answers/{answer_key(query)}"
 
 
 def written(query: Query[Any], domain: Domain | None = None) -> list[tuple[str, str]]:
@@ -51,16 +43,6 @@ def _written(parameter: Parameter, value: Any, domain: Domain | None) -> str:
         names = (value,) if isinstance(value, str) else value
         return ", ".join(domain.called(names))
     return parameter.written(value)
-
-
-def page_of(request: Request, n_items: int, on_a_page: int = ON_A_PAGE) -> dict[str, Any]:
-    """Which page of a long list was asked for, and which there are."""
-    typed = request.query_params.get("page", "1")
-    last = max(1, -(-n_items // on_a_page))
-    number = int(typed) if typed.isascii() and typed.isdigit() and len(typed) < 8 else 1
-    number = min(max(number, 1), last)
-    first = (number - 1) * on_a_page
-    return {"number": number, "last": last, "first": first, "end": first + on_a_page}
 
 
 def answers(request: Request) -> Response:

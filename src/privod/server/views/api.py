@@ -26,17 +26,9 @@ from privod.server.jobs.estimates import check_work, most_seconds
 from privod.server.jobs.jobs import Job
 from privod.server.metrics import exposition
 from privod.server.site import site_of, visitor_of
+from privod.server.views.media import CSV, JSON, METRICS, PICTURE_HEADERS, SVG
 from privod.texts import check_texts
 from privod.wire.questions import describe
-
-JSON = "application/json"
-SVG = "image/svg+xml"
-CSV = "text/csv; charset=utf-8"
-METRICS = "text/plain; version=0.0.4; charset=utf-8"
-# A picture carries its style inside; it may load and run nothing.
-PICTURE_HEADERS = {
-    "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox"
-}
 
 Dataset = Annotated[
     str, Path(max_length=200, description="A data set's name; a slash in it is %252F.")
@@ -162,7 +154,7 @@ def open_budget(request: Request, dataset: Dataset, form: wire.OpenBudget) -> wi
     budget = Loss(form.epsilon, form.delta)
     curator = site_of(request).curator
     visitor = visitor_of(request)
-    with acting(visitor.name, visitor.id[:16] or None):
+    with acting(visitor.name, visitor.token):
         opened = curator.open_budget(
             dataset, adjacency, budget, accounting=form.accounting, confirmed=form.confirmed
         )
@@ -183,7 +175,7 @@ def price(request: Request, dataset: Dataset, form: wire.AskPrice) -> wire.Price
     """What a question would cost; nothing is looked at and nothing is charged."""
     site = site_of(request)
     query = site.curator.adapted(query_from_json(form.query), dataset)
-    token = visitor_of(request).id[:16] or None
+    token = visitor_of(request).token
     found = site.curator.price(query, dataset, token=token)  # also finds out if it may be asked
     domain = site.curator.dataset(dataset).domain
     seconds = None
@@ -290,7 +282,7 @@ def make_token(request: Request, form: wire.MakeToken) -> wire.NewToken:
     if of is not None and not visitor.sees(of):
         raise NotFound(f"There is no data set {of!r} that this token is for.")
     curator = site_of(request).curator
-    with acting(visitor.name, visitor.id[:16] or None):
+    with acting(visitor.name, visitor.token):
         made = auth.create_token(curator, form.role, of, form.name, form.expires)
     return wire.NewToken(token=made)
 
@@ -298,7 +290,7 @@ def make_token(request: Request, form: wire.MakeToken) -> wire.NewToken:
 def revoke_token(request: Request, token: Annotated[str, Path(max_length=64)]) -> dict[str, bool]:
     """Revoke a token, from the next request on."""
     visitor = visitor_of(request)
-    with acting(visitor.name, visitor.id[:16] or None):
+    with acting(visitor.name, visitor.token):
         auth.revoke_token(site_of(request).curator, visitor, token)
     return {"revoked": True}
 

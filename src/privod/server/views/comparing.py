@@ -14,8 +14,8 @@ from privod.queries.histogram import Histogram
 from privod.queries.preview import CERTAINTY
 from privod.queries.query import Release
 from privod.server.site import site_of
-from privod.server.views.answers import answer_path, written
-from privod.server.views.pages import page
+from privod.server.views.answers import written
+from privod.server.views.pages import answer_path, page
 
 __all__ = ["compare", "differences"]
 

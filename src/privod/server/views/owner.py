@@ -33,13 +33,11 @@ from privod.privacy import (
     adjacency_from_json,
 )
 from privod.server import authentication as auth
-from privod.server.http.authorization import form_of
+from privod.server.http.authorization import form_of, text_of
 from privod.server.jobs import uploads
 from privod.server.site import site_of, visitor_of
-from privod.server.views.console import text_of
 from privod.server.views.forms import Box, Choice, domain_from_lines, with_header
 from privod.server.views.pages import page, redirect, segment
-from privod.wire import token_id
 
 __all__ = ["edit_columns", "make_token", "open_budget", "open_budget_form", "preview", "register"]
 __all__ += ["register_form", "report", "revoke_token", "tokens"]
@@ -225,7 +223,7 @@ def open_budget(request: Request) -> Response:
         confirmed = text_of(request, "confirmed") == "yes"
         accounting = accounting_named(form["accounting"] or "sums")
         visitor = visitor_of(request)
-        with acting(visitor.name, visitor.id[:16] or None):
+        with acting(visitor.name, visitor.token):
             site_of(request).curator.open_budget(
                 of, adjacency, budget, accounting=accounting, confirmed=confirmed
             )
@@ -308,7 +306,7 @@ def make_token(request: Request) -> Response:
         if of is not None and not visitor.sees(of):
             raise NotFound(f"There is no data set {of!r} that your token is for.")
         expires = form["expires"] or None
-        with acting(visitor.name, visitor.id[:16] or None):
+        with acting(visitor.name, visitor.token):
             token = auth.create_token(curator, form["role"], of, form["name"], expires)
     except PrivodError as problem:
         return _tokens_page(request, form, problem=str(problem))
@@ -318,7 +316,7 @@ def make_token(request: Request) -> Response:
 def revoke_token(request: Request) -> Response:
     """Revoke a token."""
     visitor = visitor_of(request)
-    with acting(visitor.name, visitor.id[:16] or None):
+    with acting(visitor.name, visitor.token):
         auth.revoke_token(site_of(request).curator, visitor, request.path_params["token"])
     return redirect("/tokens")
 
@@ -329,7 +327,7 @@ def _tokens_page(
     curator, visitor = site_of(request).curator, visitor_of(request)
     known = [
         {
-            "id": token_id(each.hash),
+            "id": each.id,
             "mine": each.hash == visitor.id,
             "token": each,
             "expired": each.expired,
