@@ -17,6 +17,7 @@ import pytest
 
 from privod.curator import Curator
 from privod.curator.job_records import JobRecord
+from privod.curator.publication import NOT_STORED
 from privod.curator.results import NO_ANSWER
 from privod.curator.rows import KeptRows
 from privod.errors import Unavailable
@@ -26,6 +27,7 @@ from privod.privacy import AddRemove, Loss
 from privod.queries.catalog import query_from_json
 from privod.server import asking
 from privod.server.authentication import create_token
+from privod.server.jobs import jobs as jobs_module
 from privod.server.jobs.jobs import LEFT_ANSWERING, STOPPED
 from privod.server.limits import Rate
 from tests.odd import FOLDER, odd
@@ -313,25 +315,78 @@ def test_a_record_whose_question_is_unknown_by_now_ends_in_words(
         eventually(ended)
 
 
+def test_an_answer_that_could_not_be_stored_is_stored_once_the_ledger_is_back(
+    tmp_path: Path, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs_module, "AGAIN_SECONDS", 0.05)
+    gate, again = tmp_path / "gate", threading.Event()
+    with running(tmp_path / "curator", ONE, data=False) as server, server.api(token) as api:
+        job = api.post("/datasets/patients/ask", json=form_of(gate)).json()["job"]
+        eventually(gate.exists)
+        key = key_of(server.curator)
+        begin = server.site.jobs._asked
+
+        def noticed(*arguments: Any) -> Any:
+            again.set()
+            return begin(*arguments)
+
+        monkeypatch.setattr(server.site.jobs, "_asked", noticed)
+        server.curator.database.read_only = True
+        (tmp_path / "gate.open").touch()
+        assert again.wait(PATIENCE), "it asks again"
+        assert api.get(f"/jobs/{job}").json()["state"] == "answering"
+        server.curator.database.read_only = False
+        eventually(lambda: _state(api, job) == "done")
+        answer = api.get(f"/jobs/{job}").json()["answer"]
+        assert answer["release"] == expected(server.curator, asked(gate, "0.1"), key)
+        kinds = [entry.kind for entry in server.curator.history("patients")]
+        assert (kinds.count("charge"), kinds.count("release")) == (1, 1)
+
+
+def test_an_answer_that_cannot_be_stored_for_long_ends_and_is_gone_on_with_when_asked_again(
+    tmp_path: Path, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs_module, "STORE_SECONDS", -1.0)
+    gate, few = tmp_path / "gate", replace(ONE, waiting_jobs_per_token=1)
+    with running(tmp_path / "curator", few, data=False) as server, server.api(token) as api:
+        job = api.post("/datasets/patients/ask", json=form_of(gate)).json()["job"]
+        eventually(gate.exists)
+        server.curator.database.read_only = True
+        (tmp_path / "gate.open").touch()
+        eventually(lambda: api.get(f"/jobs/{job}").status_code == 503)
+        assert api.get(f"/jobs/{job}").json()["error"]["message"] == NOT_STORED
+        server.curator.database.read_only = False
+        server.site.note_ends()
+        answer = api.post("/datasets/patients/ask", json={**form_of(gate), "wait": 60}).json()
+        assert answer["charges"] == []
+        kinds = [entry.kind for entry in server.curator.history("patients")]
+        assert (kinds.count("charge"), kinds.count("release")) == (1, 1)
+
+
+def form_of(gate: Path) -> dict[str, Any]:
+    return {"query": asked(gate, "0.1"), "wait": 0}
+
+
 def test_ends_that_could_not_be_noted_are_noted_later_and_make_room_again(
     tmp_path: Path, token: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(asking, "WATCH_SECONDS", 0.2)
     gate, few = tmp_path / "gate", replace(ONE, waiting_jobs_per_token=1)
     with running(tmp_path / "curator", few, data=False) as server, server.api(token) as api:
-        form = {"query": asked(gate, "0.1"), "wait": 0}
-        job = api.post("/datasets/patients/ask", json=form).json()["job"]
+        job = api.post("/datasets/patients/ask", json=form_of(gate)).json()["job"]
         eventually(gate.exists)
         server.curator.database.read_only = True
-        (tmp_path / "gate.open").touch()
+        api.delete(f"/jobs/{job}")
         eventually(lambda: api.get(f"/jobs/{job}").status_code >= 500)
         told = api.get(f"/jobs/{job}").json()
         found = server.curator.job_records.find(job)
         assert found is not None
         assert found.outcome is None, "it could not be written"
+        key_of(server.curator)  # nor could its key be erased
         server.curator.database.read_only = False
         eventually(lambda: server.curator.job_records.servers() == set())
         assert api.get(f"/jobs/{job}").json() == told
+        assert not server.curator.is_unfinished(query_from_json(asked(gate, "0.1")), "patients")
         form = {"query": asked(gate, "0.2", "nothing"), "wait": 60}
         assert api.post("/datasets/patients/ask", json=form).status_code == 200
 

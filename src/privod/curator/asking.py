@@ -148,7 +148,7 @@ class Asking:
             finally:
                 wait_for_release_time()
             with self._failing_for_good(question):
-                answer = publish(self._custody, question, looked_up, begun.charges, asker.name)
+                answer = publish(self._custody, question, looked_up, begun, asker.name)
             if begun.request == asker.request_id:
                 return answer
             return replace(answer, charges=(), stored=True)  # somebody else paid for it

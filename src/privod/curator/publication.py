@@ -11,11 +11,10 @@ from privod.curator.custody import Custody
 from privod.curator.questions import Question
 from privod.curator.results import NO_ANSWER, Answer
 from privod.curator.rows import KeptRows
-from privod.curator.unfinished import erase
+from privod.curator.unfinished import Begun, erase
 from privod.errors import AnswerFailed, LedgerDamaged, Unavailable
 from privod.ledger import chain as ledger
 from privod.ledger import store
-from privod.ledger.chain import Charge
 from privod.ledger.database import Connection
 from privod.ledger.kept_counts import enter_kept, read_kept
 from privod.ledger.store import refuse_seeded
@@ -31,14 +30,20 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["Interrupted", "Look", "found", "publish"]
+__all__ = ["NOT_STORED", "Interrupted", "Look", "found", "publish"]
 
 Look = Callable[[Query[Any], KeptRows, bytes | None], "Release[Any] | Ints"]
 """Looks at rows and answers, from a key where there is one; a server does it in a worker."""
 
 
+NOT_STORED = (
+    "The answer could not be stored. The charge stands, and asking again once the ledger can be"
+    " reached costs nothing more."
+)
+
+
 class Interrupted(Unavailable):
-    """Whoever looked at rows was ended for reasons that have nothing to do with them.
+    """Whoever looked at rows was ended, or could not store what was found, whatever they say.
 
     The charge stands. The answer is not lost: who asks again, at no charge, has it begun again.
     """
@@ -66,11 +71,11 @@ def publish(
     custody: Custody,
     question: Question,
     found: Release[Any] | Ints,
-    charges: tuple[Charge, ...],
+    begun: Begun,
     asked_by: str,
 ) -> Answer:
     """Store the release and erase its key; only what is stored is ever shown."""
-    of, ask = question.dataset.name, charges[0].entry
+    of, ask = question.dataset.name, begun.charges[0].entry
     try:
         with custody.database.writing() as connection:
             release = store.find_release(connection, question.key)
@@ -86,8 +91,10 @@ def publish(
             head = Head(*ledger.read_head(connection))
         custody.witnesses.note(head)
     except (Unavailable, LedgerDamaged) as problem:
+        if begun.key is not None and isinstance(problem, Unavailable):
+            raise Interrupted(NOT_STORED) from problem
         raise AnswerFailed(NO_ANSWER) from problem
-    return Answer(release, charges, stored=False, head=str(head))
+    return Answer(release, begun.charges, stored=False, head=str(head))
 
 
 def _drawn(connection: Connection, question: Question, exact: Ints, ask: int) -> Release[Any]:

@@ -60,6 +60,8 @@ END_SECONDS = 10.0  # for a stopped answer to be cleared away, on a busy machine
 FIRST_RELEASE_SECONDS = 0.2  # seconds
 RELEASE_RATIO = 1.25
 LOOK_SECONDS = 0.02
+STORE_SECONDS = 600.0  # for a database that is away to come back, so that an answer is stored
+AGAIN_SECONDS = 2.0
 KEPT_JOBS = 2000
 KEPT_SECONDS = 3600.0
 VALID_SECONDS = 1.0  # between two looks whether the tokens of those who wait are valid
@@ -527,7 +529,7 @@ class Jobs(Generic[Result]):
         """Ask in the name of whoever's turn it is, unless the token was revoked meanwhile."""
         turn = Turn(work, worker, lambda: self._is_wanted(work))
         try:
-            return self._asked(work, asker, turn)
+            return self._asked_until_stored(work, asker, turn)
         except AnswerFailed as problem:
             return AnswerFailed(STOPPED) if work.stop_age is not None else problem
         except PrivodError as problem:
@@ -536,6 +538,27 @@ class Jobs(Generic[Result]):
             return AnswerFailed("The question could not be answered.")
         finally:
             work.wait_for_release_time()
+
+    def _asked_until_stored(self, work: _Work[Result], asker: str, turn: Turn) -> Result:
+        """Ask, and ask again while what was charged cannot be stored: that costs nothing more."""
+        deadline = None
+        while True:
+            try:
+                return self._asked(work, asker, turn)
+            except Unavailable as problem:
+                work.was_charged |= isinstance(problem, Interrupted)
+                now = time.monotonic()
+                deadline = now + STORE_SECONDS if deadline is None else deadline
+                if not work.was_charged or work.is_left:
+                    raise
+                if now > deadline:  # it ends here, and who asks again goes on with it
+                    raise Unavailable(str(problem)) from None
+                self._closing.wait(AGAIN_SECONDS)
+                if self._closing.is_set():
+                    raise Interrupted(LEFT_ANSWERING) from None
+                if work.is_stopped():
+                    raise AnswerFailed(STOPPED) from None
+                work.computed = None  # what comes next waits for a release time of its own
 
     def _asked(self, work: _Work[Result], asker: str, turn: Turn) -> Result:
         """Ask in one name after the other: who may not pay keeps nobody else from the answer."""
