@@ -10,7 +10,7 @@ WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 2 )))
 PYTEST = nice -n 19 $(BIN)/pytest -n $(WORKERS) --dist worksteal
 export PYTHONDONTWRITEBYTECODE =  # tests start hundreds of processes, which need not compile every module anew
 RUNS ?= 400000
-ARGS ?=  # for papers, race and soak: --quick makes each script a matter of a minute
+ARGS ?=  # for papers, race and soak: --quick makes each script a matter of a minute; for dist: --release
 
 .PHONY: demo serve test quick check system audit papers figures race soak docs dist stub clean
 
@@ -77,7 +77,7 @@ docs: $(VENV)/ready-docs  ## the documentation site in out/site; a broken link f
 	$(BIN)/python -m mkdocs build --strict
 
 dist: $(VENV)/ready-dist  ## sdist and wheel in dist/, tried in an empty environment
-	$(BIN)/python scripts/check_distribution.py
+	$(BIN)/python scripts/check_distribution.py $(ARGS)
 
 stub: $(VENV)/ready-test  ## tell type checkers of the public names, after adding one
 	$(BIN)/python scripts/write_root_stub.py

@@ -187,7 +187,7 @@ def serve(container: Container) -> bool:
     """Start the sealed image, use it and stop it; True if all went well."""
     image = container.image
     tokens = [
-        container.run([*image.entry, "token", "add", role, "--label", "Olga"]).split()[-1]
+        container.run([*image.entry, "token", "add", role, "--name", "Olga"]).split()[-1]
         for role in ("owner", "analyst")
     ]
     with socket.socket() as free:

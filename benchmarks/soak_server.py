@@ -6,12 +6,12 @@ A server on loopback, started by this script with the sample data, answers one s
 many clients, each in its own connection, from a second process. Two kinds of load: *paced*, in
 which every client asks ten times a second, and *flat out*, in which every client asks again as soon
 as it has its answer, so that the median says how many requests a second the server can take. A
-third load is paced again, *beside busy workers*: both at work on the heaviest question that the
-server accepts, which is stopped then. Where other jobs take the processors, times are told and not
-judged. The memory of the server is looked at before and after. Then
-a server, or its workers, is killed again and again while questions are asked: nothing that was
-shown may be lost, and nothing charged twice. At last every role visits every route, and some twenty
-thousand random requests look for a 5xx.
+third load is paced again, *beside busy workers*: both at work on about the heaviest question that
+both take (of longer ones only one is answered at a time), which is stopped then. Where other jobs
+take the processors, times are told and not judged. The memory of the server is looked at before and
+after. Then a server, or its workers, is killed again and again while questions are asked: nothing
+that was shown may be lost, and nothing charged twice. At last every role visits every route, and
+some twenty thousand random requests look for a 5xx.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ PROBE_SECONDS = 0.3
 FUZZ_EXAMPLES = 300
 MOST_GROWTH = 100.0  # megabytes that the server may grow by under load
 BUSY_RECORDS = 100_000
-BUSY_COLUMNS = 8  # 70 sets of 4: by public sizes the heaviest question that is accepted
+BUSY_COLUMNS = 8  # 70 sets of 4: the heaviest question, almost, that is short enough for both
 BUSY_CROWDS = (20_000, 20_001)  # larger than any crowd there, so that no count ends early
 
 
@@ -220,7 +220,8 @@ def busy_workers(made: Sample, port: int) -> Iterator[list[str]]:
     rows = np.random.default_rng(1).random((BUSY_RECORDS, BUSY_COLUMNS))
     names = [f"c{place}" for place in range(BUSY_COLUMNS)]
     domain = Domain(tuple(Numeric(name, 0, 1) for name in names))
-    made.curator.register("busy", dict(zip(names, rows.T, strict=True)), domain)
+    values = dict(zip(names, rows.T, strict=True))
+    made.curator.register("busy", values, domain, most_records=BUSY_RECORDS)
     made.curator.open_budget("busy", AddRemove(), Loss("1"))
     address = f"http://127.0.0.1:{port}/api/v1"
     clients = []

@@ -3,22 +3,49 @@
 Both distributions, the library and the thin client: the sdist is built first and the wheel from it,
 so that a file missing in the sdist is found. Each wheel is installed into an empty environment in a
 directory of its own, away from the sources; the thin client also beside the library.
+
+    python scripts/check_distribution.py               # and says what is missing to publish it
+    python scripts/check_distribution.py --release     # fails at once if anything is
 """
 
 from __future__ import annotations
 
+import argparse
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 import venv
 from pathlib import Path
 
+__all__ = ["missing"]
+
 ROOT = Path(__file__).parent.parent
-
-
 CLIENT = ROOT / "client"
+URLS = {"Source", "Documentation", "Issues", "Changes"}
 LARGEST_CLIENT = 20_000_000  # bytes on disk of the thin client with all that it needs
+
+
+def missing(root: Path = ROOT) -> list[str]:
+    """What a release needs and does not have."""
+    found = []
+    for project in (root / "pyproject.toml", root / "client" / "pyproject.toml"):
+        urls = tomllib.loads(project.read_text())["project"].get("urls", {})
+        wanting = sorted(URLS - {name for name, url in urls.items() if url.startswith("https://")})
+        if wanting:
+            name = project.relative_to(root).as_posix()
+            found.append(f"{name}: project.urls without {', '.join(wanting)}")
+    version = re.search(r'__version__ = "(.+)"', (root / "src/privod/version.py").read_text())
+    assert version is not None
+    released = rf"^## {re.escape(version[1])} \((\d{{4}}-\d\d-\d\d)\)$"
+    date = re.search(released, (root / "CHANGELOG.md").read_text(), re.MULTILINE)
+    if date is None:
+        found.append(f"CHANGELOG.md: no date beside {version[1]}")
+    cited = (root / "CITATION.cff").read_text().splitlines()
+    wanted = (f"version: {version[1]}", f"date-released: {date[1] if date else '...'}")
+    return [*found, *(f"CITATION.cff: no line `{line}`" for line in wanted if line not in cited)]
 
 
 def built(source: Path, out: Path) -> Path:
@@ -54,6 +81,11 @@ def size(directory: Path) -> int:
 
 def main() -> None:
     """Build, install, run; any failure ends it."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--release", action="store_true", help="fail if it cannot be published")
+    lacking = [f"Missing to publish it: {what}." for what in missing()]
+    if parser.parse_args().release and lacking:
+        raise SystemExit("\n".join(lacking))
     out = ROOT / "dist"
     out.mkdir(exist_ok=True)
     for old in [*out.glob("privod*.whl"), *out.glob("privod*.tar.gz")]:
@@ -75,6 +107,7 @@ def main() -> None:
         code = "import privod as p, privod_client as c; assert p.__version__ == c.__version__"
         subprocess.run([scripts / "python", "-I", "-c", code], check=True, cwd=empty)
     print(f"{library.name} installs into an empty environment and runs the demo there.")
+    print(*lacking, sep="\n")
 
 
 if __name__ == "__main__":

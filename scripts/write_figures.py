@@ -10,6 +10,10 @@ A page marks the place of a table, and of a single figure within a sentence:
     <!-- table rauch/epsilon columns="set, method" across="epsilon" show="auroc" -->
     <!-- end -->
     it reaches <!-- figure rauch/epsilon auroc where="set=pima, epsilon=5" -->0.7<!-- end -->
+    at most <!-- figure rauch/epsilon auroc where="set=pima" take="most" -->0.7<!-- end -->
+
+`take` makes one figure of several rows: `least`, `most`, `mean`, or `count`, how many rows there
+are. `less="set=wdbc"` subtracts the figure that the same rows have with these values instead.
 
 Benchmarks end with named figures (`scripts/run_benchmark.py` keeps them). They are shown one by one
 or as a table of rows and columns, whose names stand in the figures' names; `digits` rounds, and
@@ -46,6 +50,7 @@ MARK = re.compile(
 )
 PICTURE = re.compile(r"\]\((?:docs/|\.\./)?figures/([\w-]+/[\w.-]+\.png)\)")
 OPTION = re.compile(r'(\w+)="([^"]*)"')
+CONDITION = re.compile(r",\s*(?=[^=,|]+=)")  # a value may hold commas
 
 Rows = list[dict[str, str]]
 
@@ -66,11 +71,15 @@ def filled(text: str, figures: Path = FIGURES) -> str:
         options = dict(OPTION.findall(rest))
         if kind == "grid":
             return f"{head}\n\n{_grid(_rows(figures / f'{what}.csv'), options)}\n\n<!-- end -->"
-        rows = _chosen(_rows(figures / f"{what}.csv"), options.get("where", ""))
+        all_rows = _rows(figures / f"{what}.csv")
+        rows = _chosen(all_rows, options.get("where", ""))
         if kind == "figure":
             column = OPTION.sub("", rest).strip()
-            value = _rounded(_single(rows, column, mark[0]), options.get("digits"))
-            return f"{head}{value}<!-- end -->"
+            value = _one(rows, column, options.get("take", ""), mark[0])
+            if "less" in options:
+                others = _chosen(all_rows, _instead(options.get("where", ""), options["less"]))
+                value = _minus(value, _one(others, column, options.get("take", ""), mark[0]))
+            return f"{head}{_rounded(value, options.get('digits'))}<!-- end -->"
         columns = _listed(options.get("columns", "")) or list(rows[0])
         if "across" in options:
             rows = _across(rows, columns, options["across"], options["show"])
@@ -91,7 +100,7 @@ def _listed(text: str) -> list[str]:
 
 def _chosen(rows: Rows, where: str) -> Rows:
     """The rows that have these values; a value may name several with |."""
-    for condition in _listed(where):
+    for condition in filter(None, CONDITION.split(where)):
         key, _, values = condition.partition("=")
         rows = [row for row in rows if row[key] in values.split("|")]
     if not rows:
@@ -109,10 +118,37 @@ def _across(rows: Rows, keys: Sequence[str], across: str, show: str) -> Rows:
     return [{head: line.get(head, "") for head in heads} for line in lines.values()]
 
 
-def _single(rows: Rows, column: str, mark: str) -> str:
+def _one(rows: Rows, column: str, take: str, mark: str) -> str:
+    """The figure of a single row, or what is taken of several."""
+    if take == "count":
+        return str(len(rows))
+    if take:
+        values = sorted((row[column] for row in rows if row[column]), key=_number)
+        if take == "mean":
+            return f"{sum(map(_number, values)) / len(values):.4g}"
+        return values[{"least": 0, "most": -1}[take]]
     if len(rows) != 1:
         raise SystemExit(f"{len(rows)} rows for one figure: {mark}")
     return rows[0][column]
+
+
+def _number(value: str) -> float:
+    """A figure without its unit."""
+    return float(value.split()[0].replace(",", ""))
+
+
+def _minus(value: str, other: str) -> str:
+    """The difference of two figures, with as many decimals as the longer one has."""
+    decimals = max(len(one.partition(".")[2]) for one in (value, other))
+    return f"{_number(value) - _number(other):.{decimals}f}"
+
+
+def _instead(where: str, changes: str) -> str:
+    """The conditions, with the values of some replaced."""
+    others = CONDITION.split(changes)
+    replaced = {one.partition("=")[0] for one in others}
+    kept = [one for one in CONDITION.split(where) if one.partition("=")[0] not in replaced]
+    return ", ".join([*kept, *others])
 
 
 def _grid(figures: Rows, options: dict[str, str]) -> str:

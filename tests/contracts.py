@@ -8,8 +8,11 @@ does not catch it, and it has a proof page, a picture, a sentence and documented
 from __future__ import annotations
 
 import json
+import math
+import os
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -19,7 +22,9 @@ from hypothesis import strategies as st
 from privod.audit import games_of, play
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.data.examples import BREAST_CANCER
+from privod.errors import InvalidParameter
 from privod.mechanisms import secure, seeded
+from privod.mechanisms.randomness import keyed
 from privod.pictures import draw, svg
 from privod.privacy import Guarantee
 from privod.queries.catalog import QUERIES, query_from_json, release_from_json
@@ -44,6 +49,17 @@ EXAMPLES: list[Query[Any]] = [
     for domain in (SMALL, BREAST_CANCER)
     for kind in QUERIES.values()
     for example in kind.examples(domain)
+]
+
+EXTREME_RANGES = [
+    (-8.9e307, 8.9e307),
+    (0.0, 1.7e308),
+    (1e308, math.nextafter(1e308, math.inf)),
+    (-1e300, 1e-300),
+    (-1e155, 1e155),
+    (-1e150, 1e150),
+    (1.0, math.nextafter(1.0, 2.0)),
+    (0.0, 2.0**-500),
 ]
 
 every_kind = pytest.mark.parametrize("kind", QUERIES.values(), ids=QUERIES)
@@ -117,6 +133,29 @@ def test_it_never_fails_because_of_rows(query: Query[Any], table: Table) -> None
     assert release.guarantee == query.guarantee()
 
 
+@every_kind
+@pytest.mark.parametrize(("low", "high"), EXTREME_RANGES)
+def test_ranges_however_extreme_are_refused_before_a_charge_or_answered(
+    kind: type[Query[Any]], low: float, high: float
+) -> None:
+    domain = Domain(
+        (Numeric("height", low, high), Numeric("weight", low, high), *SMALL.columns[2:])
+    )
+    places = np.array([low, high, low / 2 + high / 2] * 40)
+    groups = {"group": ["x", "y", "z"] * 40, "grade": [1, 2] * 60}
+    table = Table(domain, {"height": places, "weight": places[::-1].copy(), **groups})
+    examples = kind.examples(domain)
+    for query in (*examples, *(replace(cast(Any, each), epsilon=50) for each in examples)):
+        try:
+            query.check(domain)
+            query.statements(domain)
+        except InvalidParameter:
+            continue
+        release = query.answer(table, secure())
+        written = json.dumps(release.to_json(), allow_nan=False)
+        assert release_from_json(json.loads(written)).sentence() == release.sentence()
+
+
 @pytest.mark.parametrize("query", small_examples, ids=lambda query: query.name)
 def test_its_release_says_what_it_promised_and_survives_json(query: Query[Any]) -> None:
     table = table_of([1.0, 2.0, 2.0, 9.0], [0.0, 1.0, 1.0, -4.0], ["x", "x", "y", "z"])
@@ -128,6 +167,19 @@ def test_its_release_says_what_it_promised_and_survives_json(query: Query[Any]) 
     again = release_from_json(data)
     assert again.to_json() == release.to_json()
     assert again.sentence() == release.sentence()
+
+
+@pytest.mark.parametrize("query", small_examples, ids=lambda query: query.name)
+def test_one_key_gives_one_release_whatever_the_number_of_threads(
+    query: Query[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that begins an answer again, perhaps on another host, must give the same one."""
+    table = table_of(list(np.linspace(0, 9, 40)), list(np.linspace(-5, 5, 40)), ["x", "y"] * 20)
+    releases = []
+    for threads in (1, 3):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _, n=threads: set(range(n)))
+        releases.append(query.answer(table, keyed(bytes(32), b"salt")).to_json())
+    assert releases[0] == releases[1]
 
 
 @pytest.mark.parametrize("query", small_examples, ids=lambda query: query.name)

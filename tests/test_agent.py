@@ -22,7 +22,7 @@ from privod.privacy import AddRemove
 from privod.server.authentication import create_token
 from tests.running_server import Running, running
 
-LABEL = "an agent's"
+NAME = "an agent's"
 TOOLS = {"datasets", "questions", "preview", "price", "ask", "budget", "release"}
 
 
@@ -152,7 +152,7 @@ def test_only_an_analysts_token_serves_an_agent(server: Running, role: str) -> N
 
 
 def test_a_revoked_token_ends_what_an_agent_may_do(server: Running) -> None:
-    token = create_token(server.curator, "analyst", None, LABEL)
+    token = create_token(server.curator, "analyst", None, NAME)
     with connect(server.url, token) as client:
         agent = Agent(client, Allowance(Fraction(1), Fraction(1)))
         agent.datasets()
@@ -160,7 +160,7 @@ def test_a_revoked_token_ends_what_an_agent_may_do(server: Running) -> None:
             own = next(
                 one
                 for one in owner.get("/tokens").json()
-                if not one["revoked"] and one["label"] == LABEL
+                if not one["revoked"] and one["name"] == NAME
             )
             owner.delete(f"/tokens/{own['id']}").raise_for_status()
         with pytest.raises(NotAllowed):

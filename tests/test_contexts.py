@@ -161,6 +161,42 @@ def test_a_view_without_some_rows_is_the_view_of_the_smaller_table(
         np.testing.assert_array_equal(found.scan(), expected.scan())
 
 
+@pytest.mark.parametrize("inner_bits", [0, 2, 10])
+@pytest.mark.parametrize("n_gone", [0, 1, 5, 25, 100])
+def test_a_scan_from_what_was_known_says_what_a_scan_of_the_smaller_table_says(
+    n_gone: int, inner_bits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matching, "INNER_BITS", inner_bits)
+    changed = 0
+    for seed, n, round_to in ((0, 600, None), (1, 300, 2), (2, 120, 20)):
+        table = random_table((3, 4, 3), n, seed, round_to=round_to)
+        space, value = record_of(table, seed)
+        rng = np.random.default_rng(seed)
+        start = space.context(space.numbered(space.n_contexts // 2)) if seed else None
+        for rule in DETECTORS:
+            view = matching.look_from(table, space, "x", value, rule, start)
+            known = view.scan()
+            gone = rng.choice(n, n_gone, replace=False)
+            expected = view.without(gone).scan()
+            np.testing.assert_array_equal(view.scan_without(gone, known), expected)
+            changed += int(((known >= 0) != (expected >= 0)).sum())
+    assert changed > 0 or n_gone < 5
+
+
+def test_contexts_that_cannot_have_changed_are_not_judged_again() -> None:
+    """What was known of them is believed, even where it was wrong."""
+    table = random_table((3, 4, 3), 2000, 0)
+    space, value = record_of(table, 0)
+    (near,) = np.flatnonzero(np.argsort(np.abs(table.numbers(("x",))[:, 0] - value)) == 1)
+    for rule in DETECTORS:
+        view = matching.look_from(table, space, "x", value, rule)
+        made_up = np.full(space.n_contexts, NO_MATCH, np.int32)
+        some = np.array([near])
+        found, true = view.scan_without(some, made_up), view.without(some).scan()
+        assert (found == true)[found != NO_MATCH].all()
+        assert (found != true).any() or not (true != NO_MATCH).any()
+
+
 def test_a_function_as_detector_is_scanned_too() -> None:
     table = random_table((3, 3), 60, 3)
     space, value = record_of(table, 0)

@@ -85,7 +85,7 @@ def test_the_life_of_a_question(curator: Curator, tmp_path: Path, url: str) -> N
     with Curator.open(tmp_path / "postgres", database=url) as another:
         assert another.head() == curator.head() == found.head
         assert another.ask(question(3), "people").release == answer.release
-        another.store.add_token("h", "auditor", None, "label")
+        another.store.add_token("h", "auditor", None, "Ada")
     assert curator.store.find_token("h") is not None
 
 
@@ -166,7 +166,7 @@ def test_a_budget_moves_from_sqlite_with_everything(tmp_path: Path, url: str) ->
         old.register("people", ROWS, DOMAIN)
         old.open_budget("people", AddRemove(), Loss(1))
         answers = [old.ask(question(bins), "people") for bins in (1, 2, 3)]
-        old.store.add_token("h", "owner", None, "label")
+        old.store.add_token("h", "owner", None, "Ada")
         found = migrate(old, new)
         assert found.head == old.head() == new.head()
         assert found.releases == 3

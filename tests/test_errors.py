@@ -30,7 +30,7 @@ def test_every_error_is_in_the_tree_that_the_module_draws() -> None:
 
 def test_progress_is_heard_inside_and_not_outside() -> None:
     heard: list[tuple[str, int, int | None]] = []
-    with listening(lambda label, done, total: heard.append((label, done, total))):
+    with listening(lambda phase, done, total: heard.append((phase, done, total))):
         assert list(track([10, 20], "counting")) == [10, 20]
         report("choosing", 5)
     report("silence", 1)
@@ -44,6 +44,6 @@ def test_progress_is_heard_inside_and_not_outside() -> None:
 
 def test_a_generator_has_no_known_end() -> None:
     totals = []
-    with listening(lambda _label, _done, total: totals.append(total)):
+    with listening(lambda _phase, _done, total: totals.append(total)):
         list(track(iter("ab"), "reading"))
     assert totals == [None, None, None]

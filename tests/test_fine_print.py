@@ -20,7 +20,7 @@ from privod.queries.grid_knn.query import GridKnn
 from privod.queries.grid_knn.release import NoisyGrid
 from privod.queries.grid_knn.threshold import places_of_all
 from privod.server import limits
-from privod.server.jobs.queue import FairQueue
+from privod.server.jobs.queue import FairQueue, Taken
 from privod.server.limits import Rate, RateLimiter
 
 
@@ -73,8 +73,12 @@ def test_a_release_that_says_it_is_encrypted_is_refused_before_it_is_read(
 
 
 def served(turns: FairQueue[str], n: int) -> list[str]:
+    return [one.item for one in taken(turns, n)]
+
+
+def taken(turns: FairQueue[str], n: int) -> list[Taken[str]]:
     found = [turns.take(lambda _: True) for _ in range(n)]
-    return [one[1] for one in found if one is not None]
+    return [one for one in found if one is not None]
 
 
 def test_whoever_has_the_fewest_out_is_served_next_however_long_the_others_wait() -> None:
@@ -93,10 +97,10 @@ def test_of_those_with_as_many_out_the_one_longest_not_served_is_next() -> None:
     for asker in ("ann", "bob", "eve"):
         for number in range(3):
             turns.add(asker, f"{asker[0]}{number}")
-    first = served(turns, 3)
-    assert first == ["a0", "b0", "e0"]
-    for asker in ("eve", "bob", "ann"):  # who comes back first does not matter
-        turns.leave(asker)
+    first = taken(turns, 3)
+    assert [one.item for one in first] == ["a0", "b0", "e0"]
+    for one in reversed(first):  # who comes back first does not matter
+        turns.leave(one)
     assert served(turns, 3) == ["a1", "b1", "e1"]
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scripts.check_distribution import URLS, missing
 from typer.testing import CliRunner
 
 import privod
@@ -30,6 +31,27 @@ def test_the_version_stands_in_one_place_and_whoever_cites_us_names_it() -> None
     assert cited.group(1) == privod.__version__
     shown = CliRunner().invoke(app, ["--version"])
     assert shown.stdout == f"privod {privod.__version__}\n"
+
+
+def test_a_release_without_addresses_or_dates_is_refused(tmp_path: Path) -> None:
+    kept = ("pyproject.toml", "client/pyproject.toml", "src/privod/version.py")
+    for name in (*kept, "CHANGELOG.md", "CITATION.cff"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text((ROOT / name).read_text())
+    assert len(missing(tmp_path)) == 4
+    urls = "".join(f'{name} = "https://example.org"\n' for name in sorted(URLS))
+    for name in kept[:2]:
+        with (tmp_path / name).open("a") as file:
+            file.write(f"\n[project.urls]\n{urls}")
+    assert {what.partition(":")[0] for what in missing(tmp_path)} == {
+        "CHANGELOG.md",
+        "CITATION.cff",
+    }
+    changes = (tmp_path / "CHANGELOG.md").read_text()
+    (tmp_path / "CHANGELOG.md").write_text(changes.replace("(unreleased)", "(2030-01-02)"))
+    with (tmp_path / "CITATION.cff").open("a") as file:
+        file.write("date-released: 2030-01-02\n")
+    assert not missing(tmp_path)
 
 
 def test_ci_tries_every_python_that_we_say_we_run_on() -> None:

@@ -43,8 +43,8 @@ def test_the_cells_are_named_by_the_domain_alone() -> None:
     axes = (
         Histogram(columns=("x", "c"), epsilon=1, bins=2).answer(table([], []), seeded(0)).value.axes
     )
-    assert axes[0].labels == ("0 to 5", "5 to 10")
-    assert axes[1].labels == ("a", "b")
+    assert axes[0].names == ("0 to 5", "5 to 10")
+    assert axes[1].names == ("a", "b")
 
 
 @pytest.mark.parametrize(("adjacency", "scale"), [(AddRemove(), 2), (Replace(), 4)])

@@ -19,7 +19,7 @@ from privod.cli import app
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.errors import InvalidData, InvalidParameter, NotFound, ProtocolAborted
 from privod.joint.contributions import Contributions, rows_digest
-from privod.joint.counts import LABEL, JointCounts, JointRelease, noisy_share, release_counts
+from privod.joint.counts import PHASE, JointCounts, JointRelease, noisy_share, release_counts
 from privod.joint.pki import make_identities
 from privod.joint.question import JointOutliers
 from privod.joint.questions import joint_question
@@ -280,7 +280,7 @@ def test_an_aggregator_that_tells_parties_different_counts_is_found_by_their_tra
     def hub(meeting: Meeting) -> None:
         host_agreement(meeting, IDENTITIES["hub"], ROSTER, question.terms(DOMAIN))
         n_values = int(np.prod(question.shape(DOMAIN)))
-        total = add_up(meeting, LABEL, n_values, np.uint64).view(np.int64)
+        total = add_up(meeting, PHASE, n_values, np.uint64).view(np.int64)
         meeting.reply({name: (total + at).tobytes() for at, name in enumerate(NAMES)})
 
     def party(at: int) -> Any:

@@ -69,7 +69,7 @@ def test_growing_samples_find_what_all_records_say_with_a_part_of_the_distances(
     assert crowds(points, coarse, at=points[answer.rows]).max() <= limit
     outliers = set(np.flatnonzero(crowds(points, RADIUS) <= limit).tolist())
     assert len(found & outliers) >= 0.97 * len(outliers)
-    sent = [step.sent for step in answer.traffic.steps if step.label == "distances"]
+    sent = [step.sent for step in answer.traffic.steps if step.phase == "distances"]
     n_suspects = sent[0] // (2 * samples(N, limit)[0])  # two bytes for each record of the sample
     assert len(found) < n_suspects < N / 2
     assert answer.plan is not None

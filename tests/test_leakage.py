@@ -74,9 +74,9 @@ def views(monkeypatch: pytest.MonkeyPatch) -> Views:
     seen: Views = defaultdict(lambda: defaultdict(list))
     plain = Channel.trade
 
-    def trade(self: Channel, label: str, payload: bytes, most: int) -> bytes:
-        answer = plain(self, label, payload, most)
-        seen[self.name][label].append(answer)
+    def trade(self: Channel, phase: str, payload: bytes, most: int) -> bytes:
+        answer = plain(self, phase, payload, most)
+        seen[self.name][phase].append(answer)
         return answer
 
     monkeypatch.setattr(Channel, "trade", trade)
@@ -135,8 +135,8 @@ def test_published_bin_counts_locate_the_others_isolated_records(views: Views) -
     lonely = np.zeros(keys.shape, bool)
     for table, line in enumerate(keys):
         found, inverse = np.unique(line, return_inverse=True)
-        labels = [table.to_bytes(4, "big") + int(key).to_bytes(8, "big") for key in found]
-        at = [where.get(point_of(label), -1) for label in labels]
+        names = [table.to_bytes(4, "big") + int(key).to_bytes(8, "big") for key in found]
+        at = [where.get(point_of(name), -1) for name in names]
         alone = np.array([place >= 0 and counts[place] <= 2 for place in at])
         lonely[table] = alone[inverse]
     errors = located(lonely.sum(axis=0), places)
@@ -202,11 +202,11 @@ def dishonest(
             )
         return found
 
-    def contribute(channel: Any, session: Any, label: str, words: Any, most: int) -> bytes:
-        if session.name == "p0" and label == "bin counts":
+    def contribute(channel: Any, session: Any, phase: str, words: Any, most: int) -> bytes:
+        if session.name == "p0" and phase == "bin counts":
             words = crafted(words.view(np.int32).reshape(24, -1).astype(np.int64), known["asked"])
             words = words.astype(np.int32).view(np.uint32).reshape(-1)
-        answer: bytes = plain(channel, session, label, words, most)
+        answer: bytes = plain(channel, session, phase, words, most)
         return answer
 
     own_slots = joint_horizontal.own_slots

@@ -6,6 +6,8 @@ import os
 import shutil
 import sqlite3
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -105,6 +107,25 @@ def test_a_retired_data_set_keeps_its_releases_and_loses_its_rows(tmp_path: Path
     assert curator.verify().without_rows == ()
 
 
+def test_a_question_that_waited_while_its_data_set_was_retired_is_not_charged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    curator = people(tmp_path)
+    alone = curator.database.alone
+
+    @contextmanager
+    def late(key: str) -> Iterator[None]:
+        with Curator.open(tmp_path) as owner:
+            owner.retire("people", "the study ended", confirmed=True)
+        with alone(key):
+            yield
+
+    monkeypatch.setattr(curator.database, "alone", late)
+    with pytest.raises(NotFound, match="was retired"):
+        curator.ask(wide(3), "people")
+    assert curator.budget("people")[0].spent == Loss(0)
+
+
 def test_what_an_interrupted_upload_left_is_deleted_and_nothing_else(tmp_path: Path) -> None:
     curator = people(tmp_path)
     for name in ("old", "young"):
@@ -162,7 +183,7 @@ def test_tokens_are_made_and_revoked_in_the_chain_and_expire(
 @pytest.mark.parametrize(
     "statement",
     [
-        "UPDATE tokens SET label = 'Mallory'",
+        "UPDATE tokens SET name = 'Mallory'",
         "UPDATE tokens SET revoked = NULL",
         "UPDATE token_limits SET epsilon = '9'",
         "UPDATE books SET closed = NULL",

@@ -25,12 +25,12 @@ from privod.errors import (
     NotFound,
     Unavailable,
 )
+from privod.ledger.acting import token_id
 from privod.ledger.witness_elsewhere import WitnessElsewhere
 from privod.privacy import AddRemove, AdmittedContexts, InCrowd, Loss, SameContexts
 from privod.queries.histogram import Histogram
 from privod.queries.outlier_context.query import OutlierContext
 from privod.server.authentication import create_token, token_hash
-from privod.wire import token_id
 from tests.running_server import DOMAIN, ROWS, Running, running
 
 CROWD = InCrowd(0.0, ("age",), 5)
@@ -234,7 +234,7 @@ def test_entries_name_the_token_that_acted(server: Running, analyst: tuple[Clien
 
 def test_a_token_that_expired_opens_nothing(server: Running) -> None:
     with server.api(server.token("owner")) as api:
-        sent = {"role": "analyst", "label": "Ada", "expires": "2020-01-01"}
+        sent = {"role": "analyst", "name": "Ada", "expires": "2020-01-01"}
         assert api.post("/tokens", json=sent).status_code == 422
         made = api.post("/tokens", json={**sent, "expires": "2999-01-01"})
         listed = api.get("/tokens").json()[-1]
@@ -247,7 +247,7 @@ def test_the_shell_makes_tokens_that_expire(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PRIVOD_AT", str(tmp_path))
-    run("token", "add", "analyst", "--label", "Ada", "--expires", "2999-01-31")
+    run("token", "add", "analyst", "--name", "Ada", "--expires", "2999-01-31")
     (listed,) = run("token", "list")
     assert listed["expires"].startswith("2999-01-31")
 

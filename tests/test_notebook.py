@@ -98,7 +98,7 @@ def test_the_table_of_an_answer_says_what_the_answer_says(tmp_path: Path) -> Non
     curator.open_budget("stays", AddRemove(), Loss(30))
     wards = curator.ask(Histogram(columns=("ward",), epsilon=20), "stays")
     assert wards.to_pandas()["noisy count"].sum() == 50
-    assert list(wards.to_polars()["ward"]) == list(wards.release.value.axes[0].labels)
+    assert list(wards.to_polars()["ward"]) == list(wards.release.value.axes[0].names)
     assert wards.plot().axes
     counting = OutlierCount(radius=1, max_crowd=3, epsilon=1, columns=("age",))
     counted = curator.ask(counting, "stays")

@@ -55,7 +55,7 @@ def test_bins_that_are_drawn_as_one_keep_their_sum() -> None:
     assert summed(counts, len(counts)).tolist() == counts.tolist()
 
 
-def test_few_cells_are_all_labeled_and_of_many_the_first_and_the_last() -> None:
+def test_few_cells_are_all_named_and_of_many_the_first_and_the_last() -> None:
     few = [str(place) for place in range(MOST_TICKS)]
     assert few_ticks(few)[1] == few
     places, names = few_ticks([str(place) for place in range(1000)])

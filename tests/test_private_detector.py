@@ -117,6 +117,14 @@ def test_each_record_is_in_one_cell_of_every_column() -> None:
     assert Layout.from_json(json.loads(layout.text)) == layout
 
 
+@pytest.mark.parametrize("far", [{"ranges": [[-2, 2e150], [-1, 1]]}, {"centers": [0, -2e150]}])
+def test_cells_from_elsewhere_whose_squares_are_no_floats_are_refused(far: dict[str, Any]) -> None:
+    layout = Layout(DOMAIN.columns, ((-2.0, 2.0), (-1.0, 1.0)), 4, (0.0, 0.0), (1.0, 1.0))
+    text = json.dumps(layout.to_json() | far)
+    with pytest.raises(InvalidParameter, match="cells of a release"):
+        DetectorProfile(columns=("a", "b", "c"), epsilon=1, layout=text)
+
+
 def test_a_profile_survives_its_file_and_a_forged_promise_does_not(tmp_path: Path) -> None:
     value = profile()
     assert len(value.products) == 3

@@ -177,10 +177,10 @@ def test_an_unreadable_greeting_ends_the_run() -> None:
         )
 
 
-def test_the_union_is_the_union_and_everybody_finds_its_own_labels() -> None:
-    labels = {"ahus": [b"1", b"2", b"3"], "bern": [b"3", b"4"], "cork": [b"1", b"5", b"6"]}
+def test_the_union_is_the_union_and_everybody_finds_its_own_bins() -> None:
+    bins = {"ahus": [b"1", b"2", b"3"], "bern": [b"3", b"4"], "cork": [b"1", b"5", b"6"]}
     results = together(
-        lambda c, s: secure_union(c, s, labels[s.name]),
+        lambda c, s: secure_union(c, s, bins[s.name]),
         lambda meeting: check_size(host_union(meeting, opening=False)),
     )
     united = results["ahus"][0]
@@ -188,8 +188,8 @@ def test_the_union_is_the_union_and_everybody_finds_its_own_labels() -> None:
     where: dict[bytes, int] = {}
     for name, (tags, places) in results.items():
         assert tags == united
-        for label, place in zip(labels[name], places, strict=True):
-            assert where.setdefault(label, place) == place
+        for one, place in zip(bins[name], places, strict=True):
+            assert where.setdefault(one, place) == place
     assert sorted(where.values()) == list(range(6))
 
 

@@ -15,13 +15,31 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from privod.errors import InvalidParameter
-from privod.mechanisms.randomness import HIDDEN_BITS, Randomness, secure, seeded
+from privod.mechanisms.randomness import HIDDEN_BITS, Randomness, keyed, secure, seeded
 from tests.reference.mechanisms import walk
+
+KEY, SALT = bytes(range(32)), bytes(32)
 
 
 def test_only_a_seeded_source_says_that_it_can_be_replayed() -> None:
     assert seeded(1).seeded
     assert not secure().seeded
+    assert not keyed(KEY, SALT).seeded
+
+
+def test_a_key_gives_the_same_stream_again_and_only_with_its_salt() -> None:
+    assert keyed(KEY, SALT).bytes(12).hex() == "3dbe4d2da169350affd83306"
+    streams = [keyed(KEY, SALT), keyed(KEY, SALT)]
+    assert streams[0].words(3).tolist() == streams[1].words(3).tolist()
+    others = [keyed(KEY[::-1], SALT), keyed(KEY, KEY), seeded(0), keyed(KEY, SALT + b" 1")]
+    drawn = {source.bytes(16) for source in (*others, streams[0], keyed(KEY, SALT))}
+    assert len(drawn) == 6
+
+
+def test_a_key_is_shown_nowhere_and_must_be_whole() -> None:
+    assert repr(keyed(KEY, SALT)) == "keyed(...)"
+    with pytest.raises(InvalidParameter, match="key must have 32 bytes, got 31"):
+        keyed(KEY[:31], SALT)
 
 
 def test_a_seed_gives_the_same_stream_on_every_platform() -> None:
@@ -43,7 +61,7 @@ def test_a_seed_must_be_an_integer(seed: object) -> None:
         seeded(seed)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("source", [secure(), seeded(3)])
+@pytest.mark.parametrize("source", [secure(), seeded(3), keyed(KEY, SALT)])
 def test_requests_have_the_size_and_type_asked_for(source: Randomness) -> None:
     assert len(source.bytes(0)) == 0
     assert len(source.bytes(1001)) == 1001
@@ -98,8 +116,9 @@ def test_below_refuses_an_empty_range() -> None:
             draw(0)
 
 
-def test_the_seeded_bytes_look_uniform() -> None:
-    counts = np.bincount(np.frombuffer(seeded(5).bytes(2**18), dtype=np.uint8), minlength=256)
+@pytest.mark.parametrize("source", [seeded(5), keyed(KEY, SALT)])
+def test_expanded_bytes_look_uniform(source: Randomness) -> None:
+    counts = np.bincount(np.frombuffer(source.bytes(2**18), dtype=np.uint8), minlength=256)
     assert stats.chisquare(counts).pvalue > 1e-6
 
 
@@ -127,7 +146,7 @@ def test_forked_children_never_draw_the_same_bytes() -> None:
     assert max(Counter(halves).values()) == 1
 
 
-@pytest.mark.parametrize("source", [secure(), seeded(7)])
+@pytest.mark.parametrize("source", [secure(), seeded(7), keyed(KEY, SALT)])
 def test_threads_that_share_a_source_never_draw_the_same_bytes(source: Randomness) -> None:
     drawn: list[bytes] = []
     threads = [

@@ -44,9 +44,9 @@ def run(
         def act(channel: Channel) -> JointAnswer:
             seen = 0
 
-            def count(label: str, done: int, total: int | None) -> None:
+            def count(phase: str, done: int, total: int | None) -> None:
                 nonlocal seen
-                seen += stop is not None and (name, label) == stop[:2] and done == total == 1
+                seen += stop is not None and (name, phase) == stop[:2] and done == total == 1
                 if stop is not None and seen >= stop[2]:
                     raise ProtocolAborted("The power went out.")
 
@@ -76,8 +76,8 @@ def check_rows(answer: JointAnswer) -> None:
     assert crowds(all_points(), 4.0)[rows].max() <= crowd_limit(0.95, len(all_points()))
 
 
-def exchanges(answer: JointAnswer, label: str) -> int:
-    return sum(step.label == label for step in answer.traffic.steps)
+def exchanges(answer: JointAnswer, phase: str) -> int:
+    return sum(step.phase == phase for step in answer.traffic.steps)
 
 
 def case(name: str, monkeypatch: pytest.MonkeyPatch) -> tuple[JointOutliers, dict[str, Table]]:
@@ -95,7 +95,7 @@ def case(name: str, monkeypatch: pytest.MonkeyPatch) -> tuple[JointOutliers, dic
 
 
 @pytest.mark.parametrize(
-    ("name", "label", "rounds"),
+    ("name", "phase", "rounds"),
     [
         ("vertical", "tags", TABLES),
         ("vertical, paper", "projections", ROUNDS),
@@ -103,17 +103,17 @@ def case(name: str, monkeypatch: pytest.MonkeyPatch) -> tuple[JointOutliers, dic
     ],
 )
 def test_a_broken_run_goes_on_after_the_last_round_that_all_completed(
-    monkeypatch: pytest.MonkeyPatch, name: str, label: str, rounds: int
+    monkeypatch: pytest.MonkeyPatch, name: str, phase: str, rounds: int
 ) -> None:
     asked, tables = case(name, monkeypatch)
     kept = {party: Rounds() for party in NAMES}
     with pytest.raises(ProtocolAborted, match="The power went out"):
-        run(asked, tables, kept, ("p1", label, 3))
+        run(asked, tables, kept, ("p1", phase, 3))
     ahead, behind = kept["p0"].offers, kept["p1"].offers
     assert [offer.done for offer in behind] == [1, 2]  # the third was not completed there
     assert set(ahead) & set(behind)
     answers = run(asked, tables, kept)
-    assert exchanges(answers["p1"], label) == rounds - 2
+    assert exchanges(answers["p1"], phase) == rounds - 2
     found = {party: set(answer.rows.tolist()) for party, answer in answers.items()}
     if name == "horizontal, paper":
         assert found["p0"] >= {0, 1}
@@ -218,7 +218,7 @@ def test_an_offer_that_cannot_be_read_ends_the_run(offer: str) -> None:
 
 
 def test_an_aggregator_cannot_make_a_party_go_on_from_what_it_does_not_have() -> None:
-    invented = json.dumps([json.dumps([[4, "label", 0]])])
+    invented = json.dumps([json.dumps([[4, "history", 0]])])
 
     def hub(meeting: Meeting) -> None:
         meeting.collect("resuming", 4096)
@@ -256,10 +256,10 @@ def test_an_aggregator_that_tells_parties_different_things_opens_no_vector(
     kept = {party: Rounds() for party in NAMES}
     contribute, own = secure_sum.contribute, []
 
-    def overheard(channel: Channel, session: Session, label: str, words: Any, most: int) -> bytes:
-        if session.name == "p0" and label == "tags":
+    def overheard(channel: Channel, session: Session, phase: str, words: Any, most: int) -> bytes:
+        if session.name == "p0" and phase == "tags":
             own.append(words.copy())
-        return contribute(channel, session, label, words, most)
+        return contribute(channel, session, phase, words, most)
 
     monkeypatch.setattr(vertical, "contribute", overheard)
     seen: dict[str, bytes] = {}

@@ -26,8 +26,9 @@ from privod.queries.preview import epsilon_within
 from privod.queries.private_detector.query import DetectorProfile
 from privod.server.authentication import token_hash
 from privod.server.views.analyst import UNREADABLE
-from privod.server.views.answers import MOST_SCORED, ON_A_PAGE, answer_path
+from privod.server.views.answers import MOST_SCORED
 from privod.server.views.comparing import differences
+from privod.server.views.pages import ON_A_PAGE, answer_path
 from privod.wire import answer_key
 from tests.running_server import Browser, Running, running
 
@@ -194,11 +195,11 @@ def test_two_histograms_are_compared_cell_by_cell(server: Running, analyst: Brow
     keys = [answer_key(query) for query in (one, other)]
     text = analyst.get("/data/patients/compare", params={"key": keys}).text
     rows = re.findall(r"<tr><td>([^<]+)</td>" + 3 * r'<td class="number">(-?\d+)</td>', text)
-    told = {label: tuple(map(int, counts)) for label, *counts in rows}
-    labels = first.axes[0].labels
+    told = {name: tuple(map(int, counts)) for name, *counts in rows}
+    names = first.axes[0].names
     assert told == {
-        label: (one, other, other - one)
-        for label, one, other in zip(labels, first.counts, second.counts, strict=True)
+        name: (one, other, other - one)
+        for name, one, other in zip(names, first.counts, second.counts, strict=True)
     }
     assert re.search(r'<th scope="row">epsilon</th><td>3</td><td>2</td><td>no</td>', text)
     assert re.search(r'<th scope="row">bins</th><td>4</td><td>4</td><td>yes</td>', text)
@@ -254,7 +255,7 @@ def test_thousands_of_my_questions_are_counted_paged_and_searched(
             query = histogram(bins=2 + place, epsilon="0.01").to_json()
             connection.execute(
                 "INSERT INTO jobs"
-                " (id, server, asker, label, dataset, query, request, time, outcome)"
+                " (id, server, asker, asked_by, dataset, query, request, time, outcome)"
                 " VALUES (?, 'elsewhere', ?, 'Ada', 'patients', ?, ?, ?, '')",
                 *(f"many-{place}", token_hash(token), json.dumps(query), f"many-{place}"),
                 f"2001-01-01T00:00:00.{place:06}Z",

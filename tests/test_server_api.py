@@ -60,7 +60,7 @@ def test_from_registration_to_an_answer(owner: httpx.Client, server: Running) ->
     budget = {"adjacency": {"name": "add-remove"}, "epsilon": "1", "delta": "0"}
     opened = owner.post("/datasets/new/budgets", json=budget).json()
     assert opened["left"] == {"epsilon": "1", "delta": "0"}
-    given = {"role": "analyst", "label": "Ada", "dataset": "new"}
+    given = {"role": "analyst", "name": "Ada", "dataset": "new"}
     with server.api(owner.post("/tokens", json=given).json()["token"]) as analyst:
         priced = analyst.post("/datasets/new/price", json={"query": QUERY}).json()
         assert priced["charges"][0]["left"] == {"epsilon": "1/2", "delta": "0"}

@@ -58,10 +58,10 @@ def test_no_file_of_the_curator_holds_a_token(server: Running) -> None:
     assert any(token_hash(token).encode() in file.read_bytes() for file in files)
 
 
-@pytest.mark.parametrize(("role", "label"), [("king", "x"), ("analyst", ""), ("analyst", "a\nb")])
-def test_a_token_needs_a_known_role_and_a_label(server: Running, role: str, label: str) -> None:
+@pytest.mark.parametrize(("role", "name"), [("king", "x"), ("analyst", ""), ("analyst", "a\nb")])
+def test_a_token_needs_a_known_role_and_a_name(server: Running, role: str, name: str) -> None:
     with pytest.raises(InvalidParameter):
-        create_token(server.curator, role, None, label)
+        create_token(server.curator, role, None, name)
 
 
 def test_a_token_is_for_a_data_set_that_exists(server: Running) -> None:
@@ -153,7 +153,7 @@ def test_signing_out_ends_the_session_on_the_server_too(server: Running) -> None
     [
         ("/sign-in", {"token": "x"}),
         ("/sign-out", {}),
-        ("/tokens", {"label": "x", "role": "analyst"}),
+        ("/tokens", {"name": "x", "role": "analyst"}),
         (
             "/data/patients/budgets/new",
             {"epsilon": "1", "adjacency": "replace", "confirmed": "yes"},

@@ -24,8 +24,8 @@ from privod.queries.histogram import Histogram
 from privod.queries.lookahead import LookaheadCount
 from privod.server.authentication import create_token
 from privod.server.serve import Listening
-from privod.server.views.answers import answer_path
 from privod.server.views.forms import boxes_of, domain_from_lines, query_from_form, with_header
+from privod.server.views.pages import answer_path
 from privod.wire import answer_key
 from tests.patience import PATIENCE
 from tests.running_server import Browser, Running, running
@@ -210,7 +210,7 @@ def test_an_owner_registers_opens_a_budget_and_hands_out_a_token(
     done = owner.post(path, adjacency="replace", epsilon="1", delta="0", confirmed="yes")
     assert done.headers["location"] == "/data/console%20data"
     assert len(server.curator.budget("console data")) == 1
-    page = checked(owner.post("/tokens", label="Ada", role="analyst", of="console data"))
+    page = checked(owner.post("/tokens", name="Ada", role="analyst", of="console data"))
     found = re.search(r'id="new-token">(privod_analyst_[\w-]+)<', page)
     assert found is not None
     assert found.group(1) not in owner.get("/tokens").text

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from privod.curator import Curator
 from privod.curator.job_records import JobRecord, Room
@@ -35,7 +37,7 @@ from privod.server.jobs.jobs import (
     _Work,
     next_release_time,
 )
-from privod.server.jobs.queue import FairQueue
+from privod.server.jobs.queue import FairQueue, Taken
 from privod.server.jobs.workers import Worker
 from privod.server.limits import Limits
 from privod.wire import answer_key
@@ -57,9 +59,14 @@ def opened(limits: Limits | None = None, revoked: tuple[str, ...] = ()) -> Itera
 
 
 def started(
-    jobs: Jobs[Any], ask: Callable[[Turn], Any], asker: str = "ada", key: str = "q"
+    jobs: Jobs[Any],
+    ask: Callable[[Turn], Any],
+    asker: str = "ada",
+    key: str = "q",
+    *,
+    is_long: bool = False,
 ) -> Job[Any]:
-    return jobs.start(ask, asker=asker, key=("d", key), question="q")
+    return jobs.start(ask, asker=asker, key=("d", key), question="q", is_long=is_long)
 
 
 def ended(job: Job[Any]) -> Job[Any]:
@@ -216,8 +223,31 @@ def test_too_many_jobs_of_all_servers_are_refused_for_one_token_and_in_all(tmp_p
         with pytest.raises(LimitReached, match="Too many answers"):
             add("cyd", "fourth")
         add("cyd", "third")  # joining in is no burden
-        records.end("ada first", "")
+        records.end("ada first", "ada", "")
         add("ada", "fourth")
+
+
+def test_only_the_server_that_has_a_question_says_how_it_ended_and_says_it_once(
+    tmp_path: Path,
+) -> None:
+    """One that was taken to be gone, and lives, comes late with what it found."""
+    with Curator.open(tmp_path) as curator:
+        records = curator.job_records
+        for job in ("ended", "left"):
+            told = (job, "old", "asker", "", "d", {"name": "q"}, job)
+            records.add(JobRecord(*told, time=records.moment()))
+        records.end("ended", "old", "stopped")
+        assert [record.id for record in records.adopt("old", "new")] == ["left"]
+
+        def outcomes() -> list[str | None]:
+            found = [records.find(job) for job in ("ended", "left")]
+            return [None if one is None else one.outcome for one in found]
+
+        records.end("left", "old", "too late")
+        assert outcomes() == ["stopped", None]
+        for told_now in ("", "once more"):
+            records.end("left", "new", told_now)
+        assert outcomes() == ["stopped", ""]
 
 
 def test_a_job_is_found_by_its_asker_only() -> None:
@@ -269,12 +299,77 @@ def test_askers_take_turns_and_an_item_in_two_lines_is_taken_once() -> None:
         queue.add("ada", item)
     queue.add("bob", "a3")
     queue.add("bob", "b1")
-    taken: list[tuple[str, str]] = []
-    while (one := queue.take(lambda item: item not in [known for _, known in taken])) is not None:
+    taken: list[Taken[str]] = []
+    while (one := queue.take(lambda item: item not in [known.item for known in taken])) is not None:
         taken.append(one)
-    assert taken == [("ada", "a1"), ("bob", "a3"), ("ada", "a2"), ("bob", "b1")]
-    queue.leave("ada")
+    expected = [("ada", "a1"), ("bob", "a3"), ("ada", "a2"), ("bob", "b1")]
+    assert [(one.asker, one.item) for one in taken] == expected
+    queue.leave(taken[0])
     assert queue.take(lambda item: item != "a3") is None
+
+
+@settings(deadline=None)
+@given(
+    workers=st.integers(2, 5),
+    moves=st.lists(
+        st.one_of(
+            st.tuples(st.sampled_from("abc"), st.booleans()),
+            st.integers(0, 4),
+        ),
+        max_size=60,
+    ),
+)
+def test_however_long_questions_come_and_go_a_short_one_waits_for_short_ones_alone(
+    workers: int, moves: list[tuple[str, bool] | int]
+) -> None:
+    """With a free worker, whoever has no short question out has none waiting."""
+    queue: FairQueue[int] = FairQueue(workers - 1)
+    waiting: dict[int, tuple[str, bool]] = {}
+    out: list[Taken[int]] = []
+    for number, move in enumerate(moves):
+        if isinstance(move, int):  # one comes back
+            if out:
+                queue.leave(out.pop(move % len(out)))
+        else:
+            waiting[number] = move
+            queue.add(move[0], number, is_long=move[1])
+        while len(out) < workers and (one := queue.take(lambda _: True)) is not None:
+            assert waiting.pop(one.item) == (one.asker, one.is_long)
+            out.append(one)
+        assert sum(one.is_long for one in out) < workers, "one is kept for short ones"
+        if len(out) < workers:
+            busy = {one.asker for one in out if not one.is_long}
+            assert {asker for asker, is_long in waiting.values() if not is_long} <= busy
+        for asker in "abc":
+            mine = [one for one in out if one.asker == asker]
+            short = sum(not one.is_long for one in mine)
+            assert len(mine) < workers or short == 1
+    for one in out:
+        queue.leave(one)
+    while waiting:  # nobody is forgotten
+        one = queue.take(lambda _: True)
+        assert one is not None
+        del waiting[one.item]
+        queue.leave(one)
+
+
+def test_two_long_questions_leave_a_worker_to_a_short_one() -> None:
+    go_on = threading.Event()
+
+    def long(_turn: Turn) -> None:
+        go_on.wait(PATIENCE)
+
+    with opened(Limits(workers=2)) as jobs:
+        askers = ("ada", "bob", "ada")
+        slow = [
+            started(jobs, long, asker, f"long {place}", is_long=True)
+            for place, asker in enumerate(askers)
+        ]
+        for asker in ("ada", "bob", "eve"):
+            assert ended(started(jobs, napping(0), asker, f"short {asker}")).state() == "done"
+        assert [job.state() for job in slow] == ["answering", "waiting", "waiting"]
+        go_on.set()
+        assert [ended(job).state() for job in slow] == ["done"] * 3
 
 
 def test_a_revoked_token_loses_its_turn_and_whoever_joined_in_takes_it() -> None:
@@ -383,7 +478,7 @@ def test_a_token_revoked_while_its_questions_wait_is_charged_for_none_of_them(
                 asking.post("/datasets/patients/ask", json=form)
             eventually(gate.exists)
             for token in api.get("/tokens").json():
-                if token["label"] == "test analyst":
+                if token["name"] == "test analyst":
                     api.delete(f"/tokens/{token['id']}")
             # The gate stays shut: what is under way ends because nobody may wait for it any more.
             eventually(lambda: not server.site.jobs._works)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,9 +19,10 @@ from privod.server import asking
 from privod.server.authentication import LONGEST_SESSION
 from privod.server.site import KEPT_SECONDS, MOST_SERVERS, SERVER
 from tests.odd import odd
-from tests.patience import eventually
+from tests.patience import PATIENCE, eventually
 from tests.postgres_cluster import crash, find_server, running_server
 from tests.running_server import GENEROUS, Running, running
+from tests.test_server_restarts import asked, expected, key_of, process
 
 __all__ = ["odd"]  # a fixture
 
@@ -54,6 +57,10 @@ def ask(api: httpx.Client, gate: Path, epsilon: str) -> str:
 
 def is_back(api: httpx.Client) -> bool:
     return api.get("/datasets").status_code == 200
+
+
+def is_done(api: httpx.Client, job: str) -> bool:
+    return bool(api.get(f"/jobs/{job}").json().get("state") == "done")
 
 
 def is_locked(server: Running) -> bool:
@@ -111,8 +118,56 @@ def test_what_a_server_left_is_taken_over_though_the_database_restarted_meanwhil
                     eventually(lambda api=api: is_back(api))  # type: ignore[misc]
             (tmp_path / "gate.open").touch()
             # At once if its note could be taken away, else when it is believed to be gone.
-            is_done = lambda: there.get(f"/jobs/{jobs[1]}").json().get("state") == "done"  # noqa: E731
-            eventually(is_done)
+            eventually(lambda: is_done(there, jobs[1]))
+
+
+def test_an_answer_that_a_killed_server_left_is_begun_again_by_another_and_charged_once(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "PRESENT_SECONDS", LOOKS_SECONDS)
+    gate, directory = tmp_path / "gate", tmp_path / "curator"
+    with running(directory, ONE, database=url) as stays:
+        token = stays.token("analyst")
+        with stays.api(token) as there:
+            with process(directory, url) as (killed, address):
+                headers = {"authorization": f"Bearer {token}"}
+                base = f"{address}/api/v1"
+                with httpx.Client(base_url=base, headers=headers, timeout=PATIENCE) as here:
+                    job = ask(here, gate, "0.1")
+                    eventually(gate.exists)
+                key = key_of(stays.curator)
+                killed.kill()
+            (tmp_path / "gate.open").touch()
+            eventually(lambda: is_done(there, job))
+            same = expected(stays.curator, asked(gate, "0.1"), key)
+            assert there.get(f"/jobs/{job}").json()["answer"]["release"] == same
+        kinds = [entry.kind for entry in stays.curator.history("patients")]
+        assert (kinds.count("charge"), kinds.count("release")) == (1, 1)
+        with stays.curator.database.glancing() as connection:
+            assert connection.execute("SELECT 1 FROM unfinished") == []
+
+
+def test_a_server_that_waits_for_its_lost_lock_can_leave(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever takes over from it holds the lock, for as long as a database may be away."""
+    waits, given_up = threading.Event(), threading.Event()
+    with running(tmp_path / "curator", ONE, database=url) as server:
+
+        @contextmanager
+        def held_elsewhere(_key: str) -> Iterator[Callable[[], bool]]:
+            waits.set()
+            left.wait(PATIENCE)
+            given_up.set()
+            yield lambda: True
+
+        left = threading.Event()
+        monkeypatch.setattr(server.curator.database, "alone", held_elsewhere)
+        crash(url)
+        assert waits.wait(PATIENCE)
+        server.site.leave()
+        assert not given_up.is_set(), "it left while the lock was held elsewhere"
+        left.set()
 
 
 def test_hosts_whose_clocks_differ_agree_on_who_is_signed_in(
@@ -131,7 +186,7 @@ def leave_behind(server: Running) -> None:
     """A record and a note of a server process that is no more; nobody holds its lock."""
     notes, records = server.site.notes, server.curator.job_records
     notes.put(SERVER, "killed", "", MOST_SERVERS, notes.clock() - KEPT_SECONDS)
-    lost = {"id": "lost", "server": "killed", "asker": "a", "label": "", "request": "r"}
+    lost = {"id": "lost", "server": "killed", "asker": "a", "asked_by": "", "request": "r"}
     query = {"name": "forgotten-1"}
     records.add(JobRecord(**lost, dataset="patients", query=query, time=records.moment()))
 

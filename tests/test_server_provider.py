@@ -79,8 +79,8 @@ def test_signing_in_again_is_the_same_account_and_a_revoked_one_stays_out(
     for _ in range(2):
         with server.browser() as browser:
             assert browser.get(returned(browser)).status_code == 303
-    (record,) = [one for one in server.curator.store.tokens() if one.label.startswith("Bob")]
-    assert record.label == "Bob[31m"
+    (record,) = [one for one in server.curator.store.tokens() if one.name.startswith("Bob")]
+    assert record.name == "Bob[31m"
     server.curator.store.revoke_token(record.hash)
     with server.browser() as browser:
         refused = browser.get(returned(browser))

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,10 +18,15 @@ import pytest
 from privod.curator import Curator
 from privod.curator.job_records import JobRecord
 from privod.curator.results import NO_ANSWER
+from privod.curator.rows import KeptRows
 from privod.errors import Unavailable
+from privod.ledger.sqlite import LEDGER_FILE
+from privod.ledger.store import where_rows_are
 from privod.privacy import AddRemove, Loss
+from privod.queries.catalog import query_from_json
 from privod.server import asking
 from privod.server.authentication import create_token
+from privod.server.jobs.jobs import LEFT_ANSWERING, STOPPED
 from privod.server.limits import Rate
 from tests.odd import FOLDER, odd
 from tests.patience import PATIENCE, eventually
@@ -38,8 +43,8 @@ from privod.curator import Curator
 from privod.server import serve
 from privod.server.limits import Limits
 
-with Curator.open(sys.argv[1]) as curator:
-    serve.serve(curator, serve.Listening(port=0), Limits(workers=1))
+with Curator.open(sys.argv[1], database=sys.argv[2] or None) as curator:
+    serve.serve(curator, serve.Listening(port=0), Limits(workers=1, stop_seconds=0.2))
 """
 
 
@@ -58,11 +63,11 @@ def token(tmp_path: Path) -> str:
 
 
 @contextmanager
-def process(directory: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def process(directory: Path, database: str = "") -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A server in a process of its own, and its address."""
     path = os.pathsep.join([str(FOLDER), *filter(None, [os.environ.get("PYTHONPATH")])])
     with subprocess.Popen(
-        [sys.executable, "-c", SERVER, str(directory)],
+        [sys.executable, "-c", SERVER, str(directory), database],
         env={**os.environ, "PYTHONPATH": path, "PRIVOD_MARK": str(directory)},
         stderr=subprocess.PIPE,
         text=True,
@@ -89,8 +94,24 @@ def processes_of(directory: Path) -> list[str]:
     return found
 
 
-def test_after_a_kill_workers_end_what_was_charged_has_failed_and_what_waited_is_answered(
-    tmp_path: Path, token: str
+def key_of(curator: Curator) -> bytes:
+    """The key of the one answer that was charged and is not stored."""
+    with curator.database.glancing() as connection:
+        ((key,),) = connection.execute("SELECT noise_key FROM unfinished")
+    return bytes.fromhex(key)
+
+
+def expected(curator: Curator, query: dict[str, Any], key: bytes) -> Any:
+    """The release that a key gives where nothing is interrupted."""
+    with curator.database.glancing() as connection:
+        folder, seal = where_rows_are(connection, "patients")
+    rows = KeptRows(curator.directory / "rows", folder, seal, DOMAIN)
+    return query_from_json(query).answer(rows.load(), rows.noise(key)).to_json()
+
+
+@pytest.mark.parametrize("end", [subprocess.Popen.kill, subprocess.Popen.terminate])
+def test_after_a_kill_or_a_stop_workers_end_and_what_was_charged_or_waited_is_answered_once(
+    tmp_path: Path, token: str, end: Callable[[subprocess.Popen[str]], None]
 ) -> None:
     gate, directory = tmp_path / "gate", tmp_path / "curator"
     headers = {"authorization": f"Bearer {token}"}
@@ -103,40 +124,65 @@ def test_after_a_kill_workers_end_what_was_charged_has_failed_and_what_waited_is
         eventually(gate.exists)
         second = api.post(url + PATH, json=forms[1]).json()["job"]
         assert processes_of(directory)
-        server.kill()
+        end(server)
         server.wait()
     eventually(lambda: not processes_of(directory))
     (tmp_path / "gate.open").touch()
+    with Curator.open(directory) as left:
+        key = key_of(left)
+        same = expected(left, asked(gate, "0.1"), key)
     with running(directory, ONE, data=False) as after, after.api(token) as api:
-        eventually(lambda: api.get(f"/jobs/{first}").status_code == 500)
-        assert api.get(f"/jobs/{first}").json()["error"]["message"] == NO_ANSWER
-        eventually(lambda: api.get(f"/jobs/{second}").json()["state"] == "done")
-        assert api.get(f"/jobs/{second}").json()["answer"]["sentence"]
+        for job in (first, second):
+            eventually(lambda job=job: _state(api, job) == "done")  # type: ignore[misc]
+        answer = api.get(f"/jobs/{first}").json()["answer"]
+        assert answer["release"] == same, "as if nothing had been interrupted"
+        assert len(answer["charges"]) == 1
         listed = {one["job"]: one["state"] for one in api.get("/jobs").json()}
-        assert listed == {first: "failed", second: "done"}
+        assert listed == {first: "done", second: "done"}
         kinds = [entry.kind for entry in after.curator.history("patients")]
-        assert (kinds.count("charge"), kinds.count("release")) == (2, 1)
+        assert (kinds.count("charge"), kinds.count("release")) == (2, 2)
         assert after.curator.verify().questions == 2
+    kept = b"".join(path.read_bytes() for path in directory.glob(f"{LEDGER_FILE}*"))
+    assert key.hex().encode() not in kept
 
 
-def test_what_waits_when_a_server_is_stopped_waits_for_the_next_one(
+def test_a_worker_that_dies_by_itself_has_failed_for_good(tmp_path: Path, token: str) -> None:
+    gate, directory = tmp_path / "gate", tmp_path / "curator"
+    form = {"query": asked(gate, "0.1"), "wait": 0}
+    with running(directory, ONE, data=False) as before, before.api(token) as api:
+        job = api.post("/datasets/patients/ask", json=form).json()["job"]
+        eventually(gate.exists)
+        key_of(before.curator)
+        worker = before.site.jobs._workers[0]._process
+        assert worker is not None
+        worker.kill()
+        eventually(lambda: api.get(f"/jobs/{job}").status_code == 500)
+        assert api.get(f"/jobs/{job}").json()["error"]["message"] == NO_ANSWER
+        assert not before.curator.is_unfinished(query_from_json(asked(gate, "0.1")), "patients")
+    gate.unlink()
+    with running(directory, ONE, data=False) as after, after.api(token) as api:
+        assert api.get(f"/jobs/{job}").status_code == 500
+        assert not gate.exists(), "nobody looked again"
+        kinds = [entry.kind for entry in after.curator.history("patients")]
+        assert (kinds.count("charge"), kinds.count("release")) == (1, 0)
+
+
+def test_what_was_left_and_is_stopped_before_it_is_begun_again_stays_charged(
     tmp_path: Path, token: str
 ) -> None:
     gate, directory = tmp_path / "gate", tmp_path / "curator"
     with running(directory, ONE, data=False) as before, before.api(token) as api:
-        jobs = []
-        for epsilon in ("0.1", "0.2"):
-            form = {"query": asked(gate, epsilon), "wait": 0}
-            jobs.append(api.post("/datasets/patients/ask", json=form).json()["job"])
+        form = {"query": asked(gate, "0.1"), "wait": 0}
+        job = api.post("/datasets/patients/ask", json=form).json()["job"]
         eventually(gate.exists)
-    (tmp_path / "gate.open").touch()
+        before.site.stop_elsewhere(job)  # not looked at before the server stops
+        before.site.jobs.close()
+        told = api.get(f"/jobs/{job}").json()["error"]
+        assert told == {"kind": "interrupted", "message": LEFT_ANSWERING}
     with running(directory, ONE, data=False) as after, after.api(token) as api:
-        eventually(lambda: api.get(f"/jobs/{jobs[1]}").json()["state"] == "done")
-        ended = api.get(f"/jobs/{jobs[0]}")
-        assert ended.json()["error"]["kind"] == "answer-failed"
-        assert "server was stopped" in ended.json()["error"]["message"]
-        kinds = [entry.kind for entry in after.curator.history("patients")]
-        assert (kinds.count("charge"), kinds.count("release")) == (2, 1)
+        eventually(lambda: api.get(f"/jobs/{job}").status_code == 500)
+        assert api.get(f"/jobs/{job}").json()["error"]["message"] == STOPPED
+        assert not after.curator.is_unfinished(query_from_json(asked(gate, "0.1")), "patients")
 
 
 def test_two_servers_on_one_directory_charge_once_and_show_each_others_jobs(
@@ -234,8 +280,10 @@ def test_what_a_killed_server_left_is_taken_over_by_one_that_ran_before_it(
             eventually(gate.exists)
             server.kill()
         (tmp_path / "gate.open").touch()
-        eventually(lambda: _state(there, jobs[1]) == "done")
-        assert there.get(f"/jobs/{jobs[0]}").status_code == 500, "charged and never looked at again"
+        for job in jobs:
+            eventually(lambda job=job: _state(there, job) == "done")  # type: ignore[misc]
+        kinds = [entry.kind for entry in other.curator.history("patients")]
+        assert (kinds.count("charge"), kinds.count("release")) == (2, 2)
 
 
 def _state(api: httpx.Client, job: str) -> str:
@@ -318,7 +366,13 @@ def test_a_record_that_fails_to_be_taken_over_ends_in_words(
             raise ArithmeticError
 
         monkeypatch.setattr(asking, "query_from_json", fail)
-        lost = {"id": "lost", "server": server.site.id, "asker": "a", "label": "", "request": "r"}
+        lost = {
+            "id": "lost",
+            "server": server.site.id,
+            "asker": "a",
+            "asked_by": "",
+            "request": "r",
+        }
         record = JobRecord(**lost, dataset="patients", query={}, time=records.moment())
         records.add(record)
         asking._resume(server.site, record)
@@ -332,7 +386,7 @@ def left_waiting(server: Running) -> JobRecord:
     """A question that a server process took in and never came to."""
     records = server.curator.job_records
     query = {"name": "histogram-1", "columns": ["age"], "epsilon": "1"}
-    left = {"id": "left", "server": server.site.id, "asker": "a", "label": "", "request": "r"}
+    left = {"id": "left", "server": server.site.id, "asker": "a", "asked_by": "", "request": "r"}
     record = JobRecord(**left, dataset="patients", query=query, time=records.moment())
     records.add(record)
     return record
@@ -380,13 +434,13 @@ def test_records_that_were_taken_over_on_the_way_to_a_disk_that_failed_are_gone_
         records, failures = server.curator.job_records, []
         adopt = records.adopt
 
-        def stands_and_fails(old: str, new: str) -> None:
+        def stands_and_fails(old: str, new: str) -> list[JobRecord]:
             adopt(old, new)
             failures.append(old)
             raise Unavailable("The disk failed.")
 
         monkeypatch.setattr(records, "adopt", stands_and_fails)
-        lost = {"id": "lost", "server": "killed", "asker": "a", "label": "", "request": "r"}
+        lost = {"id": "lost", "server": "killed", "asker": "a", "asked_by": "", "request": "r"}
         query = {"name": "forgotten-1"}
         records.add(JobRecord(**lost, dataset="patients", query=query, time=records.moment()))
         eventually(lambda: records.servers() == set())

@@ -118,12 +118,12 @@ def test_the_list_of_data_sets_is_cut_to_the_token(house: House) -> None:
 
 def test_an_owner_of_one_data_set_hands_out_tokens_for_it_alone(house: House) -> None:
     with house.server.api(house.tokens["owner of patients"]) as api:
-        foreign = {"role": "analyst", "label": "x", "dataset": "others"}
+        foreign = {"role": "analyst", "name": "x", "dataset": "others"}
         assert api.post("/tokens", json=foreign).status_code == 404
-        made = api.post("/tokens", json={"role": "analyst", "label": "y"}).json()["token"]
+        made = api.post("/tokens", json={"role": "analyst", "name": "y"}).json()["token"]
         assert {token["dataset"] for token in api.get("/tokens").json()} == {"patients"}
     with house.server.api(made) as api:
-        assert api.get("/me").json() == {"role": "analyst", "dataset": "patients", "label": "y"}
+        assert api.get("/me").json() == {"role": "analyst", "dataset": "patients", "name": "y"}
 
 
 def test_an_owner_of_one_data_set_cannot_revoke_the_tokens_of_others(house: House) -> None:

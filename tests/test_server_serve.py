@@ -127,9 +127,9 @@ def command(*given: str, at: Path) -> Any:
 
 
 def test_tokens_are_made_listed_and_revoked_at_the_command_line(tmp_path: Path) -> None:
-    made = command("token", "add", "analyst", "--label", "Ada", at=tmp_path)["token"]
+    made = command("token", "add", "analyst", "--name", "Ada", at=tmp_path)["token"]
     (listed,) = command("token", "list", at=tmp_path)
-    assert (listed["role"], listed["label"], listed["revoked"]) == ("analyst", "Ada", None)
+    assert (listed["role"], listed["name"], listed["revoked"]) == ("analyst", "Ada", None)
     assert made not in json.dumps(listed)
     command("token", "revoke", listed["id"], at=tmp_path)
     assert command("token", "list", at=tmp_path)[0]["revoked"]

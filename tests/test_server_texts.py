@@ -133,7 +133,7 @@ def test_no_field_of_a_body_takes_poison(apis: dict[str, httpx.Client], route: s
 
 
 def test_tokens_and_heads_take_no_poison(apis: dict[str, httpx.Client]) -> None:
-    token = {"role": "analyst", "label": "Ada", "dataset": "patients"}
+    token = {"role": "analyst", "name": "Ada", "dataset": "patients"}
     for path, body in (("/tokens", token), ("/verify", {"expected_head": "1:ab"})):
         for way in places(body):
             for poison in POISON:
@@ -160,13 +160,13 @@ def test_no_parameter_of_any_question_takes_poison(
 
 
 COLUMNS = [
-    {"name": "age", "low": 0, "high": 120, "fill": 5, "label": "Age in years"},
+    {"name": "age", "low": 0, "high": 120, "fill": 5, "title": "Age in years"},
     {"name": "sex", "values": ["female", "male"], "fill": "male"},
 ]
 
 
 def test_no_domain_takes_poison(apis: dict[str, httpx.Client]) -> None:
-    body = {"columns": COLUMNS, "label": "People", "person": "id", "max_rows_per_person": 2}
+    body = {"columns": COLUMNS, "title": "People", "person": "id", "max_rows_per_person": 2}
     file = {"file": ("rows.csv", b"age,sex,id\n40,male,a\n")}
     for number, way in enumerate(places(body)):
         for poison in FEW:

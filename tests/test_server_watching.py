@@ -103,7 +103,7 @@ def test_json_logs_carry_the_request_id_of_the_response_and_no_parameter(server:
     for response in (first, second):
         line = told[response.headers[REQUEST_ID]]
         assert line["status"] == response.status_code
-        assert line["label"] == "test analyst"
+        assert line["visitor"] == "test analyst"
     assert first.headers[REQUEST_ID] != second.headers[REQUEST_ID]
     assert "0.25" not in stream.getvalue()
 

@@ -25,8 +25,16 @@ from privod.privacy import AddRemove, Loss
 from privod.queries.catalog import QUERIES
 from privod.queries.grid_knn.query import GridKnn
 from privod.queries.subspaces import OutlierSubspaces
+from privod.server import machine
 from privod.server.authentication import token_hash
-from privod.server.jobs.estimates import allowed, check_work, estimated_seconds, most_bytes
+from privod.server.jobs.estimates import (
+    allowed,
+    check_work,
+    duration,
+    most_bytes,
+    most_seconds,
+    needed_bytes,
+)
 from privod.server.limits import Limits, TooMuchWork
 from tests.odd import odd
 from tests.patience import PATIENCE, eventually
@@ -236,7 +244,8 @@ def wide() -> Domain:
 def test_column_sets_that_would_take_hours_are_refused_before_anything_is_charged(
     server: Running, analyst: httpx.Client, wide: Domain
 ) -> None:
-    server.curator.register("wide", {name: [0.5, 0.6] for name in wide.names}, wide)
+    values = {name: [0.5, 0.6] for name in wide.names}
+    server.curator.register("wide", values, wide, most_records=100_000)
     server.curator.open_budget("wide", AddRemove(), Loss("1"))
     query = OutlierSubspaces(radius_per_column=0.1, max_crowd=5, epsilon="1e-5", size=4)
     assert query._number_of_candidates(27) == 17_550
@@ -245,7 +254,8 @@ def test_column_sets_that_would_take_hours_are_refused_before_anything_is_charge
         assert refused.status_code == 422
         assert refused.json()["error"]["kind"] == "too-much-work"
         told = refused.json()["error"]["message"]
-        assert "no question that is estimated to take more than 300. Nothing was" in told
+        assert told.startswith("On 100000 records, as many as its owner declared, this may take")
+        assert "no question that may take more than 5 minutes (--answer-seconds). Nothing" in told
     assert [entry.kind for entry in server.curator.history("wide")].count("charge") == 0
     fewer = replace(query, size=1, epsilon="1", columns=("c0", "c1"))
     priced = analyst.post("/datasets/wide/price", json={"query": fewer.to_json()})
@@ -261,25 +271,76 @@ def test_every_example_of_every_question_may_be_asked_of_a_server_as_it_comes(
         for of in ("wide", "patients"):
             for kind in QUERIES.values():
                 for query in kind.examples(curator.dataset(of).domain):
-                    check_work(curator, query, of, Limits())
-                    assert estimated_seconds(curator, query, of, Limits()) > 0
+                    check_work(curator, query, of, Limits(answer_bytes=8 * 2**30))
+                    assert most_seconds(curator, query, of) > 0
 
 
-def test_estimates_follow_what_was_declared_and_assumed_and_never_the_rows(
+def test_estimates_follow_what_was_declared_and_never_the_rows(
     tmp_path: Path, wide: Domain
 ) -> None:
     query = OutlierSubspaces(radius_per_column=0.1, max_crowd=5, epsilon="1")
-    many = Limits(estimated_records=10**6)
     with Curator.open(tmp_path) as curator:
         for name, rows, declared in [("a", 1, 1000), ("b", 900, 1000), ("c", 1, 10**7)]:
             values = {column: [0.5] * rows for column in wide.names}
             curator.register(name, values, wide, most_records=declared)
-        times = {name: estimated_seconds(curator, query, name, many) for name in "abc"}
+        times = {name: most_seconds(curator, query, name) for name in "abc"}
         assert times["a"] == times["b"] < times["c"]
-        assert times["c"] > estimated_seconds(curator, query, "c", Limits())
-        check_work(curator, query, "b", many)
-        with pytest.raises(TooMuchWork, match="Nothing was charged"):
-            check_work(curator, query, "c", many)
+        check_work(curator, query, "b", Limits(answer_bytes=2**30))
+        with pytest.raises(TooMuchWork, match=r"may take [0-9]+ days, .*Nothing was charged"):
+            check_work(curator, query, "c", Limits(answer_bytes=2**50))
+
+
+def test_a_question_that_may_need_more_memory_than_a_worker_may_take_is_refused(
+    tmp_path: Path, wide: Domain
+) -> None:
+    query = OutlierSubspaces(radius_per_column=0.1, max_crowd=5, epsilon="1")
+    with Curator.open(tmp_path) as curator:
+        for name, rows in [("few", 1), ("more", 900)]:
+            values = {column: [0.5] * rows for column in wide.names}
+            curator.register(name, values, wide, most_records=100_000)
+        needed = needed_bytes(query, wide, 100_000)
+        for of in ("few", "more"):
+            check_work(curator, query, of, Limits(answer_bytes=needed))
+            with pytest.raises(TooMuchWork, match=r"of memory, .*--worker-memory.*Nothing was"):
+                check_work(curator, query, of, Limits(answer_bytes=needed - 1))
+
+
+def test_who_declares_nothing_declares_a_million_records(tmp_path: Path) -> None:
+    with Curator.open(tmp_path) as curator:
+        curator.register("patients", ROWS, DOMAIN)
+        assert curator.size_class("patients").most_records == 10**6
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0, "1 second"),
+        (1.2, "2 seconds"),
+        (120, "120 seconds"),
+        (121, "3 minutes"),
+        (12_500, "4 hours"),
+        (10**6, "12 days"),
+    ],
+)
+def test_a_long_time_is_told_in_few_words(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
+
+
+def test_workers_share_what_their_machine_or_container_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = machine.machine_bytes()
+    monkeypatch.setattr(machine, "GROUPS", tmp_path)
+    monkeypatch.setattr(machine, "OWN_GROUP", tmp_path / "own")
+    own = tmp_path / "system.slice" / "privod.service"
+    own.mkdir(parents=True)
+    (tmp_path / "own").write_text("0::/system.slice/privod.service\n")
+    (own / "memory.max").write_text("max\n")
+    assert machine.machine_bytes() >= whole
+    (own.parent / "memory.max").write_text(f"{3 * 2**30}\n")
+    assert machine.machine_bytes() == 3 * 2**30
+    assert machine.share_of_memory(1) == 2**30
+    assert machine.share_of_memory(workers=7) == machine.LEAST_BYTES
 
 
 def test_when_an_answer_is_ended_follows_from_the_declared_size_and_suffices_for_it(

@@ -121,7 +121,7 @@ def test_rows_of_a_refused_registration_are_removed(curator: Curator) -> None:
 def test_a_token_is_found_until_it_is_revoked(curator: Curator) -> None:
     added = curator.store.add_token("a1" * 32, "analyst", "people", "ward 3")
     assert curator.store.find_token("a1" * 32) == added
-    assert (added.role, added.of, added.label) == ("analyst", "people", "ward 3")
+    assert (added.role, added.of, added.name) == ("analyst", "people", "ward 3")
     revoked = curator.store.revoke_token("a1" * 32)
     assert revoked.revoked is not None
     assert curator.store.find_token("a1" * 32) is None
@@ -129,16 +129,16 @@ def test_a_token_is_found_until_it_is_revoked(curator: Curator) -> None:
     assert curator.store.revoke_token("a1" * 32) == revoked
 
 
-def test_a_token_needs_a_role_a_label_and_a_data_set_that_exists(curator: Curator) -> None:
+def test_a_token_needs_a_role_a_name_and_a_data_set_that_exists(curator: Curator) -> None:
     with pytest.raises(InvalidParameter, match="role must be one of owner, analyst, auditor"):
-        curator.store.add_token("h", "root", None, "label")
-    with pytest.raises(InvalidParameter, match="label"):
+        curator.store.add_token("h", "root", None, "Ada")
+    with pytest.raises(InvalidParameter, match="name"):
         curator.store.add_token("h", "owner", None, "")
     with pytest.raises(NotFound, match="no data set"):
-        curator.store.add_token("h", "owner", "animals", "label")
-    curator.store.add_token("h", "owner", None, "label")
+        curator.store.add_token("h", "owner", "animals", "Ada")
+    curator.store.add_token("h", "owner", None, "Ada")
     with pytest.raises(AlreadyExists):
-        curator.store.add_token("h", "owner", None, "label")
+        curator.store.add_token("h", "owner", None, "Ada")
     with pytest.raises(NotFound):
         curator.store.revoke_token("another")
 
@@ -152,7 +152,7 @@ def test_a_newer_step_is_applied_once_and_keeps_what_is_there(
     curator.ask(QUESTION, "people")
     second: tables.Step = (
         ("ALTER TABLE tokens ADD COLUMN used TEXT",),
-        {"sqlite": ("CREATE INDEX tokens_by_label ON tokens (label)",)},
+        {"sqlite": ("CREATE INDEX tokens_by_name ON tokens (name)",)},
     )
     monkeypatch.setattr(tables, "STEPS", (*STEPS, second))
     for _ in range(2):
@@ -273,7 +273,7 @@ def test_a_url_of_another_kind_is_refused_without_showing_its_password(tmp_path:
 
 def test_a_backup_is_read_as_it_is_and_sells_nothing(curator: Curator, tmp_path: Path) -> None:
     answer = curator.ask(QUESTION, "people")
-    curator.store.add_token("h", "owner", None, "label")
+    curator.store.add_token("h", "owner", None, "Ada")
     found = backup(curator, tmp_path / "copy")
     assert found.head == curator.head()
     assert found.without_rows == ()
@@ -347,7 +347,7 @@ def test_a_backup_is_restored_to_a_new_place_and_verified_there(
 ) -> None:
     answer = curator.ask(QUESTION, "people")
     moment = curator.job_records.moment()
-    waiting = JobRecord("j", "server", "h", "label", "people", QUESTION.to_json(), "r", moment)
+    waiting = JobRecord("j", "server", "h", "Ada", "people", QUESTION.to_json(), "r", moment)
     curator.job_records.add(waiting)
     noted = backup(curator, tmp_path / "kept").head
     found = restore(tmp_path / "kept", tmp_path / "restored", noted)
@@ -392,7 +392,7 @@ def test_a_budget_that_moved_takes_no_more_entries_where_it_was(
     curator: Curator, tmp_path: Path
 ) -> None:
     answer = curator.ask(QUESTION, "people")
-    curator.store.add_token("h", "owner", None, "label")
+    curator.store.add_token("h", "owner", None, "Ada")
     with Curator.open(tmp_path / "new") as target:
         found = migrate(curator, target)
         assert found.head == curator.head()

@@ -141,18 +141,18 @@ def test_index_coded_shares_give_a_cheating_aggregator_eight_bits_and_no_share_a
         coded = np.arange(len(heavy)).astype(ring) if table == 0 else np.zeros(len(heavy), ring)
         return coded - np.frombuffer(stream(seed, table, len(heavy)), ring)
 
-    def traded(self: Channel, label: str, payload: bytes, most: int) -> bytes:
-        if label == "heavy tables":
+    def traded(self: Channel, phase: str, payload: bytes, most: int) -> bytes:
+        if phase == "heavy tables":
             sent.setdefault(self.name, []).append(payload)
-        return trade(self, label, payload, most)
+        return trade(self, phase, payload, most)
 
     def ordered(key: bytes, n: int) -> Any:
         orders.append(order(key, n))
         return orders[-1]
 
-    def added(meeting: Any, label: str, *rest: Any) -> Any:
-        total = add_up(meeting, label, *rest)
-        if label == "heavy tables":
+    def added(meeting: Any, phase: str, *rest: Any) -> Any:
+        total = add_up(meeting, phase, *rest)
+        if phase == "heavy tables":
             opened.append(total)
         return total
 

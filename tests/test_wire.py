@@ -33,6 +33,7 @@ from privod.curator import (
 )
 from privod.data import Categorical, ColumnReport, Domain, IntakeReport, Numeric
 from privod.errors import BudgetExceeded, InvalidData, InvalidParameter, NotAllowed, PrivodError
+from privod.ledger.acting import ID_LENGTH
 from privod.mechanisms import secure
 from privod.privacy import AddRemove, Adjacency, Guarantee, InCrowd, Loss, Replace, SameContexts
 from privod.queries.catalog import QUERIES
@@ -212,7 +213,7 @@ def test_a_verification_comes_back(found: Verification) -> None:
 def test_a_token_shows_its_short_name_only(token: Token) -> None:
     noun = wire.Token.of(token)
     assert through_json(noun) == noun
-    assert len(noun.id) <= nouns.TOKEN_ID_LENGTH
+    assert len(noun.id) <= ID_LENGTH
 
 
 def _example_answers() -> list[Answer]:

@@ -251,15 +251,16 @@ def test_a_token_is_held_to_its_limit_by_the_same_count(tmp_path: Path) -> None:
     curator = start(tmp_path)
     ada = curator.store.add_token("a" * 64, "analyst", "people", "Ada").id
     bob = curator.store.add_token("b" * 64, "analyst", "people", "Bob").id
-    curator.limit_token("people", AddRemove(), ada, Loss("0.2", "1e-6"))
+    curator.limit_token("people", AddRemove(), ada, Loss("0.9", "1e-8"))  # a delta of its own
     curator.limit_token("people", AddRemove(), bob, Loss("0.2"))
-    asked = {ada: ask_until_refused(curator, "0.01", token=ada)}
-    asked[bob] = ask_until_refused(curator, "0.01", token=bob, first=200)
+    asked = {ada: ask_until_refused(curator, "0.02", token=ada)}
+    asked[bob] = ask_until_refused(curator, "0.02", token=bob, first=1000)
     with pytest.raises(BudgetExceeded, match="This token may spend"):
-        curator.ask(counts(300), "people", token=bob)
-    cost = Cost.of_loss(Loss("0.01"))
-    due = ZcdpBudget.of("0.2", "1e-6").questions_left(NOTHING_SPENT, cost)
-    assert asked == {ada: max(20, due), bob: 20}
+        curator.ask(counts(2000, "0.02"), "people", token=bob)
+    cost = Cost.of_loss(Loss("0.02"))
+    due = ZcdpBudget.of("0.9", "1e-8").questions_left(NOTHING_SPENT, cost)
+    assert due > 45, "more than by plain sums"
+    assert asked == {ada: due, bob: 10}
     curator.verify()
 
 

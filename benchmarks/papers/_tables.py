@@ -29,11 +29,14 @@ class Report:
     what a `--quick` run leaves stays here.
     """
 
-    def __init__(self, name: str, quick: bool) -> None:
+    def __init__(self, name: str, quick: bool, after: str = "") -> None:
+        """`after` is the command whose figures stay in the tables beside those of this run."""
         self.folder = Path("out/papers") / name
         self.folder.mkdir(parents=True, exist_ok=True)
         self._said = {
-            "command": shlex.join([f"benchmarks/papers/{name}.py", *sys.argv[1:]]),
+            "command": f"{after}, then with {shlex.join(sys.argv[1:])}"
+            if after
+            else shlex.join([f"benchmarks/papers/{name}.py", *sys.argv[1:]]),
             "machine": f"{os.cpu_count()} cores, {platform.machine()}",
             "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
             "quick": quick,

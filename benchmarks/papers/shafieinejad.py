@@ -1,7 +1,9 @@
 """Every table of Shafieinejad, Kerschbaum and Ilyas (2021), beside the paper's own figures.
 
-Run `PRIVOD_DATA=folder python benchmarks/papers/shafieinejad.py` (more than an hour; `--only` runs
-a part), or with `--quick`. Writes out/papers/shafieinejad/: one CSV file per table.
+Run `PRIVOD_DATA=folder python benchmarks/papers/shafieinejad.py` (hours; `--only` runs a part), or
+with `--quick`. Writes out/papers/shafieinejad/: one CSV file per table. What Tables 12 and 13 need
+of an outlier is kept there as soon as it is found: a run after one that was cut off, or stopped by
+`--minutes`, goes on with the next outlier.
 
 As in the paper: LOF unless said otherwise, epsilon 0.2, n = 50, 200 answers a line (40 outliers, 5
 answers each); utility is the share of the largest matching context's population (or overlap); a
@@ -17,9 +19,12 @@ other states (reduced: 29,830 records, 4 x 4 x 4 values).
 from __future__ import annotations
 
 import argparse
+import json
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -104,6 +109,8 @@ TABLES = {  # name: file, domain; rows with other categories are dropped
 class Outlier:
     """A record that stands out somewhere, what the best answer is, and where a search starts."""
 
+    turn: int
+    """How many records were drawn before it."""
     view: RecordView
     record: tuple[tuple[str, str | int], ...]
     column: str
@@ -125,33 +132,31 @@ class Outlier:
         return OutlierContext(**{**parameters, **changes})
 
 
-def outliers_of(table: Table, detector: str, n: int, seed: int) -> list[Outlier]:
-    """Random records that stand out in at least one of the public probes."""
+def outliers_of(table: Table, detector: str, seed: int, first: int = 0) -> Iterator[Outlier]:
+    """Random records that stand out in at least one of the public probes, from a turn on."""
     rng = np.random.default_rng(seed)
     columns = table.domain.categorical()
     (column,) = table.domain.numeric_names
     codes, values = table.codes(), table.numbers((column,))[:, 0]
-    found: list[Outlier] = []
     nowhere: set[tuple[Any, ...]] = set()  # what stands out nowhere, seen before
-    for row in rng.permutation(len(table)).tolist():
-        if len(found) == n:
-            break
+    for turn, row in enumerate(rng.permutation(len(table)).tolist()):
         own = tuple(c.values[code] for c, code in zip(columns, codes[row], strict=True))
-        if (*own, values[row]) in nowhere:
+        if turn < first or (*own, values[row]) in nowhere:
             continue
         space = ContextSpace(columns, own)
         rule = detectors.detector(detector)
         view = look_from(table, space, column, float(values[row]), rule)
-        if space.n_contexts <= PROBES and not (view.scan() >= 0).any():
-            nowhere.add((*own, values[row]))
-            continue  # the probes would say the same, one by one
-        start = first_match(Candidates(view), space.everyone, PROBES)
+        sizes, start = None, None
+        if space.n_contexts <= PROBES or detector == GRUBBS:  # sooner done than the probes
+            sizes = view.scan()
+        if sizes is None or (sizes >= 0).any():
+            start = first_match(Candidates(view), space.everyone, PROBES)
         if start is None:
             nowhere.add((*own, values[row]))
         else:
             record = tuple(zip((c.name for c in columns), own, strict=True))
-            found.append(Outlier(view, record, column, view.scan(), start))
-    return found
+            sizes = view.scan() if sizes is None else sizes
+            yield Outlier(turn, view, record, column, sizes, start)
 
 
 def best_in_reach(one: Outlier) -> float:
@@ -254,53 +259,48 @@ def measure(
 
 @dataclass(frozen=True)
 class Survival:
-    """How often matching contexts stay the same without some records; and what happens if not."""
+    """How often an outlier's matching contexts stay the same without some records; and if not."""
 
-    same: list[float]
-    """Of each outlier, the share of smaller tables with the same set."""
-    shared: list[float]
-    """Of each outlier, the mean share of contexts that are in both sets."""
+    same: float
+    """The share of smaller tables with the same set."""
+    shared: float
+    """The mean share of contexts that are in both sets."""
     worst: float
     """The largest ln ratio of a context's probability where the sets differ."""
 
-    def row(self) -> Row:
-        middle, reach = mean_and_reach(self.same)
-        return {
-            "same set": f"{100 * middle:.1f} %",
-            "90 % interval": f"{100 * max(middle - reach, 0):.0f} to "
-            f"{100 * min(middle + reach, 1):.0f} %",
-            "contexts kept": f"{100 * np.mean(self.shared):.1f} %",
-            "worst ln ratio": f"{self.worst:.2f}",
-        }
+
+def survival_row(found: Sequence[Survival]) -> Row:
+    middle, reach = mean_and_reach([one.same for one in found])
+    return {
+        "same set": f"{100 * middle:.1f} %",
+        "90 % interval": f"{100 * max(middle - reach, 0):.0f} to "
+        f"{100 * min(middle + reach, 1):.0f} %",
+        "contexts kept": f"{100 * np.mean([one.shared for one in found]):.1f} %",
+        "worst ln ratio": f"{max(one.worst for one in found):.2f}",
+    }
 
 
-def survival(
-    table: Table, people: Sequence[Outlier], removed: int, n_adjacent: int, seed: int
-) -> Survival:
-    """Compare each outlier's matching contexts with those in tables that lack random records."""
-    rng = np.random.default_rng(seed)
+def survival(table: Table, one: Outlier, removed: int, n_adjacent: int) -> Survival:
+    """Compare an outlier's matching contexts with those in tables that lack random records."""
+    rng = np.random.default_rng([4, removed, one.turn])
     values = table.numbers(table.domain.numeric_names)[:, 0]
-    found = Survival([], [], 0.0)
-    for one in track(people, f"removing {removed}"):
-        scale = float(one.ask("direct")._choosing.mechanism("direct").scale)
-        own = (one.view.space.codes(table) == 0).all(axis=1) & (values == one.view.value)
-        others = np.flatnonzero(~own)
-        before = one.sizes >= 0
-        same, shared, worst = [], [], found.worst
-        for _ in range(n_adjacent):
-            gone = rng.choice(others, removed, replace=False)
-            sizes = one.view.without(gone).scan()
-            after = sizes >= 0
-            both = before & after
-            same.append(bool((before == after).all()))
-            shared.append(float(both.sum() / max((before | after).sum(), 1)))
-            if not same[-1] and both.any():
-                logs = [s / scale - _log_sum(s[s >= 0] / scale) for s in (one.sizes, sizes)]
-                worst = max(worst, float(np.abs(logs[0] - logs[1])[both].max()))
-        found = Survival(
-            [*found.same, float(np.mean(same))], [*found.shared, float(np.mean(shared))], worst
-        )
-    return found
+    scale = float(one.ask("direct")._choosing.mechanism("direct").scale)
+    own = (one.view.space.codes(table) == 0).all(axis=1) & (values == one.view.value)
+    others = np.flatnonzero(~own)
+    before = one.sizes >= 0
+    weight = _log_sum(one.sizes[before] / scale)
+    same, shared, worst = [], [], 0.0
+    for _ in range(n_adjacent):
+        gone = rng.choice(others, removed, replace=False)
+        sizes = one.view.scan_without(gone, one.sizes)
+        after = sizes >= 0
+        both = before & after
+        same.append(bool((before == after).all()))
+        shared.append(float(both.sum() / max((before | after).sum(), 1)))
+        if not same[-1] and both.any():
+            moved = (one.sizes[both] - sizes[both]) / scale
+            worst = max(worst, float(np.abs(moved - weight + _log_sum(sizes[after] / scale)).max()))
+    return Survival(float(np.mean(same)), float(np.mean(shared)), worst)
 
 
 def mean_and_reach(means: Sequence[float]) -> tuple[float, float]:
@@ -357,8 +357,6 @@ PAPER_MATCH = {
     },
 }
 REMOVED = (1, 5, 10, 25)
-LARGE_MATCHES = {GRUBBS: (40, 1), HISTOGRAM: (20, 1), LOF: (10, 1)}
-"""Outliers and smaller tables for 2**22 contexts, of which a scan takes up to seconds."""
 RULES = {"grubbs": GRUBBS, "lof": LOF, "histogram": HISTOGRAM}
 
 
@@ -370,11 +368,13 @@ class Scale:
     answers: int
     survivors: int
     adjacent: int
+    minutes: float = float("inf")
+    """How long outliers are taken on for one detector's matches."""
 
 
 def utilities(report: Report, name: str, table: Table, scale: Scale) -> None:
     """Tables 2 to 5 and 8 to 11: what the samplers reach with LOF."""
-    people = outliers_of(table, LOF, scale.people, seed=1)
+    people = list(islice(outliers_of(table, LOF, seed=1), scale.people))
     theirs = name == "salary"  # the paper prints the times and utilities of its salary data
 
     def line(
@@ -400,7 +400,7 @@ def by_detector(report: Report, name: str, table: Table, scale: Scale) -> None:
     """Tables 6 and 7: the other detectors."""
     rows: list[Row] = []
     for rule, paper in PAPER_DETECTORS.items():
-        people = outliers_of(table, rule, scale.people, seed=2)
+        people = list(islice(outliers_of(table, rule, seed=2), scale.people))
         for sampler in SAMPLERS_BY_DETECTOR:
             found = measure(table, people, scale.answers, sampler).row()
             theirs = (
@@ -413,23 +413,42 @@ def by_detector(report: Report, name: str, table: Table, scale: Scale) -> None:
 def matches(report: Report, name: str, table: Table, scale: Scale, rules: Sequence[str]) -> None:
     """Tables 12 and 13: how often the matching contexts survive the loss of some records."""
     for rule in rules:
-        rows: list[Row] = []
+        short = rule.partition("(")[0]
         printed = PAPER_MATCH.get(name, {}).get(rule)
-        n_people, n_adjacent = (scale.survivors, scale.adjacent)
-        if name == "salary":
-            n_people, n_adjacent = LARGE_MATCHES[rule]
-        people = outliers_of(table, rule, n_people, seed=3)
+        kept = report.folder / f"survival_{named(name)}_{short}_{scale.adjacent}.jsonl"
+        found = survivors(kept, table, rule, scale)
+        if not found:
+            continue
+        rows: list[Row] = []
         for place, removed in enumerate(REMOVED):
             row = {
                 "detector": rule,
                 "removed": removed,
-                "outliers x tables": f"{len(people)} x {n_adjacent}",
-                **survival(table, people, removed, n_adjacent, seed=4).row(),
+                "outliers x tables": f"{len(found)} x {scale.adjacent}",
+                **survival_row([one[place] for one in found]),
             }
             rows.append(row | ({"paper": f"{printed[place]} %"} if printed else {}))
-        short = rule.partition("(")[0]
         title = f"Tables 12, 13, {name}: contexts that survive, by {short}"
         report.table(f"survival_{named(name)}_{short}", rows, title)
+
+
+def survivors(kept: Path, table: Table, rule: str, scale: Scale) -> list[list[Survival]]:
+    """Of each outlier, how its contexts survive each loss; those that are kept are not redone."""
+    lines = kept.read_text().splitlines() if kept.exists() else []
+    known = [json.loads(line) for line in lines][: scale.survivors]
+    found = [[Survival(*one) for one in line["found"]] for line in known]
+    until = time.monotonic() + 60 * scale.minutes
+    after = known[-1]["turn"] + 1 if known else 0
+    coming = islice(outliers_of(table, rule, 3, after), scale.survivors - len(found))
+    for one in track(coming, f"outliers by {rule}", scale.survivors - len(found)):
+        each = [survival(table, one, removed, scale.adjacent) for removed in REMOVED]
+        found.append(each)
+        told = [[some.same, some.shared, some.worst] for some in each]
+        with kept.open("a") as file:
+            file.write(json.dumps({"turn": one.turn, "found": told}) + "\n")
+        if time.monotonic() > until:
+            break
+    return found
 
 
 def named(name: str) -> str:
@@ -448,9 +467,10 @@ def main() -> None:
     parser.add_argument("--only", choices=PARTS, action="append", help="one part of the tables")
     parser.add_argument("--detector", choices=RULES, action="append", help="one for the matches")
     parser.add_argument("--data", choices=TABLES, action="append", help="one set of records")
+    parser.add_argument("--tables", type=int, default=50, help="smaller tables for an outlier")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="for matches, each")
     asked = parser.parse_args()
-    scale = Scale(2, 2, 2, 3) if asked.quick else Scale(40, 5, 100, 50)
-    large = replace(scale, adjacent=10)
+    scale = Scale(2, 2, 2, 3) if asked.quick else Scale(40, 5, 100, asked.tables, asked.minutes)
     parts = asked.only or PARTS
     report = Report("shafieinejad", asked.quick)
     small = [name for name in TABLES if name.endswith("reduced")]
@@ -463,7 +483,7 @@ def main() -> None:
             by_detector(report, name, table, scale)
         if "matches" in parts:
             rules = [RULES[short] for short in asked.detector or RULES]
-            matches(report, name, table, scale if reduced else large, rules)
+            matches(report, name, table, scale, rules)
 
 
 if __name__ == "__main__":

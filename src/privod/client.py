@@ -32,7 +32,7 @@ from privod.data import Domain
 from privod.data.csv_file import CsvDialect
 from privod.data.intake import IntakeReport
 from privod.data.sources import read_with_report, write_parquet
-from privod.engines.size import IN_MEMORY
+from privod.engines.size import UNLESS_DECLARED
 from privod.privacy import Adjacency, Guarantee, Loss, SameContexts, adjacency_from_json
 from privod.queries.catalog import release_from_json
 from privod.queries.query import Query, Release
@@ -103,7 +103,7 @@ class Client:
         continues: str | None = None,
         dialect: CsvDialect | None = None,
         confirmed: bool = False,
-        most_records: int = IN_MEMORY,
+        most_records: int = UNLESS_DECLARED,
     ) -> Registered:
         """Send rows to the curator, for good; see `Curator.register`.
 
@@ -298,7 +298,7 @@ class Client:
         return release_from_json(found.release)
 
     def visitor(self) -> wire.Visitor:
-        """Whose token this is: its role, the data set it is for, its label."""
+        """Whose token this is: its role, the data set it is for, its name."""
         return as_noun(wire.Visitor, self._server.get("/me"))
 
     def head(self) -> str:

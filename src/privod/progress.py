@@ -36,27 +36,27 @@ def overhearing(listener: Listener) -> Iterator[None]:
     """Send the progress of everything inside to `listener` too, besides whoever listens already."""
     before = _listener.get()
 
-    def both(label: str, done: int, total: int | None) -> None:
-        listener(label, done, total)
+    def both(phase: str, done: int, total: int | None) -> None:
+        listener(phase, done, total)
         if before is not None:
-            before(label, done, total)
+            before(phase, done, total)
 
     with listening(both):
         yield
 
 
-def report(label: str, done: int, total: int | None = None) -> None:
+def report(phase: str, done: int, total: int | None = None) -> None:
     """Tell the listener, if there is one, that `done` of `total` steps are behind us."""
     listener = _listener.get()
     if listener is not None:
-        listener(label, done, total)
+        listener(phase, done, total)
 
 
-def track(items: Iterable[Item], label: str, total: int | None = None) -> Iterator[Item]:
+def track(items: Iterable[Item], phase: str, total: int | None = None) -> Iterator[Item]:
     """Yield the items and report each one done."""
     if total is None and isinstance(items, Sized):
         total = len(items)
-    report(label, 0, total)
+    report(phase, 0, total)
     for done, item in enumerate(items, start=1):
         yield item
-        report(label, done, total)
+        report(phase, done, total)

@@ -2,7 +2,7 @@
 
 A lone surrogate ("\\ud800") is a Python text that no file, page or JSON answer can be made of: once
 stored, it would make everything fail that reads it back. Control characters hide what a log or a
-terminal shows. So names, labels, categories and parameters are held to one rule, here.
+terminal shows. So names, titles, categories and parameters are held to one rule, here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from privod.errors import InvalidParameter
 
 __all__ = ["LONGEST_NAME", "check_text", "check_texts", "is_text"]
 
-LONGEST_NAME = 200  # characters of a name or a label
+LONGEST_NAME = 200  # characters of a name or a title
 DEEPEST = 100  # levels of lists and objects; no question has more than three
 FORBIDDEN = frozenset({"Cc", "Cs"})  # control characters, surrogates
 LINES = frozenset("\n\r\t")  # what a field of several lines may hold

@@ -23,7 +23,7 @@ from privod.queries.catalog import QUERIES
 from privod.queries.histogram import Histogram
 from privod.queries.private_detector.query import DetectorProfile
 from privod.server.jobs.jobs import Turn
-from privod.server.views.answers import answer_path
+from privod.server.views.pages import answer_path
 from tests.browser.visiting import MILLISECONDS, TWO_LOOKS, Visit
 from tests.patience import PATIENCE
 from tests.running_server import Running, running
@@ -105,7 +105,7 @@ def test_from_an_owners_registration_to_an_analysts_answer(
     expect(page.get_by_role("heading", name="Replace")).to_be_visible()
 
     page.click("text=Hand out a token")
-    page.fill("#label", "Dr. Ada Lovelace, department of analytical engines")
+    page.fill("#name", "Dr. Ada Lovelace, department of analytical engines")
     page.click("text=Make the token")
     token = page.locator("#new-token").inner_text()
     owner.photograph("tokens")

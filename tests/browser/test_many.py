@@ -74,7 +74,7 @@ def note_jobs(server: Running, token: str) -> str:
     for place, query in enumerate(QUERIES):
         told = (f"job-{place}", "elsewhere", asker, LONG, NAME, query.to_json(), f"asked-{place}")
         records.add(JobRecord(*told, time=records.moment()), Room(10**6, 10**6))
-        records.end(f"job-{place}", "")
+        records.end(f"job-{place}", "elsewhere", "")
     return f"job-{len(QUERIES) - 1}"
 
 

@@ -36,14 +36,14 @@ def words(family: HashFamily, table: int, code: tuple[int, ...]) -> list[int]:
 
 
 def suspects(
-    labels: list[list[tuple[int, ...]]], max_crowd: int, min_shared_tables: int
+    hashed: list[list[tuple[int, ...]]], max_crowd: int, min_shared_tables: int
 ) -> tuple[list[int], list[int], int]:
     """Algorithm 2 as printed: suspects, how many neighbors each has, how many were processed."""
-    n = len(labels[0])
+    n = len(hashed[0])
     bins: dict[tuple[int, tuple[int, ...]], list[int]] = defaultdict(list)
-    for table, line in enumerate(labels):
-        for record, label in enumerate(line):
-            bins[table, label].append(record)
+    for table, line in enumerate(hashed):
+        for record, name in enumerate(line):
+            bins[table, name].append(record)
     pruned = [False] * n
     found, neighbors, processed = [], [], 0
     for record in range(n):
@@ -51,7 +51,7 @@ def suspects(
             continue
         processed += 1
         occurrence = Counter(
-            other for table, line in enumerate(labels) for other in bins[table, line[record]]
+            other for table, line in enumerate(hashed) for other in bins[table, line[record]]
         )
         repeated = [other for other, times in occurrence.items() if times >= min_shared_tables]
         if len(repeated) > max_crowd:
@@ -70,9 +70,9 @@ def joint_suspects(
     floor_: int = 0,
     ceiling: int | None = None,
 ) -> list[list[int]]:
-    """Algorithm 3 with everybody's labels in one place; small counts shown as 0, large clipped."""
+    """Algorithm 3 with everybody's bins in one place; small counts shown as 0, large clipped."""
     totals = Counter(
-        (table, label) for labels in parties for table, line in enumerate(labels) for label in line
+        (table, name) for hashed in parties for table, line in enumerate(hashed) for name in line
     )
     shown = {
         bin_: min(count, count if ceiling is None else ceiling)
@@ -80,12 +80,12 @@ def joint_suspects(
         if count >= floor_
     }
     results = []
-    for labels in parties:
-        own = Counter((table, label) for table, line in enumerate(labels) for label in line)
-        rows, neighbors, _ = suspects(labels, max_crowd, min_shared_tables)
+    for hashed in parties:
+        own = Counter((table, name) for table, line in enumerate(hashed) for name in line)
+        rows, neighbors, _ = suspects(hashed, max_crowd, min_shared_tables)
         kept = []
         for record, crowd in zip(rows, neighbors, strict=True):
-            bins = [(table, line[record]) for table, line in enumerate(labels)]
+            bins = [(table, line[record]) for table, line in enumerate(hashed)]
             others = [max(0, shown.get(bin_, 0) - own[bin_]) for bin_ in bins]
             if sum(count > max_crowd - crowd for count in others) < min_shared_tables:
                 kept.append(record)

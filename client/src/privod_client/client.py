@@ -78,7 +78,7 @@ class Client:
         return f"Client({self._server.url!r})"
 
     def visitor(self) -> wire.Visitor:
-        """Whose token this is: its role, the data set it is for, its label."""
+        """Whose token this is: its role, the data set it is for, its name."""
         return as_noun(wire.Visitor, self._server.get("/me"))
 
     def questions(self) -> list[wire.Question]:

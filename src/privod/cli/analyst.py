@@ -180,7 +180,7 @@ def ask(
         raise InvalidParameter("picture", "must end in .svg or .png", str(picture), "Rename it.")
     with progress_bars(as_json), curator_at(at) as curator:
         answer = curator.ask(query, dataset, request_id=request_id)
-        labels = {} if picture is None else curator.dataset(dataset).domain.labels
+        titles = {} if picture is None else curator.dataset(dataset).domain.titles
     release = answer.release
     if out is not None and out.suffix == ".privod" and hasattr(release.value, "save"):
         release.value.save(out)
@@ -190,7 +190,7 @@ def ask(
         from privod import pictures
 
         write = pictures.svg if picture.suffix == ".svg" else pictures.png
-        picture.write_bytes(write(pictures.draw(release, labels)))
+        picture.write_bytes(write(pictures.draw(release, titles)))
     paid = "It was answered before and cost nothing." if answer.stored else _paid(answer)
     emit(
         wire.Answer.of(answer),

@@ -15,7 +15,7 @@ from privod.errors import BudgetExceeded, PrivodError
 if TYPE_CHECKING:
     from privod.wire.protocol import CuratorProtocol
 
-__all__ = ["AsJson", "At", "app", "curator_at", "main"]
+__all__ = ["AsJson", "At", "DatabaseUrl", "Directory", "app", "curator_at", "main"]
 
 LOCATION_VARIABLE = "PRIVOD_AT"
 DATABASE_VARIABLE = "PRIVOD_DATABASE"
@@ -40,6 +40,18 @@ At = Annotated[
         "--at",
         envvar=LOCATION_VARIABLE,
         help="Where the curator is: a directory, or the address of a server.",
+    ),
+]
+Directory = Annotated[
+    str,
+    typer.Option("--at", envvar=LOCATION_VARIABLE, help="The directory that holds the curator."),
+]
+DatabaseUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--database",
+        envvar=DATABASE_VARIABLE,
+        help="A postgresql:// URL, where the ledger is not in the directory.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]

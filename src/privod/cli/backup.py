@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from privod import wire
-from privod.cli.app import DEFAULT_LOCATION, AsJson, app
+from privod.cli.app import DEFAULT_LOCATION, AsJson, DatabaseUrl, Directory, app
 from privod.cli.output import emit, progress_bars, words
 from privod.cli.owner import read_adjacency
-from privod.cli.serve import DatabaseUrl, Directory
 from privod.errors import NeedsConfirmation
 
 if TYPE_CHECKING:

@@ -382,9 +382,9 @@ def _progress(as_json: bool) -> Iterator[None]:
             yield
         return
 
-    def note(label: str, done: int, total: int | None) -> None:
+    def note(phase: str, done: int, total: int | None) -> None:
         if done == total:
-            sys.stderr.write(f"privod: {label}: done\n")
+            sys.stderr.write(f"privod: {phase}: done\n")
             sys.stderr.flush()
 
     with listening(note):

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from privod import wire
-from privod.cli.app import DEFAULT_LOCATION, AsJson, At, app, curator_at
+from privod.cli.app import DEFAULT_LOCATION, AsJson, At, DatabaseUrl, Directory, app, curator_at
 from privod.cli.output import emit, table, words
 from privod.cli.owner import confirming, read_adjacency
-from privod.cli.serve import DatabaseUrl, Directory
 from privod.errors import InvalidParameter
 
 if TYPE_CHECKING:

@@ -76,10 +76,10 @@ def progress_bars(quiet: bool = False) -> Iterator[None]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         tasks: dict[str, TaskID] = {}
 
-        def listener(label: str, done: int, total: int | None) -> None:
-            if label not in tasks:
-                tasks[label] = progress.add_task(label, total=total)
-            progress.update(tasks[label], completed=done, total=total)
+        def listener(phase: str, done: int, total: int | None) -> None:
+            if phase not in tasks:
+                tasks[phase] = progress.add_task(phase, total=total)
+            progress.update(tasks[phase], completed=done, total=total)
 
         with listening(listener):
             yield

@@ -63,8 +63,12 @@ def register(
         str | None, typer.Option(help="Between groups of three digits, if at all.")
     ] = None,
     most_records: Annotated[
-        int, typer.Option(help="The most records, public; beyond ten million they stay on disk.")
-    ] = 10_000_000,
+        int,
+        typer.Option(
+            help="The most records, public; a file with more is refused. Beyond ten million they"
+            " stay on disk."
+        ),
+    ] = 1_000_000,
     yes: Annotated[
         bool, typer.Option("--yes", help="Register even if most records are lost.")
     ] = False,
@@ -148,8 +152,8 @@ def datasets(at: At = DEFAULT_LOCATION, as_json: AsJson = False) -> None:
     rows = [
         [
             each.name,
-            each.domain.label or "",
-            ", ".join(each.domain.titles(each.domain.names)),
+            each.domain.title or "",
+            ", ".join(each.domain.called(each.domain.names)),
             each.continues or "",
         ]
         for each in found
@@ -157,7 +161,7 @@ def datasets(at: At = DEFAULT_LOCATION, as_json: AsJson = False) -> None:
     emit(
         [wire.DataSet.of(each) for each in found],
         as_json,
-        table("Data sets", ["name", "label", "columns", "continues"], rows),
+        table("Data sets", ["name", "title", "columns", "continues"], rows),
     )
 
 

@@ -10,7 +10,15 @@ from typing import Annotated, Any
 import typer
 
 from privod import wire
-from privod.cli.app import DEFAULT_LOCATION, ENGINE_VARIABLE, WITNESS_VARIABLE, AsJson, app
+from privod.cli.app import (
+    DEFAULT_LOCATION,
+    ENGINE_VARIABLE,
+    WITNESS_VARIABLE,
+    AsJson,
+    DatabaseUrl,
+    Directory,
+    app,
+)
 from privod.cli.output import emit, table, words
 from privod.errors import InvalidParameter, Unavailable
 
@@ -18,18 +26,6 @@ __all__ = ["add_token", "list_tokens", "revoke_token", "serve", "token"]
 
 token = typer.Typer(help="Hand out, list and revoke the tokens of a server.", no_args_is_help=True)
 app.add_typer(token, name="token")
-
-Directory = Annotated[
-    str, typer.Option("--at", envvar="PRIVOD_AT", help="The directory that holds the curator.")
-]
-DatabaseUrl = Annotated[
-    str | None,
-    typer.Option(
-        "--database",
-        envvar="PRIVOD_DATABASE",
-        help="A postgresql:// URL, where the ledger is not in the directory.",
-    ),
-]
 
 
 def _curator(at: str, database: str | None, engine: str | None = None) -> Any:
@@ -68,19 +64,17 @@ def serve(
     answer_seconds: Annotated[
         float,
         typer.Option(
-            help="Refuse what is estimated to take longer, in seconds. What was accepted has all"
-            " the time it takes."
+            help="Refuse what may take longer, in seconds, on as many records as were declared."
+            " What was accepted has all the time it takes."
         ),
-    ] = 600,
+    ] = 6 * 3600,
     worker_memory: Annotated[
-        int,
+        int | None,
         typer.Option(
-            help="How much memory an answer may take, in MB; more where a declared size needs it."
+            help="How much memory a worker may take, in MB; what may need more is refused. By"
+            " default an equal share of the machine's, less a reserve."
         ),
-    ] = 4096,
-    estimated_records: Annotated[
-        int, typer.Option(help="For how many records times are estimated; not from the data.")
-    ] = 100_000,
+    ] = None,
     oidc_issuer: Annotated[
         str | None, typer.Option(help="The address of an OpenID Connect provider to sign in with.")
     ] = None,
@@ -101,6 +95,7 @@ def serve(
     """Run the curator as a server with a console, on this machine only unless told otherwise."""
     try:
         from privod.server.limits import Limits
+        from privod.server.machine import share_of_memory
         from privod.server.sample import sample as sampled
         from privod.server.serve import Listening
         from privod.server.serve import serve as run
@@ -114,8 +109,7 @@ def serve(
         upload_bytes=max_upload * 1024**2,
         workers=workers,
         answer_seconds=answer_seconds,
-        answer_bytes=worker_memory * 1024**2,
-        estimated_records=estimated_records,
+        answer_bytes=share_of_memory(workers) if worker_memory is None else worker_memory * 2**20,
     )
     provider = None
     if oidc_issuer is not None:
@@ -142,9 +136,7 @@ def serve(
 @token.command(name="add")
 def add_token(
     role: Annotated[str, typer.Argument(help="owner, analyst or auditor.")],
-    label: Annotated[
-        str, typer.Option(help="For whom; stands in the ledger beside what they ask.")
-    ],
+    name: Annotated[str, typer.Option(help="For whom; stands in the ledger beside what they ask.")],
     of: Annotated[str | None, typer.Option(help="One data set; all of them if none.")] = None,
     expires: Annotated[
         str | None, typer.Option(help="From when on it opens nothing, such as 2027-01-31.")
@@ -156,7 +148,7 @@ def add_token(
     """Make a token; it is printed this once, and only its hash is kept."""
     from privod.server.authentication import create_token
 
-    made = create_token(_curator(at, database), role, of, label, expires)
+    made = create_token(_curator(at, database), role, of, name, expires)
     emit(wire.NewToken(made), as_json, words(made))
 
 

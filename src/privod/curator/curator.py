@@ -1,4 +1,4 @@
-"""The one way in: price, charge, look, store, answer; in that order, always."""
+"""The one way in: a method for each thing that can be wanted of a curator."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from privod.curator import life_cycle
+from privod.curator.asking import Asker, Asking
 from privod.curator.custody import Custody
 from privod.curator.duplicates import same_rows
 from privod.curator.job_records import JobRecords
@@ -23,9 +24,8 @@ from privod.curator.owners import (
     versions_of,
 )
 from privod.curator.protection import SAMPLE, Protection, check_narrow, who_is_protected
-from privod.curator.publication import Look, found, publish
-from privod.curator.questions import Question, adapted
-from privod.curator.results import NO_ANSWER, Answer, Registered
+from privod.curator.publication import Look
+from privod.curator.results import Answer, Registered
 from privod.curator.rows import KeptRows, RowStore
 from privod.curator.server_notes import ServerNotes
 from privod.curator.tables import Tables
@@ -34,11 +34,10 @@ from privod.data import Domain
 from privod.data.csv_file import CsvDialect
 from privod.data.intake import IntakeReport
 from privod.engines.dask_cluster import DaskCluster
-from privod.engines.size import IN_MEMORY, SizeClass
+from privod.engines.size import IN_MEMORY, UNLESS_DECLARED, SizeClass
 from privod.engines.stored import Engine
 from privod.errors import (
     AlreadyExists,
-    AnswerFailed,
     InvalidParameter,
     NotFound,
     Unavailable,
@@ -56,20 +55,11 @@ from privod.ledger.schema import bring_up_to_date, check_version
 from privod.ledger.store import DataSet, short_text
 from privod.ledger.verification import Verification, verify
 from privod.ledger.witness import Head, Witness, Witnesses
-from privod.mechanisms import secure
 from privod.privacy import Adjacency, AdmittedContexts, Guarantee, Loss, SameContexts
-from privod.queries.interactive_grid.kept import looked
 from privod.queries.query import Query, Release, canonical_json
 
 __all__ = ["Curator"]
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Ints = NDArray[np.int64]
-
-RETIRED = "{0!r} was retired: its rows are deleted. Stored answers stay free."
 WITNESS_NAME = re.compile("[a-z0-9-]{1,64}")
 
 
@@ -108,6 +98,7 @@ class Curator:
         if not database.read_only:
             self._rows.remove_unfinished()
         self._custody = Custody(database, witnesses, directory, restoring=restoring)
+        self._asking = Asking(self._custody, self._rows, self._tables)
 
     @classmethod
     def open(
@@ -204,7 +195,7 @@ class Curator:
         dialect: CsvDialect | None = None,
         confirmed: bool = False,
         intake: IntakeReport | None = None,
-        most_records: int = IN_MEMORY,
+        most_records: int = UNLESS_DECLARED,
     ) -> Registered:
         """Take in rows for good, and tell the owner what became of them.
 
@@ -227,7 +218,8 @@ class Curator:
             them inside their domain; kept in place of what there is to tell here.
         most_records : int
             The most records that are kept, which is public and fixed; a source with more is
-            refused. Up to ten million, rows are held in memory while questions are asked. Beyond,
+            refused. What answers may take at worst follows from it, so declare no more than is
+            needed. Up to ten million, rows are held in memory while questions are asked. Beyond,
             they are read from disk for each question, and questions that need all of them at once
             may not be asked.
         """
@@ -510,25 +502,14 @@ class Curator:
 
     def adapted(self, query: Query[Any], of: str) -> Query[Any]:
         """The question as it is asked of a data set: noise "auto" becomes what it takes there."""
-        if not isinstance(query, Query) or query.within("zcdp") is query:
-            return query
-        with self.database.reading() as connection:
-            root = store.find_dataset(connection, of).root
-            return adapted(query, ledger.budgets_of(connection, root))
+        return self._asking.adapted(query, self.dataset(of))
 
     def price(self, query: Query[Any], of: str, *, token: str | None = None) -> Price:
         """Say what a question would cost, without looking and without charging.
 
         With the id of a token, what that token may spend counts too.
         """
-        question = Question.checked(self.adapted(query, of), self.dataset(of))
-        with self.database.reading() as connection:
-            if store.find_release(connection, question.key) is not None:
-                return Price((), affordable=True, already_answered=True)
-            self._check_size(question, *store.where_rows_are(connection, of))
-            dues = question.dues(connection)
-            limits = ledger.limits_of(connection, dues, token)
-            return price_of(dues, question.query.not_protected(), limits)
+        return self._asking.price(query, self.dataset(of), token)
 
     def check_budget(
         self,
@@ -539,26 +520,22 @@ class Curator:
         token: str | None = None,
     ) -> None:
         """Raise at once if asking would cost more than is left, unless this request was paid."""
-        question = Question.checked(self.adapted(query, of), self.dataset(of))
-        with self.database.reading() as connection:
-            if not question.paid_before(connection, request_id):
-                self._check_size(question, *store.where_rows_are(connection, of))
-                dues = question.dues(connection)
-                ledger.check_left(of, dues)
-                ledger.check_token(connection, dues, token)
+        self._asking.check_budget(query, self.dataset(of), request_id, token)
 
     def size_class(self, of: str) -> SizeClass:
         """The most records that a data set may have, as its owner declared: public."""
         with self.database.reading() as connection:
             store.find_dataset(connection, of)
             folder, seal = store.where_rows_are(connection, of)
-        return self._tables.size(of, folder, seal) or SizeClass()
+        return self._tables.size(of, folder, seal) or SizeClass(IN_MEMORY)
 
     def was_charged(self, query: Query[Any], of: str, request_id: str) -> bool:
         """Whether a request was charged, whatever became of it."""
-        question = Question.checked(self.adapted(query, of), self.dataset(of))
-        with self.database.glancing() as connection:
-            return question.paid_before(connection, request_id)
+        return self._asking.was_charged(query, self.dataset(of), request_id)
+
+    def is_unfinished(self, query: Query[Any], of: str) -> bool:
+        """Whether a question was charged and whoever asks it next goes on with its answer."""
+        return self._asking.is_unfinished(query, self.dataset(of))
 
     def ask(
         self,
@@ -572,6 +549,9 @@ class Curator:
         look: Look | None = None,
     ) -> Answer:
         """Answer a question, at the price that `price` says.
+
+        An answer that was charged and that whoever looked left (`Interrupted`, or a server that was
+        killed) is gone on with at no charge, from the key of its noise.
 
         Parameters
         ----------
@@ -590,69 +570,11 @@ class Curator:
             waits here, so that no moment in the ledger tells exactly how long that took.
         look : callable, optional
             Looks at the rows and answers, once the charge is on disk; by default in this process.
+            It gets a key for its noise, from which a later one can answer alike.
         """
-        short_text(asked_by, "asked_by")
-        if request_id is not None:
-            short_text(request_id, "request_id")
-        question = Question.checked(self.adapted(query, of), self.dataset(of))
-        with self.database.glancing() as connection:
-            paid = question.paid_before(connection, request_id)
-            stored = store.find_release(connection, question.key)
-        if stored is not None:
-            return self._already(question, stored)
-        with self.database.reading() as connection:
-            question.dues(connection)
-            folder, seal = store.where_rows_are(connection, of)
-            retired = store.is_retired(connection, of)
-        if retired:
-            raise NotFound(RETIRED.format(of))
-        if not paid and not self._rows.can_be_read(folder):
-            raise Unavailable(
-                f"The rows of {of!r} are not in {str(self.directory)!r}. Nothing was charged."
-                " Restore them from a backup, or open the directory that holds them."
-            )
-        if not paid:
-            self._check_size(question, folder, seal)
-            self._rows.check_engine(folder, seal)
-        # Whoever asks the same at the same time waits here, and then finds the release stored.
-        with self.database.alone(question.key):
-            charges: tuple[Charge, ...] = ()
-            with self.database.writing() as connection:
-                stored = store.find_release(connection, question.key)
-                if stored is None:
-                    if question.paid_before(connection, request_id):
-                        raise AnswerFailed(NO_ANSWER)
-                    if store.is_retired(connection, of):  # while it waited
-                        raise NotFound(RETIRED.format(of))
-                    self._custody.check_sells(connection)
-                    dues = question.dues(connection)
-                    charges = ledger.charge(
-                        connection, of, dues, question.text, asked_by, request_id, token
-                    )
-            if stored is not None:
-                return self._already(question, stored)
-            # From here on the charge is on disk and stands.
-            try:
-                rows = self._rows.kept(folder, seal, question.dataset.domain)
-                looked_up = found(question, rows, look or self._look)
-            finally:
-                if wait_for_release_time is not None:
-                    wait_for_release_time()
-            return publish(self._custody, question, looked_up, charges, asked_by)
-
-    def _already(self, question: Question, release: Release[Any]) -> Answer:
-        """An answer that is stored."""
-        head = self._custody.let_see(question.key)
-        return Answer(release, (), stored=True, head=str(head))
-
-    def _check_size(self, question: Question, folder: str, seal: str) -> None:
-        """Refuse what cannot be held at once, by what was declared and never by the rows."""
-        size = self._tables.size(question.dataset.name, folder, seal)
-        if size is not None:
-            size.refuse_larger(question.query.held_per_record(question.dataset.domain))
-
-    def _look(self, query: Query[Any], rows: KeptRows) -> Release[Any] | Ints:
-        return looked(query, self._tables.of(rows), secure())
+        asker = Asker(asked_by, request_id, token)
+        wait = wait_for_release_time or _at_once
+        return self._asking.ask(query, self.dataset(of), asker, wait, look)
 
     # ---- reading the ledger ----------------------------------------------------------------------
 
@@ -722,3 +644,7 @@ class Curator:
             good as new.
         """
         return verify(self.database, self._rows, expected_head, self.witnesses)
+
+
+def _at_once() -> None:
+    """Wait for nothing."""

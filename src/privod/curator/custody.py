@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from privod.curator.unfinished import erase_all
 from privod.errors import LedgerDamaged, Unavailable
 from privod.ledger import chain as ledger
 from privod.ledger.database import Connection, Database
@@ -86,6 +87,7 @@ class Custody:
             query = canonical_json({"reason": text, "witnesses": seen})
             ledger.append(connection, kind="restored", dataset="", query=query)
             connection.execute("UPDATE head SET witnessed = 1, backup = 0")
+            erase_all(connection)  # what was left may have been answered where entries were lost
             head = Head(*ledger.read_head(connection))
         self.witnesses.start_anew(head)
         self._restoring = False

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from privod.curator.unfinished import erase_all, erase_of_request
 from privod.errors import LimitReached
 from privod.ledger.chain import now
 from privod.ledger.database import Connection, Database
@@ -19,7 +20,7 @@ __all__ = ["MOST_LISTED", "JobRecord", "JobRecords", "Room"]
 
 KEPT_DAYS = 30  # after it ended
 MOST_LISTED = 1000
-_RECORD = "SELECT id, server, asker, label, dataset, query, request, time, outcome FROM jobs"
+_RECORD = "SELECT id, server, asker, asked_by, dataset, query, request, time, outcome FROM jobs"
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,8 @@ class JobRecord:
         The job's id, which its asker knows.
     server : str
         Which server process works on it.
-    asker, label : str
-        The hash of the token that asked, and the label the ledger shall show.
+    asker, asked_by : str
+        The hash of the token that asked, and the name the ledger shall show.
     dataset, query : str, dict
         What is asked of which data set.
     request : str
@@ -47,7 +48,7 @@ class JobRecord:
     id: str
     server: str
     asker: str
-    label: str
+    asked_by: str
     dataset: str
     query: dict[str, Any]
     request: str
@@ -82,12 +83,12 @@ class JobRecords:
             if room is not None:
                 _check_room(connection, record, written, room)
             connection.execute(
-                "INSERT INTO jobs (id, server, asker, label, dataset, query, request, time)"
+                "INSERT INTO jobs (id, server, asker, asked_by, dataset, query, request, time)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 record.id,
                 record.server,
                 record.asker,
-                record.label,
+                record.asked_by,
                 record.dataset,
                 written,
                 record.request,
@@ -99,10 +100,28 @@ class JobRecords:
                 oldest.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             )
 
-    def end(self, job_id: str, outcome: str) -> None:
-        """Note how a question ended."""
+    def end(self, job_id: str, server: str, outcome: str, *, for_good: bool = True) -> None:
+        """Note how a question ended at the server process that has it; what others say is not.
+
+        A process that was taken to be gone, and lives, may come late: then another one has it.
+
+        Parameters
+        ----------
+        job_id, server : str
+            Which question, and who says so.
+        outcome : str
+            "" if it is answered, else what is told in its place.
+        for_good : bool
+            Whether it is not begun again; false where others still wait for the same answer.
+        """
         with self._database.writing() as connection:
+            mine = "SELECT request FROM jobs WHERE id = ? AND server = ? AND outcome IS NULL"
+            rows = connection.execute(mine, job_id, server)
+            if not rows:
+                return
             connection.execute("UPDATE jobs SET outcome = ? WHERE id = ?", outcome, job_id)
+            if for_good:
+                erase_of_request(connection, rows[0][0])
 
     def forget(self, job_id: str) -> None:
         """Take back the record of a question that was not taken in."""
@@ -133,8 +152,9 @@ class JobRecords:
         return int(rows[0][0])
 
     def drop_waiting(self) -> None:
-        """Forget what is under way: in a copy, where nobody waits for it."""
+        """Forget what is under way, and keys of noise: in a copy, where nobody waits for it."""
         with self._database.writing() as connection:
+            erase_all(connection)
             connection.execute("DELETE FROM jobs WHERE outcome IS NULL")
 
     def servers(self) -> set[str]:
@@ -146,17 +166,16 @@ class JobRecords:
     def under_way_at(self, server: str) -> list[JobRecord]:
         """What a server process has under way, or left behind, the oldest first."""
         with self._database.reading() as connection:
-            rows = connection.execute(
-                f"{_RECORD} WHERE server = ? AND outcome IS NULL ORDER BY time, id", server
-            )
-        return [_record(row) for row in rows]
+            return _under_way_at(connection, server)
 
-    def adopt(self, old: str, new: str) -> None:
-        """Let one server process have what another left behind."""
+    def adopt(self, old: str, new: str) -> list[JobRecord]:
+        """Let one server process have what another left behind; what that is, the oldest first."""
         with self._database.writing() as connection:
+            left = _under_way_at(connection, old)
             connection.execute(
                 "UPDATE jobs SET server = ? WHERE server = ? AND outcome IS NULL", new, old
             )
+        return left
 
     @staticmethod
     def moment() -> str:
@@ -176,8 +195,15 @@ def _check_room(connection: Connection, record: JobRecord, written: str, room: R
         )
 
 
+def _under_way_at(connection: Connection, server: str) -> list[JobRecord]:
+    rows = connection.execute(
+        f"{_RECORD} WHERE server = ? AND outcome IS NULL ORDER BY time, id", server
+    )
+    return [_record(row) for row in rows]
+
+
 def _record(row: tuple[Any, ...]) -> JobRecord:
-    job_id, server, asker, label, dataset, query, request, time, outcome = row
+    job_id, server, asker, asked_by, dataset, query, request, time, outcome = row
     return JobRecord(
-        job_id, server, asker, label, dataset, json.loads(query), request, time, outcome
+        job_id, server, asker, asked_by, dataset, json.loads(query), request, time, outcome
     )

@@ -19,7 +19,7 @@ from privod.errors import (
 )
 from privod.ledger import chain as ledger
 from privod.ledger import store
-from privod.ledger.acting import who_acts
+from privod.ledger.acting import token_id, who_acts
 from privod.ledger.admissions import admitted, exact_counts_of
 from privod.ledger.budget_state import BudgetState
 from privod.ledger.chain import Entry
@@ -267,7 +267,7 @@ def limit_token(
     if state.zcdp is not None and limit.delta:  # it is split as the budget is, and converted
         share = state.zcdp.conversion_delta / state.budget.delta
         ZcdpBudget.of(limit.epsilon, limit.delta, share)
-    ids = [str(row[0])[:16] for row in connection.execute("SELECT hash FROM tokens")]
+    ids = [token_id(str(row[0])) for row in connection.execute("SELECT hash FROM tokens")]
     if token not in ids:
         raise NotFound("There is no such token. See the list of tokens.")
     ledger.append(

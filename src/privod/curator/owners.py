@@ -172,8 +172,8 @@ def charge_ahead(
     budgets = ledger.budgets_of(connection, dataset.root)
     told = short_text(reason, "reason")
     dues = dues_of((Statement.of(guarantee),), budgets, dataset.domain, told, of)
-    label, token = who_acts()
-    return ledger.charge(connection, of, dues, _elsewhere(guarantee, told), label, None, token)
+    name, token = who_acts()
+    return ledger.charge(connection, of, dues, _elsewhere(guarantee, told), name, None, token)
 
 
 def _elsewhere(guarantee: Guarantee, reason: str) -> str:
@@ -189,5 +189,5 @@ def charge_elsewhere(
     """
     text = _elsewhere(guarantee, short_text(reason, "reason"))
     dues = dues_elsewhere(connection, of, guarantee)
-    label, token = who_acts()
-    return ledger.enter_charges(connection, of, dues, text, label, None, token)
+    name, token = who_acts()
+    return ledger.enter_charges(connection, of, dues, text, name, None, token)

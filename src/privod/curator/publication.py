@@ -11,6 +11,7 @@ from privod.curator.custody import Custody
 from privod.curator.questions import Question
 from privod.curator.results import NO_ANSWER, Answer
 from privod.curator.rows import KeptRows
+from privod.curator.unfinished import erase
 from privod.errors import AnswerFailed, LedgerDamaged, Unavailable
 from privod.ledger import chain as ledger
 from privod.ledger import store
@@ -30,21 +31,32 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["Look", "found", "publish"]
+__all__ = ["Interrupted", "Look", "found", "publish"]
 
-Look = Callable[[Query[Any], KeptRows], "Release[Any] | Ints"]
-"""Looks at rows and answers; a server does it in a process of its own."""
+Look = Callable[[Query[Any], KeptRows, bytes | None], "Release[Any] | Ints"]
+"""Looks at rows and answers, from a key where there is one; a server does it in a worker."""
 
 
-def found(question: Question, rows: KeptRows, look: Look) -> Release[Any] | Ints:
+class Interrupted(Unavailable):
+    """Whoever looked at rows was ended for reasons that have nothing to do with them.
+
+    The charge stands. The answer is not lost: who asks again, at no charge, has it begun again.
+    """
+
+
+def found(question: Question, rows: KeptRows, look: Look, key: bytes | None) -> Release[Any] | Ints:
     """Look at the rows; whatever goes wrong there is told in one and the same sentence.
 
     Of a question that shares its noise with others, these are exact counts: which of them have
     their noise already is known when the answer is entered.
     """
     found: Release[Any] | Ints | None = None
-    with suppress(Exception):  # what failed may quote a row, so nothing of it is kept
-        found = look(question.query, rows)
+    try:
+        found = look(question.query, rows, key)
+    except Interrupted:
+        raise
+    except Exception:  # noqa: S110 - what failed may quote a row, so nothing of it is kept
+        pass
     if found is None or isinstance(found, Release) == isinstance(question.query, KeptQuery):
         raise AnswerFailed(NO_ANSWER)
     return found
@@ -57,7 +69,7 @@ def publish(
     charges: tuple[Charge, ...],
     asked_by: str,
 ) -> Answer:
-    """Store the release; only what is stored is ever shown."""
+    """Store the release and erase its key; only what is stored is ever shown."""
     of, ask = question.dataset.name, charges[0].entry
     try:
         with custody.database.writing() as connection:
@@ -70,6 +82,7 @@ def publish(
                     release = _drawn(connection, question, found, ask)
                 text = _text_of(question, release)
                 store.enter_release(connection, of, question.text, text, ask, asked_by)
+            erase(connection, question.key)
             head = Head(*ledger.read_head(connection))
         custody.witnesses.note(head)
     except (Unavailable, LedgerDamaged) as problem:

@@ -22,11 +22,12 @@ from privod.data.intake import Intake, IntakeReport
 from privod.data.sources import portions_of, read
 from privod.engines.dask_cluster import DaskCluster
 from privod.engines.sealed_file import seals_beside
-from privod.engines.size import SizeClass
+from privod.engines.size import IN_MEMORY, SizeClass
 from privod.engines.stored import MANIFEST, SALT, Engine, Manifest, StoredRows, partition_path
 from privod.engines.writing import write_rows
 from privod.errors import InvalidData, Unavailable
 from privod.ledger.private_files import close_to_others, private_directory, sync_file
+from privod.mechanisms.randomness import Randomness, keyed, secure
 
 __all__ = ["KeptRows", "RowStore"]
 
@@ -57,6 +58,12 @@ class KeptRows:
             with suppress(Unavailable):  # it is lost: then the rows are added up here
                 engine = _connected(self.engine)
         return RowStore(self.directory, engine).load(self.folder, self.seal, self.domain)
+
+    def noise(self, key: bytes | None) -> Randomness:
+        """Where the noise of an answer about these rows comes from: the system, or a key of it."""
+        if key is None:
+            return secure()
+        return keyed(key, (self.directory / self.folder / SALT).read_bytes())
 
 
 class RowStore:
@@ -242,7 +249,7 @@ class RowStore:
         """The size class that the owner declared, which is public."""
         folder = self.directory / name
         if _is_first_form(folder):
-            return SizeClass()
+            return SizeClass(IN_MEMORY)
         return Manifest.read(folder, (folder / SALT).read_bytes(), seal).size
 
     def check_engine(self, name: str, seal: str) -> None:

@@ -7,18 +7,18 @@ from datetime import UTC, datetime
 from typing import Literal, get_args
 
 from privod.errors import AlreadyExists, InvalidParameter, NotFound
+from privod.ledger.acting import token_id
 from privod.ledger.chain import append, now
 from privod.ledger.database import Connection, Database
 from privod.ledger.store import find_dataset, short_text
 from privod.queries.query import canonical_json
 
-__all__ = ["ROLES", "Role", "Token", "TokenStore"]
+__all__ = ["ROLES", "Role", "Token", "TokenStore", "token_id"]
 
 Role = Literal["owner", "analyst", "auditor"]
 ROLES: tuple[Role, ...] = get_args(Role)
 
-ID_LENGTH = 16  # of a hash's digits: enough to name a token, in lists and in the ledger
-_TOKEN = "SELECT hash, role, dataset, label, created, revoked, expires FROM tokens"  # noqa: S105 - a statement, no secret
+_TOKEN = "SELECT hash, role, dataset, name, created, revoked, expires FROM tokens"  # noqa: S105 - a statement, no secret
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Token:
     hash: str
     role: Role
     of: str | None
-    label: str
+    name: str
     created: str
     revoked: str | None
     expires: str | None = None
@@ -41,7 +41,7 @@ class Token:
     @property
     def id(self) -> str:
         """The name of the token in lists and in the ledger; it opens nothing."""
-        return self.hash[:ID_LENGTH]
+        return token_id(self.hash)
 
 
 class TokenStore:
@@ -51,13 +51,13 @@ class TokenStore:
         self._database = database
 
     def add_token(
-        self, hash: str, role: str, of: str | None, label: str, *, expires: str | None = None
+        self, hash: str, role: str, of: str | None, name: str, *, expires: str | None = None
     ) -> Token:
         """Let the holder of the token with this hash in, until it expires (UTC, ISO 8601)."""
         if role not in ROLES:
             way_out = "An analyst asks, an auditor reads the ledger, an owner does everything."
             raise InvalidParameter("role", f"must be one of {', '.join(ROLES)}", role, way_out)
-        short_text(label, "label")
+        short_text(name, "name")
         until = None if expires is None else _moment(expires)
         with self._database.writing() as connection:
             if of is not None:
@@ -65,15 +65,15 @@ class TokenStore:
             if connection.execute("SELECT 1 FROM tokens WHERE hash = ?", hash):
                 raise AlreadyExists("This token is known already. Draw a new one.")
             number = connection.execute("SELECT COALESCE(MAX(number), 0) + 1 FROM tokens")[0][0]
-            token = Token(hash, role, of, label, now(), None, until)
+            token = Token(hash, role, of, name, now(), None, until)
             connection.execute(
-                "INSERT INTO tokens (number, hash, role, dataset, label, created, expires)"
+                "INSERT INTO tokens (number, hash, role, dataset, name, created, expires)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?)",
                 number,
                 hash,
                 role,
                 of,
-                label,
+                name,
                 token.created,
                 until,
             )
@@ -109,8 +109,8 @@ class TokenStore:
 
 
 def _enter(connection: Connection, kind: str, token: Token) -> None:
-    """Say in the ledger who may come in, so that a label in it cannot be forged."""
-    details = {"label": token.label, "role": token.role, "expires": token.expires}
+    """Say in the ledger who may come in, so that a name in it cannot be forged."""
+    details = {"name": token.name, "role": token.role, "expires": token.expires}
     append(
         connection,
         kind=kind,

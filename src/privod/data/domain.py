@@ -126,18 +126,18 @@ class Domain:
         A column that says whose row it is. The unit of privacy is then a person, not a row.
     max_rows_per_person : int
         Of each person at most this many rows, the first ones, are kept, before anything is counted.
-    label : str, optional
+    title : str, optional
         What people call this data, such as "Patients of the heart ward".
-    labels : mapping of str to str
-        What people call a column, by its name, such as ``{"age": "Age at admission"}``. Labels are
+    titles : mapping of str to str
+        What people call a column, by its name, such as ``{"age": "Age at admission"}``. Titles are
         shown beside names and never asked for: domains that differ in them alone are equal.
     """
 
     columns: tuple[Column, ...]
     person: str | None = None
     max_rows_per_person: int = 1
-    label: str | None = field(default=None, compare=False)
-    labels: Mapping[str, str] = field(default_factory=dict, compare=False)
+    title: str | None = field(default=None, compare=False)
+    titles: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", tuple(self.columns))
@@ -159,14 +159,14 @@ class Domain:
         if self.person is None and rows != 1:
             way_out = "Name the person column, or leave the cap out."
             raise InvalidParameter("max_rows_per_person", "needs a person column", rows, way_out)
-        if self.label is not None:
-            _check_label(self.label, "label")
-        object.__setattr__(self, "labels", _labels_for(names, self.labels))
+        if self.title is not None:
+            _check_title(self.title, "title")
+        object.__setattr__(self, "titles", _titles_for(names, self.titles))
 
     @property
-    def unlabeled(self) -> Domain:
+    def untitled(self) -> Domain:
         """What decides answers, without what people call it."""
-        return replace(self, label=None, labels={})
+        return replace(self, title=None, titles={})
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -194,9 +194,9 @@ class Domain:
                 return column
         raise NotFound(f"There is no column {name!r}. The columns are {_list(self.names)}.")
 
-    def titles(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Names of columns for people: with a label, if it has one, before each."""
-        known = self.labels
+    def called(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Names of columns for people: with a title, if it has one, before each."""
+        known = self.titles
         return tuple(f"{known[name]} ({name})" if name in known else name for name in names)
 
     def numeric(self, names: Sequence[str] = ()) -> tuple[Numeric, ...]:
@@ -212,15 +212,15 @@ class Domain:
     def to_json(self) -> dict[str, Any]:
         """The declaration as plain values."""
         data: dict[str, Any] = {"columns": [self._column_json(each) for each in self.columns]}
-        if self.label is not None:
-            data["label"] = self.label
+        if self.title is not None:
+            data["title"] = self.title
         if self.person is not None:
             data |= {"person": self.person, "max_rows_per_person": self.max_rows_per_person}
         return data
 
     def _column_json(self, column: Column) -> dict[str, Any]:
         data = column.to_json()
-        return data | {"label": self.labels[column.name]} if column.name in self.labels else data
+        return data | {"title": self.titles[column.name]} if column.name in self.titles else data
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Domain:
@@ -228,47 +228,47 @@ class Domain:
         form = "Write {'columns': [{'name': 'age', 'low': 0, 'high': 120}, ...]}."
         if not isinstance(data, dict) or not isinstance(data.get("columns"), list):
             raise InvalidParameter("domain", "must have a list of columns", type(data), form)
-        unknown = sorted(set(data) - {"columns", "label", "person", "max_rows_per_person"})
+        unknown = sorted(set(data) - {"columns", "title", "person", "max_rows_per_person"})
         if unknown:
             raise InvalidParameter("domain", "has unknown entries", unknown, form)
-        labels: dict[str, Any] = {}
+        titles: dict[str, Any] = {}
         try:
-            columns = tuple(_column_of(entry, labels) for entry in data["columns"])
+            columns = tuple(_column_of(entry, titles) for entry in data["columns"])
         except TypeError:
             rule = "must have a name and either low and high, or values"
             raise InvalidParameter("each column", rule, data["columns"], form) from None
         rows = data.get("max_rows_per_person", 1)
-        return cls(columns, data.get("person"), rows, data.get("label"), labels)
+        return cls(columns, data.get("person"), rows, data.get("title"), titles)
 
 
-def _column_of(entry: Any, labels: dict[str, Any]) -> Column:
-    """One column of a declaration; its label, if it has one, goes to the others."""
+def _column_of(entry: Any, titles: dict[str, Any]) -> Column:
+    """One column of a declaration; its title, if it has one, goes to the others."""
     given = {**entry}
-    label = given.pop("label", None)
+    title = given.pop("title", None)
     if "values" in given:
         given["values"] = tuple(given["values"])
     column = Categorical(**given) if "values" in given else Numeric(**given)
-    if label is not None:
-        labels[column.name] = label
+    if title is not None:
+        titles[column.name] = title
     return column
 
 
-def _labels_for(names: Mapping[str, int], labels: object) -> dict[str, str]:
-    """Labels of columns, checked: each tells its column from all others."""
-    if not isinstance(labels, Mapping):
+def _titles_for(names: Mapping[str, int], titles: object) -> dict[str, str]:
+    """Titles of columns, checked: each tells its column from all others."""
+    if not isinstance(titles, Mapping):
         way_out = "Write {'age': 'Age at admission'}."
-        raise InvalidParameter("labels", "must be by column", type(labels), way_out)
-    for name, label in labels.items():
+        raise InvalidParameter("titles", "must be by column", type(titles), way_out)
+    for name, title in titles.items():
         if name not in names:
-            raise InvalidParameter("labels", "must be of columns", name, "Leave it out.")
-        _check_label(label, f"the label of {name!r}")
-        if label in names and label != name:
-            way_out = "Choose another label."
-            raise InvalidParameter(f"the label of {name!r}", "names another column", label, way_out)
-    twice = sorted(label for label, times in Counter(labels.values()).items() if times > 1)
+            raise InvalidParameter("titles", "must be of columns", name, "Leave it out.")
+        _check_title(title, f"the title of {name!r}")
+        if title in names and title != name:
+            way_out = "Choose another title."
+            raise InvalidParameter(f"the title of {name!r}", "names another column", title, way_out)
+    twice = sorted(title for title, times in Counter(titles.values()).items() if times > 1)
     if twice:
-        raise InvalidParameter("labels", "must differ", twice, "Change one.")
-    return {str(name): label for name, label in labels.items()}
+        raise InvalidParameter("titles", "must differ", twice, "Change one.")
+    return {str(name): title for name, title in titles.items()}
 
 
 Chosen = TypeVar("Chosen", Numeric, Categorical)
@@ -297,11 +297,11 @@ def _check_name(name: object) -> None:
         raise InvalidParameter("a column's name", "must be a text", name, "Give it a name.")
 
 
-def _check_label(label: object, what: str) -> None:
-    readable = isinstance(label, str) and label.strip() and label.isprintable()
-    if not readable or len(str(label)) > LONGEST_NAME:
+def _check_title(title: object, what: str) -> None:
+    readable = isinstance(title, str) and title.strip() and title.isprintable()
+    if not readable or len(str(title)) > LONGEST_NAME:
         rule = f"must be a printable text of 1 to {LONGEST_NAME} characters"
-        shown = ascii(label)[:LONGEST_NAME]
+        shown = ascii(title)[:LONGEST_NAME]
         raise InvalidParameter(what, rule, shown, "Write a few plain words, or leave it out.")
 
 

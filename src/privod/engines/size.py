@@ -12,7 +12,10 @@ from dataclasses import dataclass
 
 from privod.errors import InvalidParameter
 
-__all__ = ["IN_MEMORY", "MOST_RECORDS", "MOST_VALUES", "SizeClass"]
+__all__ = ["IN_MEMORY", "MOST_RECORDS", "MOST_VALUES", "UNLESS_DECLARED", "SizeClass"]
+
+UNLESS_DECLARED = 1_000_000
+"""The most records of a data set whose owner declares nothing else."""
 
 IN_MEMORY = 10_000_000
 """A data set declared to have at most so many records is held in memory while it is asked."""
@@ -34,7 +37,7 @@ class SizeClass:
         Public and fixed. Up to ten million, every question can be asked.
     """
 
-    most_records: int = IN_MEMORY
+    most_records: int = UNLESS_DECLARED
 
     def __post_init__(self) -> None:
         most = self.most_records

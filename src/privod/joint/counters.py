@@ -1,4 +1,4 @@
-"""A keyed table of bin counts: what parties add up instead of uniting their bin labels.
+"""A keyed table of bin counts: what parties add up instead of uniting their bin names.
 
 Every table's bins fall into slots by a keyed function that the aggregator does not have. Two bins
 may fall into one slot, so a slot's count is never below a bin's.

@@ -44,7 +44,7 @@ Counted: TypeAlias = Histogram | MarginalHistograms | DensitySketch
 COUNTED: dict[str, type[Counted]] = {
     kind.name: kind for kind in (Histogram, MarginalHistograms, DensitySketch)
 }
-LABEL = "noisy counts"
+PHASE = "noisy counts"
 COUNTER = np.uint64
 LARGEST = 1 << 62  # counts and noise of all parties together, with a sign
 
@@ -173,7 +173,7 @@ class JointCounts:
 
     def terms(self, domain: Domain | None) -> bytes:
         """Return what all parties must agree on, the domain included."""
-        declared = None if domain is None else domain.unlabeled.to_json()
+        declared = None if domain is None else domain.untitled.to_json()
         return canonical_json({"question": self.to_json(), "domain": declared}).encode()
 
 
@@ -254,7 +254,7 @@ def release_counts(
     shape = question.shape(domain)
     noise = question.noise(int(np.prod(shape)), n_parties)
     hidden = noisy_share(question.of.counts_before_noise(table), noise, source)
-    answer = contribute(channel, session, LABEL, hidden, hidden.nbytes)
+    answer = contribute(channel, session, PHASE, hidden, hidden.nbytes)
     if len(answer) != hidden.nbytes:
         raise ProtocolAborted("The published counts have another size. Run again.")
     counts = np.frombuffer(answer, "<i8").astype(np.int64).reshape(shape)
@@ -276,7 +276,7 @@ def noisy_share(
 def host_counts(question: JointCounts, meeting: Meeting, domain: Domain) -> str:
     """Add up the shares and give everybody the sum; return what stands for it."""
     n_values = int(np.prod(question.shape(domain)))
-    total = add_up(meeting, LABEL, n_values, COUNTER).view(np.int64)
+    total = add_up(meeting, PHASE, n_values, COUNTER).view(np.int64)
     if not -LARGEST <= total.min(initial=0) <= total.max(initial=0) <= LARGEST:
         raise ProtocolAborted("A published count is impossibly large. Run again.")
     meeting.reply_all(total.astype("<i8").tobytes())

@@ -25,7 +25,7 @@ from privod.joint.transport.channel import Channel, Meeting
 
 __all__ = ["Offer", "Rounds", "host_resume", "read_rounds", "resume"]
 
-LABEL = "resuming"
+PHASE = "resuming"
 LARGEST_OFFER = 4096  # bytes, of one party
 KEPT = 2  # states: parties are at most one round apart
 CHECK_BYTES = 32
@@ -40,14 +40,14 @@ class Offer:
     ----------
     done : int
         How many rounds are over.
-    label : str
+    history : str
         Stands for the sessions in which they were made.
     opened : int
         How many suspects these rounds opened to everybody, 0 before.
     """
 
     done: int = 0
-    label: str = ""
+    history: str = ""
     opened: int = 0
 
 
@@ -94,9 +94,9 @@ class Rounds:
 
     def complete(self, values: Values, opened: int = 0) -> None:
         """Note that one more round is over, and what the party has after it."""
-        name = f"{self.at.label}|{self._session.hex()}|{self.at.done + 1}"
-        label = hashlib.sha256(name.encode()).hexdigest()
-        self.at = Offer(self.at.done + 1, label, opened)
+        name = f"{self.at.history}|{self._session.hex()}|{self.at.done + 1}"
+        history = hashlib.sha256(name.encode()).hexdigest()
+        self.at = Offer(self.at.done + 1, history, opened)
         self._states = [*self._states, (self.at, values.copy())][-KEPT:]
         if self._path is not None:
             _write(self._path, self._subject, self._states)
@@ -110,8 +110,8 @@ class Rounds:
 
 def resume(channel: Channel, session: Session, rounds: Rounds) -> None:
     """Agree with everybody after which round to go on."""
-    own = json.dumps([[one.done, one.label, one.opened] for one in rounds.offers])
-    answer = channel.trade(LABEL, own.encode(), LARGEST_OFFER << 10)
+    own = json.dumps([[one.done, one.history, one.opened] for one in rounds.offers])
+    answer = channel.trade(PHASE, own.encode(), LARGEST_OFFER << 10)
     try:
         offered = [text.encode() for text in json.loads(answer)]
     except (ValueError, TypeError, AttributeError, RecursionError):
@@ -125,7 +125,7 @@ def resume(channel: Channel, session: Session, rounds: Rounds) -> None:
 
 def host_resume(meeting: Meeting) -> Offer:
     """Pass on what everybody could go on from; return what they do go on from."""
-    offered = meeting.collect(LABEL, LARGEST_OFFER)
+    offered = meeting.collect(PHASE, LARGEST_OFFER)
     start = _common(list(offered.values()))
     meeting.reply_all(json.dumps([text.decode() for text in offered.values()]).encode())
     return start
@@ -135,7 +135,10 @@ def _common(offered: list[bytes]) -> Offer:
     """The latest state that everybody has."""
     try:
         states = [
-            {Offer(int(done), str(label), int(opened)) for done, label, opened in json.loads(one)}
+            {
+                Offer(int(done), str(history), int(opened))
+                for done, history, opened in json.loads(one)
+            }
             for one in offered
         ]
         return max(set.intersection(*states), default=Offer())
@@ -148,7 +151,8 @@ def _write(path: Path, subject: bytes, states: list[tuple[Offer, Values]]) -> No
     head = {
         "subject": subject.hex(),
         "states": [
-            [at.done, at.label, at.opened, kept.dtype.str, list(kept.shape)] for at, kept in states
+            [at.done, at.history, at.opened, kept.dtype.str, list(kept.shape)]
+            for at, kept in states
         ],
     }
     body = b"".join(
@@ -176,9 +180,9 @@ def read_rounds(path: Path) -> tuple[bytes, list[tuple[Offer, Values]]]:
     line, _, rest = body.partition(b"\n")
     head = json.loads(line)
     states = []
-    for done, label, opened, kind, shape in head["states"]:
+    for done, history, opened, kind, shape in head["states"]:
         count = int(np.prod(shape))
         kept = np.frombuffer(rest, kind, count).reshape(shape)
         rest = rest[kept.nbytes :]
-        states.append((Offer(done, label, opened), kept))
+        states.append((Offer(done, history, opened), kept))
     return bytes.fromhex(head["subject"]), states

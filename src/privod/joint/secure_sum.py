@@ -18,20 +18,20 @@ Word = TypeVar("Word", np.uint8, np.uint16, np.uint32, np.uint64)
 
 
 def contribute(
-    channel: Channel, session: Session, label: str, words: NDArray[Word], most: int
+    channel: Channel, session: Session, phase: str, words: NDArray[Word], most: int
 ) -> bytes:
     """Send one's words, hidden, and return what the aggregator publishes about the sum.
 
-    Masks cancel only if everybody is at the same point: same label, kind and number of words, and
+    Masks cancel only if everybody is at the same point: same phase, kind and number of words, and
     the same things heard before.
     """
-    keys = session.mask_keys(label, words.dtype.name, len(words))
+    keys = session.mask_keys(phase, words.dtype.name, len(words))
     hidden = masked(with_ones(words), session.name, keys, session.next_mask())
     sent = hidden.astype(hidden.dtype.newbyteorder("<"), copy=False)
-    return channel.trade(label, sent.data.cast("B"), most)
+    return channel.trade(phase, sent.data.cast("B"), most)
 
 
-def add_up(meeting: Meeting, label: str, length: int, kind: type[Word]) -> NDArray[Word]:
+def add_up(meeting: Meeting, phase: str, length: int, kind: type[Word]) -> NDArray[Word]:
     """Add everybody's hidden words up as they come and open the sum; the caller replies.
 
     Nothing but the sum is kept, however many parties there are. Until everybody's words are in it
@@ -47,5 +47,5 @@ def add_up(meeting: Meeting, label: str, length: int, kind: type[Word]) -> NDArr
         with one_at_a_time:
             total[at : at + len(words)] += words
 
-    meeting.collect(label, total.nbytes, add)
+    meeting.collect(phase, total.nbytes, add)
     return without_ones(total, len(meeting.names))

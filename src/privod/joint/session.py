@@ -69,9 +69,9 @@ class Session:
             said = one if isinstance(one, bytes) else repr(one).encode()
             self._heard = hashlib.sha256(self._heard + hashlib.sha256(said).digest()).digest()
 
-    def mask_keys(self, label: str, kind: str, length: int) -> dict[str, bytes]:
+    def mask_keys(self, phase: str, kind: str, length: int) -> dict[str, bytes]:
         """Return the keys that hide one vector: equal for two parties that mean the same one."""
-        purpose = json.dumps(["privod mask 1", label, kind, length]).encode()
+        purpose = json.dumps(["privod mask 1", phase, kind, length]).encode()
         salt = self._heard or self.id
         return {peer: derive(key, salt, purpose) for peer, key in self.pair_keys.items()}
 
@@ -153,7 +153,7 @@ def _share_secret(
     channel: Channel, keys: dict[str, bytes], roster: Roster, session: bytes
 ) -> bytes:
     """The first party draws the secret of all data holders; each of the others opens its copy."""
-    label = "sharing a secret"
+    phase = "sharing a secret"
     first = roster.names[0]
     purpose = b"privod sealing 1"
     if channel.name == first:
@@ -162,9 +162,9 @@ def _share_secret(
             seal(derive(keys[name], session, purpose), secret, session, os.urandom(NONCE_BYTES))
             for name in roster.names[1:]
         ]
-        channel.trade(label, b"".join(copies), 0)
+        channel.trade(phase, b"".join(copies), 0)
         return secret
-    sealed = channel.trade(label, b"", SEALED_BYTES)
+    sealed = channel.trade(phase, b"", SEALED_BYTES)
     return open_sealed(derive(keys[first], session, purpose), sealed, session)
 
 

@@ -6,15 +6,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = ["acting", "who_acts"]
+__all__ = ["acting", "token_id", "who_acts"]
+
+ID_LENGTH = 16
 
 _WHO: ContextVar[tuple[str, str | None]] = ContextVar("who acts", default=("owner", None))
 
 
 @contextmanager
-def acting(label: str, token: str | None) -> Iterator[None]:
-    """Let entries that name nobody themselves say this label and token id."""
-    before = _WHO.set((label, token))
+def acting(name: str, token: str | None) -> Iterator[None]:
+    """Let entries that name nobody themselves say this name and token id."""
+    before = _WHO.set((name, token))
     try:
         yield
     finally:
@@ -22,5 +24,10 @@ def acting(label: str, token: str | None) -> Iterator[None]:
 
 
 def who_acts() -> tuple[str, str | None]:
-    """The label, and the id of the token if there is one; the owner at the machine has none."""
+    """The name, and the id of the token if there is one; the owner at the machine has none."""
     return _WHO.get()
+
+
+def token_id(hashed: str) -> str:
+    """The name of a token in lists, addresses and entries, by its hash; it opens nothing."""
+    return hashed[:ID_LENGTH]

@@ -35,8 +35,10 @@ __all__ = [
     "budgets_of",
     "carried",
     "charge",
+    "charges_of",
     "check_left",
     "check_token",
+    "digest",
     "enter_budget",
     "enter_charges",
     "entry_hash",
@@ -167,12 +169,17 @@ def now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
+def digest(text: str) -> str:
+    """SHA-256 of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def entry_hash(values: Sequence[Any], later: Sequence[Any] = ()) -> str:
     """The hash of an entry's fields, the hash of the entry before included."""
     fields = dict(zip(FIELDS, values, strict=True))
     named = zip(LATER_FIELDS, later, strict=False)
     fields |= {name: value for name, value in named if value is not None}
-    return hashlib.sha256(canonical_json(fields).encode()).hexdigest()
+    return digest(canonical_json(fields))
 
 
 def read_head(connection: Connection) -> tuple[int, str]:
@@ -189,8 +196,8 @@ def append(connection: Connection, **fields: Any) -> int:
             f"This ledger moved to {moved_to} and takes no more entries here. Open it there."
         )
     number = int(length) + 1
-    label, token = who_acts()
-    values = {"number": number, "time": now(), "previous": previous, "asked_by": label}
+    name, token = who_acts()
+    values = {"number": number, "time": now(), "previous": previous, "asked_by": name}
     values |= {"token": token} | fields
     for itself in ("ask", "book"):
         if values.get(itself) == 0:
@@ -359,6 +366,21 @@ def enter_charges(
         _spend(connection, state.after(cost) or state.overrun(cost))
         rho = cost.zcdp.rho if concentrated else None
         charges.append(Charge(number, state.adjacency, cost.loss, rho))
+    return tuple(charges)
+
+
+def charges_of(connection: Connection, ask: int) -> tuple[Charge, ...]:
+    """What a question was charged, as it was entered under the number of its first charge."""
+    rows = connection.execute(
+        "SELECT number, adjacency, epsilon, delta, details FROM entries"
+        " WHERE number >= ? AND ask = ? AND kind = 'charge' ORDER BY number",
+        *(ask, ask),
+    )
+    charges = []
+    for number, adjacency, epsilon, delta, details in rows:
+        rho = None if details is None else Zcdp.from_json(json.loads(details)["zcdp"]).rho
+        loss = Loss(Fraction(epsilon), Fraction(delta))
+        charges.append(Charge(number, adjacency_from_json(json.loads(adjacency)), loss, rho))
     return tuple(charges)
 
 

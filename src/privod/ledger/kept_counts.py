@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from privod.errors import InvalidParameter, LedgerDamaged, NoPromise
-from privod.ledger.chain import append
+from privod.ledger.chain import append, digest
 from privod.ledger.database import Connection
-from privod.ledger.store import digest
 from privod.queries.catalog import QUERIES, query_from_json
 from privod.queries.interactive_grid.kept import KeptQuery
 from privod.queries.query import canonical_json

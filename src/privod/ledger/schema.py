@@ -191,9 +191,31 @@ SERVER_NOTES: Step = (
     {},
 )
 
+# A label is a yes or no about a record, and nothing else.
+NAMES: Step = (
+    (
+        "ALTER TABLE tokens RENAME COLUMN label TO name",
+        "ALTER TABLE jobs RENAME COLUMN label TO asked_by",
+    ),
+    {},
+)
+
+# Answers that were charged and are not stored yet, with keys of noise; no part of `TABLES` either.
+UNFINISHED: Step = (
+    (
+        """CREATE TABLE unfinished (
+            question TEXT PRIMARY KEY,
+            ask INTEGER NOT NULL,
+            request TEXT,
+            noise_key TEXT NOT NULL,
+            runs INTEGER NOT NULL)""",
+    ),
+    {},
+)
+
 STEPS: tuple[Step, ...] = (
     *(FIRST, WITNESSED, LIFE_CYCLE, CONCENTRATED, JOBS),
-    *(KEPT_COUNTS, BACKUPS, SERVER_NOTES),
+    *(KEPT_COUNTS, BACKUPS, SERVER_NOTES, NAMES, UNFINISHED),
 )
 ALLOWANCES = 3  # the version from which on narrow questions are charged to allowances
 

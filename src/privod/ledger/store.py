@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,14 +9,14 @@ from typing import Any
 
 from privod.data import Domain
 from privod.errors import InvalidParameter, LedgerDamaged, NotFound, SeededRelease
-from privod.ledger.chain import append
+from privod.ledger.chain import append, digest
 from privod.ledger.database import Connection
 from privod.queries.catalog import release_from_json
 from privod.queries.query import Release, canonical_json
+from privod.texts import LONGEST_NAME
 
 __all__ = [
     "DataSet",
-    "digest",
     "enter_dataset",
     "enter_release",
     "find_dataset",
@@ -32,8 +31,6 @@ __all__ = [
     "short_text",
     "where_rows_are",
 ]
-
-LONGEST_LABEL = 200
 
 
 @dataclass(frozen=True)
@@ -63,15 +60,10 @@ class DataSet:
 
 def short_text(value: object, name: str) -> str:
     """Read a short printable text that names something."""
-    if not isinstance(value, str) or not 0 < len(value) <= LONGEST_LABEL or not value.isprintable():
-        rule = f"must be a printable text of 1 to {LONGEST_LABEL} characters"
+    if not isinstance(value, str) or not 0 < len(value) <= LONGEST_NAME or not value.isprintable():
+        rule = f"must be a printable text of 1 to {LONGEST_NAME} characters"
         raise InvalidParameter(name, rule, value, "Try 'patients-2026'.")
     return value
-
-
-def digest(text: str) -> str:
-    """SHA-256 of a text."""
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def enter_dataset(connection: Connection, dataset: DataSet, folder: str, seal: str) -> None:

@@ -17,9 +17,10 @@ from typing import Any, Protocol
 from privod.errors import InvalidParameter, LedgerDamaged, PrivodError
 from privod.ledger import chain as ledger
 from privod.ledger import store
+from privod.ledger.acting import token_id
 from privod.ledger.admissions import ExactCounts, is_admitted
 from privod.ledger.budget_state import BudgetState
-from privod.ledger.chain import FIELDS, Entry
+from privod.ledger.chain import FIELDS, Entry, digest
 from privod.ledger.database import Connection, Database
 from privod.ledger.kept_counts import state_key, state_of
 from privod.ledger.prices import (
@@ -41,7 +42,6 @@ from privod.ledger.replay import (
     never_entered,
     replayed,
 )
-from privod.ledger.store import digest
 from privod.ledger.witness import Witnesses
 from privod.privacy import (
     Adjacency,
@@ -426,18 +426,18 @@ def _check_tokens(connection: Connection, entries: list[Entry], rules: int) -> N
     for entry in entries:
         details = entry.details or {}
         if entry.kind == "token" and entry.token:
-            public = details.get("role"), details.get("label"), details.get("expires")
+            public = details.get("role"), details.get("name"), details.get("expires")
             entered[entry.token] = (entry.dataset or None, *public)
         elif entry.kind == "revoke":
             revoked.add(entry.token)
     before = entries[rules - 1].time if rules else ""
-    for hashed, role, dataset, label, created, ended, expires in connection.execute(
-        "SELECT hash, role, dataset, label, created, revoked, expires FROM tokens"
+    for hashed, role, dataset, name, created, ended, expires in connection.execute(
+        "SELECT hash, role, dataset, name, created, revoked, expires FROM tokens"
     ):
-        short = str(hashed)[:16]
+        short = token_id(str(hashed))
         if short not in entered and rules and created <= before:
             continue  # of the first version, which kept tokens outside the chain
-        if entered.get(short) != (dataset, role, label, expires):
+        if entered.get(short) != (dataset, role, name, expires):
             raise LedgerDamaged(f"The token {short} is not as the ledger says it was made.")
         if (ended is not None) != (short in revoked):
             raise LedgerDamaged(f"Whether the token {short} was revoked is not what entries say.")

@@ -1,8 +1,9 @@
-"""Where do random bits come from? One source: the system for releases, a seed for tests.
+"""Where do random bits come from? The system, or a key of it, for releases; a seed for tests.
 
 Every random choice of privod goes through a `Randomness` handed in as the last argument. What the
 mechanisms assume of it is one thing: its bits are independent and fair. `secure()` asks the kernel
 for every request and keeps nothing back, so that a fork or a second thread has no buffer to share.
+`keyed` is for an answer that a server may have to begin again: the same key gives the same bits.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from numpy.typing import NDArray
 
 from privod.errors import InvalidParameter
 
-__all__ = ["Randomness", "secure", "seeded"]
+__all__ = ["KEY_BYTES", "Randomness", "keyed", "secure", "seeded"]
 
 SEED_DOMAIN = b"privod seeded randomness 1"  # the stream of a seed never changes its meaning
+KEY_DOMAIN = b"privod keyed randomness 1"
+KEY_BYTES = 32
 
 
 HIDDEN_BITS = 128  # for bounds of up to 2^62: a draw is repeated less than once in 2^66 times
@@ -87,32 +90,49 @@ class _OperatingSystem(Randomness):
         return "secure()"
 
 
-class _Seeded(Randomness):
-    """Request number i of a seed is SHAKE-256(domain, seed, i): the same on every platform."""
+class _Expanded(Randomness):
+    """Request number i of a start is SHAKE-256(start, i): the same on every platform."""
 
-    seeded = True
-
-    def __init__(self, seed: int) -> None:
-        self._key = hashlib.shake_256(SEED_DOMAIN)
-        self._key.update(f" {seed} ".encode())
+    def __init__(self, start: bytes, *, seeded: bool) -> None:
+        self.seeded = seeded
+        self._start = hashlib.shake_256(start)
         self._requests = count()
 
     def bytes(self, n: int) -> bytes:
-        stream = self._key.copy()
+        stream = self._start.copy()
         stream.update(str(next(self._requests)).encode())
         return stream.digest(n)
 
     def __repr__(self) -> str:
-        return "seeded(...)"
+        return "seeded(...)" if self.seeded else "keyed(...)"
 
 
 def secure() -> Randomness:
-    """Return the operating system's randomness, the only one fit for a release."""
+    """Return the operating system's randomness, from which every release is made."""
     return _OperatingSystem()
+
+
+def keyed(key: bytes, salt: bytes) -> Randomness:
+    """Return the bits that a key stands for: fair to whoever lacks the key or the salt.
+
+    The curator alone makes keys, each for one charged answer, and erases them. Proof:
+    docs/proofs/again.md.
+
+    Parameters
+    ----------
+    key : bytes
+        32 bytes of the operating system's randomness, used for one answer.
+    salt : bytes
+        That of the rows which are asked about; it never leaves their folder.
+    """
+    if len(key) != KEY_BYTES:
+        rule = f"must have {KEY_BYTES} bytes"
+        raise InvalidParameter("key", rule, len(key), "Draw it by os.urandom.")
+    return _Expanded(KEY_DOMAIN + key + salt + b" ", seeded=False)
 
 
 def seeded(seed: int) -> Randomness:
     """Return randomness that repeats itself for the same integer seed: for tests and figures."""
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise InvalidParameter("seed", "must be an integer", seed, "Try 0.")
-    return _Seeded(seed)
+    return _Expanded(SEED_DOMAIN + f" {seed} ".encode(), seeded=True)

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 __all__ = ["draw", "draw_budget", "draw_for_owner", "png", "svg"]
 
 
-def draw(release: Release[Any], labels: Mapping[str, str] | None = None) -> Figure:
-    """Draw a release; columns are called by these labels, as a domain has them."""
-    with columns_called(labels or {}):
+def draw(release: Release[Any], titles: Mapping[str, str] | None = None) -> Figure:
+    """Draw a release; columns are called by these titles, as a domain has them."""
+    with columns_called(titles or {}):
         return shorten_texts(load(question(release.query.name).picture)(release))
 
 
@@ -30,5 +30,5 @@ def draw_for_owner(release: Release[Any], table: Table) -> Figure:
     if not described.owner_picture:
         known = ", ".join(one.name for one in questions().values() if one.owner_picture)
         raise NotFound(f"There is no owner's picture of {described.name}. There are {known}.")
-    with columns_called(table.domain.labels):
+    with columns_called(table.domain.titles):
         return shorten_texts(load(described.owner_picture)(release, table))

@@ -24,7 +24,7 @@ def draw_budget(title: str, budget: Loss, charges: Sequence[tuple[str, Loss]]) -
     budget : Loss
         The limit.
     charges : sequence of (str, Loss)
-        Each charge with a short label, oldest first.
+        Each charge with a short name, oldest first.
     """
     spent = [0.0]
     total = Loss(0)
@@ -39,9 +39,9 @@ def draw_budget(title: str, budget: Loss, charges: Sequence[tuple[str, Loss]]) -
     axes.axhline(limit, color=WARM, linestyle="--", label=f"budget {decimal_text(budget.epsilon)}")
     axes.set_ylim(0, limit * 1.1)
     axes.set_xlim(0, max(len(spent) - 1, 1))
-    labels = ["", *(label for label, _ in charges)]  # under the step that each charge makes
-    if len(labels) <= 30:
-        axes.set_xticks(range(len(labels)), labels, rotation=45, ha="right", fontsize=8)
+    names = ["", *(name for name, _ in charges)]  # under the step that each charge makes
+    if len(names) <= 30:
+        axes.set_xticks(range(len(names)), names, rotation=45, ha="right", fontsize=8)
     axes.set_xlabel("charges")
     axes.set_ylabel("epsilon")
     axes.legend(loc="lower right")

@@ -42,7 +42,7 @@ WARM = "#c2571a"  # what stands out
 MUTED = "#9aa4b1"  # what is there for comparison
 INK = "#1d2733"
 MOST_TICKS = 40
-LONGEST_TICK, LONGEST_LABEL = 32, 48  # letters
+LONGEST_TICK, LONGEST_AXIS_NAME = 32, 48  # letters
 LETTERS_AN_INCH = 9  # of a title
 MOST_LABELS = 30  # of records, in one picture
 MOST_ROWS = 30  # columns of a release that a picture shows, one below the other
@@ -69,22 +69,22 @@ LOOK: Any = {
     "svg.hashsalt": "privod",  # equal pictures are equal bytes
 }
 _settings = threading.Lock()  # matplotlib's settings are global, and a server draws in threads
-_labels: ContextVar[Mapping[str, str] | None] = ContextVar("privod_column_labels", default=None)
+_titles: ContextVar[Mapping[str, str] | None] = ContextVar("privod_column_titles", default=None)
 
 
 @contextmanager
-def columns_called(labels: Mapping[str, str]) -> Iterator[None]:
-    """Let everything drawn inside call columns by these labels, where they have one."""
-    token = _labels.set(labels)
+def columns_called(titles: Mapping[str, str]) -> Iterator[None]:
+    """Let everything drawn inside call columns by these titles, where they have one."""
+    token = _titles.set(titles)
     try:
         yield
     finally:
-        _labels.reset(token)
+        _titles.reset(token)
 
 
 def called(column: str) -> str:
-    """What people call a column in this picture: its label, or its name."""
-    return (_labels.get() or {}).get(column, column)
+    """What people call a column in this picture: its title, or its name."""
+    return (_titles.get() or {}).get(column, column)
 
 
 def blank(title: str, width: float = 7.0, height: float = 4.0) -> tuple[Figure, Axes]:
@@ -125,11 +125,11 @@ def summed(counts: NDArray[np.int64], bars: int) -> NDArray[np.int64]:
     return added
 
 
-def few_ticks(labels: Sequence[str]) -> tuple[NDArray[np.int64], list[str]]:
-    """Where a row of cells is labeled: everywhere, or at evenly spaced cells of many."""
-    few = min(len(labels), MOST_TICKS)
-    places = np.unique(np.linspace(0, len(labels) - 1, few).astype(np.int64))
-    return places, [labels[place] for place in places]
+def few_ticks(names: Sequence[str]) -> tuple[NDArray[np.int64], list[str]]:
+    """Where a row of cells is named: everywhere, or at evenly spaced cells of many."""
+    few = min(len(names), MOST_TICKS)
+    places = np.unique(np.linspace(0, len(names) - 1, few).astype(np.int64))
+    return places, [names[place] for place in places]
 
 
 def plain_ticks(axes: Axes) -> None:
@@ -147,7 +147,7 @@ def shorten_texts(figure: Figure) -> Figure:
             if len(title) > letters:
                 axes.set_title(shortened(title, letters), loc=place)
         for axis in (axes.xaxis, axes.yaxis):
-            axis.set_label_text(shortened(axis.get_label_text(), LONGEST_LABEL))
+            axis.set_label_text(shortened(axis.get_label_text(), LONGEST_AXIS_NAME))
             if isinstance(axis.get_major_locator(), FixedLocator):
                 told = [label.get_text() for label in axis.get_ticklabels()]
                 if any(len(text) > LONGEST_TICK for text in told):

@@ -33,8 +33,8 @@ def draw(release: Release[NoisyGrid]) -> Figure:
     fullest = value.grid.cells_at(order) if value.cells is None else value.cells[order]
     places = np.arange(len(order))
     axes.bar(places, value.counts[order], color=ACCENT)
-    labels = [_range_label(value, cell) for cell in fullest]
-    axes.set_xticks(places, labels, rotation=60, ha="right", fontsize=7)
+    names = [_range_name(value, cell) for cell in fullest]
+    axes.set_xticks(places, names, rotation=60, ha="right", fontsize=7)
     axes.set_ylabel("records (noisy)")
     axes.set_xlabel(f"the fullest cells of {len(value.counts)} kept")
     return figure
@@ -144,6 +144,6 @@ def _names(value: NoisyGrid) -> str:
     return shown if value.grid.n_axes <= 4 else f"{shown} and {value.grid.n_axes - 4} more"
 
 
-def _range_label(value: NoisyGrid, cell: NDArray[np.int32]) -> str:
+def _range_name(value: NoisyGrid, cell: NDArray[np.int32]) -> str:
     center = value.grid.centers_of(cell[None])[0]
     return ", ".join(f"{number:.3g}" for number in center[:3]) + (", ..." if len(cell) > 3 else "")

@@ -51,14 +51,14 @@ def _bars(axes: Axes, value: NoisyCounts, margin: int) -> None:
 
 def _name(value: NoisyCounts, cell: int) -> str:
     places = np.unravel_index(cell, value.counts.shape)
-    return ", ".join(axis.labels[place] for axis, place in zip(value.axes, places, strict=True))
+    return ", ".join(axis.names[place] for axis, place in zip(value.axes, places, strict=True))
 
 
 def _map(axes: Axes, value: NoisyCounts) -> None:
     rows, columns = value.axes
     image = axes.imshow(value.counts, cmap="Blues", aspect="auto")
-    axes.set_yticks(*few_ticks(rows.labels), fontsize=8)
-    axes.set_xticks(*few_ticks(columns.labels), rotation=45, ha="right", fontsize=8)
+    axes.set_yticks(*few_ticks(rows.names), fontsize=8)
+    axes.set_xticks(*few_ticks(columns.names), rotation=45, ha="right", fontsize=8)
     axes.set_ylabel(called(rows.column))
     axes.set_xlabel(called(columns.column))
     if value.counts.size <= MOST_BARS:

@@ -30,8 +30,8 @@ def draw(release: Release[GridScores]) -> Figure:
     places = np.arange(len(order))
     axes.barh(places, basic, color=ACCENT, label="cells walked")
     axes.barh(places, part, left=basic, color=MUTED, label="part of the last one")
-    labels = [", ".join(f"{number:.4g}" for number in query.records[at][:4]) for at in order]
-    axes.set_yticks(places, labels, fontsize=8)
+    names = [", ".join(f"{number:.4g}" for number in query.records[at][:4]) for at in order]
+    axes.set_yticks(places, names, fontsize=8)
     axes.invert_yaxis()
     axes.set_xlabel(f"in lengths of the ranges, to the {query.n_neighbors} nearest", fontsize=8)
     axes.legend(fontsize=8)

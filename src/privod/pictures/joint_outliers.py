@@ -78,7 +78,7 @@ def size(n_bytes: int) -> str:
 
 def _learned(answer: JointAnswer) -> list[str]:
     phases = ", ".join(
-        f"{phase.label} {size(phase.sent)}" for phase in answer.traffic.phases() if phase.sent > 999
+        f"{step.phase} {size(step.sent)}" for step in answer.traffic.phases() if step.sent > 999
     )
     lines = textwrap.wrap(f"{answer.party} sent: {phases or 'less than a kB'}.", LEARNED_WIDTH)
     for who, what in answer.question.secrecy().learns:

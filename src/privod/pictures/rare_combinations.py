@@ -25,7 +25,7 @@ def draw(release: Release[CombinationCounts]) -> Figure:
     more = f", the rarest {MOST_BARS} of {len(rare)}" if len(rare) > MOST_BARS else ""
     figure, axes = blank(f"Rare combinations of {' and '.join(map(called, query.columns))}{more}")
     axes.barh(range(len(shown)), [count for _, count in shown], color=ACCENT)
-    axes.set_yticks(range(len(shown)), [", ".join(labels) for labels, _ in shown], fontsize=8)
+    axes.set_yticks(range(len(shown)), [", ".join(names) for names, _ in shown], fontsize=8)
     axes.set_xlabel(f"records (told exactly below {query.noisy_from})")
     if not shown:
         axes.text(0.5, 0.5, "none", transform=axes.transAxes, ha="center", va="center")

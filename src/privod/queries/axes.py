@@ -17,7 +17,7 @@ class Axis:
     """One side of a histogram: a column cut into cells by its public domain."""
 
     column: str
-    labels: tuple[str, ...]
+    names: tuple[str, ...]
     edges: tuple[float, ...] = ()
     """The borders of a numeric column's intervals; empty for categories."""
 
@@ -27,5 +27,5 @@ class Axis:
         if not isinstance(column, Numeric):
             return cls(column.name, tuple(str(value) for value in column.values))
         edges = np.linspace(column.low, column.high, bins + 1)
-        labels = tuple(f"{low:.4g} to {high:.4g}" for low, high in pairwise(edges))
-        return cls(column.name, labels, tuple(edges.tolist()))
+        names = tuple(f"{low:.4g} to {high:.4g}" for low, high in pairwise(edges))
+        return cls(column.name, names, tuple(edges.tolist()))

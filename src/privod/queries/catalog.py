@@ -7,8 +7,8 @@ from typing import Any
 
 from privod.errors import InvalidParameter, NoPromise, NotFound
 from privod.privacy import Guarantee
+from privod.queries.checks import checked_truth
 from privod.queries.query import Query, Release
-from privod.queries.release_file import checked_truth
 from privod.questions import load, questions
 
 __all__ = [

@@ -6,15 +6,17 @@ stored, or raises `InvalidParameter`; nothing here looks at rows.
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 from privod.data import Domain, Numeric
 from privod.data.fineness import FINEST, UNTOUCHED, rounded
-from privod.errors import InvalidParameter
+from privod.errors import InvalidData, InvalidParameter
 from privod.privacy import AddRemove, Adjacency, Number, Replace, adjacency_from_json
 from privod.privacy.loss import as_float
 
@@ -22,8 +24,10 @@ __all__ = [
     "LARGEST_COUNT",
     "MOST_AXES",
     "ExactNumber",
+    "checked_description",
     "checked_radius",
     "checked_records",
+    "checked_truth",
     "column_names",
     "dp_adjacency",
     "finite_number",
@@ -32,6 +36,8 @@ __all__ = [
     "typical_radius",
     "whole_number",
 ]
+
+Described = TypeVar("Described")
 
 LARGEST_COUNT = 10**15  # no count comes near it, and sums of a few still fit in 64 bits
 MOST_AXES = 200  # columns that a distance is taken over
@@ -147,7 +153,9 @@ def typical_radius(domain: Domain, columns: tuple[str, ...]) -> float:
     """A twentieth of the columns' root-mean-square range, for examples."""
     limits = [domain[column] for column in columns]
     ranges = [c.high - c.low for c in limits if isinstance(c, Numeric)]
-    return float(f"{math.sqrt(sum(width**2 for width in ranges) / len(ranges)) / 20:.3g}")
+    widest = max(ranges)  # taken out, so that no square is too large or too small
+    mean = widest * math.sqrt(sum((width / widest) ** 2 for width in ranges) / len(ranges))
+    return float(f"{min(max(mean / 20, 2 * SMALLEST_RADIUS), LARGEST_RADIUS):.3g}")
 
 
 def checked_records(value: Any, width: int) -> tuple[tuple[float, ...], ...]:
@@ -175,3 +183,24 @@ def _number(entry: Any) -> float:
     """Read a number as a table would."""
     number = as_float(entry, "records")
     return number if abs(number) >= UNTOUCHED else float(rounded(number))
+
+
+def checked_description(
+    text: object, name: str, of_what: str, read: Callable[[Any], Described]
+) -> Described:
+    """Read what describes a part of a release, as the release writes it, wherever it comes from."""
+    found = None
+    if isinstance(text, str):
+        with suppress(Exception):
+            found = read(json.loads(text))
+    if found is None:
+        rule, way_out = f"must describe {of_what} of a release", f"Take its `{name}.text`."
+        raise InvalidParameter(name, rule, type(text).__name__, way_out)
+    return found
+
+
+def checked_truth(value: Any) -> bool:
+    """Read true or false."""
+    if not isinstance(value, bool):
+        raise InvalidData("Whether it was seeded must be true or false.")
+    return value

@@ -141,7 +141,7 @@ class Histogram(CountQuery[NoisyCounts]):
     def sentence(self, value: NoisyCounts) -> str:
         fullest = np.unravel_index(int(value.counts.argmax()), value.counts.shape)
         where = " and ".join(
-            f"{axis.column} {axis.labels[place]}"
+            f"{axis.column} {axis.names[place]}"
             for axis, place in zip(value.axes, fullest, strict=True)
         )
         margin = self.count_noise.quantile(0.95)
@@ -152,15 +152,15 @@ class Histogram(CountQuery[NoisyCounts]):
         )
 
     def table(self, value: NoisyCounts) -> dict[str, list[Any]]:
-        cells = list(product(*(axis.labels for axis in value.axes)))
+        cells = list(product(*(axis.names for axis in value.axes)))
         found: dict[str, list[Any]] = {
             axis.column: [cell[place] for cell in cells] for place, axis in enumerate(value.axes)
         }
         return {**found, "noisy count": value.counts.ravel().tolist()}
 
     def value_to_json(self, value: NoisyCounts) -> Any:
-        axes = [
-            {"column": axis.column, "labels": list(axis.labels), "edges": list(axis.edges)}
+        axes = [  # "labels": stored releases have it so from the first version on
+            {"column": axis.column, "labels": list(axis.names), "edges": list(axis.edges)}
             for axis in value.axes
         ]
         return {"axes": axes, "counts": value.counts.tolist()}
@@ -191,5 +191,5 @@ class Histogram(CountQuery[NoisyCounts]):
 
     def _binning(self, axis: Axis) -> Binning:
         if not axis.edges:
-            return Codes(len(axis.labels))
+            return Codes(len(axis.names))
         return Equal(axis.edges[0], axis.edges[-1], self.bins)

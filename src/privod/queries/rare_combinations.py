@@ -57,7 +57,7 @@ class CombinationCounts:
         places = np.argwhere(~self.noisy & (self.counts > 0))
         found = [
             (
-                tuple(axis.labels[at] for axis, at in zip(self.axes, place, strict=True)),
+                tuple(axis.names[at] for axis, at in zip(self.axes, place, strict=True)),
                 int(self.counts[tuple(place)]),
             )
             for place in places
@@ -129,7 +129,7 @@ class RareCombinations(ExactWhereRare, Query[CombinationCounts]):
 
     def answer(self, table: Table, randomness: Randomness) -> Release[CombinationCounts]:
         axes = self._axes(table.domain)
-        counts = table.counts([(axis.column, Codes(len(axis.labels))) for axis in axes])
+        counts = table.counts([(axis.column, Codes(len(axis.names))) for axis in axes])
         noisy = counts >= self.noisy_from
         drawn = self.noise.add_to(counts, randomness)  # for every cell: work tells nothing
         told = CombinationCounts(axes, np.where(noisy, drawn, counts), noisy)
@@ -144,7 +144,7 @@ class RareCombinations(ExactWhereRare, Query[CombinationCounts]):
         rare = value.rare()
         if not rare:
             return f"No combination of {what} has 1 to {self.noisy_from - 1} records; {others}."
-        named = "; ".join(f"{', '.join(labels)} ({count})" for labels, count in rare[:MOST_NAMED])
+        named = "; ".join(f"{', '.join(names)} ({count})" for names, count in rare[:MOST_NAMED])
         rest = f" and {len(rare) - MOST_NAMED} more" if len(rare) > MOST_NAMED else ""
         return (
             f"Exactly {len(rare)} of {value.counts.size} combinations of {what} have 1 to"
@@ -152,11 +152,11 @@ class RareCombinations(ExactWhereRare, Query[CombinationCounts]):
         )
 
     def value_to_json(self, value: CombinationCounts) -> Any:
-        axes = [{"column": axis.column, "labels": list(axis.labels)} for axis in value.axes]
+        axes = [{"column": axis.column, "names": list(axis.names)} for axis in value.axes]
         return {"axes": axes, "counts": value.counts.tolist(), "noisy": value.noisy.tolist()}
 
     def value_from_json(self, data: Any) -> CombinationCounts:
-        axes = tuple(Axis(axis["column"], tuple(axis["labels"])) for axis in data["axes"])
+        axes = tuple(Axis(axis["column"], tuple(axis["names"])) for axis in data["axes"])
         counts = np.asarray(data["counts"], dtype=np.int64)
         return CombinationCounts(axes, counts, np.asarray(data["noisy"], dtype=np.bool_))
 
@@ -167,7 +167,7 @@ class RareCombinations(ExactWhereRare, Query[CombinationCounts]):
         return (cls(columns=domain.categorical_names[:2], max_crowd=5, epsilon=1),)
 
     def _cells(self, domain: Domain) -> int:
-        return math.prod(len(axis.labels) for axis in self._axes(domain))
+        return math.prod(len(axis.names) for axis in self._axes(domain))
 
     def _axes(self, domain: Domain) -> tuple[Axis, ...]:
         columns = (domain[name] for name in self.columns)

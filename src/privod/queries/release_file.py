@@ -37,7 +37,6 @@ __all__ = [
     "check_counts",
     "checked_columns",
     "checked_promise",
-    "checked_truth",
     "kind_of_file",
     "signed",
     "write_file",
@@ -184,13 +183,6 @@ def _check_with_delta(loss: Loss, noise: MergedNoise, changed: int) -> None:
         kept = kept and delta <= float(loss.delta)
     if not kept or (noise.parts and changed / noise.least_scale > loss.epsilon):
         raise InvalidData("The promise is not the one that the noise keeps.")
-
-
-def checked_truth(value: Any) -> bool:
-    """Read true or false."""
-    if not isinstance(value, bool):
-        raise InvalidData("Whether it was seeded must be true or false.")
-    return value
 
 
 def signed(kind: str) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """How a question is asked through the server: stored answers at once, new ones as jobs.
 
 A job is noted in the database before it waits and when it has ended. What a server process leaves
-behind is taken over by the next one: what was not charged waits again, under the same id; what was
-charged is never looked at a second time, so it was answered by then or has failed for good.
+behind is taken over by the next one and waits again, under the same id. What was charged is begun
+again from the key of its noise, at no charge; without one it was answered or has failed for good.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from starlette.concurrency import run_in_threadpool
 from privod.curator import Answer
 from privod.curator.job_records import JobRecord, Room
 from privod.curator.results import NO_ANSWER
+from privod.curator.tokens import token_id
 from privod.errors import AnswerFailed, LimitReached, NotFound, PrivodError, Unavailable
 from privod.queries.catalog import query_from_json
 from privod.queries.query import Query
 from privod.server.authentication import Visitor
-from privod.server.jobs.estimates import allowed, check_work
+from privod.server.jobs.estimates import allowed, check_work, is_long
 from privod.server.jobs.jobs import Job, Turn, new_id, recalled
 from privod.server.site import PRESENT_SECONDS, Site
 from privod.wire import JobState, Problem, answer_key, problem_of
@@ -55,7 +56,7 @@ def _begin(
     site: Site, visitor: Visitor, query: Query[Any], of: str, request_id: str | None
 ) -> Job[Answer] | None:
     job_id = new_id()
-    token = visitor.id[:16]
+    token = visitor.token or ""
     named = f"{token}:{request_id}" if request_id is not None else f"{token}:job:{job_id}"
     key = (of, answer_key(query))
     price = site.curator.price(query, of, token=token or None)
@@ -72,7 +73,7 @@ def _begin(
         id=job_id,
         server=site.id,
         asker=visitor.id,
-        label=visitor.label,
+        asked_by=visitor.name,
         dataset=of,
         query=query.to_json(),
         request=named,
@@ -92,7 +93,9 @@ def _begin(
     return job
 
 
-def _start(site: Site, query: Query[Any], record: JobRecord) -> Job[Answer]:
+def _start(
+    site: Site, query: Query[Any], record: JobRecord, *, was_charged: bool = False
+) -> Job[Answer]:
     def ask(turn: Turn) -> Answer:
         turn.prepare()
         most = allowed(site.curator, query, record.dataset, site.limits)
@@ -100,14 +103,22 @@ def _start(site: Site, query: Query[Any], record: JobRecord) -> Job[Answer]:
             query,
             record.dataset,
             request_id=record.request,
-            asked_by=record.label,
-            token=record.asker[:16] or None,
+            asked_by=record.asked_by,
+            token=token_id(record.asker) or None,
             wait_for_release_time=turn.wait_for_release_time,
             look=partial(turn.look, allowed=most),
         )
 
     key = (record.dataset, answer_key(query))
-    return site.jobs.start(ask, asker=record.asker, key=key, question=query.name, job_id=record.id)
+    return site.jobs.start(
+        ask,
+        asker=record.asker,
+        key=key,
+        question=query.name,
+        job_id=record.id,
+        is_long=is_long(site.curator, query, record.dataset),
+        was_charged=was_charged,
+    )
 
 
 def resume(site: Site) -> None:
@@ -133,12 +144,18 @@ def resume(site: Site) -> None:
             if not is_held():
                 own.close()
                 is_held = own.enter_context(database.alone(_lock(site.id)))
+                if is_leaving:  # whoever took over held the lock until now
+                    own.close()
 
     def leave() -> None:
-        """Never again take the lock or note that this process is there, however late a look is."""
+        """Never again take the lock or note that this process is there, however late a look is.
+
+        A look that waits for the lock is not waited for: it lets go of it as soon as it has it.
+        """
         nonlocal is_leaving
-        with mutex:
-            is_leaving = True
+        is_leaving = True
+        if mutex.acquire(timeout=WATCH_SECONDS):
+            mutex.release()
 
     def take_over(gone: str) -> None:
         try:
@@ -196,17 +213,16 @@ def _adopted(site: Site, gone: str) -> list[JobRecord]:
     So the database is asked once it is there again.
     """
     records = site.curator.job_records
-    left = records.under_way_at(gone)
+    left = {record.id for record in records.under_way_at(gone)}
     try:
-        records.adopt(gone, site.id)
+        return records.adopt(gone, site.id)
     except PrivodError:
-        ours: set[str] | None = None
+        ours: list[JobRecord] | None = None
         while ours is None and not site.jobs.closing():
             site.jobs.wait_for_closing(WATCH_SECONDS)
             with suppress(PrivodError):
-                ours = {record.id for record in records.under_way_at(site.id)}
-        return [record for record in left if record.id in (ours or ())]
-    return left
+                ours = records.under_way_at(site.id)
+        return [record for record in ours or () if record.id in left]
 
 
 def _resume(site: Site, record: JobRecord) -> None:
@@ -224,10 +240,11 @@ def _go_on(site: Site, record: JobRecord) -> None:
         query = query_from_json(record.query)
         if site.curator.price(query, record.dataset).already_answered:
             site.end_record(record.id, "")
-        elif site.curator.was_charged(query, record.dataset, record.request):
+            return
+        was_charged = site.curator.was_charged(query, record.dataset, record.request)
+        if was_charged and not site.curator.is_unfinished(query, record.dataset):
             raise AnswerFailed(NO_ANSWER)
-        else:
-            _start(site, query, record)
+        _start(site, query, record, was_charged=was_charged)
     except Unavailable:
         raise
     except PrivodError as problem:

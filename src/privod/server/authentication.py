@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 from privod.curator import Curator, Role, Token
 from privod.curator.server_notes import ServerNotes
+from privod.curator.tokens import token_id
 from privod.errors import NotAllowed, NotFound
-from privod.wire import token_id
 
 __all__ = [
     "EVERYONE",
@@ -49,7 +49,12 @@ class Visitor:
     role: Role
     of: str | None
     """The one data set it is for, or None for all of them."""
-    label: str
+    name: str
+
+    @property
+    def token(self) -> str | None:
+        """The name of the token in the ledger; None at the curator's own machine."""
+        return token_id(self.id) or None
 
     def sees(self, dataset: str) -> bool:
         """Whether the token is for this data set."""
@@ -66,18 +71,18 @@ def token_hash(token: str) -> str:
 
 
 def create_token(
-    curator: Curator, role: str, of: str | None, label: str, expires: str | None = None
+    curator: Curator, role: str, of: str | None, name: str, expires: str | None = None
 ) -> str:
     """Make a token and store its hash; the token itself is only ever returned here."""
     token = f"privod_{role}_{secrets.token_urlsafe(TOKEN_BYTES)}"
-    curator.store.add_token(token_hash(token), role, of, label.strip(), expires=expires)
+    curator.store.add_token(token_hash(token), role, of, name.strip(), expires=expires)
     return token
 
 
 def revoke_token(curator: Curator, visitor: Visitor, shown: str) -> None:
     """Revoke the token with this short name, if it is one that the visitor may revoke."""
     for token in tokens_seen(curator, visitor):
-        if token_id(token.hash) == shown:
+        if token.id == shown:
             curator.store.revoke_token(token.hash)
             return
     raise NotFound("There is no such token. See the list of tokens.")
@@ -95,7 +100,7 @@ def find_visitor(curator: Curator, hashed: str) -> Visitor | None:
     found = curator.store.find_token(hashed)
     if found is None or not hmac.compare_digest(found.hash, hashed):
         return None
-    return Visitor(found.hash, found.role, found.of, found.label)
+    return Visitor(found.hash, found.role, found.of, found.name)
 
 
 class Sessions:

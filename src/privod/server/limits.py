@@ -8,9 +8,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from privod.errors import LimitReached
+from privod.server.machine import share_of_memory
 
 __all__ = ["Limits", "Rate", "RateLimiter", "Slots", "TooLarge", "TooMuchWork"]
 __all__ += ["TooSlow", "network_of"]
@@ -42,7 +43,7 @@ class TooSlow(LimitReached):
 
 
 class TooMuchWork(LimitReached):
-    """By its public sizes an answer would take longer than the server allows."""
+    """By its public sizes an answer may take longer, or more memory, than the server allows."""
 
 
 @dataclass(frozen=True)
@@ -82,14 +83,15 @@ class Limits:
     waiting_jobs, waiting_jobs_per_token : int
         Answers computed or waiting to be, in all and for one token.
     answer_seconds : float
-        How long an answer may be estimated to take; what would take longer is refused.
+        How long an answer may take at worst, on as many records as were declared; what may take
+        longer is refused.
     answer_bytes : int
-        The least memory after which a worker process that looks at rows is ended; declared sizes
-        may allow it more.
+        How much memory an answer may need at worst, on as many records; what may need more is
+        refused. By default a share of the machine's.
     answer_numbers : int
         How many numbers an answer may hold.
-    estimated_records : int
-        For how many records the time of an answer is estimated, before anything is charged.
+    report_seconds : float
+        How long an owner's report of who is protected may take.
     picture_seconds : float
         How long it may take to write a stored answer as a picture or a table.
     result_bytes : int
@@ -114,10 +116,10 @@ class Limits:
     workers: int = 2
     waiting_jobs: int = 64
     waiting_jobs_per_token: int = 8
-    answer_seconds: float = 600
-    answer_bytes: int = 4 * 1024**3
+    answer_seconds: float = 6 * 3600
+    answer_bytes: int = field(default_factory=share_of_memory)
     answer_numbers: int = 1_000_000
-    estimated_records: int = 100_000
+    report_seconds: float = 600
     picture_seconds: float = 20
     result_bytes: int = 256 * 1024**2
     least_free_bytes: int = 100 * 1024 * 1024

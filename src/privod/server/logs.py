@@ -11,7 +11,7 @@ __all__ = ["REQUEST_ID", "JsonLines", "log_to_stderr"]
 
 REQUEST_ID = "x-request-id"
 FORM = "%(asctime)s %(levelname)s %(name)s %(message)s"
-FIELDS = ("request", "method", "route", "status", "label")
+FIELDS = ("request", "method", "route", "status", "visitor")
 """What a request's record carries besides its message; how long it took may depend on rows."""
 
 

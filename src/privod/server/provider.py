@@ -1,7 +1,7 @@
 """Sign in with OpenID Connect: Authorization Code with PKCE [RFC 7636], the role from a claim.
 
 A provider says who somebody is; privod says what they may do. Whoever signs in gets a record among
-the tokens, one for each account and role: its label stands in the ledger, its limits count however
+the tokens, one for each account and role: its name stands in the ledger, its limits count however
 often they sign in, and an owner can revoke it. Its hash is none that a token could have, so nobody
 can show it as one.
 """
@@ -25,6 +25,7 @@ from privod.curator.server_notes import ServerNotes
 from privod.errors import AlreadyExists, InvalidParameter, NotAllowed, Unavailable
 from privod.queries.query import canonical_json
 from privod.server.authentication import Visitor, find_visitor, token_hash
+from privod.texts import LONGEST_NAME
 
 try:
     import httpx
@@ -43,7 +44,6 @@ WAY = "way"  # the kind of a note about somebody under way
 KNOWN_SECONDS = 3600.0  # that the provider's description and keys are kept
 PROVIDER_SECONDS = 10.0
 LEEWAY_SECONDS = 60
-LONGEST_LABEL = 200
 REQUIRED = ["iss", "sub", "aud", "exp", "iat", "nonce"]
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -222,9 +222,9 @@ def visitor_for(curator: Curator, account: Account) -> Visitor:
         return visitor
     if any(token.hash == hashed for token in curator.store.tokens()):
         raise NotAllowed("An owner revoked this account here. Ask the owner.")
-    label = "".join(letter for letter in account.name if letter.isprintable()).strip()
+    name = "".join(letter for letter in account.name if letter.isprintable()).strip()
     with suppress(AlreadyExists):  # somebody signs in twice at the same moment
-        curator.store.add_token(hashed, role, of, (label or "account")[:LONGEST_LABEL])
+        curator.store.add_token(hashed, role, of, (name or "account")[:LONGEST_NAME])
     visitor = find_visitor(curator, hashed)
     if visitor is None:
         raise NotAllowed("An owner revoked this account here. Ask the owner.")

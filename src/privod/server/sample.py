@@ -14,6 +14,7 @@ __all__ = ["Sample", "sample"]
 
 DATASET = "breast-cancer"
 BUDGET = Loss("10", "1e-5")
+MOST_RECORDS = 1000
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Sample:
 def sample(directory: Path) -> Sample:
     """Register the sample data in a new directory, open a budget and make the tokens."""
     curator = Curator.open(directory)
-    curator.register(DATASET, breast_cancer(), BREAST_CANCER)
+    curator.register(DATASET, breast_cancer(), BREAST_CANCER, most_records=MOST_RECORDS)
     curator.open_budget(DATASET, AddRemove(), BUDGET)
     return Sample(
         curator,

@@ -107,7 +107,7 @@ def configured(
     if not any(token.revoked is None and token.role == "owner" for token in curator.store.tokens()):
         raise NotAllowed(
             "There is no owner's token yet, and this server never stands open."
-            " Make one with: privod token add owner --label NAME"
+            " Make one with: privod token add owner --name NAME"
         )
     remove_leftovers(curator.directory)
     site = Site(curator, limits, listening.hosts, listening.secure, provider, listening.prefix)

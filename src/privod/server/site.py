@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from starlette.requests import Request
 
 from privod.curator import Answer, Curator
-from privod.errors import PrivodError
+from privod.errors import PrivodError, Unavailable
 from privod.server.authentication import Sessions, Visitor, find_visitor
 from privod.server.failures import UnknownToken
 from privod.server.jobs.answers import Answers
@@ -69,7 +69,7 @@ class Site:
         self.sessions = Sessions(self.notes)
         self.id = secrets.token_hex(8)
         self.presence = ExitStack()
-        self._unnoted: dict[str, str | None] = {}
+        self._unnoted: dict[str, tuple[str | None, bool]] = {}
         self.metrics = Metrics()
         self.reports = Reports(self.curator, self.limits)
         self.jobs: Jobs[Answer] = Jobs(
@@ -116,17 +116,19 @@ class Site:
 
     def _note_end(self, job: Job[Answer]) -> None:
         """Note how a job ended, for the time after this process."""
+        outcome, for_good = "", True
         try:
             job.result()
-            outcome = ""
         except PrivodError as problem:
             outcome = json.dumps(problem_of(problem)["error"])
+            # Who is told to ask again later goes on then with what was charged.
+            for_good = not job.work.is_parted and not isinstance(problem, Unavailable)
         self.metrics.count("jobs_total", outcome=job.state())
-        self.end_record(job.id, outcome)
+        self.end_record(job.id, outcome, for_good=for_good)
 
-    def end_record(self, job_id: str, outcome: str | None) -> None:
+    def end_record(self, job_id: str, outcome: str | None, *, for_good: bool = True) -> None:
         """Note how a job ended, None if it never began; later if the database is away now."""
-        self._unnoted[job_id] = outcome
+        self._unnoted[job_id] = (outcome, for_good)
         try:
             self.note_ends()
         except PrivodError:
@@ -135,11 +137,11 @@ class Site:
     def note_ends(self) -> None:
         """Write the ends that are not noted yet: until then their questions take up room."""
         records = self.curator.job_records
-        for job_id, outcome in list(self._unnoted.items()):
+        for job_id, (outcome, for_good) in list(self._unnoted.items()):
             if outcome is None:
                 records.forget(job_id)
             else:
-                records.end(job_id, outcome)
+                records.end(job_id, self.id, outcome, for_good=for_good)
             self._unnoted.pop(job_id, None)
 
     @property

@@ -30,7 +30,6 @@ from .nouns import (
     Verification,
     Visitor,
     answer_key,
-    token_id,
 )
 from .problems import Failure, Problem, kind_of, problem_of
 from .requests import (
@@ -100,5 +99,4 @@ __all__ = [
     "kind_of",
     "problem_of",
     "to_text",
-    "token_id",
 ]

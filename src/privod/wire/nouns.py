@@ -48,7 +48,6 @@ __all__ = [
     "Verification",
     "Visitor",
     "answer_key",
-    "token_id",
 ]
 
 Plain = dict[str, Any]
@@ -58,18 +57,12 @@ Role = Literal["owner", "analyst", "auditor"]
 JobState = Literal["waiting", "answering", "done", "failed"]
 
 KEY_LENGTH = 24
-TOKEN_ID_LENGTH = 16
 
 
 def answer_key(query: Query[Any]) -> str:
     """A short name for a question, the same whoever asks it."""
     text = json.dumps(query.to_json(), sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:KEY_LENGTH]
-
-
-def token_id(hashed: str) -> str:
-    """A short name for a token in lists and addresses."""
-    return hashed[:TOKEN_ID_LENGTH]
 
 
 @dataclass(frozen=True)
@@ -104,7 +97,7 @@ class Visitor:
 
     role: Role
     dataset: str | None
-    label: str
+    name: str
 
 
 @dataclass(frozen=True)
@@ -245,7 +238,7 @@ class Price:
     guarantee: Guarantee
     preview: Preview
     about_seconds: float | None = None
-    """How long a server estimates the answer to take, from public sizes; null where none does."""
+    """At most about how long a server takes to answer, by public sizes; null where none says so."""
 
     @classmethod
     def of(cls, price: values.Price, query: Query[Any], domain: Domain) -> Price:
@@ -468,7 +461,7 @@ class Token:
     id: str
     role: Role
     dataset: str | None
-    label: str
+    name: str
     created: str
     revoked: str | None
     expires: str | None
@@ -476,10 +469,10 @@ class Token:
     @classmethod
     def of(cls, token: values.Token) -> Token:
         return cls(
-            id=token_id(token.hash),
+            id=token.id,
             role=token.role,
             dataset=token.of,
-            label=token.label,
+            name=token.name,
             created=token.created,
             revoked=token.revoked,
             expires=token.expires,

@@ -11,7 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import errors
-from ..errors import AnswerFailed, InvalidParameter, LimitReached, NotAllowed, PrivodError
+from ..errors import (
+    AnswerFailed,
+    InvalidParameter,
+    LimitReached,
+    NotAllowed,
+    PrivodError,
+    Unavailable,
+)
 
 __all__ = ["Failure", "Problem", "kind_of", "problem_of"]
 
@@ -22,6 +29,7 @@ BEHIND_A_SERVER = {
     "too-large": LimitReached,
     "too-slow": LimitReached,
     "too-much-work": LimitReached,
+    "interrupted": Unavailable,
 }
 """Kinds that only a server raises, and what they are to whoever asked."""
 

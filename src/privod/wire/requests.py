@@ -210,6 +210,6 @@ class MakeToken:
 
     __pydantic_config__: ClassVar[dict[str, Any]] = STRICT
     role: Role
-    label: Name
+    name: Name
     dataset: Name | None = None
     expires: Name | None = None

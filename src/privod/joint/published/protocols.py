@@ -38,7 +38,7 @@ from privod.progress import track
 __all__ = [
     "aggregate_horizontal",
     "aggregate_vertical",
-    "bin_labels",
+    "bin_names",
     "take_part_horizontal",
     "take_part_vertical",
 ]
@@ -70,14 +70,14 @@ def take_part_horizontal(
         family.check_reach(lows, highs)
         keys = family.keys(points)  # line 8
         local = find_suspects(bin_records(keys), max_crowd, plan.min_shared_tables)  # line 10
-        labels, places, own = bin_labels(keys)  # line 13
+        names, places, own = bin_names(keys)  # line 13
         union = Union(channel, session)
-        opened = union.opened(union.united(union.tags(labels)))  # line 15
+        opened = union.opened(union.united(union.tags(names)))  # line 15
         where = {point: place for place, point in enumerate(opened)}
         try:
-            mine = np.array([where[point_of(label)] for label in labels], np.int64)
+            mine = np.array([where[point_of(name)] for name in names], np.int64)
         except KeyError:
-            raise ProtocolAborted("The union lacks one of our labels. Run again.") from None
+            raise ProtocolAborted("The union lacks one of our bins. Run again.") from None
         counts = np.zeros(len(opened), np.uint64)
         counts[mine] = own  # lines 16 to 24
         answer = contribute(channel, session, "bin counts", counts, counts.nbytes)  # line 25
@@ -171,23 +171,23 @@ def uncleared(
     return kept
 
 
-def bin_labels(
+def bin_names(
     keys: NDArray[np.uint64],
 ) -> tuple[list[bytes], NDArray[np.int64], NDArray[np.uint64]]:
-    """Return every non-empty bin's label, each record's place among them, and the bins' counts.
+    """Return every non-empty bin's name, each record's place among them, and the bins' counts.
 
-    A label is the table's number and the bin's key; anyone with the hash parameters can compute
-    the label of any place.
+    A name is the table's number and the bin's key; anyone with the hash parameters can compute
+    the name of any place.
     """
-    labels: list[bytes] = []
+    names: list[bytes] = []
     places = np.empty(keys.shape, np.int64)
     counts = []
     for table, line in enumerate(keys):
         found, inverse, count = np.unique(line, return_inverse=True, return_counts=True)
-        places[table] = inverse + len(labels)
-        labels += [table.to_bytes(4, "big") + int(key).to_bytes(8, "big") for key in found]
+        places[table] = inverse + len(names)
+        names += [table.to_bytes(4, "big") + int(key).to_bytes(8, "big") for key in found]
         counts.append(count.astype(np.uint64))
-    return labels, places, np.concatenate(counts)
+    return names, places, np.concatenate(counts)
 
 
 def own_directions(plan: HashPlan, n_columns: int, seed: bytes) -> NDArray[np.float64]:

@@ -19,10 +19,10 @@ LARGEST_UNION = 1 << 33  # bytes of one relayed batch
 
 
 class Union:
-    """A party's end of a union: labels as points of ristretto255, times everybody's secret.
+    """A party's end of a union: names of bins as points of ristretto255, times everybody's secret.
 
-    Multiplication by secret scalars commutes, so equal labels end as equal tags whoever began, and
-    a tag tells nothing about its label to whoever lacks one of the scalars.
+    Multiplication by secret scalars commutes, so equal names end as equal tags whoever began, and
+    a tag tells nothing about its name to whoever lacks one of the scalars.
     """
 
     def __init__(self, channel: Channel, session: Session) -> None:
@@ -30,14 +30,14 @@ class Union:
         self._names = session.roster.names
         self._scalar = rbcl.crypto_core_ristretto255_scalar_random()
 
-    def tags(self, labels: Sequence[bytes]) -> list[bytes]:
-        """Return the tag of each of one's own labels; nobody learns a label."""
-        batch = self._times([point_of(label) for label in labels], self._scalar)
+    def tags(self, names: Sequence[bytes]) -> list[bytes]:
+        """Return the tag of each of one's own names; nobody learns a name."""
+        batch = self._times([point_of(name) for name in names], self._scalar)
         for turn in range(len(self._names)):
             batch = self._relay(f"union, lap {turn + 1}", batch)
             if turn < len(self._names) - 1:
                 batch = self._times(batch, self._scalar)
-        if len(batch) != len(labels):
+        if len(batch) != len(names):
             raise ProtocolAborted("A union came back with another length. Run again.")
         return batch
 
@@ -47,9 +47,9 @@ class Union:
         return _points(self._channel.trade("union", b"".join(shuffled), LARGEST_UNION))
 
     def opened(self, tags: list[bytes]) -> list[bytes]:
-        """Take everybody's scalar off again: the points of the labels, in the order of the tags.
+        """Take everybody's scalar off again: the points of the names, in the order of the tags.
 
-        Whoever can guess a label can then look it up, as in the paper's protocol.
+        Whoever can guess a name can then look it up, as in the paper's protocol.
         """
         inverse = rbcl.crypto_core_ristretto255_scalar_invert(self._scalar)
         batch = tags
@@ -65,20 +65,20 @@ class Union:
         blocks = range(0, len(points), 1024)
         return [
             rbcl.crypto_scalarmult_ristretto255(scalar, point)
-            for start in track(blocks, "encrypting labels")
+            for start in track(blocks, "encrypting names of bins")
             for point in points[start : start + 1024]
         ]
 
-    def _relay(self, label: str, batch: list[bytes]) -> list[bytes]:
-        return _points(self._channel.trade(label, b"".join(batch), LARGEST_UNION))
+    def _relay(self, phase: str, batch: list[bytes]) -> list[bytes]:
+        return _points(self._channel.trade(phase, b"".join(batch), LARGEST_UNION))
 
 
 def secure_union(
-    channel: Channel, session: Session, labels: Sequence[bytes]
+    channel: Channel, session: Session, names: Sequence[bytes]
 ) -> tuple[list[bytes], list[int]]:
-    """Unite everybody's labels as tags that are never opened; return them and one's own places."""
+    """Unite everybody's bins as tags that are never opened; return them and one's own places."""
     union = Union(channel, session)
-    own = union.tags(labels)
+    own = union.tags(names)
     united = union.united(own)
     places = {tag: place for place, tag in enumerate(united)}
     return united, [places[tag] for tag in own]
@@ -103,9 +103,9 @@ def host_union(meeting: Meeting, *, opening: bool) -> int:
     return len(tags)
 
 
-def point_of(label: bytes) -> bytes:
-    """Hash a label to a point; everybody can, so a point hides only what cannot be guessed."""
-    digest = hashlib.sha512(b"privod label 1|" + label).digest()
+def point_of(name: bytes) -> bytes:
+    """Hash a bin's name to a point; everybody can, so a point hides only what cannot be guessed."""
+    digest = hashlib.sha512(b"privod bin name 1|" + name).digest()
     return bytes(rbcl.crypto_core_ristretto255_from_hash(digest))
 
 

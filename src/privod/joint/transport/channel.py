@@ -48,9 +48,9 @@ class Channel(ABC):
         self.traffic = Traffic()
         self._step = 0
 
-    def trade(self, label: str, payload: bytes | memoryview, most: int) -> bytes:
+    def trade(self, phase: str, payload: bytes | memoryview, most: int) -> bytes:
         """Send this step's message and wait for the answer, of at most `most` bytes."""
-        report(label, 0, 1)
+        report(phase, 0, 1)
         started = monotonic()
         sent = 0
 
@@ -67,8 +67,8 @@ class Channel(ABC):
             incoming.add(frame)
         answer = incoming.message()
         self._step += 1
-        self.traffic.add(label, sent, received, started)
-        report(label, 1, 1)
+        self.traffic.add(phase, sent, received, started)
+        report(phase, 1, 1)
         return answer
 
     @abstractmethod
@@ -104,7 +104,7 @@ class Meeting:
         self._moved = dict.fromkeys(self.names, monotonic())
         self._received = 0
         self._step = 0
-        self._label = "coming"
+        self._phase = "coming"
         self._started = monotonic()
         self._deposits: dict[str, bytes] = {}
         self._answers: dict[str, dict[int, bytes]] = {name: {} for name in self.names}
@@ -113,15 +113,15 @@ class Meeting:
 
     # what the protocol calls
 
-    def collect(self, label: str, most: int, sink: Sink | None = None) -> dict[str, bytes]:
+    def collect(self, phase: str, most: int, sink: Sink | None = None) -> dict[str, bytes]:
         """Wait for every party's message of this step, of at most `most` bytes each.
 
         With a sink messages have exactly that many bytes, and none is kept: it gets every piece of
         everybody's as it comes, from several threads.
         """
-        report(label, 0, len(self.names))
+        report(phase, 0, len(self.names))
         with self._changed:
-            self._label = label
+            self._phase = phase
             self._started = monotonic()
             self._deposits = {}
             self._received = 0
@@ -131,7 +131,7 @@ class Meeting:
                 self._wait_for_late()
             self._raise_failure()
             self._open = None
-            report(label, len(self.names), len(self.names))
+            report(phase, len(self.names), len(self.names))
             return {name: self._deposits[name] for name in self.names}
 
     def _wait_for_late(self) -> None:
@@ -148,7 +148,7 @@ class Meeting:
         if not late:
             self._changed.wait(min(left.values()))
             return
-        what = "did not come" if coming else f"made no progress in {self._label!r}"
+        what = "did not come" if coming else f"made no progress in {self._phase!r}"
         names = ", ".join(late)
         self._fail(f"{names} {what} within {limit:g} seconds. Run again when all are there.")
 
@@ -159,7 +159,7 @@ class Meeting:
             for name in self.names:
                 self._answers[name][self._step] = answers[name]
             sent = sum(len(answers[name]) for name in self.names)
-            self.traffic.add(self._label, sent, self._received, self._started)
+            self.traffic.add(self._phase, sent, self._received, self._started)
             self._deposits = {}
             self._step += 1
             self._changed.notify_all()
@@ -208,7 +208,7 @@ class Meeting:
                 self._done.add(name)
             elif name not in self._done:
                 self._fail(
-                    _printable(problem) or f"{name!r} was lost during {self._label!r}. Run again."
+                    _printable(problem) or f"{name!r} was lost during {self._phase!r}. Run again."
                 )
             self._changed.notify_all()
 

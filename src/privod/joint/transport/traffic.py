@@ -15,7 +15,7 @@ class Step:
 
     Attributes
     ----------
-    label : str
+    phase : str
         What was exchanged.
     sent, received : int
         Bytes, frame headers included, TLS and HTTP/2 not.
@@ -23,7 +23,7 @@ class Step:
         Seconds of own work before the exchange, and of the exchange itself.
     """
 
-    label: str
+    phase: str
     sent: int
     received: int
     worked: float
@@ -37,10 +37,10 @@ class Traffic:
     steps: list[Step] = field(default_factory=list)
     _last: float = field(default_factory=monotonic)
 
-    def add(self, label: str, sent: int, received: int, started: float) -> None:
+    def add(self, phase: str, sent: int, received: int, started: float) -> None:
         """Note an exchange that began at `started` and ends now."""
         now = monotonic()
-        self.steps.append(Step(label, sent, received, started - self._last, now - started))
+        self.steps.append(Step(phase, sent, received, started - self._last, now - started))
         self._last = now
 
     @property
@@ -59,12 +59,12 @@ class Traffic:
         return sum(step.worked + step.waited for step in self.steps)
 
     def phases(self) -> list[Step]:
-        """The steps added up by label, in the order of their first appearance."""
+        """The steps added up by phase, in the order of their first appearance."""
         found: dict[str, Step] = {}
         for step in self.steps:
-            so_far = found.get(step.label, Step(step.label, 0, 0, 0.0, 0.0))
-            found[step.label] = Step(
-                step.label,
+            so_far = found.get(step.phase, Step(step.phase, 0, 0, 0.0, 0.0))
+            found[step.phase] = Step(
+                step.phase,
                 so_far.sent + step.sent,
                 so_far.received + step.received,
                 so_far.worked + step.worked,
@@ -76,7 +76,7 @@ class Traffic:
         """The phases as plain values."""
         return [
             {
-                "phase": phase.label,
+                "phase": phase.phase,
                 "sent": phase.sent,
                 "received": phase.received,
                 "worked": round(phase.worked, 4),
@@ -103,6 +103,6 @@ class Traffic:
 
 def _line(step: Step) -> str:
     return (
-        f"{step.label:<22}{step.sent:>14,}{step.received:>14,}"
+        f"{step.phase:<22}{step.sent:>14,}{step.received:>14,}"
         f"{step.worked:>9.2f}{step.waited:>9.2f}"
     )

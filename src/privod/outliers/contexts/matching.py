@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from privod.data.table import Table
 from privod.outliers.contexts.contexts import MOST_VALUES, Choices, Context, ContextSpace
 from privod.outliers.contexts.detectors import BuiltIn, Detector
-from privod.outliers.contexts.kernels.decide import EVERYTHING, Rule
+from privod.outliers.contexts.kernels.decide import EVERYTHING, LOCAL_OUTLIER_FACTOR, Rule
 from privod.outliers.contexts.kernels.judge import (
     HIGH,
     LOW,
@@ -26,7 +26,7 @@ from privod.outliers.contexts.kernels.judge import (
     Side,
     judge_contexts,
 )
-from privod.outliers.contexts.kernels.scan import NO_MATCH, Menus, scan_contexts
+from privod.outliers.contexts.kernels.scan import NO_MATCH, Lost, Menus, scan_contexts
 from privod.progress import track
 from privod.threads import thread_pool
 
@@ -39,6 +39,7 @@ INNER_BITS = 10  # a block of contexts shares its lists; its sums stay in the ne
 STEPS = 200  # of the progress bar
 JUDGED_AT_ONCE = 1 << 12  # contexts, each with a byte for every value
 SMALLEST_STEP = 1 << 12  # contexts; a thread is not worth its while for fewer
+MOST_LOST = 64  # records; when more are gone, nearly every context held one of them
 
 
 class Judged(NamedTuple):
@@ -79,6 +80,19 @@ class RecordView:
 
     def scan(self) -> NDArray[np.int32]:
         """The utility of every context, by number; NO_MATCH where the record does not stand out."""
+        return self._scan(_nobody(self), np.empty(0, np.int32))
+
+    def scan_without(self, rows: Ints, known: NDArray[np.int32]) -> NDArray[np.int32]:
+        """What `without(rows).scan()` says, from what `scan()` said: the same, in less time."""
+        left = self.without(rows)
+        gone = np.flatnonzero(~np.isin(self.rows, left.rows))
+        if left.rule is None or len(gone) > MOST_LOST:
+            return left.scan()
+        if len(gone) == 0:
+            return known.copy()
+        return left._scan(_lost(self, left, gone), known)
+
+    def _scan(self, lost: Lost, known: NDArray[np.int32]) -> NDArray[np.int32]:
         utilities = np.empty(self.space.n_contexts, np.int32)
         space = self.space
         inner_bits = min(space.free_bits[-1], INNER_BITS) if space.runs[-1] is None else 0
@@ -89,15 +103,16 @@ class RecordView:
 
         def one(first: int) -> None:
             stop = min(first + step, blocks)
-            part = utilities[first << inner_bits : stop << inner_bits]
+            numbers = slice(first << inner_bits, stop << inner_bits)
+            part = utilities[numbers]
             if self.rule is None:
-                numbers = range(first << inner_bits, stop << inner_bits)
-                judged = self.judge([self.space.numbered(number) for number in numbers])
+                each = range(numbers.start, numbers.stop)
+                judged = self.judge([self.space.numbered(number) for number in each])
                 part[:] = np.where(judged.matches, judged.utilities, NO_MATCH)
             else:
                 scan_contexts(
                     first, stop, space.free_bits[-1] + 1, menus, inner_bits, self.cells,
-                    self.below, self.above, self.rule, part,
+                    self.below, self.above, self.rule, lost, known[numbers], part,
                 )  # fmt: skip
 
         if len(firsts) == 1:
@@ -167,6 +182,25 @@ class RecordView:
         for place, choice in enumerate(context):
             inside &= self.space.chosen_codes(place, choice)[self.codes[place]]
         return inside
+
+
+def _nobody(view: RecordView) -> Lost:
+    return Lost(np.zeros((len(view.codes), 0), np.uint16), np.zeros((0, 0), np.int32), 0)
+
+
+def _lost(view: RecordView, left: RecordView, gone: Ints) -> Lost:
+    """What a scan of those left must know of the others that are gone, given by their places."""
+    codes = np.ascontiguousarray(view.codes[:, gone])
+    nearer = np.zeros((len(gone), view.cells.codes.shape[1]), np.int32)
+    if left.rule is None or left.rule.kind != LOCAL_OUTLIER_FACTOR:
+        return Lost(codes, nearer, 0)  # the ends or the size of a population count as well
+    stays = np.ones(len(view), dtype=bool)
+    stays[gone] = False
+    split = int(np.searchsorted(view.values, view.value, side="right"))
+    for row, place in zip(nearer, gone.tolist(), strict=True):
+        before = slice(place, split) if place < split else slice(split, place)
+        row[:] = np.bincount(view.cell_of[before][stays[before]], minlength=len(row))
+    return Lost(codes, nearer, left.rule.reach)
 
 
 def _menus(space: ContextSpace) -> Menus:

@@ -272,14 +272,14 @@ def _neighbors(
     return counted
 
 
-def _uniforms(seed: bytes, label: bytes, count: int) -> NDArray[np.float64]:
+def _uniforms(seed: bytes, purpose: bytes, count: int) -> NDArray[np.float64]:
     """Stretch a seed into numbers strictly between 0 and 1."""
-    words = np.frombuffer(hashlib.shake_256(label + b"|" + seed).digest(8 * count), "<u8")
+    words = np.frombuffer(hashlib.shake_256(purpose + b"|" + seed).digest(8 * count), "<u8")
     return ((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
 
 
-def _words(seed: bytes, label: bytes, count: int) -> NDArray[np.uint32]:
-    digest = hashlib.shake_256(label + b"|" + seed).digest(4 * count)
+def _words(seed: bytes, purpose: bytes, count: int) -> NDArray[np.uint32]:
+    digest = hashlib.shake_256(purpose + b"|" + seed).digest(4 * count)
     return np.frombuffer(digest, "<u4").astype(np.uint32)
 
 

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from privod.errors import InvalidData
 from privod.mechanisms.merged import MergedNoise
 from privod.privacy import Guarantee, Loss
+from privod.queries.checks import checked_truth
 from privod.queries.density_sketch.hashing import ROWS, Hashing
 from privod.queries.release_file import (
     ArrayOf,
@@ -26,7 +27,6 @@ from privod.queries.release_file import (
     build_from_json,
     check_counts,
     checked_promise,
-    checked_truth,
     signed,
     write_file,
 )

@@ -19,7 +19,7 @@ from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms.merged import MergedNoise
 from privod.outliers.grid.grid import Grid, OccupiedCells, WalkScores
 from privod.privacy import AddRemove, Guarantee, Number, exact, in_parallel
-from privod.queries.checks import LARGEST_COUNT, whole_number
+from privod.queries.checks import LARGEST_COUNT, checked_truth, whole_number
 from privod.queries.count_query import NoisyTotal
 from privod.queries.grid_knn.threshold import (
     Places,
@@ -35,7 +35,6 @@ from privod.queries.release_file import (
     check_counts,
     checked_columns,
     checked_promise,
-    checked_truth,
     signed,
     write_file,
 )

@@ -19,6 +19,7 @@ from privod.mechanisms import seeded
 from privod.mechanisms.merged import MergedNoise
 from privod.outliers.grid.grid import Grid
 from privod.privacy import Guarantee, Loss
+from privod.queries.checks import checked_truth
 from privod.queries.count_query import NoisyTotal
 from privod.queries.denoising import expected_counts
 from privod.queries.release_file import (
@@ -28,7 +29,6 @@ from privod.queries.release_file import (
     check_counts,
     checked_columns,
     checked_promise,
-    checked_truth,
     signed,
     write_file,
 )

@@ -9,8 +9,6 @@ post-processing (`NoisyMoments`). Proof in docs/proofs/mean_covariance.md.
 
 from __future__ import annotations
 
-import json
-from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
@@ -33,7 +31,7 @@ from privod.privacy import (
     positive,
 )
 from privod.privacy.zcdp import epsilon_of_rho, rho_of_loss
-from privod.queries.checks import ExactNumber, column_names, dp_adjacency
+from privod.queries.checks import ExactNumber, checked_description, column_names, dp_adjacency
 from privod.queries.count_query import CountNoise, chance, loss_of, told_of_epsilon
 from privod.queries.mean_covariance.frame import Frame, change_of, half_ranges, radius_from
 from privod.queries.mean_covariance.release import NoisyMoments
@@ -244,12 +242,4 @@ class MeanCovariance(Query[NoisyMoments]):
     def _given_frame(self) -> Frame | None:
         if self.frame is None:
             return None
-        frame = None
-        if isinstance(self.frame, str):
-            with suppress(Exception):  # it may come from anywhere
-                frame = Frame.from_json(json.loads(self.frame))
-        if frame is None:
-            way_out = "Take the `frame.text` of a release."
-            rule = "must describe the frame of a release"
-            raise InvalidParameter("frame", rule, type(self.frame).__name__, way_out)
-        return frame
+        return checked_description(self.frame, "frame", "the frame", Frame.from_json)

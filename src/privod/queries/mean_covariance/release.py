@@ -24,6 +24,7 @@ from privod.mechanisms import seeded
 from privod.mechanisms.merged import MergedNoise
 from privod.privacy import Guarantee, Loss, exact
 from privod.privacy.zcdp import rho_of_loss
+from privod.queries.checks import checked_truth
 from privod.queries.mean_covariance.frame import FEWEST_RECORDS, Frame, change_of, half_ranges
 from privod.queries.moments import UNIT, standardized, symmetric
 from privod.queries.release_file import (
@@ -31,7 +32,6 @@ from privod.queries.release_file import (
     build_from_file,
     build_from_json,
     check_counts,
-    checked_truth,
     signed,
     write_file,
 )

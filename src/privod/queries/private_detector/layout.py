@@ -25,11 +25,12 @@ from privod.outliers.grid.grid import Grid
 from privod.outliers.grid.kernels.ladder import count_rungs
 from privod.queries.count_query import FEWEST_BINS, MOST_BINS
 
-__all__ = ["Ladder", "Layout", "moments_pay", "sharpened", "sharpening_pays"]
+__all__ = ["LARGEST_END", "Ladder", "Layout", "moments_pay", "sharpened", "sharpening_pays"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+LARGEST_END = 1e150  # of a range: the square of twice as much still is a float
 PARTS = 2  # rungs to an octave of the ladder
 TAIL = 0.01  # of the records may lie beyond a sharpened end ...
 TAIL_TOGETHER = 0.05  # ... or beyond an end that all columns share
@@ -285,6 +286,9 @@ class Layout:
             raise wrong
         finite = all(map(math.isfinite, (*centers, *scales)))
         if len(scales) != len(centers) or not finite or any(scale <= 0 for scale in scales):
+            raise wrong
+        ends = [end for pair in (*ranges, centers) for end in pair]
+        if not all(abs(end) <= LARGEST_END for end in ends):
             raise wrong
         if n_numeric:
             found.grid  # noqa: B018 - refuses ranges that are none

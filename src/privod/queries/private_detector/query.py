@@ -13,10 +13,8 @@ docs/proofs/private_detector.md.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -32,7 +30,13 @@ from privod.mechanisms import DiscreteGaussian, DiscreteLaplace, Randomness
 from privod.mechanisms.merged import MergedNoise
 from privod.privacy import AddRemove, Adjacency, Cost, Guarantee, Loss, Zcdp, positive
 from privod.privacy.zcdp import epsilon_of_rho, rho_of_loss
-from privod.queries.checks import ExactNumber, column_names, dp_adjacency, whole_number
+from privod.queries.checks import (
+    ExactNumber,
+    checked_description,
+    column_names,
+    dp_adjacency,
+    whole_number,
+)
 from privod.queries.count_query import (
     COUNTS_CHANGED,
     FEWEST_BINS,
@@ -51,6 +55,7 @@ from privod.queries.moments import (
 )
 from privod.queries.preview import Preview, of_counts
 from privod.queries.private_detector.layout import (
+    LARGEST_END,
     Ladder,
     Layout,
     moments_pay,
@@ -201,6 +206,11 @@ class DetectorProfile(Query[NoisyProfile]):
 
     def check(self, domain: Domain) -> None:
         columns = tuple(domain[name] for name in self.columns)
+        for column in Domain(columns).numeric():
+            if max(-column.low, column.high) > LARGEST_END:
+                rule = f"must lie within {LARGEST_END:g} of zero"
+                wide = column.low, column.high
+                raise InvalidParameter(f"the range of {column.name!r}", rule, wide, "Narrow it.")
         given = self._given_layout()
         if given is not None and given.columns != columns:
             rule = "must be of the columns as they are declared"
@@ -383,15 +393,7 @@ class DetectorProfile(Query[NoisyProfile]):
     def _given_layout(self) -> Layout | None:
         if self.layout is None:
             return None
-        layout = None
-        if isinstance(self.layout, str):
-            with suppress(Exception):  # it may come from anywhere
-                layout = Layout.from_json(json.loads(self.layout))
-        if layout is None:
-            way_out = "Take the `layout.text` of a release."
-            rule = "must describe the cells of a release"
-            raise InvalidParameter("layout", rule, type(self.layout).__name__, way_out)
-        return layout
+        return checked_description(self.layout, "layout", "the cells", Layout.from_json)
 
 
 def _rungs(places: list[int], ladders: list[Ladder], rows: Floats) -> Ints:

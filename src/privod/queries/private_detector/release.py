@@ -1,10 +1,9 @@
 """A profile that may be carried away: score new records against it and explain their scores, free.
 
-Two scores. One adds up, column by column, how rare the record's cell is: half by its density
-[HBOS, Goldstein 2012], half by how few records lie farther out [ECOD, Li 2022]. The other, where
-products were released, is how far the record is from the leading components of the correlations
-[Shyu 2003]. Each is put on one scale, minus the log of the share of records that score as high, by
-scoring records drawn from the release itself; their mean is the score.
+Two scores. One adds up, column by column, how rare the record's cell is (`rarity`). The other,
+where products were released, is how far the record is from the leading components of the
+correlations (`components`). Each is put on one scale, minus the log of the share of records that
+score as high, by scoring records drawn from the release itself; their mean is the score.
 
 Counts that drown in noise are drawn toward what is usual, in general and in all columns together
 (`shares`). How the release's own records really score is counted
@@ -26,24 +25,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
-from privod.data import Categorical, Numeric
+from privod.data import Categorical
 from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms.merged import MergedNoise
 from privod.privacy import Guarantee, Loss, exact
-from privod.privacy.zcdp import rho_of_loss
-from privod.queries.count_query import COUNTS_CHANGED
-from privod.queries.moments import (
-    FARTHEST as STANDARDIZED,
-)
-from privod.queries.moments import (
-    UNIT,
-    products_change,
-    squared_products_change,
-    standardized,
-    symmetric,
-)
+from privod.queries.checks import checked_truth
+from privod.queries.private_detector.components import Components
 from privod.queries.private_detector.laws import Law, law_of, uniform_draws
 from privod.queries.private_detector.layout import Layout
+from privod.queries.private_detector.promise import Noises
+from privod.queries.private_detector.rarity import Rarity
 from privod.queries.private_detector.shares import LEAST_SHAPE, Shares, believed_shares
 from privod.queries.private_detector.thresholds import (
     EDGES,
@@ -56,7 +47,6 @@ from privod.queries.release_file import (
     build_from_file,
     build_from_json,
     check_counts,
-    checked_truth,
     signed,
     write_file,
 )
@@ -70,12 +60,7 @@ Ints = NDArray[np.int64]
 NONE: Ints = np.zeros(0, dtype=np.int64)
 KIND = "profile"
 FEWEST_RECORDS = 10.0  # taken to be there, however low noise makes their number
-HALF_TAIL = 0.5  # of a column's surprise; the rest is density
-OUTSIDE = 2.0  # how fast surprise grows with the log of the distance outside a range
-STEPS = 8  # to a range's length outside it, and twice as many to a scale in products: places
-FARTHEST = 1e6  # range lengths outside past which farther makes no difference
 DRAWN = 4001  # records drawn from the release to learn the laws of its scores
-EXACT_BITS = 52  # of a float, that sums of products of whole numbers may fill
 BLOCK = 1 << 14
 MOST_DRAWN = 1 << 24  # values
 
@@ -168,12 +153,13 @@ class NoisyProfile:
     def scores_of(self, rows: Floats) -> Floats:
         """The same of rows that were read and checked before, a block at a time."""
         rarity, distance = self._laws
+        components = self._components
         found = np.empty(len(rows))
         for start in range(0, len(rows), BLOCK):
             part = rows[start : start + BLOCK]
-            score = rarity.surprise(self._rarity(part))
-            if distance is not None:
-                score = (score + distance.surprise(self._distance(part))) / 2
+            score = rarity.surprise(self._rarity.sums(part))
+            if distance is not None and components is not None:
+                score = (score + distance.surprise(components.distances(part))) / 2
             found[start : start + BLOCK] = score
         return found
 
@@ -186,11 +172,10 @@ class NoisyProfile:
         """What each column adds to the score of each record."""
         asked = self._asked(rows)
         rarity, distance = self._laws
-        own = self._column_rarity(asked)
+        own = self._rarity.by_column(asked)
         shares = own * _ratio(rarity.surprise(own.sum(axis=1)), own.sum(axis=1))
-        if distance is not None:
-            away = self._away(asked)
-            apart = away * (away @ self._residual)
+        if distance is not None and self._components is not None:
+            apart = self._components.by_column(asked)
             sums = apart.sum(axis=1)
             shares /= 2
             shares[:, self.layout.numeric] += apart * _ratio(distance.surprise(sums), sums) / 2
@@ -246,11 +231,9 @@ class NoisyProfile:
         size = max(min(DRAWN, MOST_DRAWN // len(self.columns)), 1000)
         uniform = uniform_draws(size, len(self.columns)).copy()
         numeric = self.layout.numeric
-        if len(self.products):
-            root, _ = self._components
-            spread = root * np.sqrt(self._spectrum)
-            spread = spread / np.sqrt((spread**2).sum(axis=1, keepdims=True))
-            uniform[:, numeric] = ndtr(ndtri(uniform[:, numeric]) @ spread.T)
+        if self._components is not None:
+            normal = ndtri(uniform[:, numeric])
+            uniform[:, numeric] = ndtr(normal @ self._components.root.T)
         rows = np.empty_like(uniform)
         axis = 0
         for place, column in enumerate(self.layout.columns):
@@ -384,15 +367,8 @@ class NoisyProfile:
             raise InvalidData("The noise does not fit what was released.")
         promise = Guarantee.from_json(header["guarantee"])
         spent = exact(header["range_loss"], "range_loss")
-        changed = COUNTS_CHANGED[promise.adjacency]
-        cells = changed * len(layout.columns)
-        parts = [(of_total, 1, 1), (of_counts, cells, cells)]
-        if of_products is not None:
-            squared = changed * squared_products_change()
-            parts.append((of_products, changed * products_change(n_numeric), squared))
-        if of_scores is not None:
-            parts.append((of_scores, changed, changed))
-        if spent < 0 or not _kept(promise.loss, spent, parts):
+        noises = Noises(of_total, of_counts, of_products, of_scores)
+        if not noises.keep(promise, spent, layout):
             raise InvalidData("The promise is not the one that the noise keeps.")
         return cls(
             layout=layout,
@@ -425,153 +401,27 @@ class NoisyProfile:
         return believed_shares(self.layout, self.counts, self.noise_of_counts, self.records)
 
     @cached_property
-    def _tables(self) -> list[Floats]:
-        """What each cell of each column adds to a record's rarity, nothing for the commonest."""
-        tables = []
-        for column, (shares, _) in zip(self.layout.columns, self._shares, strict=True):
-            density = -np.log(shares)
-            density -= density.min()
-            if isinstance(column, Numeric):
-                inside = shares[:-1]
-                below = inside.cumsum() - inside / 2
-                above = inside[::-1].cumsum()[::-1] - inside / 2
-                tail = -np.log(np.minimum(below, above))
-                tail = np.append(tail, density[-1])
-                tail -= tail.min()
-                density = (1 - HALF_TAIL) * density + HALF_TAIL * tail
-            tables.append(density)
-        return tables
+    def _rarity(self) -> Rarity:
+        return Rarity.of(self.layout, self._shares)
 
-    def _rarity(self, rows: Floats) -> Floats:
-        """What the cells add up to, then what lies outside: in this order, whatever is missing."""
-        if len(self.layout.numeric) < len(self.columns) or np.isnan(rows).any():
-            found = _row_sums(self._cell_rarity(rows))
-        else:
-            tables = np.array([table[:-1] for table in self._tables])
-            found = self.layout.grid.sums(tables[None], rows)[0]
-        if self.layout.numeric and (overshoot := self._outside(rows)) is not None:
-            found += _row_sums(overshoot)
-        return np.asarray(found)
-
-    def _column_rarity(self, rows: Floats) -> Floats:
-        found = self._cell_rarity(rows)
-        if self.layout.numeric and (overshoot := self._outside(rows)) is not None:
-            found[:, self.layout.numeric] += overshoot
-        return found
-
-    def _cell_rarity(self, rows: Floats) -> Floats:
-        numeric = self.layout.numeric
-        found = np.empty(rows.shape)
-        missing = np.isnan(rows)
-        filled = np.where(missing, 0.0, rows)
-        if numeric:
-            cells = self.layout.grid.cells_of(np.ascontiguousarray(filled[:, numeric]))
-        for place, table in enumerate(self._tables):
-            if place in numeric:
-                own = cells[:, numeric.index(place)].astype(np.int64)
-            else:
-                own = np.clip(filled[:, place], 0, len(table) - 2).astype(np.int64)
-            found[:, place] = table[np.where(missing[:, place], len(table) - 1, own)]
-        return found
-
-    def _outside(self, rows: Floats) -> Floats | None:
-        """What values outside the ranges add, by the step outside that they lie on."""
-        points = rows[:, self.layout.numeric]
-        lows, highs = np.array(self.layout.ranges).T
-        beyond = np.fmax(np.fmax(points - highs, lows - points), 0.0)
-        if not beyond.any():
+    @cached_property
+    def _components(self) -> Components | None:
+        """None where products were not worth their noise."""
+        noise = self.noise_of_products
+        if noise is None:
             return None
-        beyond = np.minimum(np.floor(beyond / (highs - lows) * STEPS) / STEPS, FARTHEST)
-        return np.asarray(OUTSIDE * np.log1p(beyond))
-
-    @cached_property
-    def _components(self) -> tuple[Floats, Floats]:
-        """Directions, as columns, and the noisy variances along them, ascending."""
-        n_numeric = len(self.layout.numeric)
-        matrix = symmetric(self.products / self.records, n_numeric)
-        variances, directions = np.linalg.eigh(matrix)
-        return np.asarray(directions), np.asarray(variances)
-
-    @property
-    def _edge(self) -> float:
-        """How large noise alone makes a variance: the edge of its own spectrum."""
-        assert self.noise_of_products is not None  # noqa: S101 - asked for with products only
-        n_numeric = len(self.layout.numeric)
-        deviation = self.noise_of_products.deviation / UNIT**2 / self.records
-        return float(2 * math.sqrt(n_numeric) * deviation)
-
-    @property
-    def _spectrum(self) -> Floats:
-        """Variances raised by the edge of the noise, none negative."""
-        _, variances = self._components
-        top = max(float(variances.max()), 0.0)
-        return np.maximum(variances, 0.0) + self._edge + 1e-3 * top + 1e-9
-
-    @cached_property
-    def _residual(self) -> Floats:
-        """Projects onto what the leading components leave out.
-
-        On a lattice so coarse that distances are added up exactly: in whichever order, and so
-        whichever other records are there, a record's score is the same.
-        """
-        directions, _ = self._components
-        spectrum = self._spectrum
-        leading = spectrum > max(2 * self._edge, float(spectrum.mean()))
-        if leading.all():
-            projector = directions @ (directions / spectrum).T
-        else:
-            rest = directions[:, ~leading]
-            projector = rest @ rest.T
-        most = (len(projector) * 2 * STEPS * STANDARDIZED) ** 2 * float(np.abs(projector).max())
-        unit = 2.0 ** (math.ceil(math.log2(max(most, 2.0**-900))) - EXACT_BITS)
-        return np.asarray(np.rint(projector / unit) * unit)
-
-    def _away(self, rows: Floats) -> Floats:
-        """Distances from the centers, by the step that they lie on."""
-        points = rows[:, self.layout.numeric]
-        away = standardized(points, np.array(self.layout.centers), np.array(self.layout.scales))
-        return np.asarray(np.rint(away * (2 * STEPS)) / (2 * STEPS))
-
-    def _distance(self, rows: Floats) -> Floats:
-        away = self._away(rows)
-        return np.asarray(np.einsum("ij,ij->i", away @ self._residual, away))
+        return Components(self.layout, self.products, noise.deviation, self.records)
 
     @cached_property
     def _laws(self) -> tuple[Law, Law | None]:
         """How the two scores of the release's own records are distributed."""
-        drawn = self.drawn
-        distance = law_of(self._distance(drawn)) if len(self.products) else None
-        return law_of(self._rarity(drawn)), distance
-
-
-def _kept(loss: Loss, spent: Fraction, parts: list[tuple[MergedNoise, int, int]]) -> bool:
-    """Whether the least noisy draws, and what the ranges cost, keep the promise.
-
-    In a merge a later batch, with cells given, does not pay for the ranges.
-    """
-    merged = parts[0][0].n_draws > 1
-    lost = Fraction(0) if merged else spent
-    for noise, absolute, squared in parts:
-        mixed = noise.gaussian and noise.parts
-        if bool(loss.delta) != bool(noise.gaussian) or mixed or noise.skellam:
-            return False
-        gaussian = noise.gaussian
-        lost += squared / (2 * gaussian[0][0]) if gaussian else absolute / noise.least_scale
-    if loss.delta:
-        return lost <= rho_of_loss(loss.epsilon, loss.delta)
-    return lost <= loss.epsilon if merged else lost == loss.epsilon
+        drawn, components = self.drawn, self._components
+        distance = None if components is None else law_of(components.distances(drawn))
+        return law_of(self._rarity.sums(drawn)), distance
 
 
 def _added(some: MergedNoise | None, other: MergedNoise | None) -> MergedNoise | None:
     return None if some is None or other is None else some + other
-
-
-def _row_sums(parts: Floats) -> Floats:
-    """Sums of rows, column after column: in one order, however many rows there are."""
-    sums = np.zeros(len(parts))
-    for column in parts.T:
-        sums += column
-    return sums
 
 
 def _ratio(whole: Floats, parts: Floats) -> Floats:

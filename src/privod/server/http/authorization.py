@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import FormData
+from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -134,6 +134,12 @@ def form_of(request: Request) -> FormData:
     """The form that came with a request, already known to be ours."""
     form: FormData = request.scope["form"]
     return form
+
+
+def text_of(request: Request, name: str) -> str:
+    """A text field of the form that was sent."""
+    value = form_of(request).get(name, "")
+    return "" if isinstance(value, UploadFile) else value
 
 
 def _sign_in(request: Request) -> str:

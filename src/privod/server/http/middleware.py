@@ -3,7 +3,7 @@
 Nothing here looks at paths but to tell the JSON interface, where a token comes in a header, from
 the console, where a session comes in a cookie, and to know where files are sent. Whoever shows no
 token that is known has few slots of their own, so that strangers keep nobody else out. What is
-logged is the method, the route's pattern, the status and the token's label: no addresses of pages,
+logged is the method, the route's pattern, the status and the token's name: no addresses of pages,
 no parameters, no messages of exceptions.
 """
 
@@ -106,16 +106,16 @@ class Middleware:
             await self._fail(
                 scope, receive, sender, AnswerFailed("The server failed. Tell its operator when.")
             )
-        label = scope["visitor"].label if scope["visitor"] else "-"
+        name = scope["visitor"].name if scope["visitor"] else "-"
         route = scope.get("pattern", "-")
         told = {
             "request": request_id,
             "method": scope["method"],
             "route": route,
             "status": sender.status,
-            "label": label,
+            "visitor": name,
         }
-        LOG.info("%s %s %s %s", scope["method"], route, sender.status, label, extra=told)
+        LOG.info("%s %s %s %s", scope["method"], route, sender.status, name, extra=told)
         method = scope["method"] if route != "-" else "-"  # a method may be any word
         self._site.metrics.count(
             "requests_total", method=method, route=route, status=str(sender.status)

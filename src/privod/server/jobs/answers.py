@@ -134,9 +134,9 @@ class Answers:
         place = (of, key, form)
 
         def task() -> dict[str, Any]:
-            labels = self._curator.dataset(of).domain.labels
+            titles = self._curator.dataset(of).domain.titles
             release = self.release(of, key).to_json()
-            return {"kind": form, "release": release, "labels": dict(labels)}
+            return {"kind": form, "release": release, "titles": dict(titles)}
 
         return await self._by_worker(place, task)
 
@@ -155,7 +155,7 @@ class Answers:
     ) -> bytes:
         """A budget over time as a picture; of many charges the oldest are drawn as one."""
         oldest, newest = charges[:-MOST_CHARGES_DRAWN], charges[-MOST_CHARGES_DRAWN:]
-        drawn = [(label, _plain(loss)) for label, loss in newest]
+        drawn = [(name, _plain(loss)) for name, loss in newest]
         if oldest:
             earlier = sum((loss for _, loss in oldest), Loss(0))
             drawn.insert(0, ("earlier charges", _plain(earlier)))

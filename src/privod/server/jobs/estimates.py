@@ -1,10 +1,10 @@
-"""What will an answer take, and what may it take? From public sizes, before anything is charged.
+"""What may an answer take at worst? From public sizes, before anything is charged.
 
-How long an answer is *estimated* to take, on as many records as the server assumes, decides what is
-refused. After the charge no clock ends it. A worker is ended when it takes more memory, or says
-more, than the largest table that the owner's declaration allows can take, counted by the question
-(`most_bytes`): so no answer is ended because of what rows say, nor because of how many there are.
-Proof: docs/proofs/limits.md.
+What is shown and what is refused follows from the most records that the owner declared: the time
+that the hardest table of that size takes, and the memory. After the charge no clock ends an answer.
+A worker is ended when it takes more memory, or says more, than any such table can take, counted by
+the question (`most_bytes`): so no answer is ended because of what rows say, nor because of how many
+there are. Proof: docs/proofs/limits.md.
 """
 
 from __future__ import annotations
@@ -21,10 +21,13 @@ from privod.queries.query import Query
 from privod.server.limits import Limits, TooMuchWork
 from privod.threads import available_threads
 
-__all__ = ["Allowed", "allowed", "assumed_records", "check_work", "estimated_seconds", "most_bytes"]
+__all__ = ["SHORT_SECONDS", "Allowed", "allowed", "check_work", "duration", "is_long"]
+__all__ += ["most_bytes", "most_seconds", "needed_bytes"]
 
 LOADED_BYTES = 2**31  # the library, stacks of threads, compiled loops, and all that is small
+RESIDENT_BYTES = 2**28  # of these, what a worker is taken to fill: four times what it was seen to
 PARTITION_BYTES = 2**27  # of rows that each thread unpacks at a time
+SHORT_SECONDS = 600.0  # at worst; one worker is kept for questions that take no longer
 TABLE_TIMES = 4  # columns as they are read, cut, joined and kept, in the first version's files
 
 
@@ -53,33 +56,51 @@ def most_bytes(query: Query[Any], domain: Domain, most_records: int) -> int:
     return LOADED_BYTES + read + query.most_bytes(domain, most_records)
 
 
-def assumed_records(curator: Curator, of: str, limits: Limits) -> int:
-    """For how many records times are estimated: those declared, or fewer that the server assumes.
-
-    How many there really are plays no part.
-    """
-    return min(curator.size_class(of).most_records, limits.estimated_records)
+def needed_bytes(query: Query[Any], domain: Domain, most_records: int) -> int:
+    """How much of the machine's memory that can be: what is only mapped or shared takes none."""
+    return most_bytes(query, domain, most_records) - LOADED_BYTES + RESIDENT_BYTES
 
 
-def estimated_seconds(curator: Curator, query: Query[Any], of: str, limits: Limits) -> float:
-    """About how long an answer takes one core at worst, on as many records as are assumed."""
-    return query.work(curator.dataset(of).domain, assumed_records(curator, of, limits)) / 1e9
+def most_seconds(curator: Curator, query: Query[Any], of: str) -> float:
+    """About how long an answer takes one core at worst, on as many records as were declared."""
+    return query.work(curator.dataset(of).domain, curator.size_class(of).most_records) / 1e9
+
+
+def is_long(curator: Curator, query: Query[Any], of: str) -> bool:
+    """Whether an answer may take so long that others should not have to wait for it."""
+    return most_seconds(curator, query, of) > SHORT_SECONDS
+
+
+def duration(seconds: float) -> str:
+    """So many seconds in words, rounded up."""
+    for size, unit in ((86400, "days"), (3600, "hours"), (60, "minutes")):
+        if seconds > 2 * size:
+            return f"{math.ceil(seconds / size)} {unit}"
+    return "1 second" if seconds <= 1 else f"{math.ceil(seconds)} seconds"
 
 
 def check_work(curator: Curator, query: Query[Any], of: str, limits: Limits) -> None:
-    """Refuse what would not end in time, and answers too long to be written and read here."""
-    domain = curator.dataset(of).domain
-    numbers = query.most_numbers(domain, assumed_records(curator, of, limits))
+    """Refuse what may take too long, too much memory, or be too long to be written and read."""
+    domain, most = curator.dataset(of).domain, curator.size_class(of).most_records
+    on = f"On {most} records, as many as its owner declared,"
+    fewer = "Nothing was charged. Ask about fewer column sets or columns, or of a data set that was"
+    fewer += " declared to have fewer records"
+    numbers = query.most_numbers(domain, most)
     if numbers > limits.answer_numbers:
         raise TooMuchWork(
-            f"The answer would hold {numbers} numbers, and this server writes"
-            f" {limits.answer_numbers} at most. Nothing was charged. Ask for fewer bins or columns."
+            f"{on} the answer may hold {numbers} numbers, and this server writes"
+            f" {limits.answer_numbers} at most. {fewer}; fewer bins give fewer numbers too."
         )
-    seconds = estimated_seconds(curator, query, of, limits)
+    seconds = most_seconds(curator, query, of)
     if seconds > limits.answer_seconds:
         raise TooMuchWork(
-            f"On {assumed_records(curator, of, limits)} records this may take"
-            f" {math.ceil(seconds)} seconds, and this server accepts no question that is estimated"
-            f" to take more than {limits.answer_seconds:g}. Nothing was charged. Ask about fewer"
-            " column sets or columns."
+            f"{on} this may take {duration(seconds)}, and this server accepts no question that may"
+            f" take more than {duration(limits.answer_seconds)} (--answer-seconds). {fewer}."
+        )
+    needed = needed_bytes(query, domain, most)
+    if needed > limits.answer_bytes:
+        raise TooMuchWork(
+            f"{on} this may need {math.ceil(needed / 2**20)} MB of memory, and a worker of this"
+            f" server may take {limits.answer_bytes >> 20} MB (--worker-memory; fewer --workers"
+            f" leave more for each). {fewer}."
         )

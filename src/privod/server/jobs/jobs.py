@@ -7,7 +7,8 @@ a few bits, and waits at most that factor longer. Progress is shown in tenths, a
 
 Rows are looked at in worker processes. No clock ends them; what takes more memory than any table of
 the declared size can take is ended (`estimates`). So is what nobody waits for any more: it was
-stopped by everybody who asked, or their tokens were revoked. Its charge stands.
+stopped by everybody who asked, or their tokens were revoked. Its charge stands. What a stopping
+server ends is begun again by the next one (`privod.curator.unfinished`), so no end is noted of it.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from typing import Any, Generic, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from privod.curator.publication import Interrupted
 from privod.curator.rows import KeptRows
 from privod.errors import (
     AnswerFailed,
@@ -41,9 +43,9 @@ from privod.queries.catalog import release_from_json
 from privod.queries.interactive_grid.kept import KeptQuery
 from privod.queries.query import Query, Release
 from privod.server.jobs.estimates import Allowed
-from privod.server.jobs.queue import FairQueue
+from privod.server.jobs.queue import FairQueue, Taken
 from privod.server.jobs.worker import where
-from privod.server.jobs.workers import Worker
+from privod.server.jobs.workers import TaskStopped, Worker
 from privod.server.limits import Limits
 
 __all__ = ["Job", "Jobs", "Key", "State", "Turn", "new_id", "next_release_time", "recalled"]
@@ -72,10 +74,19 @@ LEFT_WAITING = (
 STOPPED_WAITING = "It was stopped before its turn came. Nothing was charged."
 STOPPED_JOINED = "You no longer wait for it. What was charged in your name stays charged."
 STOPPED = "It was stopped on request. The charge stands; asking again is a new charge."
-STOPPED_WITH_SERVER = (
-    "The server was stopped before the answer came. The charge stands; asking again is a new"
-    " charge."
+LEFT_ANSWERING = (
+    "The server was stopped before the answer came. The charge stands. The question waits for the"
+    " server to be back, and is answered then at no further charge."
 )
+NO_PROCESS = (
+    "No process could be started for the answer. Nothing was charged. Ask again in a minute; the"
+    " operator should look at the memory of the machine."
+)
+NO_PROCESS_AGAIN = (
+    "No process could be started to begin the answer again. The charge stands, and asking again in"
+    " a minute costs nothing more; the operator should look at the memory of the machine."
+)
+REVOKED_WAITING = "The token was revoked before its turn came. Nothing was charged."
 
 
 def new_id() -> str:
@@ -115,8 +126,14 @@ class _Work(Generic[Result]):
     stopped: threading.Event = field(default_factory=threading.Event)
     stop_age: float | None = None
     """From which age on a stop has its effect: a release time, so that it tells no finer one."""
-    told: str = STOPPED
-    """What is said of an answer that was stopped after its charge."""
+    is_left: bool = False
+    """Whether the server stops and leaves it to the next one."""
+    is_long: bool = False
+    """Whether it may take so long that a worker is kept free of it."""
+    was_charged: bool = False
+    """Whether an earlier server process charged it and left it."""
+    is_parted: bool = False
+    """Whether its asker waits no longer, and others still do."""
     _reports: list[tuple[float, int]] = field(default_factory=list)
 
     def begin(self) -> None:
@@ -127,6 +144,19 @@ class _Work(Generic[Result]):
         if self.stop_age is None:
             self.stop_age = next_release_time(self._age(time.monotonic()))
         self.stopped.set()
+
+    def leave(self) -> None:
+        """End the work with the server, for the next one to go on with; unless it was stopped."""
+        self.is_left = self.stop_age is None
+        self.stopped.set()
+
+    def left_words(self) -> str:
+        """What is said of it when the server stops before its turn came."""
+        return LEFT_ANSWERING if self.was_charged else LEFT_WAITING
+
+    def refused(self, words: str) -> PrivodError:
+        """What ends it before its turn came: an earlier server process may have charged it."""
+        return AnswerFailed(STOPPED) if self.was_charged else NotAllowed(words)
 
     def is_stopped(self) -> bool:
         """Whether the work is to be given up now; a server that is stopped does not wait."""
@@ -186,27 +216,39 @@ class Turn:
 
     def prepare(self) -> None:
         """Have a process ready before anything is charged; release times count from here."""
-        self._worker.prepare(self._work.key[0])
+        try:
+            self._worker.prepare(self._work.key[0])
+        except Unavailable:
+            raise Unavailable(NO_PROCESS_AGAIN if self._work.was_charged else NO_PROCESS) from None
+        if self._work.is_left:
+            raise Interrupted(self._work.left_words())
         if self._work.stopped.is_set():
-            raise NotAllowed(STOPPED_WAITING)
+            raise self._work.refused(STOPPED_WAITING)
         self._work.begin()
 
     def look(
-        self, query: Query[Any], rows: KeptRows, allowed: Allowed
+        self, query: Query[Any], rows: KeptRows, key: bytes | None, allowed: Allowed
     ) -> Release[Any] | NDArray[np.int64]:
         """Look at the rows in the worker process, within what public sizes allow."""
+        assert key is not None  # noqa: S101 - who looks elsewhere gets one
         task = {
             "kind": "answer",
             "bytes": allowed.bytes,
             "query": query.to_json(),
+            "key": key.hex(),
             **where(rows),
         }
-        written = self._worker.run(
-            task,
-            most_result_bytes=allowed.result_bytes,
-            hear=self._work.hear,
-            stopped=self._is_stopped,
-        )
+        try:
+            written = self._worker.run(
+                task,
+                most_result_bytes=allowed.result_bytes,
+                hear=self._work.hear,
+                stopped=self._is_stopped,
+            )
+        except TaskStopped:
+            if self._work.is_left:
+                raise Interrupted(LEFT_ANSWERING) from None
+            raise
         found = json.loads(written)
         if isinstance(query, KeptQuery):
             return np.array(found["counts"], dtype=np.int64)
@@ -313,7 +355,8 @@ class Jobs(Generic[Result]):
         self._token_is_valid = token_is_valid
         self._jobs: dict[str, Job[Result]] = {}
         self._works: dict[Key, _Work[Result]] = {}
-        # One token never holds every worker, so that others always come to their turn.
+        # Neither one token nor long questions hold every worker for long, so that others come to
+        # their turn.
         self._queue: FairQueue[_Work[Result]] = FairQueue(max(1, limits.workers - 1))
         self._changed = threading.Condition()
         self._closing = threading.Event()
@@ -328,8 +371,14 @@ class Jobs(Generic[Result]):
         key: Key,
         question: str,
         job_id: str | None = None,
+        is_long: bool = False,
+        was_charged: bool = False,
     ) -> Job[Result]:
-        """Start a job, or join the one that answers this question already."""
+        """Start a job, or join the one that answers this question already.
+
+        What an earlier server process charged and left is said to be charged also where it ends
+        before its turn comes.
+        """
         with self._changed:
             self._forget_old()
             own = self._own(key, asker)
@@ -338,12 +387,13 @@ class Jobs(Generic[Result]):
             self._check_open()
             work = self._works.get(key)
             if work is None:
-                work = self._works[key] = _Work(key, self._closing)
+                work = self._works[key] = _Work(key, self._closing, is_long=is_long)
+            work.was_charged |= was_charged
             job = Job(job_id or new_id(), asker, question, ask, work)
             work.jobs.append(job)
             self._jobs[job.id] = job
             if work.began is None:
-                self._queue.add(asker, work)
+                self._queue.add(asker, work, is_long=work.is_long)
                 self._changed.notify()
             if len(self._threads) < self._limits.workers:
                 name = f"privod-answer-{len(self._threads)}"
@@ -414,36 +464,34 @@ class Jobs(Generic[Result]):
                 work.stop()
                 return
             if len(work.jobs) > 1:
-                told = STOPPED_WAITING if work.began is None else STOPPED_JOINED
-                self._part(job, NotAllowed(told))
+                waits = work.began is None and not work.was_charged
+                self._part(job, NotAllowed(STOPPED_WAITING if waits else STOPPED_JOINED))
             else:
-                self._end(work, NotAllowed(STOPPED_WAITING))
+                self._end(work, work.refused(STOPPED_WAITING))
         self._note_end(job)
 
     def _part(self, job: Job[Result], problem: PrivodError) -> None:
         """End one asker's job and leave the work to the others who wait for it."""
         job.work.jobs.remove(job)
-        alone: _Work[Result] = _Work(job.work.key, self._closing, jobs=[job])
+        alone: _Work[Result] = _Work(job.work.key, self._closing, jobs=[job], is_parted=True)
         alone.finish(problem)
         job.work = alone
 
     def close(self) -> None:
         """Drop what is waiting, give what is running a while to end, and end it then."""
         deadline = time.monotonic() + self._limits.stop_seconds
-        stopped = Unavailable(LEFT_WAITING)
         with self._changed:
             self._closing.set()
             for work in [work for work in self._works.values() if work.began is None]:
-                self._end(work, stopped)
+                self._end(work, Unavailable(work.left_words()))
             self._changed.notify_all()
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
         with self._changed:
             late = [work for work in self._works.values() if work.began is not None]
         for work in late:
-            LOG.warning("an answer was still being computed; its charge stands")
-            work.told = STOPPED_WITH_SERVER
-            work.stopped.set()
+            LOG.warning("an answer was still being computed; the next server begins it again")
+            work.leave()
         for thread in self._threads:
             thread.join(END_SECONDS)
         for worker in self._workers:
@@ -455,22 +503,22 @@ class Jobs(Generic[Result]):
 
     def _serve(self, worker: Worker) -> None:
         while (taken := self._take()) is not None:
-            asker, work = taken
-            outcome = self._outcome(work, asker, worker)
+            work = taken.item
+            outcome = self._outcome(work, taken.asker, worker)
             with self._changed:
                 ended = self._end(work, outcome)
-                self._queue.leave(asker)
+                self._queue.leave(taken)
                 self._changed.notify_all()
-            for job in ended:
+            for job in ended if not isinstance(outcome, Interrupted) else ():
                 self._note_end(job)
 
-    def _take(self) -> tuple[str, _Work[Result]] | None:
+    def _take(self) -> Taken[_Work[Result]] | None:
         """Wait for the next in the queue; None when the server stops."""
         with self._changed:
             while not self._closing.is_set():
                 taken = self._queue.take(lambda work: work.began is None and work.ended is None)
                 if taken is not None:
-                    taken[1].begin()
+                    taken.item.begin()
                     return taken
                 self._changed.wait()
         return None
@@ -481,7 +529,7 @@ class Jobs(Generic[Result]):
         try:
             return self._asked(work, asker, turn)
         except AnswerFailed as problem:
-            return AnswerFailed(work.told) if work.stopped.is_set() else problem
+            return AnswerFailed(STOPPED) if work.stop_age is not None else problem
         except PrivodError as problem:
             return problem
         except Exception:  # its message might speak of rows, so it goes no further
@@ -519,8 +567,8 @@ class Jobs(Generic[Result]):
                 work.leader = job
                 return job
         if any(self._token_is_valid(job.asker) for job in waiting):
-            raise NotAllowed(STOPPED_WAITING)
-        raise NotAllowed("The token was revoked before its turn came. Nothing was charged.")
+            raise work.refused(STOPPED_WAITING)
+        raise work.refused(REVOKED_WAITING)
 
     def _end(self, work: _Work[Result], outcome: Result | PrivodError) -> list[Job[Result]]:
         """Let everybody see how it ended; returns their jobs."""

@@ -1,14 +1,26 @@
-"""Whose turn is it: one line for each asker, served in turn, however long some of them are."""
+"""Whose turn is it: one line for each asker, served in turn, however long some of them are.
+
+Of several workers one takes short questions only. So however many long ones are asked, a short one
+waits for short ones alone: those before it in the lines, and those of its own asker.
+"""
 
 from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
-__all__ = ["FairQueue"]
+__all__ = ["FairQueue", "Taken"]
 
 Item = TypeVar("Item")
+
+
+class Taken(NamedTuple, Generic[Item]):
+    """An item that is out, from whose line, and whether it may take long."""
+
+    asker: str
+    item: Item
+    is_long: bool
 
 
 class FairQueue(Generic[Item]):
@@ -17,38 +29,52 @@ class FairQueue(Generic[Item]):
     Parameters
     ----------
     most : int
-        How many items of one asker may be out at once.
+        How many items of one asker may be out at once, and how many long ones of all askers. Of
+        one whose long items are out, one short item more may be out.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._lines: dict[str, deque[Item]] = {}
+        self._lines: dict[str, deque[tuple[Item, bool]]] = {}
         self._out: Counter[str] = Counter()
+        self._long_out: Counter[str] = Counter()
 
-    def add(self, asker: str, item: Item) -> None:
+    def add(self, asker: str, item: Item, *, is_long: bool = False) -> None:
         """Put an item at the end of an asker's line; the same item may stand in several lines."""
-        self._lines.setdefault(asker, deque()).append(item)
+        self._lines.setdefault(asker, deque()).append((item, is_long))
 
-    def take(self, wanted: Callable[[Item], bool]) -> tuple[str, Item] | None:
-        """The next item, and from whose line: of those with the fewest out, the longest not served.
+    def take(self, wanted: Callable[[Item], bool]) -> Taken[Item] | None:
+        """The next item that may go out: of those with the fewest out, the longest not served.
 
-        An item that is no longer wanted is passed over.
+        In a line, a short item passes long ones that may not go out yet. What is no longer wanted
+        is dropped.
         """
         for asker in sorted(self._lines, key=self._out.__getitem__):
-            if self._out[asker] >= self._most:
+            line = deque(one for one in self._lines[asker] if wanted(one[0]))
+            place = next((n for n, one in enumerate(line) if self._may_go(asker, one[1])), None)
+            if place is None and line:
+                self._lines[asker] = line  # where it was
                 continue
-            line = self._lines.pop(asker)
-            while line:
-                item = line.popleft()
-                if wanted(item):
-                    if line:
-                        self._lines[asker] = line  # behind the others
-                    self._out[asker] += 1
-                    return asker, item
+            del self._lines[asker]
+            if place is None:
+                continue
+            item, is_long = line[place]
+            del line[place]
+            if line:
+                self._lines[asker] = line  # behind the others
+            self._out[asker] += 1
+            self._long_out[asker] += is_long
+            return Taken(asker, item, is_long)
         return None
 
-    def leave(self, asker: str) -> None:
-        """One of the asker's items is back."""
-        self._out[asker] -= 1
-        if not self._out[asker]:
-            del self._out[asker]
+    def leave(self, taken: Taken[Item]) -> None:
+        """An item is back."""
+        self._out[taken.asker] -= 1
+        self._long_out[taken.asker] -= taken.is_long
+        self._out, self._long_out = +self._out, +self._long_out  # without zeros
+
+    def _may_go(self, asker: str, is_long: bool) -> bool:
+        out, long_out = self._out[asker], self._long_out[asker]
+        if is_long:
+            return out < self._most and self._long_out.total() < self._most
+        return out - long_out < max(1, self._most - long_out)

@@ -59,7 +59,7 @@ class Reports:
             raise LimitReached(ONE_AT_A_TIME)
         try:
             self._worker.prepare(of)
-            written = self._worker.run(task, self._limits.answer_seconds)
+            written = self._worker.run(task, self._limits.report_seconds)
         except TaskFailed:
             raise Unavailable(TOO_MUCH) from None
         finally:

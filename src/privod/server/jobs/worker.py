@@ -27,7 +27,6 @@ import pyarrow as pa
 from privod.curator.protection import who_is_protected
 from privod.curator.rows import KeptRows
 from privod.data import Domain, Table
-from privod.mechanisms import secure
 from privod.privacy import Loss, adjacency_from_json
 from privod.progress import listening
 from privod.queries import scoring
@@ -128,7 +127,7 @@ def _done(task: dict[str, Any], tables: dict[str, Table], channel: Connection) -
         return _scores(release.value, task["points"])
     from privod import pictures
 
-    return pictures.svg(pictures.draw(release, task["labels"]))
+    return pictures.svg(pictures.draw(release, task["titles"]))
 
 
 def where(rows: KeptRows) -> dict[str, Any]:
@@ -150,7 +149,8 @@ def _rows(task: dict[str, Any]) -> KeptRows:
 def _answer(task: dict[str, Any], tables: dict[str, Table], channel: Connection) -> bytes:
     query = query_from_json(task["query"])
     with listening(_telling(channel)):
-        found = looked(query, _table(_rows(task), tables), secure())
+        rows = _rows(task)
+        found = looked(query, _table(rows, tables), rows.noise(bytes.fromhex(task["key"])))
     written = found.to_json() if isinstance(found, Release) else {"counts": found.tolist()}
     return canonical_json(written).encode()
 
@@ -193,7 +193,7 @@ def _telling(channel: Connection) -> Callable[[str, int, int | None], None]:
     told = 0
     lock = threading.Lock()  # reports may come from several threads
 
-    def hear(_label: str, done: int, total: int | None) -> None:
+    def hear(_phase: str, done: int, total: int | None) -> None:
         nonlocal told
         tenths = min(9, 10 * done // total) if total else 0
         with lock:
@@ -215,5 +215,5 @@ def _table(rows: KeptRows, tables: dict[str, Table]) -> Table:
 def _budget_picture(task: dict[str, Any]) -> bytes:
     from privod import pictures
 
-    charges = [(label, Loss(*loss)) for label, loss in task["charges"]]
+    charges = [(name, Loss(*loss)) for name, loss in task["charges"]]
     return pictures.svg(pictures.draw_budget(task["title"], Loss(*task["budget"]), charges))

@@ -23,7 +23,7 @@ from privod.errors import Unavailable
 from privod.questions import questions
 from privod.server.jobs.worker import DONE, PROGRESS, READY, work
 
-__all__ = ["TaskFailed", "Worker", "load_library"]
+__all__ = ["TaskFailed", "TaskStopped", "Worker", "load_library"]
 
 READY_SECONDS = 300.0  # the first one loads the library, perhaps on a busy machine
 LOOK_SECONDS = 0.2  # between looks whether a task was stopped
@@ -33,6 +33,10 @@ LOADING_BYTES = 2**30  # it waits for a task and gets none
 
 class TaskFailed(Exception):
     """A task came to no result: it failed, died, took too much, or was stopped."""
+
+
+class TaskStopped(TaskFailed):
+    """A task was given up because whoever started it said so, whatever it did by then."""
 
 
 class Worker:
@@ -70,8 +74,8 @@ class Worker:
             if not self._is_ready(READY_SECONDS):
                 self.end()
                 raise Unavailable(
-                    "No process could be started for the answer. Nothing was charged. Ask again"
-                    " in a minute; the operator should look at the memory of the machine."
+                    "No process could be started. Ask again in a minute; the operator should look"
+                    " at the memory of the machine."
                 )
 
     def run(
@@ -105,7 +109,10 @@ class Worker:
         try:
             assert channel is not None  # noqa: S101 - what prepare made, told to the type checker
             channel.send_bytes(json.dumps(task).encode())
-            while time.monotonic() < deadline and not stopped():
+            while time.monotonic() < deadline:
+                if stopped():
+                    self.end()
+                    raise TaskStopped
                 if not channel.poll(min(LOOK_SECONDS, max(0.0, deadline - time.monotonic()))):
                     continue
                 message = channel.recv_bytes(most_result_bytes or self._most_result_bytes)

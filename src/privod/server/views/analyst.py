@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import secrets
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -28,15 +27,14 @@ from privod.queries.parameters import parameters_of, promise_of
 from privod.queries.preview import epsilon_within, worth
 from privod.queries.query import Query, canonical_json
 from privod.server.asking import begin, find_job, state_of, stop
-from privod.server.http.authorization import form_of
-from privod.server.jobs.estimates import assumed_records, check_work, estimated_seconds
+from privod.server.http.authorization import form_of, text_of
+from privod.server.jobs.estimates import check_work, duration, most_seconds
 from privod.server.jobs.jobs import Job
 from privod.server.site import site_of, visitor_of
-from privod.server.views.answers import LONGEST_SEARCH, answer_path, fits, page_of, written
-from privod.server.views.api import CSV
-from privod.server.views.console import text_of
+from privod.server.views.answers import LONGEST_SEARCH, fits, written
 from privod.server.views.forms import boxes_of, query_from_form
-from privod.server.views.pages import fragment, page, redirect, segment
+from privod.server.views.media import CSV
+from privod.server.views.pages import answer_path, fragment, page, page_of, redirect, segment
 from privod.wire import answer_key
 
 __all__ = ["ask", "ask_form", "job", "job_progress", "mock_data", "my_questions", "price"]
@@ -139,7 +137,7 @@ def _unconfirmed(request: Request, query: Query[Any]) -> Response | None:
     """The page that asks for a confirmation; None if nothing would be charged or all is refused."""
     curator = site_of(request).curator
     dataset = curator.dataset(request.path_params["dataset"])
-    price = curator.price(query, dataset.name, token=visitor_of(request).id[:16] or None)
+    price = curator.price(query, dataset.name, token=visitor_of(request).token)
     if price.already_answered or not price.affordable:
         return None
     sent = [
@@ -200,7 +198,7 @@ def _question_page(
         dataset=dataset,
         kind=kind,
         promise=promise_of(kind),
-        examples=_named(kind.examples(dataset.domain), dataset.domain.labels),
+        examples=_named(kind.examples(dataset.domain), dataset.domain.titles),
         boxes=boxes,
         problem=str(problem) if problem and not at_box else None,
         request_id=secrets.token_urlsafe(16),
@@ -221,14 +219,14 @@ def _within(request: Request, query: Query[Any] | None, domain: Domain) -> str |
     return text_of(request, "within") if "form" in request.scope else ""
 
 
-def _named(examples: Sequence[Query[Any]], labels: Mapping[str, str]) -> list[str]:
+def _named(examples: Sequence[Query[Any]], titles: Mapping[str, str]) -> list[str]:
     """Examples in a few words each: the columns they are about, numbered where these repeat."""
     names: list[str] = []
     for example in examples:
         given = example.parameters()
         words = given.get("columns") or given.get("column") or example.name
         few = words[:3] if isinstance(words, list) else [str(words)]
-        name = ", ".join(labels.get(word, word) for word in few)
+        name = ", ".join(titles.get(word, word) for word in few)
         names.append(f"{name} ({len(names) + 1})" if name in names else name)
     return names
 
@@ -237,7 +235,7 @@ def _priced(request: Request, query: Query[Any]) -> dict[str, Any]:
     """What the price panel shows."""
     site, of = site_of(request), request.path_params["dataset"]
     curator = site.curator
-    price = curator.price(query, of, token=visitor_of(request).id[:16] or None)
+    price = curator.price(query, of, token=visitor_of(request).token)
     domain = curator.dataset(of).domain
     if not price.already_answered:
         check_work(curator, query, of, site.limits)
@@ -253,13 +251,14 @@ def _priced(request: Request, query: Query[Any]) -> dict[str, Any]:
         if charge.adjacency in budgets
     ]
     guarantee, most = query.guarantee(), curator.size_class(of).most_records
+    seconds = most_seconds(curator, query, of)
     priced = {
         "stored": price.already_answered,
         "loss": guarantee.loss,
         "lines": lines,
         "worth": worth(query, domain, most),
-        "seconds": math.ceil(estimated_seconds(curator, query, of, site.limits)),
-        "records": assumed_records(curator, of, site.limits),
+        "longest": duration(seconds) if seconds > 1 else "",
+        "records": most,
         "sentence": guarantee.sentence(),
         "not_protected": price.not_protected,
     }

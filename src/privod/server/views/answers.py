@@ -19,26 +19,18 @@ from privod.queries.parameters import Parameter, parameters_of
 from privod.queries.query import Query, Release, canonical_json
 from privod.server.http.authorization import form_of
 from privod.server.site import site_of
-from privod.server.views.api import CSV, JSON, PICTURE_HEADERS, SVG
-from privod.server.views.pages import page, segment
-from privod.wire import answer_key
+from privod.server.views.media import CSV, JSON, NOTEBOOK, PICTURE_HEADERS, SVG
+from privod.server.views.pages import answer_path, page, page_of
 
-__all__ = ["answer", "answer_csv", "answer_json", "answer_notebook", "answer_path", "answer_svg"]
-__all__ += ["answers", "fits", "page_of", "score", "written"]
+__all__ = ["answer", "answer_csv", "answer_json", "answer_notebook", "answer_svg"]
+__all__ += ["answers", "fits", "score", "written"]
 
-ON_A_PAGE = 50
 LONGEST_SEARCH = 200
 MOST_SCORED = 1000
-NOTEBOOK = "application/x-ipynb+json"
-
-
-def answer_path(of: str, query: Query[Any]) -> str:
-    """Where an answer is found."""
-    return f"/data/{segment(of)}/answers/{answer_key(query)}"
 
 
 def written(query: Query[Any], domain: Domain | None = None) -> list[tuple[str, str]]:
-    """The parameters of a question as people read them, with the columns' labels if known."""
+    """The parameters of a question as people read them, with the columns' titles if known."""
     known = {parameter.name: parameter for parameter in parameters_of(type(query))}
     return [
         (name.replace("_", " "), _written(known[name], value, domain) or "none")
@@ -49,18 +41,8 @@ def written(query: Query[Any], domain: Domain | None = None) -> list[tuple[str, 
 def _written(parameter: Parameter, value: Any, domain: Domain | None) -> str:
     if domain is not None and value and parameter.kind in ("column", "columns"):
         names = (value,) if isinstance(value, str) else value
-        return ", ".join(domain.titles(names))
+        return ", ".join(domain.called(names))
     return parameter.written(value)
-
-
-def page_of(request: Request, n_items: int, on_a_page: int = ON_A_PAGE) -> dict[str, Any]:
-    """Which page of a long list was asked for, and which there are."""
-    typed = request.query_params.get("page", "1")
-    last = max(1, -(-n_items // on_a_page))
-    number = int(typed) if typed.isascii() and typed.isdigit() and len(typed) < 8 else 1
-    number = min(max(number, 1), last)
-    first = (number - 1) * on_a_page
-    return {"number": number, "last": last, "first": first, "end": first + on_a_page}
 
 
 def answers(request: Request) -> Response:
@@ -124,7 +106,7 @@ def _page(
         status,
         dataset=of,
         release=release,
-        label=domain.label,
+        title=domain.title,
         parameters=written(release.query, domain),
         here=answer_path(of, release.query),
         python=as_code.as_python(release.query, of, address),

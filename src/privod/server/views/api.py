@@ -15,28 +15,20 @@ from privod.curator import Answer, acting
 from privod.data import Domain
 from privod.data.csv_file import CsvDialect
 from privod.data.intake import IntakeReport
-from privod.engines.size import IN_MEMORY
+from privod.engines.size import UNLESS_DECLARED
 from privod.errors import InvalidParameter, LedgerDamaged, NotFound, PrivodError, Unavailable
 from privod.privacy import Loss, adjacency_from_json
 from privod.queries.catalog import QUERIES, query_from_json
 from privod.server import authentication as auth
 from privod.server.asking import answer_of, begin, find_job, state_of, stop
 from privod.server.jobs import uploads
-from privod.server.jobs.estimates import check_work, estimated_seconds
+from privod.server.jobs.estimates import check_work, most_seconds
 from privod.server.jobs.jobs import Job
 from privod.server.metrics import exposition
 from privod.server.site import site_of, visitor_of
+from privod.server.views.media import CSV, JSON, METRICS, PICTURE_HEADERS, SVG
 from privod.texts import check_texts
 from privod.wire.questions import describe
-
-JSON = "application/json"
-SVG = "image/svg+xml"
-CSV = "text/csv; charset=utf-8"
-METRICS = "text/plain; version=0.0.4; charset=utf-8"
-# A picture carries its style inside; it may load and run nothing.
-PICTURE_HEADERS = {
-    "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox"
-}
 
 Dataset = Annotated[
     str, Path(max_length=200, description="A data set's name; a slash in it is %252F.")
@@ -83,7 +75,7 @@ def openapi(request: Request) -> Response:
 def me(request: Request) -> wire.Visitor:
     """Say whose token was shown."""
     visitor = visitor_of(request)
-    return wire.Visitor(visitor.role, visitor.of, visitor.label)
+    return wire.Visitor(visitor.role, visitor.of, visitor.name)
 
 
 def questions() -> list[wire.Question]:
@@ -109,7 +101,7 @@ def register(
     decimal: Annotated[str, Form(max_length=1, description="Of a CSV file.")] = ".",
     thousands: Annotated[str | None, Form(max_length=1, description="Of a CSV file.")] = None,
     confirmed: Annotated[bool, Form(description="Even if most records are lost.")] = False,
-    most_records: Annotated[int, Form(description="The most records; public.")] = IN_MEMORY,
+    most_records: Annotated[int, Form(description="The most records; public.")] = UNLESS_DECLARED,
     intake: Annotated[
         str | None, Form(max_length=20_000_000, description="A client's report, as JSON.")
     ] = None,
@@ -162,7 +154,7 @@ def open_budget(request: Request, dataset: Dataset, form: wire.OpenBudget) -> wi
     budget = Loss(form.epsilon, form.delta)
     curator = site_of(request).curator
     visitor = visitor_of(request)
-    with acting(visitor.label, visitor.id[:16] or None):
+    with acting(visitor.name, visitor.token):
         opened = curator.open_budget(
             dataset, adjacency, budget, accounting=form.accounting, confirmed=form.confirmed
         )
@@ -183,13 +175,13 @@ def price(request: Request, dataset: Dataset, form: wire.AskPrice) -> wire.Price
     """What a question would cost; nothing is looked at and nothing is charged."""
     site = site_of(request)
     query = site.curator.adapted(query_from_json(form.query), dataset)
-    token = visitor_of(request).id[:16] or None
+    token = visitor_of(request).token
     found = site.curator.price(query, dataset, token=token)  # also finds out if it may be asked
     domain = site.curator.dataset(dataset).domain
     seconds = None
     if not found.already_answered:
         check_work(site.curator, query, dataset, site.limits)
-        seconds = estimated_seconds(site.curator, query, dataset, site.limits)
+        seconds = most_seconds(site.curator, query, dataset)
     return replace(wire.Price.of(found, query, domain), about_seconds=seconds)
 
 
@@ -290,15 +282,15 @@ def make_token(request: Request, form: wire.MakeToken) -> wire.NewToken:
     if of is not None and not visitor.sees(of):
         raise NotFound(f"There is no data set {of!r} that this token is for.")
     curator = site_of(request).curator
-    with acting(visitor.label, visitor.id[:16] or None):
-        made = auth.create_token(curator, form.role, of, form.label, form.expires)
+    with acting(visitor.name, visitor.token):
+        made = auth.create_token(curator, form.role, of, form.name, form.expires)
     return wire.NewToken(token=made)
 
 
 def revoke_token(request: Request, token: Annotated[str, Path(max_length=64)]) -> dict[str, bool]:
     """Revoke a token, from the next request on."""
     visitor = visitor_of(request)
-    with acting(visitor.label, visitor.id[:16] or None):
+    with acting(visitor.name, visitor.token):
         auth.revoke_token(site_of(request).curator, visitor, token)
     return {"revoked": True}
 

@@ -14,8 +14,8 @@ from privod.queries.histogram import Histogram
 from privod.queries.preview import CERTAINTY
 from privod.queries.query import Release
 from privod.server.site import site_of
-from privod.server.views.answers import answer_path, written
-from privod.server.views.pages import page
+from privod.server.views.answers import written
+from privod.server.views.pages import answer_path, page
 
 __all__ = ["compare", "differences"]
 
@@ -73,7 +73,7 @@ def differences(one: Release[Any], other: Release[Any]) -> dict[str, Any] | None
     rows = []
     for place in order.tolist():
         at = np.unravel_index(place, apart.shape)
-        names = [axis.labels[int(where)] for axis, where in zip(first.axes, at, strict=True)]
+        names = [axis.names[int(where)] for axis, where in zip(first.axes, at, strict=True)]
         rows.append(
             {
                 "cell": ", ".join(names),

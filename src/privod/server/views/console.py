@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -14,12 +13,11 @@ from privod.errors import InvalidParameter, LedgerDamaged, NotAllowed, NotFound
 from privod.privacy import Loss
 from privod.queries.catalog import query_from_json
 from privod.server.authentication import find_visitor, token_hash
-from privod.server.http.authorization import form_of
+from privod.server.http.authorization import text_of
 from privod.server.http.middleware import address_of
 from privod.server.site import site_of, visitor_of
-from privod.server.views.answers import answer_path, page_of
-from privod.server.views.api import PICTURE_HEADERS, SVG
-from privod.server.views.pages import STATIC, page, redirect, set_cookie
+from privod.server.views.media import PICTURE_HEADERS, SVG
+from privod.server.views.pages import STATIC, answer_path, page, page_of, redirect, set_cookie
 
 if TYPE_CHECKING:
     from privod.server.provider import Provider
@@ -31,7 +29,6 @@ __all__ += [
     "sign_in_form",
     "sign_out",
     "static",
-    "text_of",
     "verify",
     "verify_form",
 ]
@@ -41,12 +38,6 @@ SHOWN_ENTRIES = 200
 LONGEST_PATH = 2000  # that a visitor is led to after signing in
 LONGEST_TITLE = 40  # of a data set's name above a picture
 YEAR = "public, max-age=31536000, immutable"
-
-
-def text_of(request: Request, name: str) -> str:
-    """A text field of the form that was sent."""
-    value = form_of(request).get(name, "")
-    return "" if isinstance(value, UploadFile) else value
 
 
 def static(request: Request) -> Response:
@@ -215,8 +206,8 @@ def _charges(entry: Entry, state: int) -> bool:
 
 
 def _charge(entry: Entry) -> tuple[str, Loss]:
-    label = "earlier questions" if entry.query is None else str(entry.query["name"])
-    return label, entry.loss or Loss(0)
+    name = "earlier questions" if entry.query is None else str(entry.query["name"])
+    return name, entry.loss or Loss(0)
 
 
 def verify_form(request: Request) -> Response:

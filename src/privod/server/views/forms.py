@@ -34,7 +34,7 @@ class Choice:
     """One thing to choose."""
 
     value: str
-    label: str
+    caption: str
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Box:
     """One field of a form."""
 
     name: str
-    label: str
+    caption: str
     doc: str
     widget: Literal["line", "lines", "select", "checks"]
     text: str = ""
@@ -90,7 +90,7 @@ def _box(
     mine = problem is not None and problem.parameter == parameter.name
     box: dict[str, Any] = {
         "name": parameter.name,
-        "label": parameter.name.replace("_", " ").capitalize(),
+        "caption": parameter.name.replace("_", " ").capitalize(),
         "doc": parameter.doc,
         "problem": str(problem) if mine else "",
         "text": _text(parameter, value),
@@ -118,7 +118,7 @@ def _box(
 
 
 def _column_choices(domain: Domain, names: Sequence[str]) -> tuple[Choice, ...]:
-    return tuple(map(Choice, names, domain.titles(names)))
+    return tuple(map(Choice, names, domain.called(names)))
 
 
 def _text(parameter: Parameter, value: Any) -> str:
@@ -136,7 +136,7 @@ def _adjacencies(budgets: Sequence[BudgetState], text: str) -> tuple[Choice, ...
             choices[written] = f"{budget.adjacency.name}: {budget.adjacency.protected}"
     if text and text not in choices:
         choices[text] = text
-    return tuple(Choice(value, label) for value, label in choices.items())
+    return tuple(Choice(value, caption) for value, caption in choices.items())
 
 
 def with_header(lines: str, header: str) -> str:
@@ -161,13 +161,13 @@ RANGE = re.compile(r"^\s*(\S+)\s+to\s+(\S+)\s*$")
 FORM = "Write a line such as 'age: 0 to 120' or 'sex: female, male'."
 
 
-LABEL_FORM = "Write a line such as 'age: Age at admission'."
+TITLE_FORM = "Write a line such as 'age: Age at admission'."
 
 
 def domain_from_lines(
-    text: str, person: str, max_rows_per_person: str, label: str = "", labels: str = ""
+    text: str, person: str, max_rows_per_person: str, title: str = "", titles: str = ""
 ) -> Domain:
-    """Read a domain from one line a column, and one line for each column that has a label."""
+    """Read a domain from one line a column, and one line for each column that has a title."""
     columns = tuple(_column(line) for line in text.splitlines() if line.strip())
     if not columns:
         raise InvalidParameter("columns", "must not be empty", "", FORM)
@@ -177,19 +177,19 @@ def domain_from_lines(
     except ValueError:
         rule = "must be a whole number"
         raise InvalidParameter("max_rows_per_person", rule, rows, "Try 1.") from None
-    called = _labels(labels)
-    return Domain(columns, person.strip() or None, most, label.strip() or None, called)
+    called = _titles(titles)
+    return Domain(columns, person.strip() or None, most, title.strip() or None, called)
 
 
-def _labels(text: str) -> dict[str, str]:
-    labels: dict[str, str] = {}
+def _titles(text: str) -> dict[str, str]:
+    titles: dict[str, str] = {}
     for line in filter(str.strip, text.splitlines()):
-        name, colon, label = (part.strip() for part in line.partition(":"))
-        if not colon or not name or name in labels:
-            rule = "must have a column, a colon and its label, each column once"
-            raise InvalidParameter("labels", rule, line.strip(), LABEL_FORM)
-        labels[name] = label
-    return labels
+        name, colon, title = (part.strip() for part in line.partition(":"))
+        if not colon or not name or name in titles:
+            rule = "must have a column, a colon and its title, each column once"
+            raise InvalidParameter("titles", rule, line.strip(), TITLE_FORM)
+        titles[name] = title
+    return titles
 
 
 def _column(line: str) -> Column:

@@ -20,10 +20,9 @@ from privod.curator import Curator, Head, acting
 from privod.errors import InvalidParameter, NeedsConfirmation, NotFound, PrivodError
 from privod.privacy import Adjacency, Guarantee, Loss, SameContexts, adjacency_from_json
 from privod.server import authentication as auth
+from privod.server.http.authorization import text_of
 from privod.server.site import site_of, visitor_of
-from privod.server.views.console import text_of
 from privod.server.views.pages import page, redirect, segment
-from privod.wire import token_id
 
 __all__ = [
     "admit",
@@ -47,7 +46,7 @@ Witnessed = Annotated[str, Path(max_length=64)]
 def _acting(request: Request) -> Iterator[Curator]:
     """The curator, whose entries name the visitor meanwhile."""
     visitor = visitor_of(request)
-    with acting(visitor.label, visitor.id[:16] or None):
+    with acting(visitor.name, visitor.token):
         yield site_of(request).curator
 
 
@@ -62,7 +61,7 @@ def _person(data: dict[str, Any]) -> SameContexts:
 def _check_token(request: Request, shown: str) -> None:
     """Refuse a token that this owner did not hand out."""
     seen = auth.tokens_seen(site_of(request).curator, visitor_of(request))
-    if shown not in [token_id(token.hash) for token in seen]:
+    if shown not in [token.id for token in seen]:
         raise NotFound("There is no such token. See the list of tokens.")
 
 
@@ -301,7 +300,7 @@ def _manage_page(request: Request, problem: str | None = None, gives_up: str = "
         budgets=[state for state in curator.budget(of) if state.closed is None],
         requests=curator.requests(of),
         admitted=curator.admitted(of),
-        tokens=[(token_id(token.hash), token.label) for token in tokens],
+        tokens=[(token.id, token.name) for token in tokens],
         problem=problem,
         gives_up=gives_up,
         sent={name: value for name, value in sent.items() if value},

@@ -32,7 +32,7 @@ SHOWN_SAMPLE = 100
 def allow_exact(request: Request, dataset: Dataset, form: wire.AllowExact) -> dict[str, int]:
     """Allow so many counts of records that are not protected, in all, to be told exactly."""
     visitor, adjacency = visitor_of(request), adjacency_from_json(form.adjacency)
-    with acting(visitor.label, visitor.id[:16] or None):
+    with acting(visitor.name, visitor.token):
         left = site_of(request).curator.allow_exact_counts(
             dataset, adjacency, form.counts, form.reason, confirmed=form.confirmed
         )

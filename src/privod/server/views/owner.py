@@ -14,7 +14,7 @@ from privod.curator.protection import FOR_OWNER
 from privod.data import Domain
 from privod.data.csv_file import ENCODINGS, CsvDialect
 from privod.data.intake import LossyIntake
-from privod.engines.size import IN_MEMORY, SizeClass
+from privod.engines.size import UNLESS_DECLARED, SizeClass
 from privod.errors import (
     InvalidData,
     InvalidParameter,
@@ -33,20 +33,18 @@ from privod.privacy import (
     adjacency_from_json,
 )
 from privod.server import authentication as auth
-from privod.server.http.authorization import form_of
+from privod.server.http.authorization import form_of, text_of
 from privod.server.jobs import uploads
 from privod.server.site import site_of, visitor_of
-from privod.server.views.console import text_of
 from privod.server.views.forms import Box, Choice, domain_from_lines, with_header
 from privod.server.views.pages import page, redirect, segment
-from privod.wire import token_id
 
 __all__ = ["edit_columns", "make_token", "open_budget", "open_budget_form", "preview", "register"]
 __all__ += ["register_form", "report", "revoke_token", "tokens"]
 
 COLUMNS_FIELDS = (
     *("name", "columns", "person", "max_rows_per_person", "most_records", "continues"),
-    *("label", "labels"),
+    *("title", "titles"),
 )
 DIALECT_FIELDS = ("encoding", "separator", "decimal", "thousands")
 ENCODING_CHOICES = tuple(ENCODINGS)
@@ -152,7 +150,7 @@ def _typed(request: Request) -> dict[str, str]:
 def _most_records(form: dict[str, str]) -> int:
     typed = form["most_records"].strip()
     if not typed:
-        return IN_MEMORY
+        return UNLESS_DECLARED
     if not (typed.isascii() and typed.isdigit() and len(typed) < 20):
         raise InvalidParameter("most_records", "must be a whole number", typed, "Try 100000.")
     return SizeClass(int(typed)).most_records
@@ -162,7 +160,7 @@ def _domain(form: dict[str, str]) -> Domain:
     if not form["name"].strip():
         raise InvalidParameter("name", "must not be empty", "", "Try 'patients-2026'.")
     unit = (form["person"], form["max_rows_per_person"])
-    return domain_from_lines(form["columns"], *unit, form["label"], form["labels"])
+    return domain_from_lines(form["columns"], *unit, form["title"], form["titles"])
 
 
 def _register_page(
@@ -199,7 +197,7 @@ BLANK_BUDGET = {
 }
 OTHER = Box(
     name="other",
-    label="Another idea of who is protected",
+    caption="Another idea of who is protected",
     doc=(
         'As JSON, such as {"name": "in-crowd", "radius": 2, "columns": ["age"], "crowd": 5}.'
         " A question that needs such a budget says so, with what to enter."
@@ -225,7 +223,7 @@ def open_budget(request: Request) -> Response:
         confirmed = text_of(request, "confirmed") == "yes"
         accounting = accounting_named(form["accounting"] or "sums")
         visitor = visitor_of(request)
-        with acting(visitor.label, visitor.id[:16] or None):
+        with acting(visitor.name, visitor.token):
             site_of(request).curator.open_budget(
                 of, adjacency, budget, accounting=accounting, confirmed=confirmed
             )
@@ -290,7 +288,7 @@ def _budget_page(
     )
 
 
-BLANK_TOKEN = {"label": "", "role": "analyst", "of": "", "expires": ""}
+BLANK_TOKEN = {"name": "", "role": "analyst", "of": "", "expires": ""}
 
 
 def tokens(request: Request) -> Response:
@@ -308,8 +306,8 @@ def make_token(request: Request) -> Response:
         if of is not None and not visitor.sees(of):
             raise NotFound(f"There is no data set {of!r} that your token is for.")
         expires = form["expires"] or None
-        with acting(visitor.label, visitor.id[:16] or None):
-            token = auth.create_token(curator, form["role"], of, form["label"], expires)
+        with acting(visitor.name, visitor.token):
+            token = auth.create_token(curator, form["role"], of, form["name"], expires)
     except PrivodError as problem:
         return _tokens_page(request, form, problem=str(problem))
     return _tokens_page(request, {**BLANK_TOKEN, "of": form["of"]}, token=token)
@@ -318,7 +316,7 @@ def make_token(request: Request) -> Response:
 def revoke_token(request: Request) -> Response:
     """Revoke a token."""
     visitor = visitor_of(request)
-    with acting(visitor.label, visitor.id[:16] or None):
+    with acting(visitor.name, visitor.token):
         auth.revoke_token(site_of(request).curator, visitor, request.path_params["token"])
     return redirect("/tokens")
 
@@ -329,7 +327,7 @@ def _tokens_page(
     curator, visitor = site_of(request).curator, visitor_of(request)
     known = [
         {
-            "id": token_id(each.hash),
+            "id": each.id,
             "mine": each.hash == visitor.id,
             "token": each,
             "expired": each.expired,

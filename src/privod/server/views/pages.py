@@ -20,13 +20,25 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from privod.errors import PrivodError
 from privod.privacy import Adjacency, decimal_text
 from privod.queries.catalog import QUERIES
-from privod.queries.query import canonical_json
+from privod.queries.query import Query, canonical_json
 from privod.server.authentication import LONGEST_SESSION, form_code
 from privod.server.failures import status_of
 from privod.server.site import Site, site_of
+from privod.wire import answer_key
 
-__all__ = ["STATIC", "error_page", "fragment", "page", "redirect", "segment", "set_cookie"]
+__all__ = [
+    "STATIC",
+    "answer_path",
+    "error_page",
+    "fragment",
+    "page",
+    "page_of",
+    "redirect",
+    "segment",
+    "set_cookie",
+]
 
+ON_A_PAGE = 50
 HEADINGS = {
     401: "Please sign in",
     403: "Not allowed",
@@ -155,3 +167,18 @@ def _common(request: Request, shown: Mapping[str, Any]) -> dict[str, Any]:
     root = site_of(request).prefix
     blank: dict[str, Any] = {"problem": None, "section": "data", "root": root}
     return blank | {"visitor": request.scope.get("visitor")} | dict(shown)
+
+
+def answer_path(of: str, query: Query[Any]) -> str:
+    """Where an answer is found."""
+    return f"/data/{segment(of)}/answers/{answer_key(query)}"
+
+
+def page_of(request: Request, n_items: int, on_a_page: int = ON_A_PAGE) -> dict[str, Any]:
+    """Which page of a long list was asked for, and which there are."""
+    typed = request.query_params.get("page", "1")
+    last = max(1, -(-n_items // on_a_page))
+    number = int(typed) if typed.isascii() and typed.isdigit() and len(typed) < 8 else 1
+    number = min(max(number, 1), last)
+    first = (number - 1) * on_a_page
+    return {"number": number, "last": last, "first": first, "end": first + on_a_page}

@@ -6,6 +6,9 @@ digit for each attribute, the last one lowest. A block is all choices of some of
 attribute's values, everything else fixed; of one range, if that attribute is ordered.
 Lists of cells and records are narrowed attribute by attribute, and kept while the attribute's
 choice stays.
+
+When records are lost, only those contexts are judged anew whose verdict may have changed: they held
+one of the lost, near enough to the record's value for the rule to look at it.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from privod.outliers.contexts.kernels.decide import (
     GRUBBS,
     Population,
     Rule,
+    grubbs_stands_out,
     members_needed,
     room_for,
     stands_out,
@@ -35,7 +39,7 @@ from privod.outliers.contexts.kernels.judge import (
     Side,
 )
 
-__all__ = ["NO_MATCH", "Menus", "scan_contexts"]
+__all__ = ["NO_MATCH", "Lost", "Menus", "scan_contexts"]
 
 NO_MATCH = -1
 
@@ -52,6 +56,17 @@ class Menus(NamedTuple):
     is_ordered: NDArray[np.bool_]
     runs: Ints
     """Shape (attributes, most): the choices of an ordered attribute, as bits."""
+
+
+class Lost(NamedTuple):
+    """Records that are gone since an earlier scan; none, where every context is to be judged."""
+
+    codes: Codes
+    """Shape (attributes, lost)."""
+    nearer: NDArray[np.int32]
+    """Shape (lost, cells): how many that are left come before it on its side of the value."""
+    reach: int
+    """Behind so many members of a context nobody is looked at; 0: the rule looks at everyone."""
 
 
 @njit(cache=True, nogil=True)
@@ -190,6 +205,52 @@ def _sum_by_choice(
         _add(counts_of[choice], sums_of[choice], counts[code], sums[code])
 
 
+@njit(cache=True, nogil=True)
+def _lost_inside(lost: Lost, choices: Ints, into: List) -> int:
+    """Those of the lost that some context of a block held."""
+    kept = 0
+    for one in range(lost.codes.shape[1]):
+        inside = True
+        for level in range(len(choices)):
+            inside &= (choices[level] >> np.int64(lost.codes[level, one])) & 1 == 1
+        into[kept] = one
+        kept += int(inside)
+    return kept
+
+
+@njit(cache=True, nogil=True)
+def _mark_touched(
+    lost: Lost,
+    one: int,
+    last: Codes,
+    listed: List,
+    length: int,
+    always: int,
+    inner_bits: int,
+    nearer: Ints,
+    nearer_of: Ints,
+    touched: NDArray[np.bool_],
+) -> None:
+    """Mark the choices of a block that looked at one of the lost."""
+    own = 1 << np.int64(lost.codes[len(lost.codes) - 1, one])
+    nearer[:] = 0
+    for place in range(length):
+        cell = listed[place]
+        nearer[last[cell]] += lost.nearer[one, cell]
+    nearer_of[0] = 0
+    for code in range(len(nearer)):
+        if (always >> code) & 1 == 1:
+            nearer_of[0] += nearer[code]
+    touched[0] |= always & own != 0 and nearer_of[0] < lost.reach
+    for choice in range(1, 1 << inner_bits):
+        code = 1
+        while (choice >> (code - 1)) & 1 == 0:
+            code += 1
+        nearer_of[choice] = nearer_of[choice & (choice - 1)] + nearer[code]
+        held = (always | (choice << 1)) & own != 0
+        touched[choice] |= held and nearer_of[choice] < lost.reach
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def scan_contexts(
     first: int,
@@ -201,9 +262,15 @@ def scan_contexts(
     below: Side,
     above: Side,
     rule: Rule,
+    lost: Lost,
+    known: NDArray[np.int32],
     utilities: NDArray[np.int32],
 ) -> None:
-    """Write the utility of each context of blocks `first` to `stop`, NO_MATCH if it is none."""
+    """Write the utility of each context of blocks `first` to `stop`, NO_MATCH if it is none.
+
+    `known` is what a scan said of them while the `lost` were there; where nobody is lost, nothing
+    is read from it.
+    """
     last = len(menus.n_choices) - 1
     reach = rule.reach
     looks = rule.kind > GRUBBS
@@ -221,7 +288,12 @@ def scan_contexts(
     seen = np.empty(n_codes, np.int64)
     nearest, near_codes = np.empty((2, longest)), np.empty((2, longest), np.int64)
     near = room_for(rule)
+    anew = lost.codes.shape[1] == 0
+    inside = np.empty(lost.codes.shape[1], np.int32)
+    nearer, nearer_of = np.empty(n_codes, np.int64), np.empty(inner, np.int64)
+    touched = np.ones(inner, np.bool_)
     choices = np.full(last + 1, -1)
+    narrowed = 0  # so many attributes' choices are in the lists of records
     outer = menus.n_choices[last] >> inner_bits
     for block in range(first, stop):
         rest = block // outer
@@ -235,11 +307,33 @@ def scan_contexts(
         always = _choice(menus, last, block % outer, inner_bits)
         choices[last] = always | ((inner - 1) << 1)
         for level in range(changed, last + 1):
-            chosen = choices[level]
             lengths[0, level + 1] = _narrowed(
-                cells.codes[level], chosen, lists[0, level], lengths[0, level], lists[0, level + 1]
-            )
-            if looks and level < last:
+                cells.codes[level], choices[level], lists[0, level], lengths[0, level],
+                lists[0, level + 1],
+            )  # fmt: skip
+        narrowed = min(narrowed, changed)
+        start = (block - first) << inner_bits
+        if not anew:
+            n_inside = _lost_inside(lost, choices, inside)
+            if n_inside == 0:
+                utilities[start : start + inner] = known[start : start + inner]
+                continue
+            held = 0
+            for place in range(n_inside):
+                held |= int(1 << np.int64(lost.codes[last, inside[place]]))
+            for choice in range(inner):
+                touched[choice] = lost.reach == 0 and (always | (choice << 1)) & held != 0
+            for place in range(n_inside if lost.reach > 0 else 0):
+                _mark_touched(
+                    lost, inside[place], cells.codes[last], lists[0, last + 1],
+                    lengths[0, last + 1], always, inner_bits, nearer, nearer_of, touched,
+                )  # fmt: skip
+        _sum_by_code(cells, lists[0, last + 1], lengths[0, last + 1], counts, sums)
+        _sum_by_choice(rule.value, counts, sums, always, inner_bits, counts_of, sums_of)
+        n_below, n_above, p_below, p_above = 0, 0, 0, 0
+        if looks and touched.any():
+            for level in range(narrowed, last):
+                chosen = choices[level]
                 lengths[1, level + 1] = _narrowed_side(
                     below, level, chosen, reach, lists[1, level], lengths[1, level],
                     lists[1, level + 1],
@@ -248,10 +342,7 @@ def scan_contexts(
                     above, level, chosen, reach, lists[2, level], lengths[2, level],
                     lists[2, level + 1],
                 )  # fmt: skip
-        _sum_by_code(cells, lists[0, last + 1], lengths[0, last + 1], counts, sums)
-        _sum_by_choice(rule.value, counts, sums, always, inner_bits, counts_of, sums_of)
-        n_below, n_above, p_below, p_above = 0, 0, 0, 0
-        if looks:
+            narrowed = last
             n_below = _nearest(
                 below, choices[last], always, reach, lists[1, last], lengths[1, last],
                 seen, nearest[0], near_codes[0],
@@ -261,20 +352,30 @@ def scan_contexts(
                 seen, nearest[1], near_codes[1],
             )  # fmt: skip
         for choice in range(inner):
-            if looks:
-                chosen = always | (choice << 1)
-                needed = members_needed(rule, counts_of[choice, SIZE])
-                p_below = _picked(nearest[0], near_codes[0], n_below, chosen, needed, near.below)
-                p_above = _picked(nearest[1], near_codes[1], n_above, chosen, needed, near.above)
-            population = Population(
-                counts_of[choice, SIZE],
-                sums_of[choice, TOTAL],
-                sums_of[choice, SQUARES],
-                sums_of[choice, LOW],
-                sums_of[choice, HIGH],
-                p_below,
-                p_above,
-            )
-            place = ((block - first) << inner_bits) + choice
-            matches = stands_out(rule, population, near)
-            utilities[place] = counts_of[choice, WEIGHT] if matches else NO_MATCH
+            size = counts_of[choice, SIZE]
+            if not touched[choice]:
+                matches = known[start + choice] != NO_MATCH
+            elif rule.kind == GRUBBS:  # called by itself: what others need costs more than it does
+                total, squares = sums_of[choice, TOTAL], sums_of[choice, SQUARES]
+                matches = grubbs_stands_out(size, total, squares, rule.critical)
+            else:
+                if looks:
+                    chosen = always | (choice << 1)
+                    needed = members_needed(rule, size)
+                    p_below = _picked(
+                        nearest[0], near_codes[0], n_below, chosen, needed, near.below
+                    )
+                    p_above = _picked(
+                        nearest[1], near_codes[1], n_above, chosen, needed, near.above
+                    )
+                population = Population(
+                    size,
+                    sums_of[choice, TOTAL],
+                    sums_of[choice, SQUARES],
+                    sums_of[choice, LOW],
+                    sums_of[choice, HIGH],
+                    p_below,
+                    p_above,
+                )
+                matches = stands_out(rule, population, near)
+            utilities[start + choice] = counts_of[choice, WEIGHT] if matches else NO_MATCH

@@ -27,10 +27,10 @@ from privod.server.views.forms import domain_from_lines
 from tests.running_server import Browser, Running, running
 
 COLUMNS = (Numeric("age", 0, 120), Numeric("stay", 0, 60), Categorical("ward", ("a", "b", "age")))
-LABELS = {"age": "Age at <b>admission</b> & 'after'", "ward": "Ward {{ 7 * 7 }}"}
-LABEL = 'Patients <script>alert("1")</script>'
+TITLES = {"age": "Age at <b>admission</b> & 'after'", "ward": "Ward {{ 7 * 7 }}"}
+TITLE = 'Patients <script>alert("1")</script>'
 PLAIN = Domain(COLUMNS)
-NAMED = Domain(COLUMNS, label=LABEL, labels=LABELS)
+NAMED = Domain(COLUMNS, title=TITLE, titles=TITLES)
 ROWS = {
     "age": [20.0, 30.0, 40.0, 50.0] * 10,
     "stay": [1.0, 2.0, 3.0, 50.0] * 10,
@@ -39,25 +39,25 @@ ROWS = {
 BY_AGE = Histogram(columns=("age",), epsilon="0.5", bins=4)
 
 
-def test_labels_survive_json_and_stand_beside_the_names() -> None:
+def test_titles_survive_json_and_stand_beside_the_names() -> None:
     written = NAMED.to_json()
-    assert written["label"] == LABEL
-    assert written["columns"][0]["label"] == LABELS["age"]
-    assert "label" not in written["columns"][1]
+    assert written["title"] == TITLE
+    assert written["columns"][0]["title"] == TITLES["age"]
+    assert "title" not in written["columns"][1]
     again = Domain.from_json(json.loads(json.dumps(written)))
-    assert (again, again.label, again.labels) == (NAMED, LABEL, LABELS)
-    assert again.titles(("stay", "ward")) == ("stay", "Ward {{ 7 * 7 }} (ward)")
+    assert (again, again.title, again.titles) == (NAMED, TITLE, TITLES)
+    assert again.called(("stay", "ward")) == ("stay", "Ward {{ 7 * 7 }} (ward)")
 
 
-def test_a_domain_without_labels_is_written_as_it_always_was() -> None:
+def test_a_domain_without_titles_is_written_as_it_always_was() -> None:
     text = canonical_json(Domain((Numeric("age", 0, 120), Categorical("sex", ("f",)))).to_json())
     assert text == (
         '{"columns":[{"high":120.0,"low":0.0,"name":"age"},{"name":"sex","values":["f"]}]}'
     )
-    assert NAMED.unlabeled.to_json() == PLAIN.to_json()
+    assert NAMED.untitled.to_json() == PLAIN.to_json()
 
 
-def test_domains_that_differ_in_labels_alone_are_equal_and_ask_the_same() -> None:
+def test_domains_that_differ_in_titles_alone_are_equal_and_ask_the_same() -> None:
     assert (NAMED, hash(NAMED)) == (PLAIN, hash(PLAIN))
     for kind in QUERIES.values():
         assert kind.examples(NAMED) == kind.examples(PLAIN)
@@ -69,30 +69,30 @@ BAD = ["", " ", "a\nb", "a\x00", "\ud800", "\u202eadmission", "x" * 201, 7, ["x"
 
 
 @pytest.mark.parametrize("bad", BAD)
-def test_bad_labels_are_refused(bad: Any) -> None:
-    with pytest.raises(InvalidParameter, match="label must be a printable text"):
-        Domain.from_json(PLAIN.to_json() | {"label": bad})
-    columns = [COLUMNS[0].to_json() | {"label": bad}, COLUMNS[1].to_json()]
-    with pytest.raises(InvalidParameter, match="label of 'age' must be a printable text"):
+def test_bad_titles_are_refused(bad: Any) -> None:
+    with pytest.raises(InvalidParameter, match="title must be a printable text"):
+        Domain.from_json(PLAIN.to_json() | {"title": bad})
+    columns = [COLUMNS[0].to_json() | {"title": bad}, COLUMNS[1].to_json()]
+    with pytest.raises(InvalidParameter, match="title of 'age' must be a printable text"):
         Domain.from_json({"columns": columns})
 
 
 @pytest.mark.parametrize(
-    ("labels", "said"),
+    ("titles", "said"),
     [
         ({"age": "stay"}, "names another column"),
-        ({"age": "Days", "stay": "Days"}, "labels must differ"),
-        ({"height": "Height"}, "labels must be of columns"),
-        (["age"], "labels must be by column"),
+        ({"age": "Days", "stay": "Days"}, "titles must differ"),
+        ({"height": "Height"}, "titles must be of columns"),
+        (["age"], "titles must be by column"),
     ],
 )
-def test_a_label_tells_its_column_from_all_others(labels: Any, said: str) -> None:
+def test_a_title_tells_its_column_from_all_others(titles: Any, said: str) -> None:
     with pytest.raises(InvalidParameter, match=said):
-        Domain(COLUMNS, labels=labels)
+        Domain(COLUMNS, titles=titles)
 
 
-def texts(release: Any, labels: dict[str, str] | None = None) -> list[str]:
-    found = re.findall(r"<text[^>]*>([^<]*)</text>", svg(draw(release, labels)).decode())
+def texts(release: Any, titles: dict[str, str] | None = None) -> list[str]:
+    found = re.findall(r"<text[^>]*>([^<]*)</text>", svg(draw(release, titles)).decode())
     return [html.unescape(text) for text in found]
 
 
@@ -102,34 +102,34 @@ DRAWN_BY_COLUMN += ("private-detector-1", "rare-combinations-1")
 
 
 @pytest.mark.parametrize("name", DRAWN_BY_COLUMN)
-def test_pictures_call_columns_by_their_labels(name: str) -> None:
+def test_pictures_call_columns_by_their_titles(name: str) -> None:
     domain = Domain((Numeric("qqq", 0, 120), Numeric("zzz", 0, 60), COLUMNS[2]))
     rows = {"qqq": ROWS["age"], "zzz": ROWS["stay"], "ward": ROWS["ward"]}
-    labels = {"qqq": "Age & <b>", "zzz": "Length of stay", "ward": "Where"}
+    titles = {"qqq": "Age & <b>", "zzz": "Length of stay", "ward": "Where"}
     example = QUERIES[name].examples(domain)[0]
     release = example.answer(read(rows, domain), seeded(3))
-    plain, called = texts(release), texts(release, labels)
+    plain, called = texts(release), texts(release, titles)
     assert plain != called
     for text, changed in zip(plain, called, strict=True):
         expected = text
-        for column, label in labels.items():
-            expected = expected.replace(column, label)
+        for column, title in titles.items():
+            expected = expected.replace(column, title)
         assert changed == expected or "…" in changed
 
 
 def test_a_category_that_is_called_like_a_column_keeps_its_name() -> None:
     release = Histogram(columns=("ward",), epsilon=1).answer(read(ROWS, NAMED), seeded(3))
-    drawn = texts(release, LABELS)
+    drawn = texts(release, TITLES)
     assert "age" in drawn  # the category
-    assert f"Records by {LABELS['ward']}" in drawn
+    assert f"Records by {TITLES['ward']}" in drawn
 
 
-def test_the_command_line_shows_labels_and_writes_them_into_pictures(
+def test_the_command_line_shows_titles_and_writes_them_into_pictures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
-    named = Domain(COLUMNS[:1], label="Patients of the ward", labels={"age": "Age at admission"})
+    named = Domain(COLUMNS[:1], title="Patients of the ward", titles={"age": "Age at admission"})
     Path("domain.json").write_text(json.dumps(named.to_json()))
     Path("rows.csv").write_text("age\n" + "40\n" * 20)
     asked = ("columns=age", "epsilon=0.5", "bins=4")
@@ -150,7 +150,7 @@ def test_the_command_line_shows_labels_and_writes_them_into_pictures(
     assert "Records by Age at admission" in Path("age.svg").read_text()
 
 
-def test_a_label_changes_neither_keys_nor_charges(tmp_path: Path) -> None:
+def test_a_title_changes_neither_keys_nor_charges(tmp_path: Path) -> None:
     with Curator.open(tmp_path) as curator:
         curator.register("patients", ROWS, PLAIN)
         curator.open_budget("patients", AddRemove(), Loss(1))
@@ -159,16 +159,16 @@ def test_a_label_changes_neither_keys_nor_charges(tmp_path: Path) -> None:
         answer = curator.ask(BY_AGE, "patients-2")
         assert wire.answer_key(answer.release.query) == wire.answer_key(BY_AGE)
         assert curator.budget("patients")[0].spent == Loss(1)
-        assert curator.dataset("patients-2").domain.labels == LABELS
-        assert curator.dataset("patients").domain.labels == {}
+        assert curator.dataset("patients-2").domain.titles == TITLES
+        assert curator.dataset("patients").domain.titles == {}
     with Curator.open(tmp_path) as curator:
-        assert curator.dataset("patients-2").domain.label == LABEL
+        assert curator.dataset("patients-2").domain.title == TITLE
         assert curator.verify().datasets == 2
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with running(tmp_path_factory.mktemp("labels"), data=False) as server:
+    with running(tmp_path_factory.mktemp("titles"), data=False) as server:
         server.curator.register("patients", ROWS, NAMED, most_records=1000)
         server.curator.open_budget("patients", AddRemove(), Loss(100))
         yield server
@@ -181,63 +181,63 @@ def analyst(server: Running) -> Iterator[Browser]:
 
 
 def escaped(page: str) -> str:
-    """The page's text, in which nothing that a label says may have become a tag."""
+    """The page's text, in which nothing that a title says may have become a tag."""
     assert "<script>alert" not in page
     assert "<b>admission" not in page
     assert "Ward 49" not in page
     return html.unescape(page)
 
 
-def test_the_console_shows_labels_escaped(analyst: Browser) -> None:
-    assert f"<h2>{LABEL}</h2><small>patients</small>" in escaped(analyst.get("/").text)
+def test_the_console_shows_titles_escaped(analyst: Browser) -> None:
+    assert f"<h2>{TITLE}</h2><small>patients</small>" in escaped(analyst.get("/").text)
     page = escaped(analyst.get("/data/patients").text)
-    assert f"<h1>{LABEL}</h1>" in page
-    assert f"<td>{LABELS['age']}<br><small>age</small></td>" in page
+    assert f"<h1>{TITLE}</h1>" in page
+    assert f"<td>{TITLES['age']}<br><small>age</small></td>" in page
     form = escaped(analyst.get("/data/patients/ask/histogram-1").text)
-    assert f"<span>{LABELS['age']} (age)</span>" in form
+    assert f"<span>{TITLES['age']} (age)</span>" in form
     assert 'name="columns" value="age"' in form  # what is asked is the name
-    assert f'<a class="tag" href="?example=0">{LABELS["age"]}' in form
+    assert f'<a class="tag" href="?example=0">{TITLES["age"]}' in form
     path = "/data/patients/ask/histogram-1"
     fields = {"columns": "age", "epsilon": "0.5", "bins": "4", "adjacency": "add-remove"}
     confirm = escaped(analyst.post(path, **fields).text)
     answered = analyst.ask(path, **fields).headers["location"]
     for page in (confirm, escaped(analyst.get(answered).text)):
-        assert f"<dd>{LABELS['age']} (age)</dd>" in page
-        assert f"<dd>{LABEL} (patients)</dd>" in page
+        assert f"<dd>{TITLES['age']} (age)</dd>" in page
+        assert f"<dd>{TITLE} (patients)</dd>" in page
     drawn = analyst.get(f"{answered}.svg").text
-    assert f"Records by {LABELS['age']}" in escaped(drawn)
+    assert f"Records by {TITLES['age']}" in escaped(drawn)
     with_other = analyst.ask(path, **fields | {"bins": "5"}).headers["location"]
     keys = [where.rpartition("/")[2] for where in (answered, with_other)]
     compared = analyst.get("/data/patients/compare", params={"key": keys}).text
-    assert f"{LABELS['age']} (age)" in escaped(compared)
+    assert f"{TITLES['age']} (age)" in escaped(compared)
 
 
-def test_an_owner_declares_labels_in_the_form(server: Running) -> None:
+def test_an_owner_declares_titles_in_the_form(server: Running) -> None:
     fields = {
         "name": "beds",
         "columns": "age: 0 to 120\nward: a, b",
         "max_rows_per_person": "1",
-        "label": "Beds & their <i>patients</i>",
-        "labels": "age: Age: at admission\n\nward: Ward",
+        "title": "Beds & their <i>patients</i>",
+        "titles": "age: Age: at admission\n\nward: Ward",
     }
     file = {"file": ("rows.csv", b"age,ward\n40,a\n")}
     with server.browser(server.token("owner")) as owner:
         for path in ("preview", "edit"):
             page = html.unescape(owner.post(f"/data/new/{path}", **fields).text)
             assert "<i>patients" not in owner.post(f"/data/new/{path}", **fields).text
-            assert fields["label"] in page
+            assert fields["title"] in page
             assert "Age: at admission" in page
         for wrong in ("age", "age: x\nage: y", "height: x", "age: ", "age: ward"):
-            refused = owner.post("/data/new", file, **fields | {"labels": wrong})
+            refused = owner.post("/data/new", file, **fields | {"titles": wrong})
             assert refused.status_code == 422
         assert owner.post("/data/new", file, **fields).status_code == 303
     made = server.curator.dataset("beds").domain
-    assert made.label == fields["label"]
-    assert made.labels == {"age": "Age: at admission", "ward": "Ward"}
-    assert domain_from_lines(fields["columns"], "", "").labels == {}
+    assert made.title == fields["title"]
+    assert made.titles == {"age": "Age: at admission", "ward": "Ward"}
+    assert domain_from_lines(fields["columns"], "", "").titles == {}
 
 
-def test_a_client_registers_and_reads_labels(server: Running) -> None:
+def test_a_client_registers_and_reads_titles(server: Running) -> None:
     with server.api(server.token("owner")) as api:
         form = {"name": "sent", "domain": json.dumps(NAMED.to_json())}
         rows = b"age,stay,ward\n40,2,a\n"
@@ -245,6 +245,6 @@ def test_a_client_registers_and_reads_labels(server: Running) -> None:
         assert sent.json()["domain"] == NAMED.to_json()
         assert api.get("/datasets/sent").json()["domain"] == NAMED.to_json()
         for bad in ("\ud800", "a\x07", "x" * 201):
-            form["domain"] = json.dumps(PLAIN.to_json() | {"label": bad})
+            form["domain"] = json.dumps(PLAIN.to_json() | {"title": bad})
             refused = api.post("/datasets", data=form, files={"file": ("rows.csv", rows)})
             assert refused.status_code == 422

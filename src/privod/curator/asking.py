@@ -1,0 +1,222 @@
+"""Price, charge, look, store, answer: in that order, always."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from privod.curator import unfinished
+from privod.curator.custody import Custody
+from privod.curator.publication import Look, found, publish
+from privod.curator.questions import Question, adapted
+from privod.curator.results import NO_ANSWER, Answer
+from privod.curator.rows import KeptRows, RowStore
+from privod.curator.tables import Tables
+from privod.curator.unfinished import Begun
+from privod.errors import AnswerFailed, NotFound, PrivodError, Unavailable
+from privod.ledger import chain as ledger
+from privod.ledger import store
+from privod.ledger.prices import Price, price_of
+from privod.ledger.store import DataSet, short_text
+from privod.queries.interactive_grid.kept import looked
+from privod.queries.query import Query, Release
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+
+__all__ = ["Asker", "Asking"]
+
+RETIRED = "{0!r} was retired: its rows are deleted. Stored answers stay free."
+LEFT = "The charge of an earlier request stands, and its answer is begun again once they are there."
+
+
+@dataclass(frozen=True)
+class Asker:
+    """Who asks, as the ledger shall say; a name for the request; the id of the token that asks."""
+
+    name: str
+    request_id: str | None
+    token: str | None
+
+    def __post_init__(self) -> None:
+        short_text(self.name, "asked_by")
+        if self.request_id is not None:
+            short_text(self.request_id, "request_id")
+
+
+class Asking:
+    """Answers questions about the rows that a curator holds.
+
+    Parameters
+    ----------
+    custody : Custody
+        Says whether the ledger may sell.
+    rows, tables : RowStore, Tables
+        Where the rows are, and those that are held in memory.
+    """
+
+    def __init__(self, custody: Custody, rows: RowStore, tables: Tables) -> None:
+        self._custody = custody
+        self._database = custody.database
+        self._rows = rows
+        self._tables = tables
+
+    def adapted(self, query: Query[Any], dataset: DataSet) -> Query[Any]:
+        """The question as it is asked of a data set: noise "auto" becomes what it takes there."""
+        if not isinstance(query, Query) or query.within("zcdp") is query:
+            return query
+        with self._database.reading() as connection:
+            return adapted(query, ledger.budgets_of(connection, dataset.root))
+
+    def price(self, query: Query[Any], dataset: DataSet, token: str | None) -> Price:
+        """Say what a question would cost, without looking and without charging."""
+        question = self._checked(query, dataset)
+        with self._database.reading() as connection:
+            if store.find_release(connection, question.key) is not None:
+                return Price((), affordable=True, already_answered=True)
+            self._check_size(question, *store.where_rows_are(connection, dataset.name))
+            dues = question.dues(connection)
+            limits = ledger.limits_of(connection, dues, token)
+            return price_of(dues, question.query.not_protected(), limits)
+
+    def check_budget(
+        self, query: Query[Any], dataset: DataSet, request_id: str | None, token: str | None
+    ) -> None:
+        """Raise at once if asking would cost more than is left, unless this request was paid."""
+        question = self._checked(query, dataset)
+        with self._database.reading() as connection:
+            if not question.paid_before(connection, request_id):
+                self._check_size(question, *store.where_rows_are(connection, dataset.name))
+                dues = question.dues(connection)
+                ledger.check_left(dataset.name, dues)
+                ledger.check_token(connection, dues, token)
+
+    def was_charged(self, query: Query[Any], dataset: DataSet, request_id: str) -> bool:
+        """Whether a request was charged, whatever became of it."""
+        question = self._checked(query, dataset)
+        with self._database.glancing() as connection:
+            return question.paid_before(connection, request_id)
+
+    def is_unfinished(self, query: Query[Any], dataset: DataSet) -> bool:
+        """Whether a question was charged and whoever asks it next goes on with its answer."""
+        question = self._checked(query, dataset)
+        with self._database.glancing() as connection:
+            return unfinished.is_unfinished(connection, question.key)
+
+    def ask(
+        self,
+        query: Query[Any],
+        dataset: DataSet,
+        asker: Asker,
+        wait_for_release_time: Callable[[], None],
+        look: Look | None,
+    ) -> Answer:
+        """Answer a question, at the price that `price` says."""
+        question, of = self._checked(query, dataset), dataset.name
+        with self._database.glancing() as connection:
+            paid = question.paid_before(connection, asker.request_id)
+            left = unfinished.is_unfinished(connection, question.key)
+            stored = store.find_release(connection, question.key)
+        if stored is not None:
+            return self._already(question, stored)
+        with self._database.reading() as connection:
+            if not left:
+                question.dues(connection)
+            folder, seal = store.where_rows_are(connection, of)
+            retired = store.is_retired(connection, of)
+        if retired:
+            raise NotFound(RETIRED.format(of))
+        if left or not paid:
+            self._check_rows(question, folder, seal, left=left)
+        # Whoever asks the same at the same time waits here, and then finds the release stored.
+        with self._database.alone(question.key):
+            begun = self._begin(question, asker, again=look is not None)  # where it may be lost
+            if isinstance(begun, Release):
+                return self._already(question, begun)
+            if begun is None:
+                raise AnswerFailed(NO_ANSWER)
+            # From here on the charge is on disk and stands.
+            try:
+                with self._failing_for_good(question):
+                    rows = self._rows.kept(folder, seal, dataset.domain)
+                    looked_up = found(question, rows, look or self._look, begun.key)
+            finally:
+                wait_for_release_time()
+            with self._failing_for_good(question):
+                answer = publish(self._custody, question, looked_up, begun.charges, asker.name)
+            if begun.request == asker.request_id:
+                return answer
+            return replace(answer, charges=(), stored=True)  # somebody else paid for it
+
+    def _checked(self, query: Query[Any], dataset: DataSet) -> Question:
+        return Question.checked(self.adapted(query, dataset), dataset)
+
+    def _check_rows(self, question: Question, folder: str, seal: str, *, left: bool) -> None:
+        """Refuse, before anything is charged, what could not be answered here."""
+        if not self._rows.can_be_read(folder):
+            raise Unavailable(
+                f"The rows of {question.dataset.name!r} are not in"
+                f" {str(self._custody.directory)!r}. {LEFT if left else 'Nothing was charged.'}"
+                " Restore them from a backup, or open the directory that holds them."
+            )
+        if not left:
+            self._check_size(question, folder, seal)
+            self._rows.check_engine(folder, seal)
+
+    def _check_size(self, question: Question, folder: str, seal: str) -> None:
+        """Refuse what cannot be held at once, by what was declared and never by the rows."""
+        size = self._tables.size(question.dataset.name, folder, seal)
+        if size is not None:
+            size.refuse_larger(question.query.held_per_record(question.dataset.domain))
+
+    def _begin(
+        self, question: Question, asker: Asker, *, again: bool
+    ) -> Begun | Release[Any] | None:
+        """Charge a question in one transaction, or go on with one that was left.
+
+        Or the release that somebody else paid for meanwhile; None if this request has failed. What
+        is charged now can be begun `again` if whoever looks at the rows is lost.
+        """
+        of = question.dataset.name
+        with self._database.writing() as connection:
+            stored = store.find_release(connection, question.key)
+            if stored is not None:
+                return stored
+            begun = unfinished.begin_again(connection, question.key)
+            if begun is None and question.paid_before(connection, asker.request_id):
+                return None  # and no error, which would undo that a key is erased
+            if store.is_retired(connection, of):  # while it waited
+                raise NotFound(RETIRED.format(of))
+            self._custody.check_sells(connection)
+            if begun is not None:
+                return begun
+            dues = question.dues(connection)
+            charges = ledger.charge(
+                connection, of, dues, question.text, asker.name, asker.request_id, asker.token
+            )
+            if not again:
+                return Begun(charges, asker.request_id)
+            return unfinished.begin(connection, question.key, charges, asker.request_id)
+
+    @contextmanager
+    def _failing_for_good(self, question: Question) -> Iterator[None]:
+        """Never begin again what failed by itself."""
+        try:
+            yield
+        except AnswerFailed:
+            with suppress(PrivodError), self._database.writing() as connection:
+                unfinished.erase(connection, question.key)
+            raise
+
+    def _already(self, question: Question, release: Release[Any]) -> Answer:
+        """An answer that is stored."""
+        head = self._custody.let_see(question.key)
+        return Answer(release, (), stored=True, head=str(head))
+
+    def _look(self, query: Query[Any], rows: KeptRows, key: bytes | None) -> Release[Any] | Ints:
+        return looked(query, self._tables.of(rows), rows.noise(key))

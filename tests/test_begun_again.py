@@ -1,0 +1,227 @@
+"""Answers that were charged and left: begun again from one key, charged once, then erased."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from privod.curator import Curator, backup
+from privod.curator.publication import Interrupted
+from privod.curator.rows import KeptRows
+from privod.curator.unfinished import MOST_RUNS
+from privod.data import Categorical, Domain, Numeric
+from privod.data.mock import mock_rows
+from privod.data.sources import read
+from privod.errors import AnswerFailed, NotFound, Unavailable
+from privod.ledger.sqlite import LEDGER_FILE
+from privod.mechanisms.randomness import KEY_BYTES, keyed
+from privod.privacy import AddRemove, Loss
+from privod.queries.histogram import Histogram
+from privod.queries.interactive_grid.kept import looked
+from privod.queries.interactive_grid.query import InteractiveGridScores
+from privod.queries.query import Query
+
+SMALL = Domain((Numeric("height", 0, 10), Numeric("weight", -5, 5)))
+DOMAIN = Domain((Categorical("group", tuple("abcdefgh")),))
+ROWS = {"group": list("abcdefgh") * 5}
+QUESTION = Histogram(columns=("group",), epsilon="0.01")  # so noisy that two draws differ
+
+
+class Looking:
+    """Looks at rows as a server's worker does, and is left as often as a test wants."""
+
+    def __init__(self, left: int = 0, problem: type[Exception] = Interrupted) -> None:
+        self.left = left
+        self.problem = problem
+        self.keys: list[bytes | None] = []
+        self.found: list[Any] = []
+
+    def __call__(self, query: Query[Any], rows: KeptRows, key: bytes | None) -> Any:
+        self.keys.append(key)
+        self.found.append(looked(query, rows.load(), rows.noise(key)))
+        if len(self.keys) <= self.left:
+            raise self.problem("left")
+        return self.found[-1]
+
+
+@pytest.fixture
+def curator(tmp_path: Path) -> Iterator[Curator]:
+    with Curator.open(tmp_path / "curator") as made:
+        made.register("d", ROWS, DOMAIN)
+        made.open_budget("d", AddRemove(), Loss(1))
+        yield made
+
+
+def stored_keys(curator: Curator) -> list[str]:
+    with curator.database.glancing() as connection:
+        return [str(key) for (key,) in connection.execute("SELECT noise_key FROM unfinished")]
+
+
+def spent(curator: Curator) -> Loss:
+    return curator.budget("d")[0].spent
+
+
+def bytes_of(directory: Path) -> bytes:
+    """The ledger's files, byte by byte."""
+    return b"".join(path.read_bytes() for path in sorted(directory.glob(f"{LEDGER_FILE}*")))
+
+
+def test_an_answer_that_was_left_is_begun_again_from_its_key_and_charged_once(
+    curator: Curator,
+) -> None:
+    looking = Looking(left=2)
+    for _ in range(2):
+        with pytest.raises(Interrupted):
+            curator.ask(QUESTION, "d", request_id="r", look=looking)
+        assert curator.is_unfinished(QUESTION, "d")
+    answer = curator.ask(QUESTION, "d", request_id="r", look=looking)
+    assert len(set(looking.keys)) == 1
+    assert looking.keys[0] is not None
+    assert [found.to_json() for found in looking.found] == [answer.release.to_json()] * 3
+    assert [charge.loss for charge in answer.charges] == [Loss("0.01")]
+    assert not answer.release.seeded
+    assert spent(curator) == Loss("0.01")
+    assert stored_keys(curator) == []
+    assert curator.verify().releases == 1
+
+
+def test_whoever_asks_goes_on_with_what_was_left_and_pays_nothing(curator: Curator) -> None:
+    looking = Looking(left=1)
+    with pytest.raises(Interrupted):
+        curator.ask(QUESTION, "d", request_id="r", look=looking)
+    answer = curator.ask(QUESTION, "d", request_id="other")  # in this process, from the key
+    assert (answer.charges, answer.stored) == ((), True)
+    assert answer.release.to_json() == looking.found[0].to_json()
+    assert spent(curator) == Loss("0.01")
+
+
+def test_an_answer_is_begun_a_public_number_of_times_and_has_failed_then(curator: Curator) -> None:
+    looking = Looking(left=100)
+    for _ in range(MOST_RUNS):
+        with pytest.raises(Interrupted):
+            curator.ask(QUESTION, "d", request_id="r", look=looking)
+    for _ in range(2):
+        with pytest.raises(AnswerFailed):
+            curator.ask(QUESTION, "d", request_id="r", look=looking)
+    assert len(looking.keys) == MOST_RUNS
+    assert (stored_keys(curator), spent(curator)) == ([], Loss("0.01"))
+    assert len(curator.ask(QUESTION, "d", look=Looking()).charges) == 1
+    assert spent(curator) == Loss("0.02")
+
+
+@pytest.mark.parametrize("problem", [ValueError, MemoryError, Unavailable])
+def test_what_failed_by_itself_is_never_begun_again(
+    curator: Curator, problem: type[Exception]
+) -> None:
+    looking = Looking(left=1, problem=problem)
+    for _ in range(2):
+        with pytest.raises(AnswerFailed):
+            curator.ask(QUESTION, "d", request_id="r", look=looking)
+    assert (len(looking.keys), stored_keys(curator)) == (1, [])
+    curator.ask(QUESTION, "d", look=looking)
+    assert len(set(looking.keys)) == 2, "another charge, another key"
+    assert spent(curator) == Loss("0.02")
+
+
+def test_an_answer_in_the_curators_own_process_has_no_key(curator: Curator) -> None:
+    kept: list[list[str]] = []
+    look = curator._asking._look
+
+    def watched(query: Any, rows: KeptRows, key: bytes | None) -> Any:
+        kept.append(stored_keys(curator))
+        assert key is None
+        return look(query, rows, key)
+
+    curator._asking._look = watched  # type: ignore[method-assign]
+    curator.ask(QUESTION, "d")
+    assert kept == [[]]
+
+
+def test_what_was_left_is_answered_though_its_budget_was_closed_meanwhile(
+    curator: Curator,
+) -> None:
+    with pytest.raises(Interrupted):
+        curator.ask(QUESTION, "d", request_id="r", look=Looking(left=1))
+    curator.close_budget("d", AddRemove(), "enough", confirmed=True)
+    assert curator.ask(QUESTION, "d", request_id="r", look=Looking()).charges
+
+
+def test_what_was_left_is_not_answered_once_its_rows_are_gone(curator: Curator) -> None:
+    with pytest.raises(Interrupted):
+        curator.ask(QUESTION, "d", request_id="r", look=Looking(left=1))
+    curator.retire("d", "over", confirmed=True)
+    with pytest.raises(NotFound, match="retired"):
+        curator.ask(QUESTION, "d", request_id="r", look=Looking())
+
+
+def test_what_was_left_waits_for_rows_that_are_elsewhere(curator: Curator, tmp_path: Path) -> None:
+    with pytest.raises(Interrupted):
+        curator.ask(QUESTION, "d", request_id="r", look=Looking(left=1))
+    rows = curator.directory / "rows"
+    rows.rename(tmp_path / "elsewhere")
+    with pytest.raises(Unavailable, match="begun again once they are there"):
+        curator.ask(QUESTION, "d", request_id="r", look=Looking())
+    (tmp_path / "elsewhere").rename(rows)
+    assert curator.ask(QUESTION, "d", request_id="r", look=Looking()).charges
+
+
+def test_counts_that_are_shared_get_their_noise_once_whatever_was_left(tmp_path: Path) -> None:
+    query = InteractiveGridScores.examples(SMALL)[0]
+    with Curator.open(tmp_path / "curator") as made:
+        made.register("d", mock_rows(SMALL, 100), SMALL)
+        made.open_budget("d", AddRemove(), Loss(10))
+        with pytest.raises(Interrupted):
+            made.ask(query, "d", request_id="r", look=Looking(left=1))
+        assert len(made.ask(query, "d", request_id="r", look=Looking()).charges) == 1
+        assert made.verify().questions == 1
+
+
+def test_the_key_is_erased_from_the_ledgers_bytes_with_the_release(
+    curator: Curator, tmp_path: Path
+) -> None:
+    with pytest.raises(Interrupted):
+        curator.ask(QUESTION, "d", request_id="r", look=Looking(left=1))
+    (key,) = stored_keys(curator)
+    assert len(key) == 2 * KEY_BYTES
+    assert key.encode() in bytes_of(tmp_path / "curator")
+    curator.ask(QUESTION, "d", request_id="r", look=Looking())
+    curator.close()
+    with sqlite3.connect(tmp_path / "curator" / LEDGER_FILE) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+    assert key.encode() not in bytes_of(tmp_path / "curator")
+    assert bytes.fromhex(key) not in bytes_of(tmp_path / "curator")
+
+
+def test_a_backup_holds_no_key_and_its_question_is_charged_anew(
+    curator: Curator, tmp_path: Path
+) -> None:
+    looking = Looking(left=1)
+    with pytest.raises(Interrupted):
+        curator.ask(QUESTION, "d", request_id="r", look=looking)
+    (key,) = stored_keys(curator)
+    backup(curator, tmp_path / "copy")
+    assert key.encode() not in bytes_of(tmp_path / "copy")
+    assert stored_keys(curator) == [key], "the original goes on"
+    with Curator.open(tmp_path / "copy", restoring=True) as copy:
+        assert not copy.is_unfinished(QUESTION, "d")
+        copy.accept_restored("a test")
+        with pytest.raises(AnswerFailed):
+            copy.ask(QUESTION, "d", request_id="r", look=Looking())
+        assert len(copy.ask(QUESTION, "d", request_id="new", look=Looking()).charges) == 1
+
+
+def test_a_key_without_the_salt_of_the_rows_gives_other_noise(curator: Curator) -> None:
+    looking = Looking()
+    released = curator.ask(QUESTION, "d", look=looking).release
+    (key,) = looking.keys
+    assert key is not None
+    (folder,) = (curator.directory / "rows").iterdir()
+    salt = (folder / "salt").read_bytes()
+    table = read(ROWS, DOMAIN)
+    assert QUESTION.answer(table, keyed(key, salt)).to_json() == released.to_json()
+    assert QUESTION.answer(table, keyed(key, bytes(32))).to_json() != released.to_json()
