@@ -10,7 +10,8 @@ on every labeled set (see race_detectors.py; sets are cut to 20,000 rows, or to 
 that share rows or a subject are one family): the setting that is best on average over all other
 sets is taken, and measured on those left out. The mean of these is the honest figure; that of the
 setting chosen by all sets flatters. `--keep` writes what was measured into a file and goes on from
-there. `--quick` takes small sets and few settings.
+there. `--quick` takes small sets and few settings. Ends with figures: these means, of how many
+families left out how many choose the present setting, and with `--only` the mean of each setting.
 """
 
 from __future__ import annotations
@@ -156,6 +157,11 @@ def main() -> None:
     for choice, times in choices.most_common():
         print(f"chosen {times} times of {choices.total()}: {choice}")
     print(f"chosen by all sets: {chosen}")
+    print(f"figure sets {len(names)}")
+    print(f"figure settings {len(settings)}")
+    print(f"figure families {choices.total()}")
+    print(f"figure families_choosing_the_most_chosen {choices.most_common(1)[0][1]}")
+    print(f"figure families_choosing_the_present {choices[json.dumps(present())]}")
     print(f"figure auroc_IForest {np.mean(list(forest.values())):.4f}")
     for at, epsilon in enumerate(EPSILONS):
         for label, found in (
@@ -164,6 +170,11 @@ def main() -> None:
             ("chosen_by_all", table[chosen]),
         ):
             mean = np.mean([found[name][at] for name in names])
+            print(f"figure auroc_{label}_eps{epsilon} {mean:.4f}")
+        for setting in settings if options.only else ():
+            values = dict(zip(CONSTANTS, setting, strict=True))
+            label = "_".join(f"{name}_{values[name]:g}" for name in options.only)
+            mean = np.mean([table[json.dumps(setting)][name][at] for name in names])
             print(f"figure auroc_{label}_eps{epsilon} {mean:.4f}")
 
 

@@ -1,10 +1,11 @@
-"""Does a grid's threshold flag as many as it was asked to?
+"""Does a grid's threshold flag as many as it was asked to? Does that of marginal histograms?
 
-    python benchmarks/grid_thresholds.py            # a minute or two
-    python benchmarks/grid_thresholds.py --quick    # the small grids
+    python benchmarks/grid_thresholds.py                # a minute or two
+    python benchmarks/grid_thresholds.py --quick        # the small grids
+    python benchmarks/grid_thresholds.py --marginals    # marginal histograms instead
 
-Independent normal columns within [-5, 5], epsilon 1, k = 5, the automatic number of cells. The
-threshold comes from the released grid alone; what is measured is the share of the reference's own
+Independent normal columns within [-5, 5], epsilon 1, k = 5, the automatic number of cells or bins.
+The threshold comes from the release alone; what is measured is the share of the reference's own
 records that score beyond it, and of fresh records, drawn like these. Means of two answers, each of
 other records; of fifty where a thin grid makes them differ, with the least and the most.
 """
@@ -12,6 +13,7 @@ other records; of fifty where a thin grid makes them differ, with the least and 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -22,6 +24,7 @@ from privod.data import Domain, Numeric, Table
 from privod.mechanisms import secure
 from privod.progress import track
 from privod.queries.grid_knn.query import GridKnn
+from privod.queries.marginals.query import MarginalHistograms
 
 REACH = 5.0
 TARGETS = (0.02, 0.1)
@@ -49,31 +52,43 @@ LARGE = (
 )
 
 
+MARGINALS = (*(Case(n, 50_000) for n in (6, 30, 100, 200)), Case(100, 2_000))
+
+
 def drawn(rng: np.random.Generator, n: int, columns: int) -> NDArray[np.float64]:
     """Normal records, cut off at the declared range."""
     return np.clip(rng.normal(size=(n, columns)), -REACH, REACH)
 
 
+def samples(case: Case) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """For each answer a reference, and fresh records."""
+    for seed in range(case.answers):
+        rng = np.random.default_rng(seed)
+        yield drawn(rng, case.records, case.columns), drawn(rng, FRESH, case.columns)
+
+
+def table_of(points: NDArray[np.float64]) -> Table:
+    """A reference with its declared ranges."""
+    columns = tuple(Numeric(f"x{axis}", -REACH, REACH) for axis in range(points.shape[1]))
+    values = {column.name: points[:, axis] for axis, column in enumerate(columns)}
+    return Table(Domain(columns), values)
+
+
 def measured(case: Case) -> dict[str, float]:
     """What a case's thresholds flag, what is hidden, and how the grid is cut."""
-    columns = tuple(Numeric(f"x{axis}", -REACH, REACH) for axis in range(case.columns))
-    names = tuple(column.name for column in columns)
+    names = tuple(f"x{axis}" for axis in range(case.columns))
     asked = GridKnn(columns=names, epsilon=1, expected_records=case.records)
     if case.keeps_all:
         asked = replace(asked, drop_below=None)
     flagged: list[list[float]] = []
     own: list[list[float]] = []
     hidden: list[float] = []
-    for seed in range(case.answers):
-        rng = np.random.default_rng(seed)
-        points = drawn(rng, case.records, case.columns)
-        table = Table(Domain(columns), dict(zip(names, points.T, strict=True)))
-        grid = asked.answer(table, secure()).value
+    for points, fresh in samples(case):
+        grid = asked.answer(table_of(points), secure()).value
         limits = [grid.threshold(target).graded.item() for target in TARGETS]
-        fresh = grid.scores(drawn(rng, FRESH, case.columns)).graded
-        scores = grid.scores(points).graded
-        flagged.append([float((fresh > limit).mean()) for limit in limits])
-        own.append([float((scores > limit).mean()) for limit in limits])
+        scores, known = grid.scores(fresh).graded, grid.scores(points).graded
+        flagged.append([float((scores > limit).mean()) for limit in limits])
+        own.append([float((known > limit).mean()) for limit in limits])
         hidden.append(grid.hidden_share)
     shares = {"flagged": np.mean(flagged, axis=0), "of_the_reference": np.mean(own, axis=0)}
     if case.answers > 2:
@@ -90,13 +105,29 @@ def measured(case: Case) -> dict[str, float]:
     }
 
 
+def by_marginals(case: Case) -> dict[str, float]:
+    """What the thresholds of both scores flag of marginal histograms."""
+    names = tuple(f"x{axis}" for axis in range(case.columns))
+    asked = MarginalHistograms(columns=names, epsilon=1)
+    flagged = []
+    for points, fresh in samples(case):
+        release = asked.answer(table_of(points), secure()).value
+        scores, most = release.scores(fresh), release.threshold(TARGETS[1])
+        shares = (scores.density > most.density).mean(), (scores.tail > most.tail).mean()
+        flagged.append([float(share) for share in shares])
+    density, tail = np.mean(flagged, axis=0)
+    return {f"density_flagged_at_{TARGETS[1]:g}": density, f"tail_flagged_at_{TARGETS[1]:g}": tail}
+
+
 def main() -> None:
     """Measure every case and print its figures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="the small grids")
-    cases = SMALL if parser.parse_args().quick else (*SMALL, *LARGE)
+    parser.add_argument("--marginals", action="store_true", help="marginal histograms instead")
+    asked = parser.parse_args()
+    cases = SMALL if asked.quick else MARGINALS if asked.marginals else (*SMALL, *LARGE)
     for case in track(cases, "asking"):
-        for name, value in measured(case).items():
+        for name, value in (by_marginals if asked.marginals else measured)(case).items():
             print(f"figure {case.name}_{name} {value:.3g}", flush=True)
 
 

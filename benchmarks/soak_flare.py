@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -44,9 +44,10 @@ NAMES = ("ahus", "bern", "cork")
 SERVER, ADMIN, PROJECT = "localhost", "admin@hub.example", "privod"
 COLUMNS = ("x", "y", "z")
 ROWS = 400
-READY_SECONDS = 1800.0  # a busy machine takes its time; whoever hangs is noticed all the same
-PATIENCE = Patience(coming=600.0, stalled=300.0)  # FLARE itself takes long to miss a client
-JOB_SECONDS = 3600.0
+QUIET_SECONDS = 600.0  # without a line in anybody's log, after which nobody gets on any more
+PATIENCE = Patience(coming=600.0, stalled=600.0)  # a busy machine takes its time
+SHORT = Patience(coming=30.0, stalled=30.0)  # of the run that must not end well
+SHARED_STORE = "/tmp/nvflare"  # noqa: S108 - where FLARE keeps jobs unless told
 COMPLETED = "FINISHED:COMPLETED"
 ALLOWED = {"class_allow_list": ["nvflare.", "privod.joint.flare."]}
 
@@ -105,7 +106,7 @@ def provision(place: Path) -> Path:
     (place / "project.yml").write_text(json.dumps(project))  # JSON is YAML
     command = [sys.executable, "-m", "nvflare.cli", "provision"]
     command += ["-p", str(place / "project.yml"), "-w", str(place / "kits")]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=READY_SECONDS)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return place / "kits" / PROJECT / "prod_00"
 
 
@@ -133,8 +134,10 @@ def prepare(kits: Path) -> Roster:
     server = kits / SERVER / "local" / f"privod-{PROJECT}.json"  # which FLARE names the server by
     server.write_text(json.dumps({**hub, "results": "results"}))
     for name in (SERVER, *NAMES):
-        default = json.loads((kits / name / "local" / "resources.json.default").read_text())
-        (kits / name / "local" / "resources.json").write_text(json.dumps({**default, **ALLOWED}))
+        default = (kits / name / "local" / "resources.json.default").read_text()
+        # Else every server of a machine has the same jobs, and tries to run the others'.
+        own = json.loads(default.replace(SHARED_STORE, str(kits / name / "store")))
+        (kits / name / "local" / "resources.json").write_text(json.dumps({**own, **ALLOWED}))
     members = [Member(name, (kits / name / "startup" / "client.crt").read_text()) for name in NAMES]
     return Roster(
         tuple(members),
@@ -189,19 +192,31 @@ def stop(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
+def wait_until(happened: Callable[[], bool], what: str, kits: Path) -> None:
+    """Wait as long as something is written to anybody's log."""
+    seen, since = 0, time.monotonic()
+    while not happened():
+        written = sum(path.stat().st_size for path in kits.glob("*.log"))
+        if written != seen:
+            seen, since = written, time.monotonic()
+        elif time.monotonic() - since > QUIET_SECONDS:
+            quiet = f"Nobody's log has had a line for {QUIET_SECONDS:g} seconds"
+            raise SystemExit(f"{quiet}, waiting until {what}.\n{logs(kits)}")
+        time.sleep(0.5)
+
+
 def session(kits: Path) -> Any:
     """The administrator's connection, once all clients are there."""
     from nvflare.fuel.flare_api.flare_api import new_secure_session
 
-    deadline = time.monotonic() + READY_SECONDS
-    while f"Total clients: {len(NAMES)}" not in (kits / f"{SERVER}.log").read_text():
-        if time.monotonic() > deadline:
-            raise SystemExit(f"Not everybody came within {READY_SECONDS:g} seconds.\n{logs(kits)}")
-        time.sleep(1)
-    return new_secure_session(ADMIN, str(kits / ADMIN), timeout=60.0)
+    log, all_here = kits / f"{SERVER}.log", f"Total clients: {len(NAMES)}"
+    wait_until(lambda: all_here in log.read_text(), "all clients have come", kits)
+    return new_secure_session(ADMIN, str(kits / ADMIN), timeout=QUIET_SECONDS)
 
 
-def submit(admin: Any, kits: Path, number: int, roster: Roster) -> str:
+def submit(
+    admin: Any, kits: Path, number: int, roster: Roster, patience: Patience = PATIENCE
+) -> str:
     """Approve at every client, write a job and submit it."""
     from privod.joint.flare import write_job
 
@@ -212,19 +227,19 @@ def submit(admin: Any, kits: Path, number: int, roster: Roster) -> str:
             subject = subject_of(asked, domain(), roster)
             approvals.approve(subject, 1, begins, begins + timedelta(hours=1))
     job = kits / f"job-{number}"
-    write_job(job, questions(), roster, domain(), PATIENCE)
+    write_job(job, questions(), roster, domain(), patience)
     return str(admin.submit_job(str(job)))
 
 
-def ended(admin: Any, job: str) -> str:
+def status_of(admin: Any, job: str) -> str:
+    """What FLARE says of a job."""
+    return str(admin.get_job_meta(job).get("status"))
+
+
+def ended(admin: Any, job: str, kits: Path) -> str:
     """How a job ended."""
-    deadline = time.monotonic() + JOB_SECONDS
-    while time.monotonic() < deadline:
-        status = str(admin.get_job_meta(job).get("status"))
-        if status.startswith("FINISHED"):
-            return status
-        time.sleep(1)
-    raise SystemExit(f"The job {job} did not end within {JOB_SECONDS:g} seconds.")
+    wait_until(lambda: status_of(admin, job).startswith("FINISHED"), "the job has ended", kits)
+    return status_of(admin, job)
 
 
 def check(kits: Path, roster: Roster, runs: int) -> None:
@@ -244,12 +259,12 @@ def check(kits: Path, roster: Roster, runs: int) -> None:
 
 def break_off(admin: Any, kits: Path, roster: Roster, bern: subprocess.Popen[bytes]) -> float:
     """Kill a client right after a job has begun; return the seconds until the job has ended."""
-    job = submit(admin, kits, 0, roster)
-    while str(admin.get_job_meta(job).get("status")) not in ("RUNNING", "DISPATCHED"):
-        time.sleep(0.2)
+    job = submit(admin, kits, 0, roster, SHORT)
+    begun = ("RUNNING", "DISPATCHED")
+    wait_until(lambda: status_of(admin, job) in begun, "the job has begun", kits)
     started = time.monotonic()
     stop(bern)
-    status = ended(admin, job)
+    status = ended(admin, job, kits)
     assert status != COMPLETED, status
     return time.monotonic() - started
 
@@ -261,7 +276,7 @@ def soak(
     took = []
     for number in range(1, n_jobs + 1):
         started = time.monotonic()
-        status = ended(admin, submit(admin, kits, number, roster))
+        status = ended(admin, submit(admin, kits, number, roster), kits)
         took.append(time.monotonic() - started)
         assert status == COMPLETED, f"{status}\n{logs(kits)}"
         print(f"job {number}: {status} after {took[-1]:.1f} seconds", flush=True)
