@@ -53,6 +53,16 @@ def test_other_data_has_other_budgets(curator: Curator) -> None:
     assert [dataset.name for dataset in curator.datasets()] == ["people", "animals"]
 
 
+@pytest.mark.parametrize("nothing", [Loss(0), Loss(0, "1e-6"), Loss(1, 1)])
+def test_a_budget_that_allows_nothing_or_promises_nothing_is_refused(
+    curator: Curator, nothing: Loss
+) -> None:
+    curator.register("animals", ROWS, AGES)
+    with pytest.raises(InvalidParameter, match="epsilon above 0 and a delta below 1"):
+        curator.open_budget("animals", AddRemove(), nothing)
+    assert curator.budget("animals") == ()
+
+
 def test_names_are_for_good(curator: Curator) -> None:
     with pytest.raises(AlreadyExists, match="data sets never change"):
         curator.register("people", ROWS, AGES)
