@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 import struct
@@ -17,7 +18,7 @@ from privod.data import Domain, Numeric
 from privod.errors import AnswerFailed, LedgerDamaged, Unavailable
 from privod.ledger.private_files import sync_file
 from privod.ledger.sqlite import LEDGER_FILE
-from privod.ledger.witness import SLOT, Head, Witness
+from privod.ledger.witness import SLOT, SLOTS, Head, Witness
 from privod.privacy import AddRemove, Guarantee, Loss
 from privod.queries.histogram import Histogram
 from tests.postgres_cluster import find_server, running_server
@@ -75,6 +76,40 @@ def crashed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         copy = copy_as_after_a_crash(curator, home / "copy")
         assert len(frames((copy / WAL).read_bytes())) > CHARGES
         yield copy
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """What each witness held when the disk was waited for."""
+    found: list[bytes] = []
+    sync = os.fdatasync
+
+    def watched(handle: int) -> None:
+        sync(handle)
+        found.append(os.pread(handle, SLOT * SLOTS, 0))
+
+    monkeypatch.setattr(os, "fdatasync", watched)
+    return found
+
+
+def test_an_answer_leaves_when_its_witness_is_on_disk(tmp_path: Path, synced: list[bytes]) -> None:
+    with filled(tmp_path, charges=0) as curator:
+        answer = curator.ask(question(1), "people")
+        assert any(answer.head.encode() in content for content in synced)
+
+
+def test_a_stored_answer_leaves_when_the_witness_has_seen_it(
+    tmp_path: Path, synced: list[bytes]
+) -> None:
+    with filled(tmp_path, charges=1) as curator:
+        before = (tmp_path / "witness").read_bytes()
+        answer = curator.ask(question(2), "people")
+    (tmp_path / "witness").write_bytes(before)  # as a crash leaves it that came in between
+    synced.clear()
+    with Curator.open(tmp_path) as curator:
+        again = curator.ask(question(2), "people")
+        assert (again.stored, again.head) == (True, answer.head)
+        assert any(again.head.encode() in content for content in synced)
 
 
 def test_a_write_ahead_log_cut_anywhere_is_found(crashed: Path, tmp_path: Path) -> None:

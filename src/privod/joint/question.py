@@ -1,6 +1,6 @@
 """Which of my records are outliers in our joint data, without pooling it? [Raval 2011].
 
-Several holders, no curator: this question is not asked of one table and never charged to a book.
+Several holders, no curator: this question is not asked of one table and never charged to a budget.
 It is a frozen value of public parameters that all parties must share; `joint_run` carries it out.
 """
 

@@ -48,7 +48,7 @@ class Site:
     approvals : Approvals, optional
         If given, runs that are not approved there are refused.
     charge : callable, optional
-        Called before any row is hashed: books the run's epsilon, or raises.
+        Called before any row is hashed: charges the run's epsilon, or raises.
     rounds : path, optional
         A file for the last completed rounds of a run that breaks off: the next one goes on there.
     """

@@ -25,7 +25,7 @@ from typing import Any
 
 from privod.errors import InvalidParameter
 from privod.privacy.certified import exp_above, log_above, log_below
-from privod.privacy.loss import Loss, Number, exact, positive, rounded_down, rounded_up
+from privod.privacy.loss import Loss, Number, as_exact, exact, positive, rounded_down, rounded_up
 
 __all__ = [
     "NOTHING_SPENT",
@@ -61,7 +61,7 @@ class Zcdp:
 
     def __post_init__(self) -> None:
         for name in ("rho", "delta"):
-            number = exact(getattr(self, name), name)
+            number = as_exact(getattr(self, name), name)
             if number < 0:
                 raise InvalidParameter(name, "must be at least 0", number, "Try 0.")
             object.__setattr__(self, name, number)
