@@ -34,7 +34,7 @@ from privod.data import Domain
 from privod.estimators.bounds import coded, declared_columns
 from privod.mechanisms import seeded
 from privod.queries import count_query
-from privod.queries.private_detector import layout, query, release, shares
+from privod.queries.private_detector import layout, query, rarity, shares
 from privod.queries.private_detector.query import DetectorProfile
 
 Setting = tuple[float, ...]
@@ -48,7 +48,7 @@ CONSTANTS: dict[str, tuple[Any, tuple[float, ...]]] = {
     "BINS": (count_query, (2.0, 3.0, 4.5)),
     "MOMENTS_COST": (layout, (2.0, 2.5)),
     "RANGE_SHARE": (query, (0.15, 0.25)),
-    "OUTSIDE": (release, (1.0, 2.0)),
+    "OUTSIDE": (rarity, (1.0, 2.0)),
     "KEPT": (shares, (0.0, 0.25, 0.5, 0.75, 1.0)),
 }
 FAMILIES = {

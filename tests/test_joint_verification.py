@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from privod.errors import ProtocolAborted
 from privod.joint import sharing, verification, vertical
+from privod.joint.planning import samples
 from privod.joint.run import JointAnswer, Rehearsal, rehearse
 from privod.joint.transport.channel import Meeting
-from privod.joint.verification import CROWDED, OUTLIER, UNDECIDED, WRONG, decisive, samples
+from privod.joint.verification import CROWDED, OUTLIER, UNDECIDED, WRONG, decisive
 from privod.outliers.crowds.distance import crowds
 from privod.outliers.hashing.outliers import crowd_limit
 from tests.test_joint_outliers import COLUMNS, columns_apart, question
@@ -71,6 +72,8 @@ def test_growing_samples_find_what_all_records_say_with_a_part_of_the_distances(
     sent = [step.sent for step in answer.traffic.steps if step.phase == "distances"]
     n_suspects = sent[0] // (2 * samples(N, limit)[0])  # two bytes for each record of the sample
     assert len(found) < n_suspects < N / 2
+    assert answer.plan is not None
+    assert answer.plan.sent_bytes / 3 < answer.traffic.sent < 3 * answer.plan.sent_bytes
     assert sum(sent) < 2 * N * n_suspects
 
 

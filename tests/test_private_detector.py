@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.choose_detector import CONSTANTS, present
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
@@ -31,6 +32,7 @@ from privod.queries.moments import (
 from privod.queries.private_detector.layout import PARTS, Ladder, Layout, sharpened
 from privod.queries.private_detector.query import DetectorProfile
 from privod.queries.private_detector.release import BLOCK, NoisyProfile
+from privod.queries.private_detector.shares import KEPT
 from privod.queries.private_detector.thresholds import (
     EDGES,
     believed_tails,
@@ -316,6 +318,14 @@ def test_questions_with_laplace_noise_are_written_as_before_there_was_another() 
     assert {"noise", "delta"}.isdisjoint(plain.parameters())
     noisy = DetectorProfile(columns=("x",), epsilon=1, **GAUSSIAN)
     assert DetectorProfile.from_parameters(noisy.parameters()) == noisy
+
+
+def test_the_script_that_chose_the_constants_finds_them_where_they_are() -> None:
+    chosen = dict(zip(CONSTANTS, present(), strict=True))
+    assert chosen["KEPT"] == KEPT
+    assert all(
+        value in values for value, (_, values) in zip(present(), CONSTANTS.values(), strict=True)
+    )
 
 
 def test_wrong_questions_are_refused() -> None:

@@ -17,7 +17,7 @@ from privod.outliers.hashing.heavy import CloudModel, HeavyOdds, bucket_width_fo
 from privod.outliers.hashing.outliers import crowd_limit
 from privod.outliers.hashing.plan import HashPlan
 
-__all__ = ["CountPlan", "host_plan", "joint_plan", "receive_plan"]
+__all__ = ["CountPlan", "host_plan", "joint_plan", "receive_plan", "samples"]
 
 HASHES_IN_ALL = 6  # of a table, where one family goes over all columns
 HASHES_PER_PARTY = 2  # of a table, where every party hashes its own columns
@@ -31,6 +31,11 @@ SMALLEST_BITS, LARGEST_BITS = 10, 20
 COLLISIONS = 0.02  # of all bins share a slot with a heavy one
 LOAD = 30  # light bins fill a slot to a thirtieth of a crowd on average
 SECONDS_PER_TAG = 6e-7  # at one party: hash, encrypt, permute, mask; an estimate, not a measurement
+SECONDS_PER_DISTANCE = (
+    1e-7  # at one party: draw a row, take its distance, mask it; an estimate, too
+)
+FIRST_EXPECTED = 32  # records of a limiting crowd that the first sample of a verification has
+GROWTH = 4  # times more in the next one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +60,8 @@ class CountPlan:
     noise_deviation : float
         Of every count, 0 without noise.
     sent_bytes, seconds : float
-        Roughly what each party sends, and how long it computes.
+        Roughly what each party sends, and how long it computes. Where suspects are verified over
+        columns, those near the limit take more.
     """
 
     n_tables: int
@@ -116,6 +122,8 @@ def joint_plan(
         odds = _odds(n_records, max_crowd, holders, n_hashes, deviation)
         chosen = odds.threshold(n_tables, find)
         rows = n_records if vertical else n_records / n_parties
+        looked_at = samples(n_records, max_crowd)[0] if vertical and question.verify else 0
+        distances = chosen.suspects * n_records * looked_at
         plan = CountPlan(
             n_tables=n_tables,
             most_heavy=chosen.most_heavy,
@@ -127,8 +135,9 @@ def joint_plan(
             precision=1.0 if question.verify else chosen.precision,
             suspects=chosen.suspects,
             noise_deviation=deviation,
-            sent_bytes=8.0 * n_records * n_tables if vertical else 4.0 * n_tables * (1 << bits),
-            seconds=SECONDS_PER_TAG * rows * n_tables,
+            sent_bytes=2.0 * distances
+            + (8.0 * n_records * n_tables if vertical else 4.0 * n_tables * (1 << bits)),
+            seconds=SECONDS_PER_TAG * rows * n_tables + SECONDS_PER_DISTANCE * distances,
         )
         plans.append(plan)
         if not noisy and _few_enough(question, plan):
@@ -162,6 +171,16 @@ def _odds(
     n_records: int, max_crowd: int, widths: tuple[int, ...], n_hashes: int, deviation: float
 ) -> HeavyOdds:
     return CloudModel(n_records, max_crowd, widths).odds(n_hashes, deviation)
+
+
+def samples(n_records: int, max_crowd: int) -> list[int]:
+    """Of how many records a suspect's distances are looked at, until it is decided; all at last."""
+    sizes = []
+    size = FIRST_EXPECTED * n_records // max(1, max_crowd)
+    while 2 * size < n_records:
+        sizes.append(size)
+        size *= GROWTH
+    return [*sizes, n_records]
 
 
 def slot_bits(n_records: int, max_crowd: int) -> int:

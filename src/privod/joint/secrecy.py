@@ -32,17 +32,18 @@ _HORIZONTAL_NOISY = (
     (HUB, "the number of records in all and the same noisy counts, whose places it does not know"),
 )
 _VERTICAL_SEALED = (
-    (EACH, "the row numbers of the suspects, how many columns every party has"),
+    (EACH, "the row numbers of the suspects, the number of records, and who has which columns"),
     (
         "the first party with the second",
         "for every row and table whether its bin holds more than a crowd",
     ),
     (
         HUB,
-        "for every table a list of nameless coarse records in a fresh order: in which slab of its"
-        " own columns every party has each; for a party of one column nearly its column, though not"
-        " whose value is whose; which small groups of records with a rare value return in the next"
-        " table; how often each nameless record was in a crowd; with any party's help everything",
+        "the number of records, who has which columns, and for every table a list of nameless"
+        " coarse records in a fresh order: in which slab of its own columns every party has each;"
+        " for a party of one column nearly its column, though not whose value is whose; which small"
+        " groups of records with a rare value return in the next table; how often each nameless"
+        " record was in a crowd; with any party's help everything",
     ),
 )
 _HORIZONTAL_PAPER = (
@@ -73,15 +74,17 @@ _VERIFIED = {
         ),
         (
             HUB,
-            "how many suspects every party has, and how many records lie near each, up to a crowd",
+            "how many suspects every party has, and how many records lie near each, every party's"
+            " part of them up to a crowd",
         ),
     ),
     "vertical": (
         (EACH, "which suspects have a crowd, and roughly how near it is to the limit"),
         (
             HUB,
-            "for every nameless suspect how many records, of a sample or of all, lie at which"
-            " distance, in thousandths of a squared radius",
+            "how many suspects there are, and for every nameless one how many records, of a sample"
+            " or of all, lie at which distance, in thousandths of a squared radius: enough to"
+            " recognize a suspect whose values, and others', it knows",
         ),
     ),
 }

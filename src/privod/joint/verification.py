@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.stats import hypergeom
 
 from privod.errors import ProtocolAborted
-from privod.joint.planning import CountPlan
+from privod.joint.planning import FIRST_EXPECTED, CountPlan, samples
 from privod.joint.question import JointOutliers
 from privod.joint.rounds import Rounds
 from privod.joint.secure_sum import add_up, contribute
@@ -34,7 +34,6 @@ __all__ = [
     "host_columns",
     "host_records",
     "keep_suspects",
-    "samples",
     "verify_columns",
     "verify_records",
 ]
@@ -46,8 +45,6 @@ BATCH_VALUES = 1 << 22  # distances that travel in one step
 BLOCK_ROWS = 4096  # whose differences stay in a processor's cache
 SCATTERED = 16  # times longer it takes to fetch a row from anywhere than the next one
 OUTLIER, CROWDED, UNDECIDED = 0, 1, 2  # verdicts
-FIRST_EXPECTED = 32  # records of a limiting crowd that the first sample has, on average
-GROWTH = 4  # times more in the next one
 WRONG = 1e-6  # the largest probability that a suspect is decided wrongly, in all its samples
 MOST_VALUES = 1 << 32  # distances of a whole run; beyond it verification is refused
 
@@ -170,16 +167,6 @@ def host_columns(plan: CountPlan, meeting: Meeting, n_suspects: int, n: int, don
                 undecided += int((verdicts == UNDECIDED).sum())
                 meeting.reply_all(verdicts.tobytes())
             left = undecided
-
-
-def samples(n: int, max_crowd: int) -> list[int]:
-    """Of how many records a suspect's distances are looked at, until it is decided; all at last."""
-    sizes = []
-    size = FIRST_EXPECTED * n // max(1, max_crowd)
-    while 2 * size < n:
-        sizes.append(size)
-        size *= GROWTH
-    return [*sizes, n]
 
 
 @cache

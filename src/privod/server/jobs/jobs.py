@@ -490,7 +490,7 @@ class Jobs(Generic[Result]):
         with self._changed:
             late = [work for work in self._works.values() if work.began is not None]
         for work in late:
-            LOG.warning("an answer was still being computed; the next server begins it again")
+            LOG.warning("an answer was left; its charge stands; the next server begins it again")
             work.leave()
         for thread in self._threads:
             thread.join(END_SECONDS)
