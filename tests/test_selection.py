@@ -90,6 +90,16 @@ def test_weights_are_enclosed_at_every_gap_and_scale(gap: int, scale: Fraction) 
     assert slack < 32
 
 
+@pytest.mark.parametrize("gap", [16_881_968, 18_593_804, 17_317_909])
+def test_weights_are_enclosed_where_every_rounding_goes_the_same_way(gap: int) -> None:
+    """Gaps found by a search over 250,000: five units below, with four digits looked up."""
+    scale = Fraction(2**26)
+    lows, slack = enclosed_weights(np.array([gap]), scale)
+    known = exp_minus(gap / scale, 200)
+    assert known.low > int(lows[0]) + 5 << 200 - WEIGHT_BITS
+    assert known.high <= int(lows[0]) + slack << 200 - WEIGHT_BITS
+
+
 class Words(Randomness):
     """Words as given, and after them bytes of zeros, or of ones."""
 
