@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from privod.curator import Curator, backup
-from privod.curator.publication import Interrupted
+from privod.curator.job_records import JobRecord
+from privod.curator.publication import GivenUp, Interrupted
 from privod.curator.rows import KeptRows
 from privod.curator.unfinished import MOST_RUNS
 from privod.data import Categorical, Domain, Numeric
 from privod.data.mock import mock_rows
 from privod.data.sources import read
-from privod.errors import AnswerFailed, NotFound, Unavailable
+from privod.errors import AnswerFailed, NotAllowed, NotFound, Unavailable
 from privod.ledger.sqlite import LEDGER_FILE
 from privod.mechanisms.randomness import KEY_BYTES, keyed
 from privod.privacy import AddRemove, Loss
@@ -68,6 +70,19 @@ def spent(curator: Curator) -> Loss:
 def bytes_of(directory: Path) -> bytes:
     """The ledger's files, byte by byte."""
     return b"".join(path.read_bytes() for path in sorted(directory.glob(f"{LEDGER_FILE}*")))
+
+
+def leave(curator: Curator, request: str = "r") -> None:
+    """Charge the question under a request id, and leave its answer."""
+    with pytest.raises(Interrupted):
+        curator.ask(QUESTION, "d", request_id=request, look=Looking(left=1))
+
+
+def note(curator: Curator, job: str, request: str, query: Query[Any] = QUESTION) -> None:
+    """An open job that asks the question under a request id, at the server process "s"."""
+    records = curator.job_records
+    told = (job, "s", "asker", "", "d", query.to_json(), request)
+    records.add(JobRecord(*told, time=records.moment()))
 
 
 def test_an_answer_that_was_left_is_begun_again_from_its_key_and_charged_once(
@@ -225,3 +240,111 @@ def test_a_key_without_the_salt_of_the_rows_gives_other_noise(curator: Curator) 
     table = read(ROWS, DOMAIN)
     assert QUESTION.answer(table, keyed(key, salt)).to_json() == released.to_json()
     assert QUESTION.answer(table, keyed(key, bytes(32))).to_json() != released.to_json()
+
+
+def refuse() -> None:
+    raise NotAllowed("It was stopped.")
+
+
+def test_whoever_stops_while_waiting_is_charged_nothing_and_destroys_nothing(
+    curator: Curator,
+) -> None:
+    with pytest.raises(NotAllowed):
+        curator.ask(QUESTION, "d", request_id="b", look=Looking(), go_on=refuse)
+    assert spent(curator) == Loss(0)
+    leave(curator)
+    (key,) = stored_keys(curator)
+    with pytest.raises(NotAllowed):
+        curator.ask(QUESTION, "d", request_id="b", look=Looking(), go_on=refuse)
+    assert stored_keys(curator) == [key]
+    assert curator.ask(QUESTION, "d", request_id="r", look=Looking()).charges
+
+
+@pytest.mark.parametrize(
+    ("waiting", "asks", "is_left"),
+    [("r", "b", True), ("r", "r", False), ("b", "b", False), (None, "r", False)],
+)
+def test_what_was_given_up_is_left_to_whoever_paid_and_waits_elsewhere(
+    curator: Curator, waiting: str | None, asks: str, is_left: bool
+) -> None:
+    leave(curator)
+    if waiting is not None:
+        note(curator, "j", waiting)
+    with pytest.raises(GivenUp):
+        curator.ask(QUESTION, "d", request_id=asks, look=Looking(left=1, problem=GivenUp))
+    assert bool(stored_keys(curator)) is is_left
+    assert curator.is_unfinished(QUESTION, "d") is is_left
+
+
+def test_a_jobs_end_gives_up_what_it_charged_and_nothing_else(curator: Curator) -> None:
+    leave(curator)
+    other = Histogram(columns=("group",), epsilon="0.02")
+    note(curator, "other question", "r", other)
+    note(curator, "other request", "b")
+    note(curator, "asked twice", "r")
+    note(curator, "own", "r")
+    for job in ("other question", "other request", "asked twice"):
+        curator.job_records.end(job, "s", "failed")
+        assert curator.is_unfinished(QUESTION, "d")
+    curator.job_records.end("own", "s", "stopped")
+    assert stored_keys(curator) == []
+
+
+def close(curator: Curator) -> None:
+    curator.close_budget("d", AddRemove(), "enough", confirmed=True)
+
+
+def use_up(curator: Curator) -> None:
+    curator.ask(Histogram(columns=("group",), epsilon="0.985"), "d")
+
+
+@pytest.mark.parametrize("end", [close, use_up])
+def test_what_was_left_can_be_asked_whatever_is_left_to_pay_with(
+    curator: Curator, end: Callable[[Curator], None]
+) -> None:
+    leave(curator)
+    assert len(curator.price(QUESTION, "d").charges) == 1, "if it fails before it is gone on with"
+    end(curator)
+    price = curator.price(QUESTION, "d")
+    assert (price.charges, price.affordable, price.already_answered) == ((), True, False)
+    curator.check_budget(QUESTION, "d", request_id="b")
+    assert curator.ask(QUESTION, "d", request_id="b", look=Looking()).stored
+
+
+def test_what_failed_at_one_process_is_not_stored_by_another_that_lost_its_lock(
+    curator: Curator,
+) -> None:
+    @contextmanager
+    def no_lock(_key: str) -> Iterator[Callable[[], bool]]:
+        yield lambda: True
+
+    with Curator.open(curator.directory) as other:
+        other.database.alone = no_lock  # type: ignore[method-assign, assignment]
+
+        def look(query: Query[Any], rows: KeptRows, key: bytes | None) -> Any:
+            with pytest.raises(AnswerFailed):
+                other.ask(QUESTION, "d", request_id="r", look=Looking(1, MemoryError))
+            return Looking()(query, rows, key)
+
+        with pytest.raises(AnswerFailed):
+            curator.ask(QUESTION, "d", request_id="r", look=look)
+    assert curator.verify().releases == 0
+
+
+def test_a_key_that_failed_while_the_database_was_away_is_erased_and_never_run_again(
+    curator: Curator,
+) -> None:
+    leave(curator)
+
+    def look(_query: Query[Any], _rows: KeptRows, _key: bytes | None) -> Any:
+        curator.database.read_only = True
+        raise MemoryError
+
+    with pytest.raises(AnswerFailed):
+        curator.ask(QUESTION, "d", request_id="b", look=look)  # what "r" paid for
+    curator.database.read_only = False
+    assert len(stored_keys(curator)) == 1
+    with pytest.raises(AnswerFailed):
+        curator.ask(QUESTION, "d", request_id="r", look=Looking())
+    curator.erase_failed()
+    assert stored_keys(curator) == []

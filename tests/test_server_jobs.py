@@ -387,6 +387,56 @@ def test_a_revoked_token_loses_its_turn_and_whoever_joined_in_takes_it() -> None
         assert (adas.leads, bobs.leads) == (False, True)
 
 
+def test_whoever_joins_what_was_stopped_has_it_go_on_and_whoever_stopped_waits_no_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(jobs_module, "FIRST_RELEASE_SECONDS", 0.9 * PATIENCE)
+    go_on = threading.Event()
+    parted: list[Job[Any]] = []
+
+    def ask(_turn: Turn) -> str:
+        go_on.wait(PATIENCE)
+        return "answer"
+
+    jobs: Jobs[Any] = Jobs(Limits(workers=1, stop_seconds=0), lambda _: True, parted.append)
+    try:
+        stopped = started(jobs, ask)
+        eventually(lambda: stopped.state() == "answering")
+        jobs.stop(stopped.id, lambda _: True)  # has its effect at a release time, which is far off
+        joined = started(jobs, ask, "bob")
+        assert joined.work.stop_age is None
+        assert parted == [stopped]
+        with pytest.raises(NotAllowed, match="You no longer wait"):
+            stopped.result()
+        jobs.stop(joined.id, lambda _: True)
+        assert joined.work.is_stopped_unbegun(), "now it has its effect"
+        assert started(jobs, ask, "cyd").work is not joined.work
+    finally:
+        go_on.set()
+        jobs.close()
+
+
+def test_whoever_stops_while_another_process_answers_leaves_the_question_to_who_joined() -> None:
+    is_waiting, go_on = threading.Event(), threading.Event()
+
+    def asking(name: str) -> Callable[[Turn], str]:
+        def ask(turn: Turn) -> str:
+            is_waiting.set()
+            go_on.wait(PATIENCE)
+            turn.go_on()
+            return f"in {name}'s name"
+
+        return ask
+
+    with opened() as jobs:
+        adas = started(jobs, asking("ada"))
+        assert is_waiting.wait(PATIENCE)
+        bobs = started(jobs, asking("bob"), "bob")
+        jobs.stop(adas.id, lambda job: job.asker == "ada")
+        go_on.set()
+        assert ended(bobs).result() == "in bob's name"
+
+
 def test_stopping_drops_what_waits_and_does_not_wait_for_what_takes_too_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -541,12 +591,12 @@ def test_an_answer_goes_on_while_nobody_can_be_asked_whether_it_is_wanted() -> N
     work.begin()
     is_away = True
 
-    def wanted() -> bool:
+    def stop_unwanted() -> None:
         if is_away:
             raise Unavailable("The database is restarting.")
-        return False
+        work.stop()
 
-    turn = Turn(work, Worker(1, 1), wanted)
+    turn = Turn(work, Worker(1, 1), lambda: None, stop_unwanted)
     for is_away in (True, False):
         turn._looked -= 2 * VALID_SECONDS
         turn._is_stopped()

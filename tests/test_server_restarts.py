@@ -212,6 +212,79 @@ def test_two_servers_on_one_directory_charge_once_and_show_each_others_jobs(
         assert (kinds.count("charge"), kinds.count("release")) == (1, 1)
 
 
+@pytest.mark.parametrize("payer_stops", [True, False])
+def test_who_stops_while_another_server_answers_is_not_charged_and_leaves_it_to_who_paid(
+    tmp_path: Path, token: str, monkeypatch: pytest.MonkeyPatch, payer_stops: bool
+) -> None:
+    monkeypatch.setattr(asking, "WATCH_SECONDS", 0.2)
+    gate, directory = tmp_path / "gate", tmp_path / "curator"
+    waits = threading.Event()
+    with (
+        running(directory, ONE, data=False) as other,
+        other.api(token) as payer,
+        other.api(other.token("analyst")) as joining,
+    ):
+        with running(directory, ONE, data=False) as one, one.api(token) as here:
+            paid = here.post("/datasets/patients/ask", json=form_of(gate)).json()["job"]
+            eventually(gate.exists)
+            alone = other.curator.database.alone
+
+            def noticed(key: str) -> Any:
+                if not key.startswith("server-"):
+                    waits.set()
+                return alone(key)
+
+            monkeypatch.setattr(other.curator.database, "alone", noticed)
+            job = joining.post("/datasets/patients/ask", json=form_of(gate)).json()["job"]
+            assert waits.wait(PATIENCE)
+            joining.delete(f"/jobs/{job}")
+            if payer_stops:
+                here.delete(f"/jobs/{paid}")
+                eventually(lambda: here.get(f"/jobs/{paid}").status_code == 500)
+            one.site.jobs.close()
+        (tmp_path / "gate.open").touch()
+        eventually(lambda: joining.get(f"/jobs/{job}").status_code == 403)
+        assert "Nothing was charged" in joining.get(f"/jobs/{job}").text
+        if not payer_stops:
+            eventually(lambda: _state(payer, paid) == "done")
+        kinds = [entry.kind for entry in other.curator.history("patients")]
+        assert (kinds.count("charge"), kinds.count("release")) == (1, 0 if payer_stops else 1)
+
+
+def test_what_was_left_is_answered_though_its_budget_is_closed_and_its_asker_asked_again(
+    tmp_path: Path, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, directory = tmp_path / "gate", tmp_path / "curator"
+    form = {**form_of(gate), "request_id": "r"}
+    with running(directory, ONE, data=False) as before, before.api(token) as api:
+        job = api.post("/datasets/patients/ask", json=form).json()["job"]
+        eventually(gate.exists)
+        used = {"query": asked(gate, "0.2"), "wait": 0, "request_id": "r"}
+        assert api.post("/datasets/patients/ask", json=used).status_code == 422
+        before.curator.close_budget("patients", AddRemove(), "enough", confirmed=True)
+        before.site.jobs.close()
+    gate.unlink()
+    may_take_over, take_over = threading.Event(), asking._take_over
+
+    def late(*arguments: Any) -> None:
+        may_take_over.wait(PATIENCE)
+        take_over(*arguments)
+
+    monkeypatch.setattr(asking, "_take_over", late)
+    with running(directory, ONE, data=False) as after, after.api(token) as api:
+        again = api.post("/datasets/patients/ask", json=form).json()["job"]
+        eventually(gate.exists)
+        may_take_over.set()
+        eventually(lambda: after.site.id in after.curator.job_records.servers())
+        eventually(lambda: len(after.site.jobs._jobs) == 2)
+        (tmp_path / "gate.open").touch()
+        for each in (job, again):
+            eventually(lambda each=each: _state(api, each) == "done")  # type: ignore[misc]
+        eventually(lambda: after.curator.job_records.servers() == set())
+        kinds = [entry.kind for entry in after.curator.history("patients")]
+        assert (kinds.count("charge"), kinds.count("release")) == (1, 1)
+
+
 def test_an_answer_is_stopped_through_a_server_that_does_not_work_on_it(
     tmp_path: Path, token: str
 ) -> None:
@@ -452,16 +525,16 @@ def test_a_question_that_is_taken_over_waits_while_the_database_is_away(
 ) -> None:
     monkeypatch.setattr(asking, "WATCH_SECONDS", 0.01)
     with running(tmp_path / "curator", ONE, data=False) as server:
-        price = server.curator.price
+        release = server.curator.release
         failures: list[Any] = []
 
         def away_twice(*arguments: Any) -> Any:
             if len(failures) < 2:
                 failures.append(arguments)
                 raise Unavailable("The database cannot be reached.")
-            return price(*arguments)
+            return release(*arguments)
 
-        monkeypatch.setattr(server.curator, "price", away_twice)
+        monkeypatch.setattr(server.curator, "release", away_twice)
         record = left_waiting(server)
         asking._resume(server.site, record)
         assert len(failures) == 2

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from privod.curator import unfinished
 from privod.curator.custody import Custody
-from privod.curator.publication import Look, found, publish
+from privod.curator.publication import GivenUp, Look, found, publish
 from privod.curator.questions import Question, adapted
 from privod.curator.results import NO_ANSWER, Answer
 from privod.curator.rows import KeptRows, RowStore
 from privod.curator.tables import Tables
 from privod.curator.unfinished import Begun
-from privod.errors import AnswerFailed, NotFound, PrivodError, Unavailable
+from privod.errors import AnswerFailed, NoPromise, NotFound, PrivodError, Unavailable
 from privod.ledger import chain as ledger
 from privod.ledger import store
+from privod.ledger.database import Connection
 from privod.ledger.prices import Price, price_of
 from privod.ledger.store import DataSet, short_text
 from privod.queries.interactive_grid.kept import looked
@@ -65,6 +66,8 @@ class Asking:
         self._database = custody.database
         self._rows = rows
         self._tables = tables
+        self._failed: set[tuple[str, bytes]] = set()
+        """Questions and keys that failed for good, and could not be erased yet."""
 
     def adapted(self, query: Query[Any], dataset: DataSet) -> Query[Any]:
         """The question as it is asked of a data set: noise "auto" becomes what it takes there."""
@@ -74,23 +77,37 @@ class Asking:
             return adapted(query, ledger.budgets_of(connection, dataset.root))
 
     def price(self, query: Query[Any], dataset: DataSet, token: str | None) -> Price:
-        """Say what a question would cost, without looking and without charging."""
+        """Say what a question would cost at most, without looking and without charging.
+
+        What was charged and left is gone on with for nothing, whatever is left to pay with.
+        """
         question = self._checked(query, dataset)
+        unprotected = question.query.not_protected()
         with self._database.reading() as connection:
             if store.find_release(connection, question.key) is not None:
                 return Price((), affordable=True, already_answered=True)
-            self._check_size(question, *store.where_rows_are(connection, dataset.name))
-            dues = question.dues(connection)
-            limits = ledger.limits_of(connection, dues, token)
-            return price_of(dues, question.query.not_protected(), limits)
+            left = unfinished.is_unfinished(connection, question.key)
+            if not left:
+                self._check_size(question, *store.where_rows_are(connection, dataset.name))
+            try:
+                dues = question.dues(connection)
+            except (NoPromise, NotFound):
+                if not left:
+                    raise
+                return Price((), affordable=True, already_answered=False, not_protected=unprotected)
+            found = price_of(dues, unprotected, ledger.limits_of(connection, dues, token))
+        if left and not found.affordable:
+            return replace(found, charges=(), affordable=True)
+        return found
 
     def check_budget(
         self, query: Query[Any], dataset: DataSet, request_id: str | None, token: str | None
     ) -> None:
-        """Raise at once if asking would cost more than is left, unless this request was paid."""
+        """Raise at once if asking would cost more than is left, unless it was paid already."""
         question = self._checked(query, dataset)
         with self._database.reading() as connection:
-            if not question.paid_before(connection, request_id):
+            paid = question.paid_before(connection, request_id)
+            if not paid and not unfinished.is_unfinished(connection, question.key):
                 self._check_size(question, *store.where_rows_are(connection, dataset.name))
                 dues = question.dues(connection)
                 ledger.check_left(dataset.name, dues)
@@ -115,6 +132,7 @@ class Asking:
         asker: Asker,
         wait_for_release_time: Callable[[], None],
         look: Look | None,
+        go_on: Callable[[], None],
     ) -> Answer:
         """Answer a question, at the price that `price` says."""
         question, of = self._checked(query, dataset), dataset.name
@@ -135,6 +153,7 @@ class Asking:
             self._check_rows(question, folder, seal, left=left)
         # Whoever asks the same at the same time waits here, and then finds the release stored.
         with self._database.alone(question.key):
+            go_on()
             begun = self._begin(question, asker, again=look is not None)  # where it may be lost
             if isinstance(begun, Release):
                 return self._already(question, begun)
@@ -142,12 +161,12 @@ class Asking:
                 raise AnswerFailed(NO_ANSWER)
             # From here on the charge is on disk and stands.
             try:
-                with self._failing_for_good(question):
+                with self._failing_for_good(question, begun, asker):
                     rows = self._rows.kept(folder, seal, dataset.domain)
                     looked_up = found(question, rows, look or self._look, begun.key)
             finally:
                 wait_for_release_time()
-            with self._failing_for_good(question):
+            with self._failing_for_good(question, begun, asker):
                 answer = publish(self._custody, question, looked_up, begun, asker.name)
             if begun.request == asker.request_id:
                 return answer
@@ -184,6 +203,7 @@ class Asking:
         """
         of = question.dataset.name
         with self._database.writing() as connection:
+            self._erase_failed(connection)
             stored = store.find_release(connection, question.key)
             if stored is not None:
                 return stored
@@ -204,14 +224,36 @@ class Asking:
             return unfinished.begin(connection, question.key, charges, asker.request_id)
 
     @contextmanager
-    def _failing_for_good(self, question: Question) -> Iterator[None]:
-        """Never begin again what failed by itself."""
+    def _failing_for_good(self, question: Question, begun: Begun, asker: Asker) -> Iterator[None]:
+        """Never begin again what failed by itself, nor what was given up by all who paid for it."""
         try:
             yield
-        except AnswerFailed:
+        except GivenUp:
             with suppress(PrivodError), self._database.writing() as connection:
-                unfinished.erase(connection, question.key)
+                of, own = question.dataset.name, begun.request == asker.request_id
+                jobs = unfinished.waiting_for(connection, of, question.text, begun.request)
+                if jobs <= own:  # but for the one that gave it up
+                    unfinished.erase_key(connection, question.key, begun.key)
             raise
+        except AnswerFailed:
+            if begun.key is not None:
+                self._failed.add((question.key, begun.key))
+            with suppress(PrivodError):
+                self.erase_failed()
+            raise
+
+    def erase_failed(self) -> None:
+        """Erase the keys of answers that failed for good while the database was away."""
+        if self._failed:
+            with self._database.writing() as connection:
+                done = self._erase_failed(connection)
+            self._failed -= done
+
+    def _erase_failed(self, connection: Connection) -> set[tuple[str, bytes]]:
+        failed = set(self._failed)
+        for question, key in failed:
+            unfinished.erase_key(connection, question, key)
+        return failed
 
     def _already(self, question: Question, release: Release[Any]) -> Answer:
         """An answer that is stored."""

@@ -505,8 +505,10 @@ class Curator:
         return self._asking.adapted(query, self.dataset(of))
 
     def price(self, query: Query[Any], of: str, *, token: str | None = None) -> Price:
-        """Say what a question would cost, without looking and without charging.
+        """Say what a question would cost at most, without looking and without charging.
 
+        What was charged and left (`is_unfinished`) is gone on with for nothing, and is affordable
+        whatever is left; should it fail before, who asks is charged this price if it can be paid.
         With the id of a token, what that token may spend counts too.
         """
         return self._asking.price(query, self.dataset(of), token)
@@ -519,7 +521,7 @@ class Curator:
         request_id: str | None = None,
         token: str | None = None,
     ) -> None:
-        """Raise at once if asking would cost more than is left, unless this request was paid."""
+        """Raise at once if asking would cost more than is left, unless it was paid already."""
         self._asking.check_budget(query, self.dataset(of), request_id, token)
 
     def size_class(self, of: str) -> SizeClass:
@@ -547,6 +549,7 @@ class Curator:
         token: str | None = None,
         wait_for_release_time: Callable[[], None] | None = None,
         look: Look | None = None,
+        go_on: Callable[[], None] | None = None,
     ) -> Answer:
         """Answer a question, at the price that `price` says.
 
@@ -571,10 +574,17 @@ class Curator:
         look : callable, optional
             Looks at the rows and answers, once the charge is on disk; by default in this process.
             It gets a key for its noise, from which a later one can answer alike.
+        go_on : callable, optional
+            Called when nobody else answers the same question any more, before it is charged or
+            begun again: what it raises ends the asking, and nothing was charged or begun by it.
         """
         asker = Asker(asked_by, request_id, token)
         wait = wait_for_release_time or _at_once
-        return self._asking.ask(query, self.dataset(of), asker, wait, look)
+        return self._asking.ask(query, self.dataset(of), asker, wait, look, go_on or _at_once)
+
+    def erase_failed(self) -> None:
+        """Erase the keys of answers that failed for good while the database was away."""
+        self._asking.erase_failed()
 
     # ---- reading the ledger ----------------------------------------------------------------------
 

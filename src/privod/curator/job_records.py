@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from privod.curator.unfinished import erase_all, erase_of_request
+from privod.curator.unfinished import erase_all, erase_charged, waiting_for
 from privod.errors import LimitReached
 from privod.ledger.chain import now
 from privod.ledger.database import Connection, Database
+from privod.ledger.store import question_key
+from privod.queries.query import canonical_json
 
 __all__ = ["MOST_LISTED", "JobRecord", "JobRecords", "Room"]
 
@@ -36,7 +38,8 @@ class JobRecord:
     asker, asked_by : str
         The hash of the token that asked, and the name the ledger shall show.
     dataset, query : str, dict
-        What is asked of which data set.
+        What is asked of which data set; the query as it was adapted to its budgets then, so that
+        a budget that is opened later does not change what was asked.
     request : str
         The request id under which it is charged, at most once.
     time : str
@@ -78,7 +81,7 @@ class JobRecords:
 
     def add(self, record: JobRecord, room: Room | None = None) -> None:
         """Note a question if there is room for it, and forget those that ended long ago."""
-        written = json.dumps(record.query)
+        written = canonical_json(record.query)
         with self._database.writing() as connection:
             if room is not None:
                 _check_room(connection, record, written, room)
@@ -103,7 +106,9 @@ class JobRecords:
     def end(self, job_id: str, server: str, outcome: str, *, for_good: bool = True) -> None:
         """Note how a question ended at the server process that has it; what others say is not.
 
-        A process that was taken to be gone, and lives, may come late: then another one has it.
+        A process that was taken to be gone, and lives, may come late: then another one has it. What
+        this job charged and did not get is given up with it, unless another open job of the same
+        request waits for it.
 
         Parameters
         ----------
@@ -115,13 +120,17 @@ class JobRecords:
             Whether it is not begun again; false where others still wait for the same answer.
         """
         with self._database.writing() as connection:
-            mine = "SELECT request FROM jobs WHERE id = ? AND server = ? AND outcome IS NULL"
-            rows = connection.execute(mine, job_id, server)
+            rows = connection.execute(
+                "SELECT dataset, query, request FROM jobs"
+                " WHERE id = ? AND server = ? AND outcome IS NULL",
+                *(job_id, server),
+            )
             if not rows:
                 return
             connection.execute("UPDATE jobs SET outcome = ? WHERE id = ?", outcome, job_id)
-            if for_good:
-                erase_of_request(connection, rows[0][0])
+            of, query, request = rows[0]
+            if for_good and not waiting_for(connection, of, query, request):
+                erase_charged(connection, question_key(of, query), request)
 
     def forget(self, job_id: str) -> None:
         """Take back the record of a question that was not taken in."""

@@ -11,7 +11,7 @@ from privod.curator.custody import Custody
 from privod.curator.questions import Question
 from privod.curator.results import NO_ANSWER, Answer
 from privod.curator.rows import KeptRows
-from privod.curator.unfinished import Begun, erase
+from privod.curator.unfinished import Begun, erase, stands
 from privod.errors import AnswerFailed, LedgerDamaged, Unavailable
 from privod.ledger import chain as ledger
 from privod.ledger import store
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["NOT_STORED", "Interrupted", "Look", "found", "publish"]
+__all__ = ["NOT_STORED", "GivenUp", "Interrupted", "Look", "found", "publish"]
 
 Look = Callable[[Query[Any], KeptRows, bytes | None], "Release[Any] | Ints"]
 """Looks at rows and answers, from a key where there is one; a server does it in a worker."""
@@ -49,6 +49,13 @@ class Interrupted(Unavailable):
     """
 
 
+class GivenUp(AnswerFailed):
+    """Whoever looked at rows was ended because nobody who asked them waits any more.
+
+    The charge stands. The answer has failed, unless whoever paid waits for it elsewhere.
+    """
+
+
 def found(question: Question, rows: KeptRows, look: Look, key: bytes | None) -> Release[Any] | Ints:
     """Look at the rows; whatever goes wrong there is told in one and the same sentence.
 
@@ -58,7 +65,7 @@ def found(question: Question, rows: KeptRows, look: Look, key: bytes | None) -> 
     found: Release[Any] | Ints | None = None
     try:
         found = look(question.query, rows, key)
-    except Interrupted:
+    except (Interrupted, GivenUp):
         raise
     except Exception:  # noqa: S110 - what failed may quote a row, so nothing of it is kept
         pass
@@ -74,13 +81,18 @@ def publish(
     begun: Begun,
     asked_by: str,
 ) -> Answer:
-    """Store the release and erase its key; only what is stored is ever shown."""
+    """Store the release and erase its key; only what is stored is ever shown.
+
+    What was given up while this run went on, as where a lock was lost, is not stored any more.
+    """
     of, ask = question.dataset.name, begun.charges[0].entry
     try:
         with custody.database.writing() as connection:
             release = store.find_release(connection, question.key)
             # Two were charged after a lock was lost: the first release counts.
             if release is None:
+                if begun.key is not None and not stands(connection, question.key, begun.key):
+                    raise AnswerFailed(NO_ANSWER)
                 if isinstance(found, Release):
                     release = found
                 else:

@@ -16,8 +16,8 @@ from privod.ledger.chain import Charge, charges_of
 from privod.ledger.database import Connection
 from privod.mechanisms.randomness import KEY_BYTES
 
-__all__ = ["MOST_RUNS", "Begun", "begin", "begin_again", "erase", "erase_all", "erase_of_request"]
-__all__ += ["is_unfinished"]
+__all__ = ["MOST_RUNS", "Begun", "begin", "begin_again", "erase", "erase_all", "erase_charged"]
+__all__ += ["erase_key", "is_unfinished", "stands", "waiting_for"]
 
 MOST_RUNS = 4  # the first one and three more
 
@@ -85,9 +85,34 @@ def erase(connection: Connection, question: str) -> None:
     connection.execute("DELETE FROM unfinished WHERE question = ?", question)
 
 
-def erase_of_request(connection: Connection, request: str) -> None:
-    """The same for the answer that was charged under a request id."""
-    connection.execute("DELETE FROM unfinished WHERE request = ?", request)
+def erase_key(connection: Connection, question: str, key: bytes | None) -> None:
+    """The same for the answer that was begun from this key, and for no later one."""
+    if key is not None:
+        erasing = "DELETE FROM unfinished WHERE question = ? AND noise_key = ?"
+        connection.execute(erasing, question, key.hex())
+
+
+def erase_charged(connection: Connection, question: str, request: str) -> None:
+    """The same for the answer that was charged under this request id."""
+    connection.execute(
+        "DELETE FROM unfinished WHERE question = ? AND request = ?", question, request
+    )
+
+
+def stands(connection: Connection, question: str, key: bytes) -> bool:
+    """Whether an answer from this key may still be stored: it neither is nor was given up."""
+    found = "SELECT 1 FROM unfinished WHERE question = ? AND noise_key = ?"
+    return bool(connection.execute(found, question, key.hex()))
+
+
+def waiting_for(connection: Connection, of: str, query: str, request: str | None) -> int:
+    """How many open jobs, at any server process, ask this question under this request id."""
+    ((count,),) = connection.execute(
+        "SELECT COUNT(*) FROM jobs"
+        " WHERE dataset = ? AND query = ? AND request = ? AND outcome IS NULL",
+        *(of, query, request),
+    )
+    return int(count)
 
 
 def erase_all(connection: Connection) -> None:

@@ -55,6 +55,7 @@ async def begin(
 def _begin(
     site: Site, visitor: Visitor, query: Query[Any], of: str, request_id: str | None
 ) -> Job[Answer] | None:
+    query = site.curator.adapted(query, of)  # for good: a restart asks the same
     job_id = new_id()
     token = visitor.token or ""
     named = f"{token}:{request_id}" if request_id is not None else f"{token}:job:{job_id}"
@@ -66,6 +67,7 @@ def _begin(
     if own is not None:
         return own
     check_work(site.curator, query, of, site.limits)
+    site.curator.was_charged(query, of, named)  # refuses an id that another question has
     if not price.affordable and not site.jobs.has(key):
         site.curator.check_budget(query, of, request_id=named, token=token or None)
     records = site.curator.job_records
@@ -94,7 +96,12 @@ def _begin(
 
 
 def _start(
-    site: Site, query: Query[Any], record: JobRecord, *, was_charged: bool = False
+    site: Site,
+    query: Query[Any],
+    record: JobRecord,
+    *,
+    was_left: bool = False,
+    was_charged: bool = False,
 ) -> Job[Answer]:
     def ask(turn: Turn) -> Answer:
         turn.prepare()
@@ -107,6 +114,7 @@ def _start(
             token=token_id(record.asker) or None,
             wait_for_release_time=turn.wait_for_release_time,
             look=partial(turn.look, allowed=most),
+            go_on=turn.go_on,
         )
 
     key = (record.dataset, answer_key(query))
@@ -117,6 +125,7 @@ def _start(
         question=query.name,
         job_id=record.id,
         is_long=is_long(site.curator, query, record.dataset),
+        was_left=was_left,
         was_charged=was_charged,
     )
 
@@ -238,13 +247,13 @@ def _resume(site: Site, record: JobRecord) -> None:
 def _go_on(site: Site, record: JobRecord) -> None:
     try:
         query = query_from_json(record.query)
-        if site.curator.price(query, record.dataset).already_answered:
+        if _is_stored(site, query, record.dataset):
             site.end_record(record.id, "")
             return
         was_charged = site.curator.was_charged(query, record.dataset, record.request)
         if was_charged and not site.curator.is_unfinished(query, record.dataset):
             raise AnswerFailed(NO_ANSWER)
-        _start(site, query, record, was_charged=was_charged)
+        _start(site, query, record, was_left=True, was_charged=was_charged)
     except Unavailable:
         raise
     except PrivodError as problem:
@@ -253,6 +262,14 @@ def _go_on(site: Site, record: JobRecord) -> None:
         LOG.error("a job could not be taken over: %s", type(problem).__name__)
         lost = problem_of(AnswerFailed(NOT_TAKEN_OVER))
         site.end_record(record.id, json.dumps(lost["error"]))
+
+
+def _is_stored(site: Site, query: Query[Any], of: str) -> bool:
+    """Whether a question is answered, whatever became of the budgets that paid for it."""
+    with suppress(NotFound):
+        site.curator.release(of, query)
+        return True
+    return False
 
 
 def find_job(site: Site, visitor: Visitor, job_id: str) -> Job[Answer]:

@@ -29,7 +29,7 @@ from typing import Any, Generic, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.curator.publication import Interrupted
+from privod.curator.publication import GivenUp, Interrupted
 from privod.curator.rows import KeptRows
 from privod.errors import (
     AnswerFailed,
@@ -75,7 +75,7 @@ LEFT_WAITING = (
 )
 STOPPED_WAITING = "It was stopped before its turn came. Nothing was charged."
 STOPPED_JOINED = "You no longer wait for it. What was charged in your name stays charged."
-STOPPED = "It was stopped on request. The charge stands; asking again is a new charge."
+STOPPED = "It was stopped on request. The charge stands; asking again may be a new charge."
 LEFT_ANSWERING = (
     "The server was stopped before the answer came. The charge stands. The question waits for the"
     " server to be back, and is answered then at no further charge."
@@ -106,6 +106,10 @@ def next_release_time(seconds: float) -> float:
     return moment if moment >= seconds else moment * RELEASE_RATIO
 
 
+class _NotWaiting(PrivodError):
+    """Whoever a question is asked for waits no longer; nothing was charged in their name."""
+
+
 def _last_release_time(seconds: float) -> float:
     moment = next_release_time(seconds)
     if moment <= seconds:
@@ -128,6 +132,8 @@ class _Work(Generic[Result]):
     stopped: threading.Event = field(default_factory=threading.Event)
     stop_age: float | None = None
     """From which age on a stop has its effect: a release time, so that it tells no finer one."""
+    is_given_up: bool = False
+    """Whether a stop has had its effect, so that nobody can join in any more."""
     is_left: bool = False
     """Whether the server stops and leaves it to the next one."""
     is_long: bool = False
@@ -137,20 +143,31 @@ class _Work(Generic[Result]):
     is_parted: bool = False
     """Whether its asker waits no longer, and others still do."""
     _reports: list[tuple[float, int]] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def begin(self) -> None:
         self.began = time.monotonic()
 
     def stop(self) -> None:
         """End the work at the next release time, whenever that was asked for."""
-        if self.stop_age is None:
-            self.stop_age = next_release_time(self._age(time.monotonic()))
-        self.stopped.set()
+        with self._lock:
+            if self.stop_age is None:
+                self.stop_age = next_release_time(self._age(time.monotonic()))
+            self.stopped.set()
+
+    def take_stop_back(self) -> bool:
+        """Go on because somebody waits again; false if the work was given up before."""
+        with self._lock:
+            if not self.is_given_up:
+                self.stop_age = None
+                self.stopped.clear()
+            return not self.is_given_up
 
     def leave(self) -> None:
         """End the work with the server, for the next one to go on with; unless it was stopped."""
-        self.is_left = self.stop_age is None
-        self.stopped.set()
+        with self._lock:
+            self.is_left = self.stop_age is None
+            self.stopped.set()
 
     def left_words(self) -> str:
         """What is said of it when the server stops before its turn came."""
@@ -161,10 +178,19 @@ class _Work(Generic[Result]):
         return AnswerFailed(STOPPED) if self.was_charged else NotAllowed(words)
 
     def is_stopped(self) -> bool:
-        """Whether the work is to be given up now; a server that is stopped does not wait."""
-        if self.closing.is_set():
-            return self.stopped.is_set()
-        return self.stop_age is not None and self._age(time.monotonic()) >= self.stop_age
+        """Whether the work is given up now, for good; a server that is stopped does not wait."""
+        with self._lock:
+            if self.closing.is_set():
+                return self.stopped.is_set()
+            if self.stop_age is not None and self._age(time.monotonic()) >= self.stop_age:
+                self.is_given_up = True
+            return self.is_given_up
+
+    def is_stopped_unbegun(self) -> bool:
+        """The same before any row is looked at, when no release time needs to be waited for."""
+        with self._lock:
+            self.is_given_up |= self.stop_age is not None
+            return self.is_given_up
 
     def finish(self, outcome: Result | PrivodError) -> None:
         self.ended = time.monotonic()
@@ -187,7 +213,7 @@ class _Work(Generic[Result]):
     def wait_for_release_time(self) -> None:
         """Wait for the release time after the answer was there; the second time that has passed."""
         if self.is_stopped() and self.computed is None:
-            return  # at a release time, or with the server
+            return  # at a release time, with the server, or before any row was looked at
         if self.computed is None:
             self.computed = time.monotonic()
         moment = next_release_time(self._age(self.computed))
@@ -206,14 +232,23 @@ class Turn:
         The question.
     worker : Worker
         The process that looks at rows for it.
-    wanted : callable
-        Whether somebody with a valid token still waits for it.
+    check_leader : callable
+        Raises if whoever it is asked for waits no longer.
+    stop_unwanted : callable
+        Stops it unless somebody with a valid token still waits for it.
     """
 
-    def __init__(self, work: _Work[Any], worker: Worker, wanted: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        work: _Work[Any],
+        worker: Worker,
+        check_leader: Callable[[], None],
+        stop_unwanted: Callable[[], None],
+    ) -> None:
         self._work = work
         self._worker = worker
-        self._wanted = wanted
+        self._check_leader = check_leader
+        self._stop_unwanted = stop_unwanted
         self._looked = time.monotonic()
 
     def prepare(self) -> None:
@@ -222,11 +257,22 @@ class Turn:
             self._worker.prepare(self._work.key[0])
         except Unavailable:
             raise Unavailable(NO_PROCESS_AGAIN if self._work.was_charged else NO_PROCESS) from None
-        if self._work.is_left:
-            raise Interrupted(self._work.left_words())
-        if self._work.stopped.is_set():
+        self._check_left()
+        if self._work.is_stopped_unbegun():
             raise self._work.refused(STOPPED_WAITING)
         self._work.begin()
+
+    def go_on(self) -> None:
+        """Raise if it is not to be charged, or begun again, for whoever it is asked for.
+
+        It may have waited long for another server process that answered the same.
+        """
+        self._check_left()
+        self._check_leader()
+
+    def _check_left(self) -> None:
+        if self._work.is_left:
+            raise Interrupted(self._work.left_words())
 
     def look(
         self, query: Query[Any], rows: KeptRows, key: bytes | None, allowed: Allowed
@@ -250,7 +296,7 @@ class Turn:
         except TaskStopped:
             if self._work.is_left:
                 raise Interrupted(LEFT_ANSWERING) from None
-            raise
+            raise GivenUp(STOPPED) from None
         found = json.loads(written)
         if isinstance(query, KeptQuery):
             return np.array(found["counts"], dtype=np.int64)
@@ -264,8 +310,7 @@ class Turn:
         if time.monotonic() - self._looked > VALID_SECONDS:
             self._looked = time.monotonic()
             with suppress(PrivodError):  # the database is away: the next look asks it
-                if not self._wanted():
-                    self._work.stop()
+                self._stop_unwanted()
         return self._work.is_stopped()
 
 
@@ -374,23 +419,33 @@ class Jobs(Generic[Result]):
         question: str,
         job_id: str | None = None,
         is_long: bool = False,
+        was_left: bool = False,
         was_charged: bool = False,
     ) -> Job[Result]:
         """Start a job, or join the one that answers this question already.
 
-        What an earlier server process charged and left is said to be charged also where it ends
-        before its turn comes.
+        Whoever joins what everybody else stopped has it go on, unless that has had its effect.
+        What an earlier server process left is a job of its own, whatever its asker asked since;
+        what that one charged is said to be charged also where it ends before its turn comes.
         """
+        parted: list[Job[Result]] = []
         with self._changed:
             self._forget_old()
             own = self._own(key, asker)
-            if own is not None:
+            if own is not None and not was_left:
                 return own
             self._check_open()
             work = self._works.get(key)
+            if work is not None and work.stopped.is_set():
+                if work.take_stop_back():
+                    parted = list(work.jobs)
+                else:
+                    work = None
             if work is None:
                 work = self._works[key] = _Work(key, self._closing, is_long=is_long)
             work.was_charged |= was_charged
+            for stopped in parted:
+                self._part(stopped, NotAllowed(STOPPED_JOINED))
             job = Job(job_id or new_id(), asker, question, ask, work)
             work.jobs.append(job)
             self._jobs[job.id] = job
@@ -406,7 +461,9 @@ class Jobs(Generic[Result]):
                     )
                 )
                 self._threads[-1].start()
-            return job
+        for stopped in parted:
+            self._note_end(stopped)
+        return job
 
     def own(self, key: Key, asker: str) -> Job[Result] | None:
         """The job by which somebody waits for the answer to a question already."""
@@ -527,7 +584,9 @@ class Jobs(Generic[Result]):
 
     def _outcome(self, work: _Work[Result], asker: str, worker: Worker) -> Result | PrivodError:
         """Ask in the name of whoever's turn it is, unless the token was revoked meanwhile."""
-        turn = Turn(work, worker, lambda: self._is_wanted(work))
+        turn = Turn(
+            work, worker, lambda: self._check_leader(work), lambda: self._stop_unwanted(work)
+        )
         try:
             return self._asked_until_stored(work, asker, turn)
         except AnswerFailed as problem:
@@ -566,6 +625,8 @@ class Jobs(Generic[Result]):
             leader = self._leader(work, asker)
             try:
                 return leader.ask(turn)
+            except _NotWaiting:
+                continue  # in the name of somebody who waits
             except (BudgetExceeded, NotAllowed) as problem:  # before anything was charged
                 with self._changed:
                     if len(work.jobs) == 1 or leader not in work.jobs:
@@ -573,10 +634,22 @@ class Jobs(Generic[Result]):
                     self._part(leader, problem)
                 self._note_end(leader)
 
-    def _is_wanted(self, work: _Work[Result]) -> bool:
+    def _stop_unwanted(self, work: _Work[Result]) -> None:
+        """Stop what nobody waits for any more, unless somebody joined in meanwhile."""
         with self._changed:
             waiting = list(work.jobs)
-        return any(self._waits(job) for job in waiting)
+        if not any(self._waits(job) for job in waiting):
+            with self._changed:
+                if work.jobs == waiting:
+                    work.stop()
+
+    def _check_leader(self, work: _Work[Result]) -> None:
+        """Raise if whoever a question is asked for waits no longer."""
+        with self._changed:
+            leader = work.leader
+            waits = leader is not None and leader in work.jobs and not work.is_stopped_unbegun()
+        if leader is None or not waits or not self._waits(leader):
+            raise _NotWaiting
 
     def _waits(self, job: Job[Result]) -> bool:
         """Whether its asker may still have it, and did not stop it at another server process."""
@@ -585,6 +658,8 @@ class Jobs(Generic[Result]):
     def _leader(self, work: _Work[Result], asker: str) -> Job[Result]:
         with self._changed:
             waiting = sorted(work.jobs, key=lambda job: job.asker != asker)
+        if work.is_stopped_unbegun():
+            raise work.refused(STOPPED_WAITING)
         for job in waiting:
             if self._waits(job):
                 work.leader = job
@@ -596,7 +671,8 @@ class Jobs(Generic[Result]):
     def _end(self, work: _Work[Result], outcome: Result | PrivodError) -> list[Job[Result]]:
         """Let everybody see how it ended; returns their jobs."""
         work.finish(outcome)
-        del self._works[work.key]
+        if self._works.get(work.key) is work:  # nobody asked again since it was given up
+            del self._works[work.key]
         return list(work.jobs)
 
     def _forget_old(self) -> None:
