@@ -177,6 +177,7 @@ from privod.server import serve
 from privod.server.limits import Limits
 from privod.server.sample import sample
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background job ignores
 made = sample(Path(sys.argv[1]) / "curator")
 gate = Path(sys.argv[1]) / "gate"
 
