@@ -214,7 +214,9 @@ class Watch(Thread):
         while left:
             ended = wait([process.sentinel for process in left.values()])
             for name in [name for name, process in left.items() if process.sentinel in ended]:
-                code = left.pop(name).exitcode
+                process = left.pop(name)
+                process.join()  # it has closed its files; its code comes a moment later
+                code = process.exitcode
                 if code and not self.problem:
                     self.problem = f"The process of {name!r} ended with code {code}."
                     self._meeting.fail(self.problem)

@@ -195,7 +195,7 @@ def test_the_audit_reports_claimed_and_caught(place: Path) -> None:
     assert "the promise holds" in run("audit", "histogram", "--runs", "300")
 
 
-def test_an_error_is_one_line_without_a_traceback(place: Path) -> None:
+def test_an_error_is_one_line_without_a_traceback(patients: Path) -> None:
     command = [sys.executable, "-c", "from privod.cli import main; main()", "budget", "nobody"]
     failed = subprocess.run(command, capture_output=True, text=True, check=False)
     assert failed.returncode == 2
@@ -233,3 +233,54 @@ def test_an_owner_draws_what_a_question_would_do_to_the_rows(place: Path) -> Non
     histogram = ("histogram", "columns=age", "epsilon=1")
     message = run("owner-picture", "patients.csv", *histogram, *given, fails_with=NotFound)
     assert "no owner's picture of histogram-1" in message
+
+
+def test_a_person_of_several_rows_is_told_what_a_person_loses(place: Path) -> None:
+    (place / "stays.csv").write_text("age,sex,who\n30,f,a\n40,m,a\n50,m,b\n")
+    domain = {**DOMAIN, "person": "who", "max_rows_per_person": 2}
+    (place / "persons.json").write_text(json.dumps(domain))
+    run("register", "stays", "stays.csv", "--domain", "persons.json")
+    run("open", "stays", "--epsilon", "2")
+    for command in ("price", "ask"):
+        told = " ".join(run(command, "stays", "histogram", "columns=age", "epsilon=1").split())
+        assert "exp(1) (at most 2.719 times as likely)" in told
+        assert "up to 2 records here: towards a person it is a factor exp(2) (at most 7.39" in told
+    told = run("price", "stays", "histogram", "columns=age", "epsilon=2")
+    assert "not enough" in told
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(["verify"], ["datasets"], ["budget", "patients"], ["history", "patients"]),
+        *(["backup", "copy"], ["token", "list"], ["token", "revoke", "x"], ["clean-up"]),
+        *(
+            ["open", "patients", "--epsilon", "1"],
+            ["ask", "patients", "histogram", "columns=age", "epsilon=1"],
+        ),
+        ["charge", "patients", "--epsilon", "1", "--reason", "lost", "--yes"],
+        ["accept-restored", "--reason", "lost", "--yes"],
+        ["migrate", "postgresql://localhost/nothing"],
+    ],
+    ids=" ".join,
+)
+def test_a_slip_in_the_directory_starts_no_curator_there(place: Path, command: list[str]) -> None:
+    assert "There is no curator in" in run(*command, fails_with=NotFound)
+    assert not (place / "curator").exists()
+    assert not (place / "copy").exists()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(["backup", "copy"], ["token", "list"], ["token", "add", "analyst", "--name", "Eve"]),
+        *(["serve"], ["clean-up"], ["accept-restored", "--reason", "lost", "--yes"]),
+        ["charge", "patients", "--epsilon", "1", "--reason", "lost", "--yes"],
+        ["migrate", "postgresql://localhost/nothing"],
+    ],
+    ids=" ".join,
+)
+def test_a_server_s_address_is_no_directory(place: Path, command: list[str]) -> None:
+    arguments = (*command, "--at", "http://127.0.0.1:1")
+    assert "must be a directory" in run(*arguments, fails_with=InvalidParameter)
+    assert not (place / "http:").exists()

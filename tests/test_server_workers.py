@@ -18,15 +18,19 @@ from typing import Any
 import httpx
 import pytest
 
+from privod import control_groups
 from privod.curator import Curator
 from privod.curator.results import NO_ANSWER
 from privod.data import Domain, Numeric
+from privod.data.examples import HOSPITAL, hospital
 from privod.privacy import AddRemove, Loss
 from privod.queries.catalog import QUERIES
 from privod.queries.grid_knn.query import GridKnn
+from privod.queries.histogram import Histogram
 from privod.queries.subspaces import OutlierSubspaces
 from privod.server import machine
 from privod.server.authentication import token_hash
+from privod.server.jobs import estimates
 from privod.server.jobs.estimates import (
     allowed,
     check_work,
@@ -36,6 +40,7 @@ from privod.server.jobs.estimates import (
     needed_bytes,
 )
 from privod.server.limits import Limits, TooMuchWork
+from privod.server.sample import DATASET, sample
 from tests.odd import odd
 from tests.patience import PATIENCE, eventually
 from tests.running_server import CANARY, DOMAIN, GENEROUS, ROWS, Running, running
@@ -305,10 +310,28 @@ def test_a_question_that_may_need_more_memory_than_a_worker_may_take_is_refused(
                 check_work(curator, query, of, Limits(answer_bytes=needed - 1))
 
 
-def test_who_declares_nothing_declares_a_million_records(tmp_path: Path) -> None:
-    with Curator.open(tmp_path) as curator:
-        curator.register("patients", ROWS, DOMAIN)
-        assert curator.size_class("patients").most_records == 10**6
+def test_who_declares_nothing_may_ask_everything_on_a_machine_of_eight_gigabytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "machine_bytes", lambda: 8 * 2**30)
+    monkeypatch.setattr(estimates, "available_threads", lambda: 8)
+    limits = Limits(answer_bytes=machine.share_of_memory(2))
+    with sample(tmp_path).curator as curator:
+        domain = curator.dataset(DATASET).domain
+        curator.register("more", hospital(), HOSPITAL)
+        assert curator.size_class("more").most_records == 100_000
+        for of, known in (("more", HOSPITAL), (DATASET, domain)):
+            for query in QUERIES.values():
+                for asked in query.examples(known):
+                    check_work(curator, asked, of, limits)
+
+
+def test_a_worker_of_one_gigabyte_counts_however_many_cores_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(estimates, "available_threads", lambda: 64)
+    for query in Histogram.examples(HOSPITAL):
+        assert needed_bytes(query, HOSPITAL, 10**6) < machine.LEAST_BYTES
 
 
 @pytest.mark.parametrize(
@@ -330,8 +353,8 @@ def test_workers_share_what_their_machine_or_container_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = machine.machine_bytes()
-    monkeypatch.setattr(machine, "GROUPS", tmp_path)
-    monkeypatch.setattr(machine, "OWN_GROUP", tmp_path / "own")
+    monkeypatch.setattr(control_groups, "GROUPS", tmp_path)
+    monkeypatch.setattr(control_groups, "OWN_GROUP", tmp_path / "own")
     own = tmp_path / "system.slice" / "privod.service"
     own.mkdir(parents=True)
     (tmp_path / "own").write_text("0::/system.slice/privod.service\n")

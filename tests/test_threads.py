@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from privod import control_groups, threads
 from privod.threads import ahead, available_threads, in_threads, thread_pool
 from tests.patience import PATIENCE
 
@@ -29,6 +30,30 @@ def test_a_process_bound_to_one_core_counts_one() -> None:
         assert available_threads() == 1
     finally:
         os.sched_setaffinity(0, allowed)
+
+
+@pytest.mark.parametrize(
+    ("limits", "granted"),
+    [(["max 100000\n"], None), (["max 100000\n", "150000 100000\n"], 2), (["5000 100000"], 1)],
+)
+def test_a_container_that_may_use_part_of_the_processors_counts_so_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: list[str], granted: int | None
+) -> None:
+    """The limit of the group itself, or of one above it."""
+    monkeypatch.setattr(control_groups, "GROUPS", tmp_path)
+    monkeypatch.setattr(control_groups, "OWN_GROUP", tmp_path / "own")
+    (tmp_path / "own").write_text("0::/above/self\n")
+    for folder, limit in zip(
+        (tmp_path / "above" / "self", tmp_path / "above"), limits, strict=False
+    ):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "cpu.max").write_text(limit)
+    threads._granted.cache_clear()
+    try:
+        cores = len(os.sched_getaffinity(0))
+        assert available_threads() == min(cores, granted or cores)
+    finally:
+        threads._granted.cache_clear()
 
 
 @pytest.mark.parametrize("threads", [None, 1, 3])

@@ -7,10 +7,14 @@ number is public; their results come back in order.
 from __future__ import annotations
 
 import os
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
 from typing import TypeVar
+
+from privod.control_groups import group_limits
 
 __all__ = ["ahead", "available_threads", "in_threads", "thread_pool"]
 
@@ -19,10 +23,21 @@ Result = TypeVar("Result")
 
 
 def available_threads() -> int:
-    """How many processors this process may use."""
+    """How many processors this process may use; a part of one counts as one."""
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
+        return min(len(os.sched_getaffinity(0)), _granted())
     return os.cpu_count() or 1
+
+
+@cache
+def _granted() -> int:
+    """How many processors' time a container or a service gives this process."""
+    granted = [sys.maxsize]
+    for limit in group_limits("cpu.max"):
+        time, _, period = limit.strip().partition(" ")
+        if time.isdecimal() and period.isdecimal():  # and not "max"
+            granted.append(max(1, -(-int(time) // int(period))))
+    return min(granted)
 
 
 def thread_pool(threads: int | None = None) -> ThreadPoolExecutor:

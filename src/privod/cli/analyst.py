@@ -132,7 +132,12 @@ def price(
         query: Any = curator.adapted(asked, dataset)
         found = curator.price(query, dataset)
     rows = [
-        [charge.adjacency.name, str(charge.loss), str(charge.left), _many(charge.questions_left)]
+        [
+            charge.adjacency.name,
+            str(charge.loss),
+            "not enough" if charge.left is None else str(charge.left),
+            _many(charge.questions_left),
+        ]
         for charge in found.charges
     ]
     remark = "It was answered before: asking again is free." if found.already_answered else ""
@@ -143,7 +148,7 @@ def price(
         as_json,
         words(worth(query, domain, records), "bold"),
         words(f"Epsilon: {decimal_text(query.epsilon)}." if within is not None else ""),
-        words(query.guarantee().sentence()),
+        words(query.guarantee().sentence(domain.max_rows_per_person)),
         words(_not_protected(query)),
         table("Price", ["budget", "cost", "would be left", "such questions left"], rows),
         words(remark),
@@ -180,7 +185,7 @@ def ask(
         raise InvalidParameter("picture", "must end in .svg or .png", str(picture), "Rename it.")
     with progress_bars(as_json), curator_at(at) as curator:
         answer = curator.ask(query, dataset, request_id=request_id)
-        titles = {} if picture is None else curator.dataset(dataset).domain.titles
+        domain = curator.dataset(dataset).domain
     release = answer.release
     if out is not None and out.suffix == ".privod" and hasattr(release.value, "save"):
         release.value.save(out)
@@ -190,13 +195,13 @@ def ask(
         from privod import pictures
 
         write = pictures.svg if picture.suffix == ".svg" else pictures.png
-        picture.write_bytes(write(pictures.draw(release, titles)))
+        picture.write_bytes(write(pictures.draw(release, domain.titles)))
     paid = "It was answered before and cost nothing." if answer.stored else _paid(answer)
     emit(
         wire.Answer.of(answer),
         as_json,
         words(release.sentence(), "bold"),
-        words(release.guarantee.sentence()),
+        words(release.guarantee.sentence(domain.max_rows_per_person)),
         words(_not_protected(query)),
         words(paid),
     )

@@ -73,7 +73,7 @@ def options(
     """Read what stands before the command."""
 
 
-def curator_at(location: str, *, read_only: bool = False) -> CuratorProtocol:
+def curator_at(location: str, *, read_only: bool = False, create: bool = False) -> CuratorProtocol:
     """The curator in a directory, or a client of the one behind an address."""
     if location.startswith(("http://", "https://")):
         from privod.client import connect
@@ -87,6 +87,7 @@ def curator_at(location: str, *, read_only: bool = False) -> CuratorProtocol:
         witness=os.environ.get(WITNESS_VARIABLE) or None,
         read_only=read_only,
         engine=os.environ.get(ENGINE_VARIABLE) or None,
+        create=create,
     )
 
 

@@ -30,7 +30,7 @@ def backup(
     from privod.curator import backup as copy
 
     with progress_bars(as_json):
-        found = copy(Curator.open(at), destination)
+        found = copy(Curator.open(at, create=False), destination)
     text = f"Copied {found.entries} entries. Note the head of the copy elsewhere: {found.head}"
     emit(wire.Verification.of(found), as_json, words(text, "green"))
 
@@ -66,7 +66,7 @@ def migrate(
     from privod.curator import migrate as move
 
     with progress_bars(as_json):
-        found = move(Curator.open(at), Curator.open(at, database=database))
+        found = move(Curator.open(at, create=False), Curator.open(at, database=database))
     text = (
         f"Moved {found.entries} entries and verified both sides. From now on give the URL as"
         f" PRIVOD_DATABASE; the old ledger takes no more entries. Head: {found.head}"
@@ -94,7 +94,7 @@ def charge(
 
     lost = Guarantee(Loss(epsilon, delta), read_adjacency(adjacency))
     # A ledger behind its witness takes charges too: they come before it is accepted as restored.
-    curator = Curator.open(at, database=database, restoring=True)
+    curator = Curator.open(at, database=database, restoring=True, create=False)
     if not yes:
         warning = _for_good(name, curator.price_elsewhere(name, lost))
         if as_json or not typer.confirm(f"{warning}\nCharge it?"):

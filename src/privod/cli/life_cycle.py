@@ -267,7 +267,7 @@ def clean_up(
     """Delete rows that an interrupted upload or retirement left behind."""
     from privod.curator import Curator
 
-    with Curator.open(at, database=database) as curator:
+    with Curator.open(at, database=database, create=False) as curator:
         deleted = curator.clean_up()
     emit({"deleted": deleted}, as_json, words(f"Deleted {deleted} folders that nothing names."))
 
@@ -291,6 +291,6 @@ def accept_restored(
         )
         if as_json or not typer.confirm(f"{warning}\nAccept the ledger as it is?"):
             raise NeedsConfirmation(f"{warning} Confirm it to accept the ledger.")
-    with Curator.open(at, database=database, restoring=True) as curator:
+    with Curator.open(at, database=database, restoring=True, create=False) as curator:
         head = curator.accept_restored(reason)
     emit({"head": head}, as_json, words(f"Accepted. Note the new head elsewhere: {head}"))

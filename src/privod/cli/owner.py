@@ -87,7 +87,7 @@ def register(
     source = _source(file, sql, database, order_by)
 
     def take(confirmed: bool) -> Registered:
-        with progress_bars(as_json), curator_at(at) as curator:
+        with progress_bars(as_json), curator_at(at, create=True) as curator:
             return curator.register(
                 name,
                 source,

@@ -28,11 +28,13 @@ token = typer.Typer(help="Hand out, list and revoke the tokens of a server.", no
 app.add_typer(token, name="token")
 
 
-def _curator(at: str, database: str | None, engine: str | None = None) -> Any:
+def _curator(
+    at: str, database: str | None, engine: str | None = None, *, create: bool = False
+) -> Any:
     from privod.curator import Curator
 
     witness = os.environ.get(WITNESS_VARIABLE) or None
-    return Curator.open(at, database=database, witness=witness, engine=engine)
+    return Curator.open(at, database=database, witness=witness, engine=engine, create=create)
 
 
 @app.command()
@@ -122,7 +124,7 @@ def serve(
             rule = "must be the address of a cluster that runs by itself"
             way_out = "Leave it out: this server counts with all cores of its machine."
             raise InvalidParameter("engine", rule, engine, way_out)
-        curator = _curator(at, database, engine)
+        curator = _curator(at, database, engine, create=True)
         run(curator, listening, limits, provider=provider, json_logs=json_logs)
         return
     with tempfile.TemporaryDirectory(prefix="privod-sample-") as directory:
@@ -148,7 +150,7 @@ def add_token(
     """Make a token; it is printed this once, and only its hash is kept."""
     from privod.server.authentication import create_token
 
-    made = create_token(_curator(at, database), role, of, name, expires)
+    made = create_token(_curator(at, database, create=True), role, of, name, expires)
     emit(wire.NewToken(made), as_json, words(made))
 
 

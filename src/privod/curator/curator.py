@@ -48,7 +48,7 @@ from privod.ledger.admissions import admitted
 from privod.ledger.budget_state import Accounting, BudgetState
 from privod.ledger.chain import Charge, Entry
 from privod.ledger.database import Database
-from privod.ledger.engines import open_database, witnesses_of
+from privod.ledger.engines import holds_ledger, open_database, witnesses_of
 from privod.ledger.prices import Price, check_meaning, price_of
 from privod.ledger.private_files import private_directory
 from privod.ledger.schema import bring_up_to_date, check_version
@@ -110,6 +110,7 @@ class Curator:
         read_only: bool = False,
         restoring: bool = False,
         engine: str | None = None,
+        create: bool = True,
     ) -> Self:
         """Open the curator that lives in a directory, or start one there.
 
@@ -131,8 +132,22 @@ class Curator:
         engine : str, optional
             Who adds up over rows that are not held in memory: "tls://host:port" of a Dask
             scheduler, or "local:N" for N workers on this machine (`privod[dask]`).
+        create : bool
+            Whether to start one where there is none; else a directory without a ledger is refused.
         """
+        if str(location).startswith(("http://", "https://")):
+            raise InvalidParameter(
+                "location",
+                "must be a directory",
+                location,
+                "Name it where the curator is; tokens are also made in a server's console.",
+            )
         directory = Path(location)
+        if not create and database is None and not holds_ledger(directory):
+            raise NotFound(
+                f"There is no curator in {str(directory)!r}. Check the directory (--at, PRIVOD_AT);"
+                " `privod register` starts one."
+            )
         if read_only:
             kept = open_database(directory, database, read_only=True)
             if database is None:

@@ -14,7 +14,7 @@ from privod.errors import InvalidParameter
 
 __all__ = ["IN_MEMORY", "MOST_RECORDS", "MOST_VALUES", "UNLESS_DECLARED", "SizeClass"]
 
-UNLESS_DECLARED = 1_000_000
+UNLESS_DECLARED = 100_000
 """The most records of a data set whose owner declares nothing else."""
 
 IN_MEMORY = 10_000_000

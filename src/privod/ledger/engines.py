@@ -10,9 +10,16 @@ from privod.ledger.database import Database
 from privod.ledger.private_files import close_to_others, private_file
 from privod.ledger.witness import Witness, Witnesses
 
-__all__ = ["open_database", "witnesses_of"]
+__all__ = ["holds_ledger", "open_database", "witnesses_of"]
 
 TOKEN_VARIABLE = "PRIVOD_WITNESS_TOKEN"  # noqa: S105 - the name of a variable, not a secret
+
+
+def holds_ledger(directory: Path) -> bool:
+    """Whether somebody has started a ledger in a directory."""
+    from privod.ledger.sqlite import LEDGER_FILE
+
+    return (directory / LEDGER_FILE).exists()
 
 
 def open_database(directory: Path, url: str | None, read_only: bool = False) -> Database:

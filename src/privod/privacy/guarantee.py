@@ -65,17 +65,27 @@ class Guarantee:
             return Guarantee(self.loss + other.under(self.adjacency).loss, self.adjacency)
         return Guarantee(self.under(other.adjacency).loss + other.loss, other.adjacency)
 
-    def sentence(self) -> str:
-        """The promise in words."""
-        epsilon = self.loss.epsilon
-        odds = "" if epsilon > 20 else f" (at most {_odds(epsilon)} times as likely)"
-        slack = ""
-        if self.loss.delta:
-            slack = f", but for a probability of {decimal_text(self.loss.delta)}"
+    def sentence(self, rows_per_person: int = 1) -> str:
+        """The promise in words: towards a record, and towards a person who has several."""
         return (
-            f"{self.adjacency.protected}: no outcome becomes more likely or less"
-            f" likely by more than a factor exp({decimal_text(epsilon)}){odds}{slack}."
+            f"{self.adjacency.protected}: no outcome becomes more likely or less likely by more"
+            f" than {self._factor()}.{self._of_a_person(rows_per_person)}"
         )
+
+    def _factor(self) -> str:
+        epsilon, delta = self.loss.epsilon, self.loss.delta
+        odds = "" if epsilon > 20 else f" (at most {_odds(epsilon)} times as likely)"
+        slack = f", but for a probability of {decimal_text(delta)}" if delta else ""
+        return f"a factor exp({decimal_text(epsilon)}){odds}{slack}"
+
+    def _of_a_person(self, rows: int) -> str:
+        if rows == 1:
+            return ""
+        has = f" A person has up to {rows} records here:"
+        try:
+            return f"{has} towards a person it is {self.for_groups(rows)._factor()}."
+        except NoPromise:
+            return f"{has} towards a person as a whole nothing is promised."
 
     def to_json(self) -> dict[str, Any]:
         """Loss and adjacency."""

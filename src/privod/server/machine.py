@@ -1,20 +1,23 @@
 """How much memory may each worker take? What the machine has, less a reserve, in equal shares.
 
-So the workers together never take more than there is, and the system never has to choose one of
-them to end: which one that is, and when, would follow from rows.
+So the workers together take no more than there is, unless it is so little that their shares would
+be of no use, and the system need not choose one of them to end: which one that is, and when, would
+follow from rows.
 """
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
+
+from privod.control_groups import group_limits
 
 __all__ = ["machine_bytes", "share_of_memory"]
 
 RESERVE_BYTES = 2**30  # the server itself, the process that draws pictures, and the system
 LEAST_BYTES = 2**30  # for a small table; where there is less, give one worker all there is
-GROUPS = Path("/sys/fs/cgroup")
-OWN_GROUP = Path("/proc/self/cgroup")
+FIRST_VERSION = Path("/sys/fs/cgroup/memory/memory.limit_in_bytes")  # of control groups
 
 
 def share_of_memory(workers: int = 2) -> int:
@@ -29,21 +32,8 @@ def machine_bytes() -> int:
 
 
 def _allowed() -> list[int]:
-    """What the control groups that this process is in may take: its own and those above."""
-    try:
-        lines = OWN_GROUP.read_text().splitlines()
-    except OSError:
-        return []
-    files = [GROUPS / "memory" / "memory.limit_in_bytes"]  # of the first version, in a container
-    for line in lines:
-        group = GROUPS / line.rpartition(":")[2].lstrip("/")
-        while group.is_relative_to(GROUPS):
-            files.append(group / "memory.max")
-            group = group.parent
-    found = []
-    for file in files:
-        try:
-            found.append(int(file.read_text()))
-        except (OSError, ValueError):  # not there, or "max"
-            continue
-    return found
+    """What control groups let this process take."""
+    limits = group_limits("memory.max")
+    with suppress(OSError):
+        limits.append(FIRST_VERSION.read_text())
+    return [int(limit) for limit in limits if limit.strip().isdecimal()]  # or "max"

@@ -15,7 +15,7 @@ from typing import Any
 
 from privod.curator import Curator
 from privod.data import Domain
-from privod.engines.size import IN_MEMORY
+from privod.engines.size import IN_MEMORY, SizeClass
 from privod.queries.memory import BYTES_A_NUMBER
 from privod.queries.query import Query
 from privod.server.limits import Limits, TooMuchWork
@@ -51,8 +51,11 @@ def allowed(curator: Curator, query: Query[Any], of: str, limits: Limits) -> All
 
 def most_bytes(query: Query[Any], domain: Domain, most_records: int) -> int:
     """At most what a worker allocates for an answer, its table and itself."""
-    table = TABLE_TIMES * 8 * min(most_records, IN_MEMORY) * len(domain.columns)
-    read = table + available_threads() * PARTITION_BYTES
+    size, n_columns = SizeClass(most_records), len(domain.columns)
+    table = TABLE_TIMES * 8 * min(most_records, IN_MEMORY) * n_columns
+    # What is held in memory is read one partition after another.
+    at_once = 1 if size.in_memory else min(available_threads(), size.partitions(n_columns))
+    read = table + at_once * PARTITION_BYTES
     return LOADED_BYTES + read + query.most_bytes(domain, most_records)
 
 

@@ -259,7 +259,7 @@ def _priced(request: Request, query: Query[Any]) -> dict[str, Any]:
         "worth": worth(query, domain, most),
         "longest": duration(seconds) if seconds > 1 else "",
         "records": most,
-        "sentence": guarantee.sentence(),
+        "sentence": guarantee.sentence(domain.max_rows_per_person),
         "not_protected": price.not_protected,
     }
     return {"priced": priced, "price_problem": None, "needed_budget": None}
