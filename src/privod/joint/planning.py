@@ -25,17 +25,15 @@ TABLES = (50, 100, 200)  # tried in this order
 NOISY_TABLES = (50, 25, 100)  # fewer tables need less noise, more average over more of it
 MOST_SUSPECTS = 0.1  # of all records; a noisy run that expects more is refused,
 NOISE_FACTOR = 2  # unless it would expect half of them without noise as well
-# So many times fewer may be missed when false alarms are removed afterwards. Over columns more, as
-# parties' own hashes know records of heavy tails less well than the plan's model does.
+# So many times fewer may be missed when false alarms are removed afterwards. Over columns more:
+# equal records are missed together there, which the plan's model does not expect.
 VERIFIED_MARGIN = {"horizontal": 10, "vertical": 100}
 LARGEST_PLAN = 4096  # bytes
 SMALLEST_BITS, LARGEST_BITS = 10, 20
 COLLISIONS = 0.02  # of all bins share a slot with a heavy one
 LOAD = 30  # light bins fill a slot to a thirtieth of a crowd on average
 SECONDS_PER_TAG = 6e-7  # at one party: hash, encrypt, permute, mask; an estimate, not a measurement
-SECONDS_PER_DISTANCE = (
-    1e-7  # at one party: draw a row, take its distance, mask it; an estimate, too
-)
+SECONDS_PER_DISTANCE = 1e-7  # at one party: draw a row, take its distance, mask it; an estimate too
 FIRST_EXPECTED = 32  # records of a limiting crowd that the first sample of a verification has
 GROWTH = 4  # times more in the next one
 

@@ -108,7 +108,7 @@ class _Expanded(Randomness):
 
 
 def secure() -> Randomness:
-    """Return the operating system's randomness, from which every release is made."""
+    """Return the operating system's randomness; a server's answers take theirs from a key of it."""
     return _OperatingSystem()
 
 
