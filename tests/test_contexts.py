@@ -175,11 +175,11 @@ def test_a_scan_from_what_was_known_says_what_a_scan_of_the_smaller_table_says(
         start = space.context(space.numbered(space.n_contexts // 2)) if seed else None
         for rule in DETECTORS:
             view = matching.look_from(table, space, "x", value, rule, start)
-            known = view.scan()
+            known = view.verdicts()
             gone = rng.choice(n, n_gone, replace=False)
             expected = view.without(gone).scan()
             np.testing.assert_array_equal(view.scan_without(gone, known), expected)
-            changed += int(((known >= 0) != (expected >= 0)).sum())
+            changed += int(((known.utilities >= 0) != (expected >= 0)).sum())
     assert changed > 0 or n_gone < 5
 
 
@@ -190,7 +190,8 @@ def test_contexts_that_cannot_have_changed_are_not_judged_again() -> None:
     (near,) = np.flatnonzero(np.argsort(np.abs(table.numbers(("x",))[:, 0] - value)) == 1)
     for rule in DETECTORS:
         view = matching.look_from(table, space, "x", value, rule)
-        made_up = np.full(space.n_contexts, NO_MATCH, np.int32)
+        nothing = np.full(space.n_contexts, NO_MATCH, np.int32)
+        made_up = view.verdicts()._replace(utilities=nothing)
         some = np.array([near])
         found, true = view.scan_without(some, made_up), view.without(some).scan()
         assert (found == true)[found != NO_MATCH].all()
