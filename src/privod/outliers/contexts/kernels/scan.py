@@ -70,9 +70,10 @@ class Verdicts(NamedTuple):
 
     utilities: NDArray[np.int32]
     """NO_MATCH where the record does not stand out."""
-    room: NDArray[np.int8]
-    """How many members a context may lose, its lowest and highest not among them, before the
-    record can stand out no longer, or only then; empty unless a rule knows that."""
+    room: NDArray[np.int16]
+    """Of a histogram, how many members a context may lose, its lowest and highest not among them,
+    before its verdict can change; of a local outlier factor, behind how many to a side of the value
+    it may lose anyone. Empty if nobody asked, or by another rule."""
 
 
 class Lost(NamedTuple):
@@ -177,12 +178,18 @@ def _mark_local_outliers(
     lengths: tuple[int, int],
     near: Near,
     marked: NDArray[np.bool_],
+    room: NDArray[np.int16],
 ) -> None:
-    """Mark the choices of a block in which the value's factor is above the bound."""
+    """Mark the choices of a block in which the value's factor is above the bound.
+
+    Unless it is empty, `room` is written as well.
+    """
     line, middle = near.line, rule.reach
     line[middle] = rule.value
     for choice in range(len(touched)):
         size = counts_of[choice, SIZE]
+        if len(room) > 0:
+            room[choice] = rule.reach
         if not touched[choice] or size < 2:
             marked[choice] = False
             continue
@@ -198,10 +205,12 @@ def _mark_local_outliers(
             end += int((chosen >> codes[1, place]) & 1)
             if end == len(line):
                 break
-        marked[choice] = is_local_outlier(
+        marked[choice], looked = is_local_outlier(
             line[first:], middle - first, end - first, min(rule.n_neighbors, size - 1), rule.bound,
             near.starts, near.far, near.total,
         )  # fmt: skip
+        if len(room) > 0 and size - MOST_LOST > rule.n_neighbors:  # or it may have fewer neighbors
+            room[choice] = looked
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -215,7 +224,7 @@ def _mark_bare_bins(
     codes: Ints,
     lengths: tuple[int, int],
     marked: NDArray[np.bool_],
-    room: NDArray[np.int8],
+    room: NDArray[np.int16],
 ) -> None:
     """Mark the choices of a block in which the value's bin of a histogram is nearly empty.
 
@@ -247,7 +256,7 @@ def _mark_decimated(
     always: int,
     inner_bits: int,
     sums_of: Floats,
-    room: NDArray[np.int8],
+    room: NDArray[np.int16],
     gone: Floats,
     gone_of: Floats,
     touched: NDArray[np.bool_],
@@ -359,6 +368,7 @@ def _mark_touched(
     length: int,
     always: int,
     inner_bits: int,
+    room: NDArray[np.int16],
     nearer: Ints,
     nearer_of: Ints,
     touched: NDArray[np.bool_],
@@ -366,21 +376,21 @@ def _mark_touched(
     """Mark the choices of a block that looked at one of the lost."""
     own = 1 << np.int64(lost.codes[len(lost.codes) - 1, one])
     nearer[:] = 0
-    for place in range(length):
-        cell = listed[place]
-        nearer[last[cell]] += lost.nearer[one, cell]
     nearer_of[0] = 0
-    for code in range(len(nearer)):
-        if (always >> code) & 1 == 1:
-            nearer_of[0] += nearer[code]
-    touched[0] |= always & own != 0 and nearer_of[0] < lost.reach
+    for place in range(length):
+        code, more = last[listed[place]], lost.nearer[one, listed[place]]
+        nearer[code] += more
+        nearer_of[0] += more * int((always >> np.int64(code)) & 1)
+        if nearer_of[0] >= lost.reach:
+            return  # all choices hold these, so none looked so far
+    touched[0] |= always & own != 0 and nearer_of[0] < room[0]
     for choice in range(1, 1 << inner_bits):
         code = 1
         while (choice >> (code - 1)) & 1 == 0:
             code += 1
         nearer_of[choice] = nearer_of[choice & (choice - 1)] + nearer[code]
         held = (always | (choice << 1)) & own != 0
-        touched[choice] |= held and nearer_of[choice] < lost.reach
+        touched[choice] |= held and nearer_of[choice] < room[choice]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -455,7 +465,7 @@ def scan_contexts(
                 continue
         _sum_by_code(cells, lists[0, last + 1], lengths[0, last + 1], counts, sums)
         _sum_by_choice(rule.value, counts, sums, always, inner_bits, counts_of, sums_of)
-        if not anew and len(known.room) > 0:
+        if not anew and rule.kind == HISTOGRAM:
             _mark_decimated(
                 lost, inside, n_inside, always, inner_bits, sums_of,
                 known.room[start : start + inner], gone, gone_of, touched,
@@ -469,7 +479,8 @@ def scan_contexts(
             for place in range(n_inside if lost.reach > 0 else 0):
                 _mark_touched(
                     lost, inside[place], cells.codes[last], lists[0, last + 1],
-                    lengths[0, last + 1], always, inner_bits, nearer, nearer_of, touched,
+                    lengths[0, last + 1], always, inner_bits, known.room[start : start + inner],
+                    nearer, nearer_of, touched,
                 )  # fmt: skip
         if looks and touched.any():
             low, high = sums_of[inner - 1, LOW], sums_of[inner - 1, HIGH]
@@ -505,8 +516,9 @@ def scan_contexts(
                 )  # fmt: skip
             else:
                 _mark_local_outliers(
-                    rule, always, touched, counts_of, nearest, near_codes, sides, near, marked
-                )
+                    rule, always, touched, counts_of, nearest, near_codes, sides, near, marked,
+                    found.room[start : start + inner],
+                )  # fmt: skip
         for choice in range(inner):
             if not touched[choice]:
                 matches = known.utilities[start + choice] != NO_MATCH
