@@ -292,20 +292,22 @@ def survival(table: Table, one: Outlier, removed: int, n_adjacent: int) -> Survi
     scale = float(one.ask("direct")._choosing.mechanism("direct").scale)
     own = (one.view.space.codes(table) == 0).all(axis=1) & (values == one.view.value)
     others = np.flatnonzero(~own)
-    before = one.sizes >= 0
-    weight = _log_weight(one.sizes[before], scale)
+    matched = np.flatnonzero(one.sizes >= 0)
+    before = one.sizes[matched]
+    weight = _log_weight(before, scale)
     same, shared, worst = [], [], 0.0
     for _ in range(n_adjacent):
         gone = rng.choice(others, removed, replace=False)
         sizes = one.view.scan_without(gone, one.known)
-        after = sizes >= 0
-        both = before & after
-        same.append(bool((before == after).all()))
-        shared.append(float(both.sum() / max((before | after).sum(), 1)))
-        if not same[-1] and both.any():
-            fewer = (one.sizes - sizes)[both]
+        after, left = sizes[sizes >= 0], sizes[matched]
+        both = left >= 0
+        n_both = int(both.sum())
+        same.append(n_both == len(before) == len(after))
+        shared.append(n_both / (len(before) + len(after) - n_both))
+        if not same[-1] and n_both:
+            fewer = (before - left)[both]
             moved = np.array([fewer.min(), fewer.max()]) / scale
-            worst = max(worst, np.abs(moved - weight + _log_weight(sizes[after], scale)).max())
+            worst = max(worst, np.abs(moved - weight + _log_weight(after, scale)).max())
     return Survival(float(np.mean(same)), float(np.mean(shared)), float(worst))
 
 
