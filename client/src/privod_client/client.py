@@ -14,12 +14,18 @@ from types import TracebackType
 from typing import Any, Self
 
 from . import wire
-from .wire.connection import Connection, as_noun, as_nouns, path_of
+from .wire.connection import AWAY_SECONDS, Connection, as_noun, as_nouns, path_of
 
 __all__ = ["Client", "connect", "question"]
 
 
-def connect(url: str, token: str, *, authority: str | Path | None = None) -> Client:
+def connect(
+    url: str,
+    token: str,
+    *,
+    authority: str | Path | None = None,
+    away_seconds: float = AWAY_SECONDS,
+) -> Client:
     """Connect to a curator behind an address.
 
     Parameters
@@ -30,8 +36,10 @@ def connect(url: str, token: str, *, authority: str | Path | None = None) -> Cli
         What its owner handed out.
     authority : path, optional
         A PEM file with the certificate authority to trust, if it is not a public one.
+    away_seconds : float
+        How long `ask` waits for a server that was there, and went away, to be back.
     """
-    return Client(Connection(url, token, authority=authority))
+    return Client(Connection(url, token, authority=authority, away_seconds=away_seconds))
 
 
 def question(name: str, /, **parameters: Any) -> dict[str, Any]:
