@@ -390,6 +390,35 @@ def test_the_shell_of_the_analysts_page_runs(
         assert result.stdout
 
 
+def test_an_analyst_lists_what_the_token_asked(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRIVOD_TOKEN", server.token("analyst"))
+    runner, at = CliRunner(), ["--at", server.url]
+    asked = ["patients", "histogram", "columns=age", "epsilon=0.77"]
+    assert runner.invoke(app, ["ask", *asked, *at]).exception is None
+    (listed,) = json.loads(runner.invoke(app, ["jobs", *at, "--json"]).stdout)
+    assert (listed["dataset"], listed["state"], listed["message"]) == ("patients", "done", None)
+    shown = runner.invoke(app, ["jobs", *at], env={"COLUMNS": "200"}).stdout
+    assert "histogram columns=age epsilon=0.77" in shown
+    assert "answered" in shown
+    refused = runner.invoke(app, ["jobs", "--at", "directory"]).exception
+    assert "must be the address of a server" in str(refused)
+
+
+def test_the_price_in_the_shell_is_the_same_here_and_from_afar(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRIVOD_TOKEN", server.token("analyst"))
+    asked = ["price", "patients", "histogram", "columns=age", "epsilon=0.78", "--json"]
+    places = (server.url, str(server.curator.directory))
+    there, here = (
+        json.loads(CliRunner().invoke(app, [*asked, "--at", place]).stdout) for place in places
+    )
+    assert there == here
+    assert here["about_seconds"] > 0
+
+
 def test_an_owner_works_from_afar_in_the_shell_too(
     server: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

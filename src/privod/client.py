@@ -290,6 +290,10 @@ class Client:
         """
         return read_answer(self._server.ask(query.to_json(), of, request_id))
 
+    def jobs(self) -> tuple[wire.JobListed, ...]:
+        """What this token asked in the last weeks, newest first, and where each stands."""
+        return tuple(as_nouns(wire.JobListed, self._server.get("/jobs")))
+
     # ---- reading the ledger ----------------------------------------------------------------------
 
     def budget(self, of: str) -> tuple[BudgetState, ...]:

@@ -112,6 +112,10 @@ class Client:
         """Answer a question, at the price that `price` says; a long answer is waited for."""
         return self._server.ask(question, of, request_id)
 
+    def jobs(self) -> list[wire.JobListed]:
+        """What this token asked in the last weeks, newest first, and where each stands."""
+        return as_nouns(wire.JobListed, self._server.get("/jobs"))
+
     def answers(self, of: str) -> list[wire.AnswerListed]:
         """What was asked about a data set, newest first, each with its answer's key."""
         return as_nouns(wire.AnswerListed, self._server.get(path_of(of, "answers")))

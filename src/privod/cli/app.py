@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from privod.cli.output import complain
-from privod.errors import BudgetExceeded, PrivodError
+from privod.errors import BudgetExceeded, InvalidParameter, PrivodError
 
 if TYPE_CHECKING:
+    from privod.client import Client
     from privod.wire.protocol import CuratorProtocol
 
 __all__ = ["AsJson", "At", "DatabaseUrl", "Directory", "app", "curator_at", "main"]
+__all__ += ["server_at"]
 
 LOCATION_VARIABLE = "PRIVOD_AT"
 DATABASE_VARIABLE = "PRIVOD_DATABASE"
@@ -89,6 +91,16 @@ def curator_at(location: str, *, read_only: bool = False, create: bool = False) 
         engine=os.environ.get(ENGINE_VARIABLE) or None,
         create=create,
     )
+
+
+def server_at(location: str) -> Client:
+    """A client of the server behind an address; a directory is none."""
+    from privod.client import connect
+
+    if "://" not in location:
+        way_out = "A curator in a directory answers at once: see `privod history`."
+        raise InvalidParameter("at", "must be the address of a server", location, way_out)
+    return connect(location, os.environ.get(TOKEN_VARIABLE, ""))
 
 
 def main() -> None:
