@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from privod.cli import app
+from privod.cli import app, main
 from privod.errors import BudgetExceeded, InvalidParameter, NeedsConfirmation, NoPromise, NotFound
 
 RUNNER = CliRunner()
@@ -203,6 +203,28 @@ def test_an_error_is_one_line_without_a_traceback(patients: Path) -> None:
     assert "Traceback" not in failed.stderr
     failed = subprocess.run([*command, "--json"], capture_output=True, text=True, check=False)
     assert json.loads(failed.stderr)["error"]["kind"] == "not-found"
+
+
+def test_errors_name_the_option_that_is_typed(
+    patients: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (patients / "semicolons.csv").write_text("age;sex\n30;f\n")
+    register = "register {} --domain domain.json"
+    labels = "anomaly-labels columns=age radius=1 max_crowd=2 epsilon=1"
+    for typed, told in {
+        "open patients --epsilon no": "--epsilon must be",
+        register.format("patients patients.csv"): "say that it --continues the earlier one",
+        register.format("more semicolons.csv"): "declare that --separator.",
+        register.format("more patients.csv --most-records 1"): "as there may be, --most-records.",
+        "budget nobody": "`privod datasets` lists those there are.",
+        "ask patients histogram columns=age epsilon=1 --picture a.bmp": "--picture must end in",
+        f"ask patients {labels} records=x": "privod: records must",
+        "ask patients histogram columns=age epsilon=no": "privod: epsilon must",
+    }.items():
+        monkeypatch.setattr(sys, "argv", ["privod", *typed.split()])
+        with pytest.raises(SystemExit):
+            main()
+        assert told in capsys.readouterr().err, typed
 
 
 def test_help_names_every_command(place: Path) -> None:

@@ -8,7 +8,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer.main import get_command
 
+from privod.cli.naming import in_shell
 from privod.cli.output import complain
 from privod.errors import BudgetExceeded, InvalidParameter, PrivodError
 
@@ -109,7 +111,7 @@ def main() -> None:
     try:
         app()
     except PrivodError as problem:
-        complain(problem, as_json)
+        complain(problem, as_json, in_shell(problem, get_command(app), sys.argv[1:]))
         sys.exit(REFUSED if isinstance(problem, BudgetExceeded) else WRONG)
     except BrokenPipeError:
         sys.stderr.close()  # whoever read us has gone; there is nobody left to tell

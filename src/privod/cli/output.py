@@ -30,9 +30,9 @@ def emit(data: Any, as_json: bool, *shown: Any) -> None:
         console.print(item)
 
 
-def complain(problem: PrivodError, as_json: bool) -> None:
-    """Print an error to the standard error stream."""
-    said = json.dumps(problem_of(problem)) if as_json else f"privod: {problem}"
+def complain(problem: PrivodError, as_json: bool, text: str) -> None:
+    """Print an error to the standard error stream: as it is for programs, or in words."""
+    said = json.dumps(problem_of(problem)) if as_json else f"privod: {text}"
     sys.stderr.write(said + "\n")
 
 
