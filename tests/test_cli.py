@@ -12,6 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from privod.cli import app, main
+from privod.curator import Curator
+from privod.engines.size import SizeClass
 from privod.errors import BudgetExceeded, InvalidParameter, NeedsConfirmation, NoPromise, NotFound
 
 RUNNER = CliRunner()
@@ -65,6 +67,11 @@ def test_from_a_file_to_an_answer(patients: Path) -> None:
     kinds = [entry["kind"] for entry in as_json("history", "patients")]
     assert kinds == ["register", "open", "charge", "release"]
     assert as_json("verify")["questions"] == 1
+
+
+def test_what_nobody_declares_is_the_same_in_the_shell(patients: Path) -> None:
+    with Curator.open(patients / "curator") as curator:
+        assert curator.size_class("patients") == SizeClass()
 
 
 def test_a_grid_is_asked_bit_by_bit_and_charged_once(patients: Path) -> None:
