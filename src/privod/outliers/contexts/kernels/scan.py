@@ -8,7 +8,8 @@ Lists of cells and records are narrowed attribute by attribute, and kept while t
 choice stays.
 
 When records are lost, only those contexts are judged anew whose verdict may have changed: they held
-one of the lost, near enough to the record's value for the rule to look at it.
+one of the lost, near enough to the record's value for the rule to look at it; or, where a rule can
+tell how many it takes to change its mind, they held more than that, or one at their ends.
 """
 
 from __future__ import annotations
@@ -21,10 +22,14 @@ from numpy.typing import NDArray
 
 from privod.outliers.contexts.kernels.decide import (
     GRUBBS,
+    HISTOGRAM,
     Population,
     Rule,
+    distance_needed,
     grubbs_stands_out,
-    members_needed,
+    is_inside,
+    losses_endured,
+    own_bin,
     room_for,
     stands_out,
 )
@@ -39,9 +44,10 @@ from privod.outliers.contexts.kernels.judge import (
     Side,
 )
 
-__all__ = ["NO_MATCH", "Lost", "Menus", "scan_contexts"]
+__all__ = ["MOST_LOST", "NO_MATCH", "Lost", "Menus", "Verdicts", "scan_contexts"]
 
 NO_MATCH = -1
+MOST_LOST = 64  # records; when more are gone, nearly every context held one of them
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -58,11 +64,22 @@ class Menus(NamedTuple):
     """Shape (attributes, most): the choices of an ordered attribute, as bits."""
 
 
+class Verdicts(NamedTuple):
+    """What a scan says of contexts, in their order."""
+
+    utilities: NDArray[np.int32]
+    """NO_MATCH where the record does not stand out."""
+    room: NDArray[np.int8]
+    """How many members a context may lose, its lowest and highest not among them, before the
+    record can stand out no longer, or only then; empty unless a rule knows that."""
+
+
 class Lost(NamedTuple):
     """Records that are gone since an earlier scan; none, where every context is to be judged."""
 
     codes: Codes
     """Shape (attributes, lost)."""
+    values: Floats
     nearer: NDArray[np.int32]
     """Shape (lost, cells): how many that are left come before it on its side of the value."""
     reach: int
@@ -89,7 +106,14 @@ def _narrowed(codes: Codes, chosen: int, source: List, length: int, into: List) 
 
 @njit(cache=True, nogil=True)
 def _narrowed_side(
-    side: Side, level: int, chosen: int, reach: int, source: List, length: int, into: List
+    side: Side,
+    level: int,
+    chosen: int,
+    reach: int,
+    ends: tuple[float, float],
+    source: List,
+    length: int,
+    into: List,
 ) -> int:
     """Those of the source whose code at this level is chosen, as far out as any context looks."""
     codes = side.codes[level]
@@ -97,6 +121,8 @@ def _narrowed_side(
     own = 0
     for place in range(length):
         record = source[place]
+        if not ends[0] <= side.values[record] <= ends[1]:
+            break
         inside = int((chosen >> np.int64(codes[record])) & 1)
         into[kept] = record
         kept += inside
@@ -149,6 +175,85 @@ def _picked(values: Floats, codes: Ints, length: int, chosen: int, reach: int, i
         if found == reach:
             break
     return found
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _mark_bare_bins(
+    rule: Rule,
+    always: int,
+    touched: NDArray[np.bool_],
+    counts_of: Ints,
+    sums_of: Floats,
+    values: Floats,
+    codes: Ints,
+    lengths: tuple[int, int],
+    bare: NDArray[np.bool_],
+    room: NDArray[np.int8],
+) -> None:
+    """Mark the choices of a block in which the value's bin of a histogram is nearly empty.
+
+    Unless it is empty, `room` is written as well.
+    """
+    more = MOST_LOST if len(room) > 0 else 0
+    for choice in range(len(touched)):
+        if not touched[choice]:
+            continue
+        chosen = always | (choice << 1)
+        size, low, high = counts_of[choice, SIZE], sums_of[choice, LOW], sums_of[choice, HIGH]
+        own = own_bin(rule.value, low, high, size, rule.bound)
+        held = 1
+        for side in range(2):
+            for place in range(lengths[side]):
+                if held >= own.full + more or not is_inside(values[side, place], own):
+                    break
+                held += int((chosen >> codes[side, place]) & 1)
+        bare[choice] = held < own.full
+        if len(room) > 0:
+            room[choice] = min(losses_endured(own, held, size, rule.bound), MOST_LOST)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _mark_decimated(
+    lost: Lost,
+    inside: List,
+    n_inside: int,
+    always: int,
+    inner_bits: int,
+    sums_of: Floats,
+    room: NDArray[np.int8],
+    gone: Floats,
+    gone_of: Floats,
+    touched: NDArray[np.bool_],
+) -> None:
+    """Mark the choices of a block that lost more than they have room for, or one of their ends.
+
+    `gone` and `gone_of` are room to work in: of each code and of each choice, how many are lost,
+    the lowest and the highest.
+    """
+    gone[:, 0], gone[:, 1], gone[:, 2] = 0.0, np.inf, -np.inf
+    for place in range(n_inside):
+        one = inside[place]
+        code = lost.codes[len(lost.codes) - 1, one]
+        gone[code, 0] += 1.0
+        gone[code, 1] = min(gone[code, 1], lost.values[one])
+        gone[code, 2] = max(gone[code, 2], lost.values[one])
+    gone_of[0, 0], gone_of[0, 1], gone_of[0, 2] = 0.0, np.inf, -np.inf
+    for code in range(len(gone)):
+        if (always >> code) & 1 == 1:
+            gone_of[0, 0] += gone[code, 0]
+            gone_of[0, 1] = min(gone_of[0, 1], gone[code, 1])
+            gone_of[0, 2] = max(gone_of[0, 2], gone[code, 2])
+    for choice in range(1 << inner_bits):
+        if choice > 0:
+            code, without = 1, choice & (choice - 1)
+            while (choice >> (code - 1)) & 1 == 0:
+                code += 1
+            gone_of[choice, 0] = gone_of[without, 0] + gone[code, 0]
+            gone_of[choice, 1] = min(gone_of[without, 1], gone[code, 1])
+            gone_of[choice, 2] = max(gone_of[without, 2], gone[code, 2])
+        shrunk = gone_of[choice, 1] < sums_of[choice, LOW]
+        shrunk |= gone_of[choice, 2] > sums_of[choice, HIGH]
+        touched[choice] = shrunk or gone_of[choice, 0] > room[choice]
 
 
 @njit(cache=True, nogil=True)
@@ -263,13 +368,13 @@ def scan_contexts(
     above: Side,
     rule: Rule,
     lost: Lost,
-    known: NDArray[np.int32],
-    utilities: NDArray[np.int32],
+    known: Verdicts,
+    found: Verdicts,
 ) -> None:
-    """Write the utility of each context of blocks `first` to `stop`, NO_MATCH if it is none.
+    """Write what is found of each context of blocks `first` to `stop`.
 
     `known` is what a scan said of them while the `lost` were there; where nobody is lost, nothing
-    is read from it.
+    is read from it. Room is found where there is a place for it, and nobody lost.
     """
     last = len(menus.n_choices) - 1
     reach = rule.reach
@@ -291,9 +396,11 @@ def scan_contexts(
     anew = lost.codes.shape[1] == 0
     inside = np.empty(lost.codes.shape[1], np.int32)
     nearer, nearer_of = np.empty(n_codes, np.int64), np.empty(inner, np.int64)
-    touched = np.ones(inner, np.bool_)
+    gone, gone_of = np.empty((n_codes, 3)), np.empty((inner, 3))
+    touched, bare = np.ones(inner, np.bool_), np.empty(inner, np.bool_)
     choices = np.full(last + 1, -1)
     narrowed = 0  # so many attributes' choices are in the lists of records
+    narrowed_to = np.inf  # so far from the value the last of these lists goes
     outer = menus.n_choices[last] >> inner_bits
     for block in range(first, stop):
         rest = block // outer
@@ -316,8 +423,17 @@ def scan_contexts(
         if not anew:
             n_inside = _lost_inside(lost, choices, inside)
             if n_inside == 0:
-                utilities[start : start + inner] = known[start : start + inner]
+                for choice in range(inner):
+                    found.utilities[start + choice] = known.utilities[start + choice]
                 continue
+        _sum_by_code(cells, lists[0, last + 1], lengths[0, last + 1], counts, sums)
+        _sum_by_choice(rule.value, counts, sums, always, inner_bits, counts_of, sums_of)
+        if not anew and len(known.room) > 0:
+            _mark_decimated(
+                lost, inside, n_inside, always, inner_bits, sums_of,
+                known.room[start : start + inner], gone, gone_of, touched,
+            )  # fmt: skip
+        elif not anew:
             held = 0
             for place in range(n_inside):
                 held |= int(1 << np.int64(lost.codes[last, inside[place]]))
@@ -328,18 +444,22 @@ def scan_contexts(
                     lost, inside[place], cells.codes[last], lists[0, last + 1],
                     lengths[0, last + 1], always, inner_bits, nearer, nearer_of, touched,
                 )  # fmt: skip
-        _sum_by_code(cells, lists[0, last + 1], lengths[0, last + 1], counts, sums)
-        _sum_by_choice(rule.value, counts, sums, always, inner_bits, counts_of, sums_of)
         n_below, n_above, p_below, p_above = 0, 0, 0, 0
         if looks and touched.any():
+            low, high = sums_of[inner - 1, LOW], sums_of[inner - 1, HIGH]
+            far = distance_needed(rule, counts_of[0, SIZE], low, high)
+            if far > narrowed_to:
+                narrowed = min(narrowed, last - 1)
             for level in range(narrowed, last):
+                narrowed_to = far if level == last - 1 else np.inf  # others outlive the block
+                ends = (rule.value - narrowed_to, rule.value + narrowed_to)
                 chosen = choices[level]
                 lengths[1, level + 1] = _narrowed_side(
-                    below, level, chosen, reach, lists[1, level], lengths[1, level],
+                    below, level, chosen, reach, ends, lists[1, level], lengths[1, level],
                     lists[1, level + 1],
                 )  # fmt: skip
                 lengths[2, level + 1] = _narrowed_side(
-                    above, level, chosen, reach, lists[2, level], lengths[2, level],
+                    above, level, chosen, reach, ends, lists[2, level], lengths[2, level],
                     lists[2, level + 1],
                 )  # fmt: skip
             narrowed = last
@@ -351,23 +471,24 @@ def scan_contexts(
                 above, choices[last], always, reach, lists[2, last], lengths[2, last],
                 seen, nearest[1], near_codes[1],
             )  # fmt: skip
+            if rule.kind == HISTOGRAM:
+                _mark_bare_bins(
+                    rule, always, touched, counts_of, sums_of, nearest, near_codes,
+                    (n_below, n_above), bare, found.room[start : start + inner],
+                )  # fmt: skip
         for choice in range(inner):
-            size = counts_of[choice, SIZE]
+            size, chosen = counts_of[choice, SIZE], always | (choice << 1)
             if not touched[choice]:
-                matches = known[start + choice] != NO_MATCH
+                matches = known.utilities[start + choice] != NO_MATCH
             elif rule.kind == GRUBBS:  # called by itself: what others need costs more than it does
                 total, squares = sums_of[choice, TOTAL], sums_of[choice, SQUARES]
                 matches = grubbs_stands_out(size, total, squares, rule.critical)
+            elif rule.kind == HISTOGRAM:
+                matches = bare[choice]
             else:
                 if looks:
-                    chosen = always | (choice << 1)
-                    needed = members_needed(rule, size)
-                    p_below = _picked(
-                        nearest[0], near_codes[0], n_below, chosen, needed, near.below
-                    )
-                    p_above = _picked(
-                        nearest[1], near_codes[1], n_above, chosen, needed, near.above
-                    )
+                    p_below = _picked(nearest[0], near_codes[0], n_below, chosen, reach, near.below)
+                    p_above = _picked(nearest[1], near_codes[1], n_above, chosen, reach, near.above)
                 population = Population(
                     size,
                     sums_of[choice, TOTAL],
@@ -378,4 +499,5 @@ def scan_contexts(
                     p_above,
                 )
                 matches = stands_out(rule, population, near)
-            utilities[start + choice] = counts_of[choice, WEIGHT] if matches else NO_MATCH
+            utility = counts_of[choice, WEIGHT] if matches else NO_MATCH
+            found.utilities[start + choice] = utility
