@@ -47,7 +47,8 @@ def questions(
     if name is None:
         known = [describe(kind) for kind in (*QUERIES.values(), *JOINT_QUESTIONS.values())]
         rows = [[one.name, one.question] for one in known]
-        emit(known, as_json, table("Questions", ["name", "question"], rows))
+        version = "A name ends in its version; without one, the newest is meant."
+        emit(known, as_json, table("Questions", ["name", "question"], rows), words(version))
         return
     kind: Any = newest(name, JOINT_QUESTIONS) or kind_of(name)
     described = describe(kind)
@@ -224,7 +225,10 @@ def _not_protected(query: Any) -> str:
 
 def _paid(answer: Any) -> str:
     charged = "; ".join(f"{charge.loss} to {charge.adjacency.name}" for charge in answer.charges)
-    return f"Charged: {charged}. Head of the ledger: {answer.head}"
+    return (
+        f"Charged: {charged}. The ledger now ends in {answer.head}. Keep that: `privod verify"
+        " --head` finds with it whether an entry is missing later."
+    )
 
 
 @app.command()

@@ -253,7 +253,7 @@ def _priced(request: Request, query: Query[Any]) -> dict[str, Any]:
     seconds = price.about_seconds or 0
     priced = {
         "stored": price.already_answered,
-        "loss": guarantee.loss,
+        "cost": " and ".join(dict.fromkeys(str(line["cost"]) for line in lines)),
         "lines": lines,
         "worth": worth(query, domain, most),
         "longest": duration(seconds) if seconds > 1 else "",
