@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from privod.cli import app, main
+from privod.cli import app, main, output
 from privod.curator import Curator
 from privod.engines.size import SizeClass
 from privod.errors import BudgetExceeded, InvalidParameter, NeedsConfirmation, NoPromise, NotFound
+from privod.progress import report
 
 RUNNER = CliRunner()
 DOMAIN = {
@@ -232,6 +233,17 @@ def test_errors_name_the_option_that_is_typed(
         with pytest.raises(SystemExit):
             main()
         assert told in capsys.readouterr().err, typed
+
+
+def test_what_takes_long_writes_a_line_now_and_then_where_nobody_sees_a_bar(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for seconds, written in ((0.0, "asking: 1 of 3\nreading: 5\n"), (1e9, "")):
+        monkeypatch.setattr(output, "LINE_SECONDS", seconds)
+        with output.progress_bars():
+            report("asking", 1, 3)
+            report("reading", 5)
+        assert capsys.readouterr().err == written
 
 
 def test_help_names_every_command(place: Path) -> None:
