@@ -95,7 +95,7 @@ class RecordView:
 
     def verdicts(self) -> Verdicts:
         """What `scan()` says, and what `scan_without` wants to know of it."""
-        knows = self.rule is not None and self.rule.kind == HISTOGRAM
+        knows = self.rule is not None and self.rule.kind in (HISTOGRAM, LOCAL_OUTLIER_FACTOR)
         n_rooms = self.space.n_contexts if knows else 0
         return self._scan(_nobody(self), _nothing_known(), n_rooms)
 
@@ -111,7 +111,7 @@ class RecordView:
 
     def _scan(self, lost: Lost, known: Verdicts, n_rooms: int) -> Verdicts:
         space = self.space
-        found = Verdicts(np.empty(space.n_contexts, np.int32), np.empty(n_rooms, np.int8))
+        found = Verdicts(np.empty(space.n_contexts, np.int32), np.empty(n_rooms, np.int16))
         inner_bits = min(space.free_bits[-1], INNER_BITS) if space.runs[-1] is None else 0
         menus = _menus(space)
         blocks = self.space.n_contexts >> inner_bits
@@ -202,7 +202,7 @@ class RecordView:
 
 
 def _nothing_known() -> Verdicts:
-    return Verdicts(np.empty(0, np.int32), np.empty(0, np.int8))
+    return Verdicts(np.empty(0, np.int32), np.empty(0, np.int16))
 
 
 def _part(verdicts: Verdicts, numbers: slice) -> Verdicts:

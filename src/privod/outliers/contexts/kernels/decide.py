@@ -187,10 +187,11 @@ def is_local_outlier(
     starts: Ints,
     far: Floats,
     total: Floats,
-) -> bool:
+) -> tuple[bool, int]:
     """Whether the factor of values[middle] is above the bound; mostly without computing it.
 
     No reach is shorter than the neighbor's own farthest, so sums of these bound all densities.
+    Also says how many members to a side were neighbors, of whomever: others could as well be gone.
     """
     k = n_neighbors
     lowest, first, last = _neighborhoods(values, middle, count, k, starts, far)
@@ -198,6 +199,7 @@ def is_local_outlier(
     for place in range(first, last + 1):
         total[place + 1] = total[place] + far[place]
     rounded = ROUNDED * total[last + 1]
+    looked = max(middle - starts[first], starts[last] + k - middle)
     most = 0.0
     for place in range(lowest, lowest + k + 1):
         start = starts[place]
@@ -205,8 +207,8 @@ def is_local_outlier(
         if place != middle:
             most += 1.0 / (max(least, 0.0) / k + EMPTY_REACH)
     if most / k / _density(values, middle, k, lowest, far) * (1.0 + ROUNDED) <= bound:
-        return False
-    return _factor(values, middle, lowest, k, starts, far) > bound
+        return False, looked
+    return _factor(values, middle, lowest, k, starts, far) > bound, looked
 
 
 class Bin(NamedTuple):
@@ -321,9 +323,10 @@ def stands_out(rule: Rule, population: Population, near: Near) -> bool:
             near.line[n_below + 1 + place] = near.above[place]
         k = min(rule.n_neighbors, size - 1)
         count = n_below + 1 + n_above
-        return is_local_outlier(
+        out, _ = is_local_outlier(
             near.line, n_below, count, k, rule.bound, near.starts, near.far, near.total
         )
+        return out
     return histogram_stands_out(
         rule.value, population.low, population.high, size, rule.bound,
         near.below, n_below, near.above, n_above,

@@ -21,17 +21,18 @@ from numba import njit
 from numpy.typing import NDArray
 
 from privod.outliers.contexts.kernels.decide import (
+    EVERYTHING,
     GRUBBS,
     HISTOGRAM,
-    Population,
+    Near,
     Rule,
     distance_needed,
     grubbs_stands_out,
     is_inside,
+    is_local_outlier,
     losses_endured,
     own_bin,
     room_for,
-    stands_out,
 )
 from privod.outliers.contexts.kernels.judge import (
     HIGH,
@@ -69,9 +70,10 @@ class Verdicts(NamedTuple):
 
     utilities: NDArray[np.int32]
     """NO_MATCH where the record does not stand out."""
-    room: NDArray[np.int8]
-    """How many members a context may lose, its lowest and highest not among them, before the
-    record can stand out no longer, or only then; empty unless a rule knows that."""
+    room: NDArray[np.int16]
+    """Of a histogram, how many members a context may lose, its lowest and highest not among them,
+    before its verdict can change; of a local outlier factor, behind how many to a side of the value
+    it may lose anyone. Empty if nobody asked, or by another rule."""
 
 
 class Lost(NamedTuple):
@@ -165,16 +167,50 @@ def _nearest(
     return kept
 
 
-@njit(cache=True, nogil=True)
-def _picked(values: Floats, codes: Ints, length: int, chosen: int, reach: int, into: Floats) -> int:
-    """The first `reach` values whose code is chosen."""
-    found = 0
-    for place in range(length):
-        into[found] = values[place]
-        found += int((chosen >> codes[place]) & 1)
-        if found == reach:
-            break
-    return found
+@njit(cache=True, nogil=True, error_model="numpy")
+def _mark_local_outliers(
+    rule: Rule,
+    always: int,
+    touched: NDArray[np.bool_],
+    counts_of: Ints,
+    values: Floats,
+    codes: Ints,
+    lengths: tuple[int, int],
+    near: Near,
+    marked: NDArray[np.bool_],
+    room: NDArray[np.int16],
+) -> None:
+    """Mark the choices of a block in which the value's factor is above the bound.
+
+    Unless it is empty, `room` is written as well.
+    """
+    line, middle = near.line, rule.reach
+    line[middle] = rule.value
+    for choice in range(len(touched)):
+        size = counts_of[choice, SIZE]
+        if len(room) > 0:
+            room[choice] = rule.reach
+        if not touched[choice] or size < 2:
+            marked[choice] = False
+            continue
+        chosen = always | (choice << 1)
+        first, end = middle, middle + 1
+        for place in range(lengths[0]):
+            line[first - 1] = values[0, place]
+            first -= int((chosen >> codes[0, place]) & 1)
+            if first == 0:
+                break
+        for place in range(lengths[1]):
+            line[end] = values[1, place]
+            end += int((chosen >> codes[1, place]) & 1)
+            if end == len(line):
+                break
+        marked[choice], looked = is_local_outlier(
+            line[first:], middle - first, end - first, min(rule.n_neighbors, size - 1), rule.bound,
+            near.starts, near.far, near.total,
+        )  # fmt: skip
+        if len(room) > 0 and size - MOST_LOST > rule.n_neighbors:  # or it may have fewer neighbors
+            room[choice] = looked
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -187,8 +223,8 @@ def _mark_bare_bins(
     values: Floats,
     codes: Ints,
     lengths: tuple[int, int],
-    bare: NDArray[np.bool_],
-    room: NDArray[np.int8],
+    marked: NDArray[np.bool_],
+    room: NDArray[np.int16],
 ) -> None:
     """Mark the choices of a block in which the value's bin of a histogram is nearly empty.
 
@@ -207,7 +243,7 @@ def _mark_bare_bins(
                 if held >= own.full + more or not is_inside(values[side, place], own):
                     break
                 held += int((chosen >> codes[side, place]) & 1)
-        bare[choice] = held < own.full
+        marked[choice] = held < own.full
         if len(room) > 0:
             room[choice] = min(losses_endured(own, held, size, rule.bound), MOST_LOST)
 
@@ -220,7 +256,7 @@ def _mark_decimated(
     always: int,
     inner_bits: int,
     sums_of: Floats,
-    room: NDArray[np.int8],
+    room: NDArray[np.int16],
     gone: Floats,
     gone_of: Floats,
     touched: NDArray[np.bool_],
@@ -332,6 +368,7 @@ def _mark_touched(
     length: int,
     always: int,
     inner_bits: int,
+    room: NDArray[np.int16],
     nearer: Ints,
     nearer_of: Ints,
     touched: NDArray[np.bool_],
@@ -339,21 +376,21 @@ def _mark_touched(
     """Mark the choices of a block that looked at one of the lost."""
     own = 1 << np.int64(lost.codes[len(lost.codes) - 1, one])
     nearer[:] = 0
-    for place in range(length):
-        cell = listed[place]
-        nearer[last[cell]] += lost.nearer[one, cell]
     nearer_of[0] = 0
-    for code in range(len(nearer)):
-        if (always >> code) & 1 == 1:
-            nearer_of[0] += nearer[code]
-    touched[0] |= always & own != 0 and nearer_of[0] < lost.reach
+    for place in range(length):
+        code, more = last[listed[place]], lost.nearer[one, listed[place]]
+        nearer[code] += more
+        nearer_of[0] += more * int((always >> np.int64(code)) & 1)
+        if nearer_of[0] >= lost.reach:
+            return  # all choices hold these, so none looked so far
+    touched[0] |= always & own != 0 and nearer_of[0] < room[0]
     for choice in range(1, 1 << inner_bits):
         code = 1
         while (choice >> (code - 1)) & 1 == 0:
             code += 1
         nearer_of[choice] = nearer_of[choice & (choice - 1)] + nearer[code]
         held = (always | (choice << 1)) & own != 0
-        touched[choice] |= held and nearer_of[choice] < lost.reach
+        touched[choice] |= held and nearer_of[choice] < room[choice]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -397,7 +434,7 @@ def scan_contexts(
     inside = np.empty(lost.codes.shape[1], np.int32)
     nearer, nearer_of = np.empty(n_codes, np.int64), np.empty(inner, np.int64)
     gone, gone_of = np.empty((n_codes, 3)), np.empty((inner, 3))
-    touched, bare = np.ones(inner, np.bool_), np.empty(inner, np.bool_)
+    touched, marked = np.ones(inner, np.bool_), np.empty(inner, np.bool_)
     choices = np.full(last + 1, -1)
     narrowed = 0  # so many attributes' choices are in the lists of records
     narrowed_to = np.inf  # so far from the value the last of these lists goes
@@ -428,7 +465,7 @@ def scan_contexts(
                 continue
         _sum_by_code(cells, lists[0, last + 1], lengths[0, last + 1], counts, sums)
         _sum_by_choice(rule.value, counts, sums, always, inner_bits, counts_of, sums_of)
-        if not anew and len(known.room) > 0:
+        if not anew and rule.kind == HISTOGRAM:
             _mark_decimated(
                 lost, inside, n_inside, always, inner_bits, sums_of,
                 known.room[start : start + inner], gone, gone_of, touched,
@@ -442,9 +479,9 @@ def scan_contexts(
             for place in range(n_inside if lost.reach > 0 else 0):
                 _mark_touched(
                     lost, inside[place], cells.codes[last], lists[0, last + 1],
-                    lengths[0, last + 1], always, inner_bits, nearer, nearer_of, touched,
+                    lengths[0, last + 1], always, inner_bits, known.room[start : start + inner],
+                    nearer, nearer_of, touched,
                 )  # fmt: skip
-        n_below, n_above, p_below, p_above = 0, 0, 0, 0
         if looks and touched.any():
             low, high = sums_of[inner - 1, LOW], sums_of[inner - 1, HIGH]
             far = distance_needed(rule, counts_of[0, SIZE], low, high)
@@ -471,33 +508,25 @@ def scan_contexts(
                 above, choices[last], always, reach, lists[2, last], lengths[2, last],
                 seen, nearest[1], near_codes[1],
             )  # fmt: skip
+            sides = (n_below, n_above)
             if rule.kind == HISTOGRAM:
                 _mark_bare_bins(
-                    rule, always, touched, counts_of, sums_of, nearest, near_codes,
-                    (n_below, n_above), bare, found.room[start : start + inner],
+                    rule, always, touched, counts_of, sums_of, nearest, near_codes, sides, marked,
+                    found.room[start : start + inner],
+                )  # fmt: skip
+            else:
+                _mark_local_outliers(
+                    rule, always, touched, counts_of, nearest, near_codes, sides, near, marked,
+                    found.room[start : start + inner],
                 )  # fmt: skip
         for choice in range(inner):
-            size, chosen = counts_of[choice, SIZE], always | (choice << 1)
             if not touched[choice]:
                 matches = known.utilities[start + choice] != NO_MATCH
-            elif rule.kind == GRUBBS:  # called by itself: what others need costs more than it does
+            elif rule.kind == GRUBBS:
+                size = counts_of[choice, SIZE]
                 total, squares = sums_of[choice, TOTAL], sums_of[choice, SQUARES]
                 matches = grubbs_stands_out(size, total, squares, rule.critical)
-            elif rule.kind == HISTOGRAM:
-                matches = bare[choice]
             else:
-                if looks:
-                    p_below = _picked(nearest[0], near_codes[0], n_below, chosen, reach, near.below)
-                    p_above = _picked(nearest[1], near_codes[1], n_above, chosen, reach, near.above)
-                population = Population(
-                    size,
-                    sums_of[choice, TOTAL],
-                    sums_of[choice, SQUARES],
-                    sums_of[choice, LOW],
-                    sums_of[choice, HIGH],
-                    p_below,
-                    p_above,
-                )
-                matches = stands_out(rule, population, near)
+                matches = rule.kind == EVERYTHING or marked[choice]
             utility = counts_of[choice, WEIGHT] if matches else NO_MATCH
             found.utilities[start + choice] = utility
