@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from privod.cli import app
+from privod.cli import app, main, output
+from privod.curator import Curator
+from privod.engines.size import SizeClass
 from privod.errors import BudgetExceeded, InvalidParameter, NeedsConfirmation, NoPromise, NotFound
+from privod.progress import report
 
 RUNNER = CliRunner()
 DOMAIN = {
@@ -65,6 +68,11 @@ def test_from_a_file_to_an_answer(patients: Path) -> None:
     kinds = [entry["kind"] for entry in as_json("history", "patients")]
     assert kinds == ["register", "open", "charge", "release"]
     assert as_json("verify")["questions"] == 1
+
+
+def test_what_nobody_declares_is_the_same_in_the_shell(patients: Path) -> None:
+    with Curator.open(patients / "curator") as curator:
+        assert curator.size_class("patients") == SizeClass()
 
 
 def test_a_grid_is_asked_bit_by_bit_and_charged_once(patients: Path) -> None:
@@ -203,6 +211,39 @@ def test_an_error_is_one_line_without_a_traceback(patients: Path) -> None:
     assert "Traceback" not in failed.stderr
     failed = subprocess.run([*command, "--json"], capture_output=True, text=True, check=False)
     assert json.loads(failed.stderr)["error"]["kind"] == "not-found"
+
+
+def test_errors_name_the_option_that_is_typed(
+    patients: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (patients / "semicolons.csv").write_text("age;sex\n30;f\n")
+    register = "register {} --domain domain.json"
+    labels = "anomaly-labels columns=age radius=1 max_crowd=2 epsilon=1"
+    for typed, told in {
+        "open patients --epsilon no": "--epsilon must be",
+        register.format("patients patients.csv"): "say that it --continues the earlier one",
+        register.format("more semicolons.csv"): "declare that --separator.",
+        register.format("more patients.csv --most-records 1"): "as there may be, --most-records.",
+        "budget nobody": "`privod datasets` lists those there are.",
+        "ask patients histogram columns=age epsilon=1 --picture a.bmp": "--picture must end in",
+        f"ask patients {labels} records=x": "privod: records must",
+        "ask patients histogram columns=age epsilon=no": "privod: epsilon must",
+    }.items():
+        monkeypatch.setattr(sys, "argv", ["privod", *typed.split()])
+        with pytest.raises(SystemExit):
+            main()
+        assert told in capsys.readouterr().err, typed
+
+
+def test_what_takes_long_writes_a_line_now_and_then_where_nobody_sees_a_bar(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for seconds, written in ((0.0, "asking: 1 of 3\nreading: 5\n"), (1e9, "")):
+        monkeypatch.setattr(output, "LINE_SECONDS", seconds)
+        with output.progress_bars():
+            report("asking", 1, 3)
+            report("reading", 5)
+        assert capsys.readouterr().err == written
 
 
 def test_help_names_every_command(place: Path) -> None:

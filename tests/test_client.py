@@ -306,6 +306,51 @@ def test_a_lost_request_is_sent_again_under_the_same_id(
     assert first["request_id"] == second["request_id"]
 
 
+def test_a_server_that_goes_away_is_waited_for_and_asked_again_under_the_same_id(
+    strange: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    job = json.dumps({"job": "j", "state": "answering", "tenths": 1}).encode()
+    stopped = json.dumps({"error": {"kind": "interrupted", "message": "stopped"}}).encode()
+    stopping = json.dumps({"error": {"kind": "stopping", "message": "stopping"}}).encode()
+    over = json.dumps({"error": {"kind": "budget-exceeded", "message": "no"}}).encode()
+    gone = [(0, b"")] * 7 + [(502, b"<html>")] * 3
+    Strange.replies[:] = [(202, job), *[(503, stopped)] * 3, *[(503, stopping)] * 3, *gone]
+    Strange.replies.append((409, over))
+    heard: list[tuple[str, int, int | None]] = []
+    with (
+        connect(strange, "token") as client,
+        listening(lambda *told: heard.append(told)),
+        pytest.raises(BudgetExceeded),
+    ):
+        client.ask(QUESTION, of="patients")
+    assert not Strange.replies
+    assert {asked["request_id"] for asked in Strange.seen} == {Strange.seen[0]["request_id"]}
+    assert {(phase, total) for phase, _, total in heard} == {("waiting for the server", 300)}
+
+
+def test_a_server_that_stays_away_is_told_with_the_id_under_which_nothing_is_paid_twice(
+    strange: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    Strange.replies[:] = [(0, b"")] * 3
+    with connect(strange, "token", away_seconds=0) as client, pytest.raises(Unavailable) as told:
+        client.ask(QUESTION, of="patients")
+    asked = Strange.seen[0]["request_id"]
+    assert f"(in the shell --request-id {asked})" in str(told.value)
+
+
+def test_what_never_was_there_is_not_waited_for(
+    strange: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    Strange.replies[:] = [(502, b"<html>")] * 3
+    for url in (strange, "http://127.0.0.1:9"):
+        with connect(url, "token") as client, pytest.raises(Unavailable, match="Check the address"):
+            client.ask(QUESTION, of="patients")
+    assert not Strange.replies
+
+
 def blocks(language: str) -> list[str]:
     """The pieces of the analysts' page in one language."""
     text = Path("docs/analysts.md").read_text()
@@ -343,6 +388,35 @@ def test_the_shell_of_the_analysts_page_runs(
         result = CliRunner().invoke(app, shlex.split(line)[1:])
         assert result.exception is None, line
         assert result.stdout
+
+
+def test_an_analyst_lists_what_the_token_asked(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRIVOD_TOKEN", server.token("analyst"))
+    runner, at = CliRunner(), ["--at", server.url]
+    asked = ["patients", "histogram", "columns=age", "epsilon=0.77"]
+    assert runner.invoke(app, ["ask", *asked, *at]).exception is None
+    (listed,) = json.loads(runner.invoke(app, ["jobs", *at, "--json"]).stdout)
+    assert (listed["dataset"], listed["state"], listed["message"]) == ("patients", "done", None)
+    shown = runner.invoke(app, ["jobs", *at], env={"COLUMNS": "200"}).stdout
+    assert "histogram columns=age epsilon=0.77" in shown
+    assert "answered" in shown
+    refused = runner.invoke(app, ["jobs", "--at", "directory"]).exception
+    assert "must be the address of a server" in str(refused)
+
+
+def test_the_price_in_the_shell_is_the_same_here_and_from_afar(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRIVOD_TOKEN", server.token("analyst"))
+    asked = ["price", "patients", "histogram", "columns=age", "epsilon=0.78", "--json"]
+    places = (server.url, str(server.curator.directory))
+    there, here = (
+        json.loads(CliRunner().invoke(app, [*asked, "--at", place]).stdout) for place in places
+    )
+    assert there == here
+    assert here["about_seconds"] > 0
 
 
 def test_an_owner_works_from_afar_in_the_shell_too(

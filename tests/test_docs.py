@@ -30,6 +30,7 @@ GUIDES = [
     page for page in sorted((ROOT / "docs" / "questions").glob("*.md")) if page.stem != "index"
 ]
 RUNNING = ["README.md", "docs/outliers.md", "docs/tutorial.md", "docs/start.md"]
+TWICE = ["README.md", "docs/start.md"]  # the first pages that people try, and try again
 RUNNING += [f"docs/questions/{page.name}" for page in GUIDES]
 
 
@@ -46,7 +47,8 @@ def test_the_python_of_a_page_runs_from_top_to_bottom(
     blocks = PYTHON.findall(text)
     assert blocks
     names: dict[str, object] = {}
-    exec("\n".join(blocks), names)  # noqa: S102 - our own pages
+    for _ in range(2 if name in TWICE else 1):
+        exec("\n".join(blocks), names)  # noqa: S102 - our own pages
     assert "release" in names or "<!-- privod:example -->" not in text  # the site shows it
 
 

@@ -217,7 +217,7 @@ def test_more_records_than_declared_are_refused_whole(tmp_path: Path, domain: Do
     curator = Curator.open(tmp_path)
     rows = rows_of(300)
     n = len(Table(domain, rows))
-    with pytest.raises(InvalidData, match=r"more than the .* that were declared.*--most-records"):
+    with pytest.raises(InvalidData, match=r"more than the .* that were declared.*`most_records`"):
         curator.register("d", rows, domain, most_records=n - 1)
     assert list((tmp_path / "rows").iterdir()) == []
     assert curator.datasets() == ()

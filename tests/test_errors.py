@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pickle
+from fractions import Fraction
+
+import pytest
 
 from privod import errors
 from privod.errors import InvalidParameter, PrivodError
@@ -13,6 +16,21 @@ def test_a_wrong_parameter_is_told_with_a_way_out() -> None:
     problem = InvalidParameter("cells_per_axis", "must be at least 2", 1, "Try 10.")
     assert str(problem) == "cells_per_axis must be at least 2, got 1. Try 10."
     assert isinstance(problem, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (Fraction(0), "0"),
+        (Fraction(1, 10), "0.1"),
+        (Fraction(1, 3), "1/3"),
+        (Fraction(10**400, 3), f"{10**400}/3"),
+        (Fraction(10**5000), "a number of thousands of digits"),
+    ],
+)
+def test_a_fraction_is_told_as_it_is_typed(value: Fraction, shown: str) -> None:
+    problem = InvalidParameter("delta", "must be greater than 0", value, "Try 1e-6.")
+    assert str(problem) == f"delta must be greater than 0, got {shown}. Try 1e-6."
 
 
 def test_errors_cross_processes() -> None:

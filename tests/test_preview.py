@@ -171,7 +171,8 @@ def test_every_question_states_its_error_and_marks_noise_with_what_would_do(name
         drowned = [size for size in SIZES if noisy.preview(HOSPITAL).is_noise(size)]
         records = drowned[0]
         remark = worth(noisy, HOSPITAL, records)
-        assert "be mostly noise" in remark
+        assert "mostly noise" in remark
+        assert f" of {records:,} records" in remark or noisy.preview(HOSPITAL).wrong_label
         enough = re.search(r"epsilon ([0-9./]+) would do", remark)
         assert enough is not None, remark
         better = replace(noisy, epsilon=enough.group(1))
@@ -253,5 +254,9 @@ def test_the_command_line_prices_with_a_preview_and_finds_the_epsilon(tmp_path: 
     assert shown["preview"]["margin"] == 10
     assert Fraction(shown["charges"][0]["loss"]["epsilon"]) < Fraction(1, 3)
     noisy = CliRunner().invoke(app, [*asked[:-1], "epsilon=0.001", "--records", "200"]).stdout
-    assert "mostly noise" in " ".join(noisy.split())
+    remark = re.search(r"If what is counted .* would do\.", " ".join(noisy.split()))
+    assert remark is not None
+    assert "25 % of 200 records" in remark.group()
     assert curator.budget("stays")[0].spent == Loss(0)
+    paid = CliRunner().invoke(app, ["ask", *asked[1:-1], "epsilon=0.001", "--records", "200"])
+    assert remark.group() in " ".join(paid.stdout.split())

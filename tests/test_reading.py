@@ -429,13 +429,13 @@ def test_what_an_office_exports_is_read_as_declared(tmp_path: Path) -> None:
     [
         (b"age;sex;ward\n1;f;1\n", {}, r"no column 'age'.* separated by ';': declare that"),
         (b"age\tsex\tward\n1\tf\t1\n", {}, r"separated by '\\t': declare that"),
-        ("age,sex,ward\n".encode("utf-16"), {}, "mark of UTF-16. Declare its encoding as utf-16"),
+        ("age,sex,ward\n".encode("utf-16"), {}, "mark of UTF-16. Declare its `encoding` as utf-16"),
         (
             b"age,sex,ward\n",
             {"encoding": "utf-16"},
-            "Declare its encoding as utf-16-le or utf-16-be",
+            "Declare its `encoding` as utf-16-le or utf-16-be",
         ),
-        (b"age,sex,ward,\xe9\n", {}, "header of .* is not in utf-8. Declare its encoding"),
+        (b"age,sex,ward,\xe9\n", {}, "header of .* is not in utf-8. Declare its `encoding`"),
         (b"age,sex,ward\r1,f,1\r", {}, "no column 'ward'"),
         (b"x" * (csv_file.LONGEST_LINE + 2), {}, "first line of .* is longer than"),
         (b"", {}, "no column 'age'"),

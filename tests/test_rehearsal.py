@@ -65,7 +65,7 @@ def test_a_rehearsal_says_what_would_be_noise_as_a_price_does(
     command = ["rehearse", str(analysis), "--domain", str(domain_file), "--records", "50"]
     shown = CliRunner().invoke(app, [*command, "--json"], catch_exceptions=False).stdout
     (told,) = json.loads(shown)["worth"]
-    assert "The answer would be mostly noise: epsilon" in told
+    assert "of 50 records, such an answer is mostly noise: epsilon" in told
     printed = CliRunner().invoke(app, command, catch_exceptions=False).stdout
     assert "would do." in " ".join(printed.split())
 

@@ -16,6 +16,7 @@ from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidData, InvalidParameter, PrivodError
 from privod.mechanisms import seeded
 from privod.queries.grid_knn.query import GridKnn
+from privod.queries.private_detector.query import DetectorProfile
 
 RUNNER = CliRunner()
 DOMAIN = {
@@ -110,6 +111,27 @@ def test_people_read_a_sentence_and_a_table(place: Path) -> None:
     assert "Scoring cost nothing more" in result.stdout.replace("\n", " ")
 
 
+def test_records_that_stand_out_are_marked_and_explained_and_ordinary_ones_are_not(
+    tmp_path: Path,
+) -> None:
+    rng = np.random.default_rng(0)
+    domain = Domain((Numeric("age", 0, 100), Numeric("dose", 0, 10)))
+    table = Table(domain, {"age": rng.normal(40, 5, 2000), "dose": rng.normal(5, 0.5, 2000)})
+    query = DetectorProfile(columns=("age", "dose"), epsilon=5)
+    query.answer(table, seeded(0)).value.save(tmp_path / "profile.privod")
+    (tmp_path / "new.csv").write_text("age,dose\n40,5\n40,0.1\n95,5\n,9.9\n")
+    asked = ["score", str(tmp_path / "new.csv"), "--grid", str(tmp_path / "profile.privod")]
+    shown = RUNNER.invoke(app, [*asked, "--why"], env={"COLUMNS": "200"}).stdout
+    lines = {line.split()[0]: line for line in shown.splitlines() if line.strip()[:1].isdigit()}
+    assert "ordinary" in lines["1"]
+    assert "%" not in lines["1"]
+    assert "stands out" in lines["2"]
+    assert "dose (low)" in lines["2"]
+    assert "age (high)" in lines["3"]
+    assert "dose (high)" in lines["4"]
+    assert "age (missing)" in lines["4"]
+
+
 @pytest.mark.parametrize("grid", ["grid.privod", "m.privod"])
 def test_records_far_outside_the_ranges_score_as_the_estimators_score_them(
     place: Path, tmp_path: Path, grid: str
@@ -188,7 +210,7 @@ def test_a_damaged_release_is_refused_in_words(
     [
         ("age\n40\n", "has no column 'dose'"),
         ("age,dose\n40,\n", "Row 1 of the new records misses a value"),
-        ("age,dose\n40,much\n", "cannot be read as numbers"),
+        ("age,dose\n40,much\n", "Column 'dose' of .* cannot be read as numbers"),
     ],
 )
 def test_records_that_cannot_be_scored_get_a_clear_error(

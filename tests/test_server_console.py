@@ -103,7 +103,7 @@ def test_asking_without_script_shows_the_price_first_and_then_the_answer(analyst
     assert "epsilon 0.25" in priced
     assert 'value="0.25"' in priced
     review = checked(analyst.post(ASK, **fields))
-    assert "Spend epsilon 0.25 and ask" in review
+    assert "Spend at most epsilon 0.25 and ask" in review
     assert "This would leave" in review
     asked = analyst.ask(ASK, **fields)
     assert asked.status_code == 303
@@ -133,10 +133,21 @@ def test_nothing_is_spent_before_the_price_is_confirmed(server: Running, analyst
     found = re.search(r'name="confirmed" value="([0-9a-f]+)"', review.text)
     assert found is not None
     swapped = {**fields, "epsilon": "21", "confirmed": found.group(1)}
-    assert "Spend epsilon 21 and ask" in checked(analyst.post(ASK, **swapped))
+    assert "Spend at most epsilon 21 and ask" in checked(analyst.post(ASK, **swapped))
     assert server.curator.history("patients") == before
     assert analyst.ask(ASK, **fields).status_code == 303
     assert analyst.post(ASK, **fields).status_code == 303  # stored by now, and free
+
+
+def test_the_button_says_what_a_person_of_several_rows_is_charged(
+    server: Running, analyst: Browser
+) -> None:
+    domain = Domain((Numeric("age", 0, 120),), person="id", max_rows_per_person=2)
+    server.curator.register("visits", {"id": ["a", "a", "b"], "age": [1, 2, 3]}, domain)
+    server.curator.open_budget("visits", AddRemove(), Loss(1))
+    fields = {"columns": "age", "epsilon": "0.25", "bins": "4", "adjacency": "add-remove"}
+    review = checked(analyst.post("/data/visits/ask/histogram-1", **fields))
+    assert "Spend at most epsilon 0.5 and ask" in review
 
 
 def test_the_live_price_is_a_piece_of_the_page(analyst: Browser) -> None:
@@ -148,7 +159,7 @@ def test_the_live_price_is_a_piece_of_the_page(analyst: Browser) -> None:
     assert SCRIPTED.search(piece.text) is None
     fields["epsilon"] = "0.00001"  # of 10,000 records at most
     noisy = analyst.post("/data/patients/price/histogram-1", **fields).text
-    assert "The answer would be mostly noise" in noisy
+    assert "such an answer is mostly noise" in noisy
     assert "would do." in noisy
     wrong = analyst.post("/data/patients/price/histogram-1", columns="age", epsilon="-1")
     assert wrong.status_code == 200

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,8 @@ from typing import Any
 import httpx
 import pytest
 
-from privod.curator import Curator
+from privod.client import connect
+from privod.curator import Answer, Curator
 from privod.curator.job_records import JobRecord
 from privod.curator.publication import NOT_STORED
 from privod.curator.results import NO_ANSWER
@@ -30,6 +32,7 @@ from privod.server.authentication import create_token
 from privod.server.jobs import jobs as jobs_module
 from privod.server.jobs.jobs import LEFT_ANSWERING, STOPPED
 from privod.server.limits import Rate
+from privod.server.serve import Listening
 from tests.odd import FOLDER, odd
 from tests.patience import PATIENCE, eventually
 from tests.running_server import DOMAIN, GENEROUS, ROWS, Running, running
@@ -146,6 +149,29 @@ def test_after_a_kill_or_a_stop_workers_end_and_what_was_charged_or_waited_is_an
         assert after.curator.verify().questions == 2
     kept = b"".join(path.read_bytes() for path in directory.glob(f"{LEDGER_FILE}*"))
     assert key.hex().encode() not in kept
+
+
+def test_a_client_waits_for_the_server_to_be_back_and_pays_once(
+    tmp_path: Path, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("privod.wire.connection.WAIT", 0.0)
+    gate, directory = tmp_path / "gate", tmp_path / "curator"
+
+    def answered(url: str) -> Answer:
+        with connect(url, token, away_seconds=PATIENCE) as client:
+            return client.ask(query_from_json(asked(gate, "0.1")), of="patients")
+
+    with ThreadPoolExecutor(1) as pool:
+        with running(directory, ONE, data=False) as before:
+            port = int(before.url.rpartition(":")[2])
+            waiting = pool.submit(answered, before.url)
+            eventually(gate.exists)
+        (tmp_path / "gate.open").touch()
+        with running(directory, ONE, Listening(port=port), data=False) as after:
+            answer = waiting.result(PATIENCE)
+            assert [str(charge.loss.epsilon) for charge in answer.charges] == ["1/10"]
+            kinds = [entry.kind for entry in after.curator.history("patients")]
+            assert (kinds.count("charge"), kinds.count("release")) == (1, 1)
 
 
 def test_a_worker_that_dies_by_itself_has_failed_for_good(tmp_path: Path, token: str) -> None:

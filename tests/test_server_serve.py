@@ -152,6 +152,8 @@ def test_the_sample_server_prints_its_tokens_serves_and_stops_when_interrupted()
             process.stdout.readline()
             tokens = {line.split()[0]: line.split()[1] for line in _lines(process.stdout, 3)}
             assert set(tokens) == {"owner", "analyst", "auditor"}
+            directory = Path(process.stdout.readline().split()[-1])
+            assert (directory / LEDGER_FILE).is_file()
             found = None
             while found is None:
                 found = re.search(
@@ -164,6 +166,7 @@ def test_the_sample_server_prints_its_tokens_serves_and_stops_when_interrupted()
             process.send_signal(signal.SIGINT)
             _, errors = process.communicate(timeout=PATIENCE)
             assert "Traceback" not in errors
+            assert not directory.exists()
             assert not any(token in errors for token in tokens.values())
         finally:
             process.kill()

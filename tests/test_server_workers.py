@@ -27,6 +27,7 @@ from privod.privacy import AddRemove, Loss
 from privod.queries.catalog import QUERIES
 from privod.queries.grid_knn.query import GridKnn
 from privod.queries.histogram import Histogram
+from privod.queries.preview import duration
 from privod.queries.subspaces import OutlierSubspaces
 from privod.server import machine
 from privod.server.authentication import token_hash
@@ -34,7 +35,6 @@ from privod.server.jobs import estimates
 from privod.server.jobs.estimates import (
     allowed,
     check_work,
-    duration,
     most_bytes,
     most_seconds,
     needed_bytes,

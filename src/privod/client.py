@@ -36,7 +36,14 @@ from privod.engines.size import UNLESS_DECLARED
 from privod.privacy import Adjacency, Guarantee, Loss, SameContexts, adjacency_from_json
 from privod.queries.catalog import release_from_json
 from privod.queries.query import Query, Release
-from privod.wire.connection import REPORT_PATIENCE, Connection, as_noun, as_nouns, path_of
+from privod.wire.connection import (
+    AWAY_SECONDS,
+    REPORT_PATIENCE,
+    Connection,
+    as_noun,
+    as_nouns,
+    path_of,
+)
 from privod.wire.protocol import CuratorProtocol
 from privod.wire.reading import (
     read_answer,
@@ -53,7 +60,13 @@ from privod.wire.reading import (
 __all__ = ["Client", "connect"]
 
 
-def connect(url: str, token: str, *, authority: str | Path | None = None) -> Client:
+def connect(
+    url: str,
+    token: str,
+    *,
+    authority: str | Path | None = None,
+    away_seconds: float = AWAY_SECONDS,
+) -> Client:
     """Connect to a curator behind an address.
 
     Parameters
@@ -64,15 +77,24 @@ def connect(url: str, token: str, *, authority: str | Path | None = None) -> Cli
         What its owner handed out.
     authority : path, optional
         A PEM file with the certificate authority to trust, if it is not a public one.
+    away_seconds : float
+        How long `ask` waits for a server that was there, and went away, to be back.
     """
-    return Client(url, token, authority=authority)
+    return Client(url, token, authority=authority, away_seconds=away_seconds)
 
 
 class Client:
     """A curator that runs elsewhere; see `connect`."""
 
-    def __init__(self, url: str, token: str, *, authority: str | Path | None = None) -> None:
-        self._server = Connection(url, token, authority=authority)
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        *,
+        authority: str | Path | None = None,
+        away_seconds: float = AWAY_SECONDS,
+    ) -> None:
+        self._server = Connection(url, token, authority=authority, away_seconds=away_seconds)
 
     def close(self) -> None:
         """Close the connection; happens by itself when the client is forgotten."""
@@ -263,9 +285,14 @@ class Client:
     def ask(self, query: Query[Any], of: str, *, request_id: str | None = None) -> Answer:
         """Answer a question, at the price that `price` says.
 
-        A request that is lost on the way is sent again under the same id, so it is paid once.
+        A request that is lost on the way is sent again under the same id, so it is paid once; and
+        so is one whose server went away, once it is back.
         """
         return read_answer(self._server.ask(query.to_json(), of, request_id))
+
+    def jobs(self) -> tuple[wire.JobListed, ...]:
+        """What this token asked in the last weeks, newest first, and where each stands."""
+        return tuple(as_nouns(wire.JobListed, self._server.get("/jobs")))
 
     # ---- reading the ledger ----------------------------------------------------------------------
 

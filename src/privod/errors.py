@@ -21,6 +21,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 __all__ = [
     "AlreadyExists",
     "AnswerFailed",
@@ -60,9 +62,20 @@ class InvalidParameter(PrivodError, ValueError):
 
 def _shown(value: object) -> str:
     try:
-        return repr(value)
+        return _number(value) if isinstance(value, Fraction) else repr(value)
     except ValueError:  # Python does not write out integers of thousands of digits
         return "a number of thousands of digits"
+
+
+def _number(value: Fraction) -> str:
+    """A fraction as it is typed: as a decimal number where it is one."""
+    if value.denominator == 1:
+        return str(value.numerator)
+    try:
+        near = str(float(value))
+    except OverflowError:
+        return str(value)
+    return near if Fraction(near) == value else str(value)
 
 
 class InvalidData(PrivodError, ValueError):

@@ -14,12 +14,18 @@ from types import TracebackType
 from typing import Any, Self
 
 from . import wire
-from .wire.connection import Connection, as_noun, as_nouns, path_of
+from .wire.connection import AWAY_SECONDS, Connection, as_noun, as_nouns, path_of
 
 __all__ = ["Client", "connect", "question"]
 
 
-def connect(url: str, token: str, *, authority: str | Path | None = None) -> Client:
+def connect(
+    url: str,
+    token: str,
+    *,
+    authority: str | Path | None = None,
+    away_seconds: float = AWAY_SECONDS,
+) -> Client:
     """Connect to a curator behind an address.
 
     Parameters
@@ -30,8 +36,10 @@ def connect(url: str, token: str, *, authority: str | Path | None = None) -> Cli
         What its owner handed out.
     authority : path, optional
         A PEM file with the certificate authority to trust, if it is not a public one.
+    away_seconds : float
+        How long `ask` waits for a server that was there, and went away, to be back.
     """
-    return Client(Connection(url, token, authority=authority))
+    return Client(Connection(url, token, authority=authority, away_seconds=away_seconds))
 
 
 def question(name: str, /, **parameters: Any) -> dict[str, Any]:
@@ -103,6 +111,10 @@ class Client:
     ) -> wire.Answer:
         """Answer a question, at the price that `price` says; a long answer is waited for."""
         return self._server.ask(question, of, request_id)
+
+    def jobs(self) -> list[wire.JobListed]:
+        """What this token asked in the last weeks, newest first, and where each stands."""
+        return as_nouns(wire.JobListed, self._server.get("/jobs"))
 
     def answers(self, of: str) -> list[wire.AnswerListed]:
         """What was asked about a data set, newest first, each with its answer's key."""

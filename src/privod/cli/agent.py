@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from typing import Annotated
 
 import typer
 
-from privod.cli.app import LOCATION_VARIABLE, TOKEN_VARIABLE, app
+from privod.cli.app import LOCATION_VARIABLE, app, server_at
 
 __all__ = ["mcp"]
 
@@ -31,9 +30,8 @@ def mcp(
     limits here last as long as the process.
     """
     from privod.agent import Agent, Allowance, agent_server
-    from privod.client import connect
     from privod.privacy import exact
 
     allowance = Allowance(exact(most_epsilon, "most_epsilon"), exact(alone, "alone"))
-    with connect(at, os.environ.get(TOKEN_VARIABLE, "")) as client:
+    with server_at(at) as client:
         agent_server(Agent(client, allowance)).run()

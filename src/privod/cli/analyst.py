@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from privod import wire
-from privod.cli.app import DEFAULT_LOCATION, AsJson, At, app, curator_at
+from privod.cli.app import DEFAULT_LOCATION, AsJson, At, app, curator_at, server_at
 from privod.cli.output import emit, progress_bars, table, words
-from privod.errors import InvalidParameter
+from privod.errors import InvalidParameter, PrivodError
 from privod.texts import check_text
 
 if TYPE_CHECKING:
     from privod.privacy import Adjacency
 
-__all__ = ["ask", "guarantee", "price", "questions"]
+__all__ = ["ask", "guarantee", "jobs", "price", "questions"]
 
 Dataset = Annotated[str, typer.Argument(help="The data set.")]
 Question = Annotated[str, typer.Argument(help="The question's name: see 'privod questions'.")]
@@ -26,6 +26,12 @@ Settings = Annotated[
     list[str] | None,
     typer.Argument(help="Parameters as NAME=VALUE, such as columns=age,weight epsilon=0.5."),
 ]
+
+Records = Annotated[
+    int | None,
+    typer.Option(help="About how many records there are, if that is public: marks noise."),
+]
+ENDED = {"waiting": "waiting", "answering": "under way", "done": "answered", "failed": "failed"}
 
 
 @app.command()
@@ -41,7 +47,8 @@ def questions(
     if name is None:
         known = [describe(kind) for kind in (*QUERIES.values(), *JOINT_QUESTIONS.values())]
         rows = [[one.name, one.question] for one in known]
-        emit(known, as_json, table("Questions", ["name", "question"], rows))
+        version = "A name ends in its version; without one, the newest is meant."
+        emit(known, as_json, table("Questions", ["name", "question"], rows), words(version))
         return
     kind: Any = newest(name, JOINT_QUESTIONS) or kind_of(name)
     described = describe(kind)
@@ -112,15 +119,13 @@ def price(
         int | None,
         typer.Option(help="Find the least epsilon whose answer is right to within this."),
     ] = None,
-    records: Annotated[
-        int | None, typer.Option(help="About how many records there are, if that is public.")
-    ] = None,
+    records: Records = None,
     at: At = DEFAULT_LOCATION,
     as_json: AsJson = False,
 ) -> None:
     """Say what a question would cost and be worth; looks at no data and charges nothing."""
     from privod.privacy import decimal_text
-    from privod.queries.preview import epsilon_within, worth
+    from privod.queries.preview import duration, epsilon_within, worth
 
     if within is not None and not _names_epsilon(settings):
         settings = [*(settings or []), "epsilon=1"]
@@ -143,6 +148,7 @@ def price(
     remark = "It was answered before: asking again is free." if found.already_answered else ""
     if not found.affordable:
         remark = "It is over budget."
+    seconds = found.about_seconds or 0
     emit(
         wire.Price.of(found, query, domain),
         as_json,
@@ -151,6 +157,7 @@ def price(
         words(query.guarantee().sentence(domain.max_rows_per_person)),
         words(_not_protected(query)),
         table("Price", ["budget", "cost", "would be left", "such questions left"], rows),
+        words(f"It takes at most about {duration(seconds)}." if seconds > 1 else ""),
         words(remark),
     )
 
@@ -176,10 +183,13 @@ def ask(
     request_id: Annotated[
         str | None, typer.Option(help="Your own name for this request; a retry never pays twice.")
     ] = None,
+    records: Records = None,
     at: At = DEFAULT_LOCATION,
     as_json: AsJson = False,
 ) -> None:
     """Ask a question: charge its price, then answer."""
+    from privod.queries.preview import noise_remark
+
     query = _query(question, settings)
     if picture is not None and picture.suffix not in (".svg", ".png"):
         raise InvalidParameter("picture", "must end in .svg or .png", str(picture), "Rename it.")
@@ -201,6 +211,7 @@ def ask(
         wire.Answer.of(answer),
         as_json,
         words(release.sentence(), "bold"),
+        words(noise_remark(release.query, domain, records)),
         words(release.guarantee.sentence(domain.max_rows_per_person)),
         words(_not_protected(query)),
         words(paid),
@@ -214,4 +225,41 @@ def _not_protected(query: Any) -> str:
 
 def _paid(answer: Any) -> str:
     charged = "; ".join(f"{charge.loss} to {charge.adjacency.name}" for charge in answer.charges)
-    return f"Charged: {charged}. Head of the ledger: {answer.head}"
+    return (
+        f"Charged: {charged}. The ledger now ends in {answer.head}. Keep that: `privod verify"
+        " --head` finds with it whether an entry is missing later."
+    )
+
+
+@app.command()
+def jobs(
+    most: Annotated[int, typer.Option(min=1, max=1000, help="How many, the newest first.")] = 20,
+    at: At = DEFAULT_LOCATION,
+    as_json: AsJson = False,
+) -> None:
+    """List what your token asked of a server, answered, under way or failed."""
+    with server_at(at) as server:
+        found = server.jobs()[:most]
+    rows = [
+        [job.time, job.dataset, _typed(job.query), ENDED[job.state], job.message or ""]
+        for job in found
+    ]
+    headings = ["asked", "data", "question", "state", "why there is no answer"]
+    shown = headings if any(job.message for job in found) else headings[:-1]
+    emit(
+        found,
+        as_json,
+        table("Your questions", shown, [row[: len(shown)] for row in rows]),
+        words("Asking again what was answered, or is under way, costs nothing."),
+    )
+
+
+def _typed(query: dict[str, Any]) -> str:
+    """A question as it is typed; by its name alone if this version cannot read it."""
+    from privod.queries.as_code import as_settings
+    from privod.queries.catalog import query_from_json
+
+    try:
+        return as_settings(query_from_json(query))
+    except PrivodError:
+        return str(query.get("name"))

@@ -8,14 +8,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer.main import get_command
 
+from privod.cli.naming import in_shell
 from privod.cli.output import complain
-from privod.errors import BudgetExceeded, PrivodError
+from privod.errors import BudgetExceeded, InvalidParameter, PrivodError
 
 if TYPE_CHECKING:
+    from privod.client import Client
     from privod.wire.protocol import CuratorProtocol
 
 __all__ = ["AsJson", "At", "DatabaseUrl", "Directory", "app", "curator_at", "main"]
+__all__ += ["server_at"]
 
 LOCATION_VARIABLE = "PRIVOD_AT"
 DATABASE_VARIABLE = "PRIVOD_DATABASE"
@@ -91,13 +95,23 @@ def curator_at(location: str, *, read_only: bool = False, create: bool = False) 
     )
 
 
+def server_at(location: str) -> Client:
+    """A client of the server behind an address; a directory is none."""
+    from privod.client import connect
+
+    if "://" not in location:
+        way_out = "A curator in a directory answers at once: see `privod history`."
+        raise InvalidParameter("at", "must be the address of a server", location, way_out)
+    return connect(location, os.environ.get(TOKEN_VARIABLE, ""))
+
+
 def main() -> None:
     """Run the command line; an expected error is one sentence and an exit code."""
     as_json = "--json" in sys.argv
     try:
         app()
     except PrivodError as problem:
-        complain(problem, as_json)
+        complain(problem, as_json, in_shell(problem, get_command(app), sys.argv[1:]))
         sys.exit(REFUSED if isinstance(problem, BudgetExceeded) else WRONG)
     except BrokenPipeError:
         sys.stderr.close()  # whoever read us has gone; there is nobody left to tell

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from privod.errors import PrivodError
-from privod.progress import listening
+from privod.progress import Listener, listening
 from privod.wire import encode, problem_of
 
 __all__ = ["columns", "complain", "emit", "progress_bars", "table", "words"]
+
+LINE_SECONDS = 10.0  # between two lines of progress, where nobody sees a bar
 
 
 def emit(data: Any, as_json: bool, *shown: Any) -> None:
@@ -27,9 +30,9 @@ def emit(data: Any, as_json: bool, *shown: Any) -> None:
         console.print(item)
 
 
-def complain(problem: PrivodError, as_json: bool) -> None:
-    """Print an error to the standard error stream."""
-    said = json.dumps(problem_of(problem)) if as_json else f"privod: {problem}"
+def complain(problem: PrivodError, as_json: bool, text: str) -> None:
+    """Print an error to the standard error stream: as it is for programs, or in words."""
+    said = json.dumps(problem_of(problem)) if as_json else f"privod: {text}"
     sys.stderr.write(said + "\n")
 
 
@@ -65,9 +68,16 @@ def columns(rows: Sequence[Sequence[str]]) -> Any:
 
 @contextmanager
 def progress_bars(quiet: bool = False) -> Iterator[None]:
-    """Show a bar, on the error stream of a terminal, for everything that reports its progress."""
-    if quiet or not sys.stderr.isatty():
+    """Show how far everything inside has come that reports it, on the error stream.
+
+    A terminal shows a bar; a file gets a line now and then, of what takes long.
+    """
+    if quiet:
         yield
+        return
+    if not sys.stderr.isatty():
+        with listening(_lines()):
+            yield
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
@@ -83,3 +93,17 @@ def progress_bars(quiet: bool = False) -> Iterator[None]:
 
         with listening(listener):
             yield
+
+
+def _lines() -> Listener:
+    """Write a line about what goes on, at most one in `LINE_SECONDS`."""
+    last = time.monotonic()
+
+    def listener(phase: str, done: int, total: int | None) -> None:
+        nonlocal last
+        if time.monotonic() - last >= LINE_SECONDS:
+            last = time.monotonic()
+            sys.stderr.write(f"{phase}: {done}" + (f" of {total}" if total else "") + "\n")
+            sys.stderr.flush()
+
+    return listener

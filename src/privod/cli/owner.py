@@ -63,12 +63,12 @@ def register(
         str | None, typer.Option(help="Between groups of three digits, if at all.")
     ] = None,
     most_records: Annotated[
-        int,
+        int | None,
         typer.Option(
-            help="The most records, public; a file with more is refused. Beyond ten million they"
-            " stay on disk."
+            help="The most records, public, a hundred thousand unless said; a file with more is"
+            " refused. Beyond ten million they stay on disk."
         ),
-    ] = 1_000_000,
+    ] = None,
     yes: Annotated[
         bool, typer.Option("--yes", help="Register even if most records are lost.")
     ] = False,
@@ -79,6 +79,7 @@ def register(
     from privod.data import Domain
     from privod.data.intake import LossyIntake
     from privod.data.sources import CsvDialect
+    from privod.engines.size import UNLESS_DECLARED
 
     declared = Domain.from_json(_read_json(domain))
     mark = "\t" if separator == "tab" else separator
@@ -95,7 +96,7 @@ def register(
                 continues=continues,
                 dialect=dialect,
                 confirmed=confirmed,
-                most_records=most_records,
+                most_records=UNLESS_DECLARED if most_records is None else most_records,
             )
 
     try:

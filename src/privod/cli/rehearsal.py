@@ -40,6 +40,7 @@ def mock(
 def sample(
     folder: Annotated[Path, typer.Argument(help="Where to write stays.csv and domain.json.")],
     records: Records = 20_000,
+    seed: Annotated[int, typer.Option(min=0, help="Another number makes up other stays.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Write made-up hospital stays with outliers among them, to follow the tutorial with."""
@@ -50,7 +51,7 @@ def sample(
 
     folder.mkdir(parents=True, exist_ok=True)
     rows, declared = folder / "stays.csv", folder / "domain.json"
-    pa_csv.write_csv(pa.table(hospital(records).columns()), rows)
+    pa_csv.write_csv(pa.table(hospital(records, seed).columns()), rows)
     declared.write_text(json.dumps(HOSPITAL.to_json(), indent=2) + "\n", encoding="utf-8")
     told = f"{records} made-up stays: {rows}; what is public about them: {declared}"
     emit({"rows": records, "file": str(rows), "domain": str(declared)}, as_json, words(told))

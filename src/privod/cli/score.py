@@ -42,7 +42,8 @@ def score(
     ] = 0.1,
     n_neighbors: Annotated[int, typer.Option(help="Which neighbor gives the score of a grid.")] = 5,
     why: Annotated[
-        bool, typer.Option(help="Say which columns made the scores (private-detector only).")
+        bool,
+        typer.Option(help="Say why records stand out: by which columns (private-detector only)."),
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Also write every score here, as CSV.")] = None,
     picture: Annotated[
@@ -84,19 +85,21 @@ def score(
             pictures.svg(drawn) if picture.suffix == ".svg" else pictures.png(drawn)
         )
     order = (-scores).argsort(kind="stable")[:MOST_SHOWN]
-    reasons = scoring.reasons(released, points[order]) if why else [""] * len(order)
+    reasons = scoring.reasons(released, points, scored)
     shown = [
         [
             str(place + 1),
             f"{scores[place]:.4g}",
-            *([reason] if why else []),
+            *([] if flagged is None else ["stands out" if flagged[place] else "ordinary"]),
+            *([reasons[place]] if why else []),
             *(
                 scoring.shown(x, column)
                 for x, column in zip(points[place][:6], columns, strict=False)
             ),
         ]
-        for place, reason in zip(order.tolist(), reasons, strict=True)
+        for place in order.tolist()
     ]
+    headings = ["row", "score", *([] if flagged is None else [""]), *(["why"] if why else [])]
     data = {
         "limit": limit,
         "scores": scores.tolist(),
@@ -119,7 +122,7 @@ def score(
         data,
         as_json,
         words(found, "bold"),
-        table("The most outlying", ["row", "score", *(["why"] if why else []), *names[:6]], shown),
+        table("The most outlying", [*headings, *names[:6]], shown),
         words(f"About the reference: {released.guarantee.sentence()} Scoring cost nothing more."),
         words(doubt if hidden > target else ""),
         words(warning, "red"),

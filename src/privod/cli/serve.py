@@ -132,6 +132,7 @@ def serve(
         typer.echo(f"Open http://{host}:{port} and sign in with one of these:")
         for role in ("owner", "analyst", "auditor"):
             typer.echo(f"  {role:8} {getattr(made, role)}")
+        typer.echo(f"Until the server stops, its ledger and rows are in {directory}")
         run(made.curator, listening, limits, provider=provider, json_logs=json_logs)
 
 

@@ -15,6 +15,7 @@ from privod.curator.results import NO_ANSWER, Answer
 from privod.curator.rows import KeptRows, RowStore
 from privod.curator.tables import Tables
 from privod.curator.unfinished import Begun
+from privod.engines.size import IN_MEMORY, SizeClass
 from privod.errors import AnswerFailed, NoPromise, NotFound, PrivodError, Unavailable
 from privod.ledger import chain as ledger
 from privod.ledger import store
@@ -87,18 +88,30 @@ class Asking:
             if store.find_release(connection, question.key) is not None:
                 return Price((), affordable=True, already_answered=True)
             left = unfinished.is_unfinished(connection, question.key)
+            folder, seal = store.where_rows_are(connection, dataset.name)
             if not left:
-                self._check_size(question, *store.where_rows_are(connection, dataset.name))
+                self._check_size(question, folder, seal)
+            seconds = self._about_seconds(question, folder, seal)
             try:
                 dues = question.dues(connection)
             except (NoPromise, NotFound):
                 if not left:
                     raise
-                return Price((), affordable=True, already_answered=False, not_protected=unprotected)
+                return Price(
+                    (),
+                    affordable=True,
+                    already_answered=False,
+                    not_protected=unprotected,
+                    about_seconds=seconds,
+                )
             found = price_of(dues, unprotected, ledger.limits_of(connection, dues, token))
         if left and not found.affordable:
-            return replace(found, charges=(), affordable=True)
-        return found
+            found = replace(found, charges=(), affordable=True)
+        return replace(found, about_seconds=seconds)
+
+    def _about_seconds(self, question: Question, folder: str, seal: str) -> float:
+        size = self._tables.size(question.dataset.name, folder, seal) or SizeClass(IN_MEMORY)
+        return question.query.seconds(question.dataset.domain, size.most_records)
 
     def check_budget(
         self, query: Query[Any], dataset: DataSet, request_id: str | None, token: str | None

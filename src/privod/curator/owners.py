@@ -64,7 +64,7 @@ def check_registration(
     if name in known:
         raise AlreadyExists(
             f"There is a data set {name!r} already, and data sets never change."
-            " Choose a new name, and say that it continues the earlier one."
+            " Choose a new name, and say that it `continues` the earlier one."
         )
     if continues is None:
         return name

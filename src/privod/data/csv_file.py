@@ -168,8 +168,8 @@ def _opened(
         return _names(line, dialect), rest, blocks
     except UnicodeDecodeError:
         raise InvalidData(
-            f"The header of {str(path)!r} is not in {dialect.encoding}. Declare its encoding, such"
-            " as latin-1 or utf-16."
+            f"The header of {str(path)!r} is not in {dialect.encoding}. Declare its `encoding`,"
+            " such as latin-1 or utf-16."
         ) from None
 
 
@@ -204,7 +204,7 @@ def _decoded(path: Path, file: BinaryIO, dialect: CsvDialect) -> Iterator[bytes]
             said, way_out = "has no mark that says which byte comes first", "utf-16-le or utf-16-be"
         else:
             said, way_out = "starts with the mark of UTF-16", "utf-16"
-        raise InvalidData(f"The file {str(path)!r} {said}. Declare its encoding as {way_out}.")
+        raise InvalidData(f"The file {str(path)!r} {said}. Declare its `encoding` as {way_out}.")
     if codec.startswith("utf-16") and path.stat().st_size % 2:
         raise InvalidData(
             f"The file {str(path)!r} has an odd number of bytes, which UTF-16 never has: from some"

@@ -265,7 +265,7 @@ def _other_separator(path: Path, domain: Domain, dialect: CsvDialect) -> str:
     for separator in SEPARATORS:
         names = csv_header(path, replace(dialect, separator=separator))
         if set(wanted_of(domain)) <= set(names):
-            return f" Its header is separated by {separator!r}: declare that."
+            return f" Its header is separated by {separator!r}: declare that `separator`."
     return ""
 
 

@@ -114,7 +114,7 @@ def sql_portions(
                 raise InvalidParameter("order_by", "must be in the query", absent[0], way_out)
             if snapshot.fetch(source.ties_sql())[1]:
                 raise InvalidData(
-                    "The columns of order_by do not tell all rows of the query apart, so their"
+                    "The columns of `order_by` do not tell all rows of the query apart, so their"
                     " order is open. Add a column that does, such as a primary key."
                 )
             yield from snapshot.portions(source.rows_sql(wanted), wanted, domain, rows_at_once)

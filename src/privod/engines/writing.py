@@ -224,8 +224,8 @@ class _Writer:
     def _refuse(self) -> None:
         raise InvalidData(
             f"The source has more than the {self._size.most_records} records that were declared."
-            " Nothing was registered. Declare as many as there may be: most_records, or"
-            " --most-records. Answers may then take more time and memory at worst."
+            " Nothing was registered. Declare as many as there may be, `most_records`."
+            " Answers may then take more time and memory at worst."
         )
 
 

@@ -99,13 +99,15 @@ class Price:
     """What a question would cost; nothing was looked at and nothing was charged.
 
     `charges` is empty when the question is already answered: the stored release costs nothing.
-    `not_protected` says what those lose by this very answer whom its guarantee leaves out.
+    `not_protected` says what those lose by this very answer whom its guarantee leaves out,
+    `about_seconds` how long one core takes to answer at worst, by what was declared about the data.
     """
 
     charges: tuple[PricedCharge, ...]
     affordable: bool
     already_answered: bool
     not_protected: str = ""
+    about_seconds: float | None = None
 
     def _repr_html_(self) -> str:
         if self.already_answered:

@@ -106,7 +106,7 @@ def find_dataset(connection: Connection, name: str) -> DataSet:
         "SELECT name, domain, registered, continues, root FROM datasets WHERE name = ?", name
     )
     if not rows:
-        raise NotFound(f"There is no data set {name!r}. Register it, or see the list of data sets.")
+        raise NotFound(f"There is no data set {name!r}. `datasets` lists those there are.")
     return _dataset(rows[0])
 
 

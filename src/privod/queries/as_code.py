@@ -15,7 +15,7 @@ from privod.privacy import Adjacency, decimal_text
 from privod.queries.parameters import parameters_of
 from privod.queries.query import Query
 
-__all__ = ["as_notebook", "as_python", "as_shell", "constructed"]
+__all__ = ["as_notebook", "as_python", "as_settings", "as_shell", "constructed"]
 
 
 def constructed(query: Query[Any]) -> str:
@@ -46,8 +46,8 @@ def as_python(query: Query[Any], dataset: str, address: str) -> str:
     )
 
 
-def as_shell(query: Query[Any], dataset: str, address: str) -> str:
-    """One line for the shell; the token comes from the environment."""
+def as_settings(query: Query[Any]) -> str:
+    """The question's name and parameters as the shell takes them, without what is a default."""
     stated = query.parameters()
     settings = [
         shlex.quote(f"{parameter.name}={parameter.written(stated[parameter.name])}")
@@ -55,8 +55,12 @@ def as_shell(query: Query[Any], dataset: str, address: str) -> str:
         if parameter.name in stated
         and (parameter.required or stated[parameter.name] != parameter.default)
     ]
-    asked = [shlex.quote(dataset), query.name.rsplit("-", 1)[0], *settings]
-    return f"privod ask {' '.join(asked)} --at {shlex.quote(address)}\n"
+    return " ".join([query.name.rsplit("-", 1)[0], *settings])
+
+
+def as_shell(query: Query[Any], dataset: str, address: str) -> str:
+    """One line for the shell; the token comes from the environment."""
+    return f"privod ask {shlex.quote(dataset)} {as_settings(query)} --at {shlex.quote(address)}\n"
 
 
 def as_notebook(query: Query[Any], dataset: str, address: str) -> str:

@@ -51,9 +51,9 @@ def chance_of_error(edits: int, epsilon: Fraction) -> float:
 
 
 def chance_in_words(chance: float) -> str:
-    """A probability, as many digits as help."""
+    """A probability, as many digits as help, rounded up."""
     if chance >= 0.001:
-        return f"{chance:.1%}"
+        return f"{math.ceil(1000 * chance) / 1000:.1%}"
     zeros = 300 if chance < 1e-300 else math.floor(-math.log10(chance))
     return f"less than 1 in 10^{zeros}"
 
@@ -149,6 +149,7 @@ class CrowdLabels(Labels):
         )
         if self.lone_error < self.largest_error:
             text += (
-                f", that of a record {self.lone_in_words()} of {chance_in_words(self.lone_error)}"
+                f", and the label of a record {self.lone_in_words()} with a probability of"
+                f" {chance_in_words(self.lone_error)}"
             )
         return f"{text}."

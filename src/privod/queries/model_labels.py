@@ -23,7 +23,13 @@ from privod.queries.checks import (
     whole_number,
 )
 from privod.queries.edit_models import edit_model
-from privod.queries.labels import Labels, answer_by_edits, chance_of_error, said_to_be
+from privod.queries.labels import (
+    Labels,
+    answer_by_edits,
+    chance_in_words,
+    chance_of_error,
+    said_to_be,
+)
 from privod.queries.memory import likeness_bytes
 from privod.queries.preview import Preview
 from privod.queries.query import Query, Release
@@ -145,9 +151,9 @@ class ModelLabels(Labels, Query[tuple[bool, ...]]):
     @property
     def _at_worst(self) -> str:
         return (
-            f"A label is wrong with a probability of at most {self.error(0):.1%}, and e to the"
-            f" {float(self.label_epsilon):.3g} times more rarely for each further record between"
-            " it and the border"
+            f"A label is wrong with a probability of at most {chance_in_words(self.error(0))}, and"
+            f" e to the {float(self.label_epsilon):.3g} times more rarely for each further record"
+            " between it and the border"
         )
 
 

@@ -20,7 +20,13 @@ from privod.queries.checks import (
     ExactNumber,
     whole_number,
 )
-from privod.queries.labels import Labels, answer_by_edits, chance_of_error, said_to_be
+from privod.queries.labels import (
+    Labels,
+    answer_by_edits,
+    chance_in_words,
+    chance_of_error,
+    said_to_be,
+)
 from privod.queries.likeness import Entry, Likeness, checked_entries, end_of
 from privod.queries.memory import likeness_bytes
 from privod.queries.preview import Preview
@@ -133,8 +139,8 @@ class NoveltyLabels(Labels, Query[tuple[bool, ...]]):
             f"{said_to_be(value, 'new record', 'new records')}"
             f" anomalous among those at hand (at most {self.max_crowd} near it, itself"
             " included); a label is wrong with a probability of at most"
-            f" {self.largest_error:.1%}, that of a record with no other near"
-            f" it of at most {self.error(others=0):.2g}."
+            f" {chance_in_words(self.largest_error)}, and the label of a record with no other"
+            f" near it with a probability of {chance_in_words(self.error(others=0))}."
         )
 
     @classmethod

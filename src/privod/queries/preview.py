@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 __all__ = [
     "CERTAINTY",
     "Preview",
+    "duration",
     "enough_epsilon",
     "epsilon_within",
+    "noise_remark",
     "of_choice",
     "of_counts",
     "worth",
@@ -125,19 +127,37 @@ def of_choice(scale: Fraction, n_candidates: int) -> int:
 
 
 def worth(query: Any, domain: Domain, records: int | None) -> str:
-    """The preview in words, and the epsilon that would do where the answer would be mostly noise.
+    """The preview in words, and the remark about noise where there is one."""
+    told = str(query.preview(domain).sentence())
+    return f"{told} {remark}" if (remark := noise_remark(query, domain, records)) else told
 
-    The remark is made for data of about so many records, a public number; None makes none.
+
+def noise_remark(query: Any, domain: Domain, records: int | None) -> str:
+    """That such an answer is mostly noise, under what assumption, and the epsilon that would do.
+
+    It is made for data of about so many records, a public number; None makes none.
     """
     preview = query.preview(domain)
     if records is None or not preview.is_noise(records):
-        return str(preview.sentence())
-    noise = f"The answer {'may' if preview.loose else 'would'} be mostly noise"
+        return ""
+    noise = f"such an answer {'may be' if preview.loose else 'is'} mostly noise"
+    if preview.wrong_label is None:
+        share = f"{100 * preview.typical_share:.3g} %"
+        noise = f"if what is counted is {share} of {records:,} records, {noise}"
+    noise = noise[0].upper() + noise[1:]
     try:
         enough = decimal_text(enough_epsilon(query, domain, records))
     except InvalidParameter:
-        return f"{preview.sentence()} {noise} in so few records, whatever epsilon is."
-    return f"{preview.sentence()} {noise}: epsilon {enough} would do."
+        return f"{noise}, whatever epsilon is."
+    return f"{noise}: epsilon {enough} would do."
+
+
+def duration(seconds: float) -> str:
+    """So many seconds in words, rounded up."""
+    for size, unit in ((86400, "days"), (3600, "hours"), (60, "minutes")):
+        if seconds > 2 * size:
+            return f"{math.ceil(seconds / size)} {unit}"
+    return "1 second" if seconds <= 1 else f"{math.ceil(seconds)} seconds"
 
 
 def epsilon_within(query: Any, domain: Domain, margin: int) -> Fraction:

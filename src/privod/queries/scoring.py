@@ -88,19 +88,35 @@ def explains(released: Scorable) -> bool:
     return isinstance(released, NoisyProfile)
 
 
-def reasons(released: Scorable, points: NDArray[np.float64]) -> list[str]:
-    """The columns that add most to each record's score, with their shares; nothing if unknown."""
-    if not isinstance(released, NoisyProfile):
-        return [""] * len(points)
-    explained = released.explain(points)
-    texts = []
-    for shares in explained.shares:
+def reasons(released: Scorable, points: NDArray[np.float64], scored: Scored) -> list[str]:
+    """Of each record that stands out the columns that add most to its score; nothing if unknown.
+
+    With their shares, and whether the value is high or low among what was released, or missing.
+    """
+    beyond = scored.stands_out
+    texts = [""] * len(points)
+    if not isinstance(released, NoisyProfile) or beyond is None:
+        return texts
+    places = np.flatnonzero(beyond)
+    if not len(places):
+        return texts
+    explained, sides = released.explain(points[places]), released.sides(points[places])
+    for place, shares, side in zip(places.tolist(), explained.shares, sides, strict=True):
         raising = np.maximum(shares, 0)  # what lowers the score is no reason for it
         order = (-raising).argsort(kind="stable")[:MOST_REASONS].tolist()
         whole = max(float(raising.sum()), 1e-12)
-        said = [f"{explained.columns[at]} {raising[at] / whole:.0%}" for at in order]
-        texts.append(", ".join(said))
+        texts[place] = ", ".join(
+            f"{explained.columns[at]}{_side(points[place, at], side[at])} {raising[at] / whole:.0%}"
+            for at in order
+            if raising[at] > 0
+        )
     return texts
+
+
+def _side(value: float, side: int) -> str:
+    if value != value:  # NaN
+        return " (missing)"
+    return {1: " (high)", -1: " (low)"}.get(int(side), "")
 
 
 def shown(value: float, column: Column) -> str:
@@ -122,11 +138,7 @@ def points_of(frame: pa.Table, released: Scorable, source: str) -> NDArray[np.fl
     absent = [name for name in names if name not in frame.column_names]
     if absent:
         raise InvalidData(f"{source} has no column {', '.join(map(repr, absent))}.")
-    try:
-        read = [_read(frame[column.name], column) for column in columns]
-    except pa.ArrowException:
-        message = f"{source} cannot be read as numbers in {', '.join(names[:6])}."
-        raise InvalidData(f"{message} Check its header and cells.") from None
+    read = [_read(frame[column.name], column, source) for column in columns]
     points = np.column_stack(read) if len(frame) else np.empty((0, len(names)))
     missing = isinstance(released, NoisyProfile)
     wrong = np.isinf(points) if missing else ~np.isfinite(points)
@@ -136,10 +148,15 @@ def points_of(frame: pa.Table, released: Scorable, source: str) -> NDArray[np.fl
     return points
 
 
-def _read(column: pa.ChunkedArray, declared: Column) -> NDArray[Any]:
+def _read(column: pa.ChunkedArray, declared: Column, source: str) -> NDArray[Any]:
     """A column's numbers, or the places of its categories; NaN where nothing known is said."""
     if not isinstance(declared, Categorical):
-        return np.asarray(column.cast(pa.float64()).to_numpy())
+        try:
+            return np.asarray(column.cast(pa.float64()).to_numpy())
+        except pa.ArrowException:
+            raise InvalidData(
+                f"Column {declared.name!r} of {source} cannot be read as numbers. Check its cells."
+            ) from None
     places = {value: float(place) for place, value in enumerate(declared.values)}
     known: dict[Any, float] = {**places, **{str(value): at for value, at in places.items()}}
     return np.array([known.get(value, np.nan) for value in column.to_pylist()])

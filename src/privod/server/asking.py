@@ -31,7 +31,7 @@ from privod.server.jobs.jobs import Job, Turn, new_id, recalled
 from privod.server.site import PRESENT_SECONDS, Site
 from privod.wire import JobState, Problem, answer_key, problem_of
 
-__all__ = ["answer_of", "begin", "find_job", "resume", "state_of", "stop"]
+__all__ = ["answer_of", "begin", "failure_of", "find_job", "resume", "state_of", "stop"]
 
 LOG = logging.getLogger("privod.server")
 WATCH_SECONDS = 5.0  # between two looks for server processes that may end before this one
@@ -311,6 +311,11 @@ def state_of(site: Site, record: JobRecord) -> JobState:
         return site.jobs.find(record.id, record.asker).state()
     except NotFound:
         return "waiting"
+
+
+def failure_of(record: JobRecord) -> str | None:
+    """Why there is no answer, of a job that has failed."""
+    return json.loads(record.outcome)["message"] if record.outcome else None
 
 
 def answer_of(job: Job[Answer]) -> Answer:

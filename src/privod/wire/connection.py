@@ -30,13 +30,18 @@ except ImportError:
         "Talking to a server needs httpx, which is not installed. Install privod[client]."
     ) from None
 
-__all__ = ["REPORT_PATIENCE", "Connection", "as_noun", "as_nouns", "path_of"]
+__all__ = ["AWAY_SECONDS", "REPORT_PATIENCE", "Connection", "as_noun", "as_nouns", "path_of"]
 
 PATIENCE = 60.0  # seconds for one request; a long answer is a job that is asked about again
 REPORT_PATIENCE = 900.0  # for a report about rows, which a server makes while one waits
 TRIES = 3  # of a request that never reached the server, or whose response never reached us
 WAIT = 10.0  # seconds that the server may wait for an answer before it calls it a job
 FIRST_PAUSE, PAUSE_RATIO, LONGEST_PAUSE = 0.2, 1.25, 5.0  # between looks at a job, in seconds
+AWAY_SECONDS = 300.0  # for a server that went away to be back: a restart, or a host that reboots
+STOPPED = ("interrupted", "stopping")  # kinds of errors of a server that is about to be away
+
+BROKEN = (httpx.ReadTimeout, httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError)
+"""What happens to a request on a connection that there was."""
 
 Noun = TypeVar("Noun")
 Reader = Callable[[httpx.Response], Any]
@@ -44,6 +49,14 @@ Reader = Callable[[httpx.Response], Any]
 
 def _plain(response: httpx.Response) -> Any:
     return response.json()
+
+
+class _Away(Unavailable):
+    """The server could not be reached, or is being stopped; `found` if it was there before."""
+
+    def __init__(self, message: str, found: bool) -> None:
+        super().__init__(message)
+        self.found = found
 
 
 class Connection:
@@ -57,9 +70,18 @@ class Connection:
         What its owner handed out.
     authority : path, optional
         A PEM file with the certificate authority to trust, if it is not a public one.
+    away_seconds : float
+        How long `ask` waits for a server that was there, and went away, to be back.
     """
 
-    def __init__(self, url: str, token: str, *, authority: str | Path | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        *,
+        authority: str | Path | None = None,
+        away_seconds: float = AWAY_SECONDS,
+    ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             way_out = "Write https://curator.example."
@@ -77,6 +99,8 @@ class Connection:
             timeout=PATIENCE,
             verify=_trusting(authority),
         )
+        self._away_seconds = away_seconds
+        self._found = False
         self._finalizer = weakref.finalize(self, self._http.close)
 
     def close(self) -> None:
@@ -105,13 +129,29 @@ class Connection:
     def ask(self, query: Mapping[str, Any], of: str, request_id: str | None = None) -> Answer:
         """Ask a question, by its name and parameters, and wait for the answer.
 
-        A request that is lost on the way is sent again under the same id, so it is paid once.
+        A request that is lost on the way is sent again under the same id, so it is paid once; and
+        so is one whose server went away, once it is back.
         """
-        asked = Ask(dict(query), request_id or secrets.token_urlsafe(16), WAIT)
-        data = self.post(path_of(of, "ask"), asked)
-        if isinstance(data, dict) and "job" in data:
-            return self._finished(as_noun(Job, data))
-        return as_noun(Answer, data)
+        asked = Ask(dict(query), request_id or secrets.token_hex(16), WAIT)
+        pause, away_since = FIRST_PAUSE, None
+        while True:
+            try:
+                data = self.post(path_of(of, "ask"), asked)
+                away_since = None
+                if isinstance(data, dict) and "job" in data:
+                    return self._finished(as_noun(Job, data))
+                return as_noun(Answer, data)
+            except _Away as problem:
+                if not problem.found:
+                    raise
+                now = time.monotonic()
+                if away_since is None:
+                    pause, away_since = FIRST_PAUSE, now
+                if now - away_since >= self._away_seconds:
+                    raise Unavailable(f"{problem} {_again_for_nothing(asked)}") from None
+                report("waiting for the server", int(now - away_since), int(self._away_seconds))
+                time.sleep(pause)
+                pause = min(pause * PAUSE_RATIO, LONGEST_PAUSE)
 
     def _finished(self, job: Job) -> Answer:
         pause = FIRST_PAUSE
@@ -165,14 +205,30 @@ class Connection:
         try:
             response = self._http.send(request)
             if response.is_success:
-                return read(response)
+                content = read(response)
+                self._found = True
+                return content
             failed = response.json()
-        except (httpx.HTTPError, ValueError):
-            raise Unavailable(
+        except (httpx.HTTPError, ValueError) as problem:
+            self._found |= isinstance(problem, BROKEN)
+            raise _Away(
                 f"The server at {self._http.base_url.host!r} cannot be reached or is not a curator."
-                " Check the address and whether it is running."
+                " Check the address and whether it is running.",
+                self._found,
             ) from None
-        raise as_noun(Failure, failed).error.exception()  # what the curator raised over there
+        told = as_noun(Failure, failed).error
+        self._found = True
+        if told.kind in STOPPED:
+            raise _Away(told.message, found=True)
+        raise told.exception()  # what the curator raised over there
+
+
+def _again_for_nothing(asked: Ask) -> str:
+    """What to do about a question whose server did not come back."""
+    return (
+        "If the question was charged, asking it again costs nothing more: ask it under the same"
+        f" request id, {asked.request_id!r} (in the shell --request-id {asked.request_id})."
+    )
 
 
 def _trusting(authority: str | Path | None) -> Any:

@@ -228,7 +228,9 @@ class Preview:
 class Price:
     """What a question would cost, what its answer would guarantee and be worth.
 
-    `not_protected` says what those lose by the answer whom its guarantee leaves out.
+    `not_protected` says what those lose by the answer whom its guarantee leaves out,
+    `about_seconds` how long one core takes to answer at worst, by what was declared about the data;
+    null where it was answered before.
     """
 
     charges: tuple[PricedCharge, ...]
@@ -238,7 +240,6 @@ class Price:
     guarantee: Guarantee
     preview: Preview
     about_seconds: float | None = None
-    """At most about how long a server takes to answer, by public sizes; null where none says so."""
 
     @classmethod
     def of(cls, price: values.Price, query: Query[Any], domain: Domain) -> Price:
@@ -249,6 +250,7 @@ class Price:
             not_protected=price.not_protected,
             guarantee=Guarantee.of(query.guarantee()),
             preview=Preview.of(query.preview(domain)),
+            about_seconds=price.about_seconds,
         )
 
 
@@ -317,13 +319,17 @@ class Job:
 
 @dataclass(frozen=True)
 class JobListed:
-    """A question that was asked through a server, and where it stands."""
+    """A question that was asked through a server, and where it stands.
+
+    `message` says why there is no answer, where it failed.
+    """
 
     job: str
     dataset: str
     query: Plain
     time: str
     state: JobState
+    message: str | None = None
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ BEHIND_A_SERVER = {
     "too-slow": LimitReached,
     "too-much-work": LimitReached,
     "interrupted": Unavailable,
+    "stopping": Unavailable,
 }
 """Kinds that only a server raises, and what they are to whoever asked."""
 

@@ -97,7 +97,13 @@ def read_price(noun: wire.Price) -> Price:
         )
         for charge in noun.charges
     )
-    return Price(charges, noun.affordable, noun.already_answered, noun.not_protected)
+    return Price(
+        charges,
+        noun.affordable,
+        noun.already_answered,
+        noun.not_protected,
+        noun.about_seconds,
+    )
 
 
 def read_charge(noun: wire.Charge) -> Charge:

@@ -428,6 +428,6 @@ def _told(value: NoisyProfile) -> str:
         return ""
     low, high = known
     return (
-        f" Beyond the threshold for {TOLD_SHARE:.0%} of the records lie between {low:.1%} and"
-        f" {high:.1%} of them, with 95 % certainty."
+        f" The threshold that is meant to flag {TOLD_SHARE:.0%} of the records flags between"
+        f" {low:.1%} and {high:.1%} of them, with 95 % certainty."
     )

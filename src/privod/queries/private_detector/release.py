@@ -63,6 +63,7 @@ FEWEST_RECORDS = 10.0  # taken to be there, however low noise makes their number
 DRAWN = 4001  # records drawn from the release to learn the laws of its scores
 BLOCK = 1 << 14
 MOST_DRAWN = 1 << 24  # values
+OUTER = 0.25  # of the records: values among the lowest are called low, among the highest high
 
 
 class Explanation(NamedTuple):
@@ -180,6 +181,26 @@ class NoisyProfile:
             shares /= 2
             shares[:, self.layout.numeric] += apart * _ratio(distance.surprise(sums), sums) / 2
         return Explanation(self.columns, shares)
+
+    def sides(self, rows: ArrayLike) -> Ints:
+        """Where values lie among the counts of their column: 1 high, -1 low, 0 neither.
+
+        In the upper or the lower quarter; categories and missing values are neither.
+        """
+        asked = self._asked(rows)
+        found = np.zeros(asked.shape, dtype=np.int64)
+        numeric = self.layout.numeric
+        if not numeric:
+            return found
+        known = ~np.isnan(asked)
+        filled = np.ascontiguousarray(np.where(known, asked, 0.0)[:, numeric])
+        cells = self.layout.grid.cells_of(filled)
+        for axis, place in enumerate(numeric):
+            shares = self._shares[place].drawn[:-1]
+            below = (shares.cumsum() - shares / 2) / max(float(shares.sum()), LEAST_SHAPE)
+            side = (below > 1 - OUTER).astype(np.int64) - (below < OUTER)
+            found[:, place] = side[cells[:, axis]] * known[:, place]
+        return found
 
     def threshold(self, target_fraction: float) -> float:
         """The score beyond which about this share of the reference lies, by the release alone.

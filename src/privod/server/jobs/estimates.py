@@ -17,11 +17,12 @@ from privod.curator import Curator
 from privod.data import Domain
 from privod.engines.size import IN_MEMORY, SizeClass
 from privod.queries.memory import BYTES_A_NUMBER
+from privod.queries.preview import duration
 from privod.queries.query import Query
 from privod.server.limits import Limits, TooMuchWork
 from privod.threads import available_threads
 
-__all__ = ["SHORT_SECONDS", "Allowed", "allowed", "check_work", "duration", "is_long"]
+__all__ = ["SHORT_SECONDS", "Allowed", "allowed", "check_work", "is_long"]
 __all__ += ["most_bytes", "most_seconds", "needed_bytes"]
 
 LOADED_BYTES = 2**31  # the library, stacks of threads, compiled loops, and all that is small
@@ -66,20 +67,12 @@ def needed_bytes(query: Query[Any], domain: Domain, most_records: int) -> int:
 
 def most_seconds(curator: Curator, query: Query[Any], of: str) -> float:
     """About how long an answer takes one core at worst, on as many records as were declared."""
-    return query.work(curator.dataset(of).domain, curator.size_class(of).most_records) / 1e9
+    return query.seconds(curator.dataset(of).domain, curator.size_class(of).most_records)
 
 
 def is_long(curator: Curator, query: Query[Any], of: str) -> bool:
     """Whether an answer may take so long that others should not have to wait for it."""
     return most_seconds(curator, query, of) > SHORT_SECONDS
-
-
-def duration(seconds: float) -> str:
-    """So many seconds in words, rounded up."""
-    for size, unit in ((86400, "days"), (3600, "hours"), (60, "minutes")):
-        if seconds > 2 * size:
-            return f"{math.ceil(seconds / size)} {unit}"
-    return "1 second" if seconds <= 1 else f"{math.ceil(seconds)} seconds"
 
 
 def check_work(curator: Curator, query: Query[Any], of: str, limits: Limits) -> None:

@@ -106,6 +106,10 @@ def next_release_time(seconds: float) -> float:
     return moment if moment >= seconds else moment * RELEASE_RATIO
 
 
+class Stopping(Unavailable):
+    """The server is being stopped before a question's turn came; ask again when it is back."""
+
+
 class _NotWaiting(PrivodError):
     """Whoever a question is asked for waits no longer; nothing was charged in their name."""
 
@@ -542,7 +546,7 @@ class Jobs(Generic[Result]):
         with self._changed:
             self._closing.set()
             for work in [work for work in self._works.values() if work.began is None]:
-                self._end(work, Unavailable(work.left_words()))
+                self._end(work, Stopping(work.left_words()))
             self._changed.notify_all()
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
@@ -558,7 +562,7 @@ class Jobs(Generic[Result]):
 
     def _check_open(self) -> None:
         if self._closing.is_set():
-            raise Unavailable("The server is stopping. Ask again when it is back.")
+            raise Stopping("The server is stopping. Ask again when it is back.")
 
     def _serve(self, worker: Worker) -> None:
         while (taken := self._take()) is not None:

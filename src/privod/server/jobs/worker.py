@@ -167,7 +167,7 @@ def _scores(released: scoring.Scorable, rows: list[list[float]]) -> bytes:
     """A visitor's records scored, the most outlying first."""
     points = np.array(rows, dtype=np.float64).reshape(len(rows), -1)
     found = scoring.score(released, points, TARGET, N_NEIGHBORS)
-    why, beyond = scoring.reasons(released, points), found.stands_out
+    why, beyond = scoring.reasons(released, points, found), found.stands_out
     shown = [
         {
             "row": at + 1,
@@ -182,7 +182,7 @@ def _scores(released: scoring.Scorable, rows: list[list[float]]) -> bytes:
         "out": 0 if beyond is None else int(beyond.sum()),
         "limit": None if found.limit is None else f"{found.limit:.4g}",
         "share": f"{TARGET:.0%}",
-        "explains": any(why),
+        "explains": scoring.explains(released),
         "doubt": bool(found.hidden_share > TARGET),
     }
     return json.dumps(told).encode()

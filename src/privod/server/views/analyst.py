@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import secrets
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -24,11 +23,11 @@ from privod.errors import InvalidParameter, NoPromise, PrivodError
 from privod.privacy import Guarantee, decimal_text
 from privod.queries.catalog import QUERIES, kind_of, query_from_json
 from privod.queries.parameters import parameters_of, promise_of
-from privod.queries.preview import epsilon_within, worth
+from privod.queries.preview import duration, epsilon_within, worth
 from privod.queries.query import Query, canonical_json
-from privod.server.asking import begin, find_job, state_of, stop
+from privod.server.asking import begin, failure_of, find_job, state_of, stop
 from privod.server.http.authorization import form_of, text_of
-from privod.server.jobs.estimates import check_work, duration, most_seconds
+from privod.server.jobs.estimates import check_work
 from privod.server.jobs.jobs import Job
 from privod.server.site import site_of, visitor_of
 from privod.server.views.answers import LONGEST_SEARCH, fits, written
@@ -251,10 +250,10 @@ def _priced(request: Request, query: Query[Any]) -> dict[str, Any]:
         if charge.adjacency in budgets
     ]
     guarantee, most = query.guarantee(), curator.size_class(of).most_records
-    seconds = most_seconds(curator, query, of)
+    seconds = price.about_seconds or 0
     priced = {
         "stored": price.already_answered,
-        "loss": guarantee.loss,
+        "cost": " and ".join(dict.fromkeys(str(line["cost"]) for line in lines)),
         "lines": lines,
         "worth": worth(query, domain, most),
         "longest": duration(seconds) if seconds > 1 else "",
@@ -300,7 +299,7 @@ def my_questions(request: Request) -> Response:
     shown = []
     for record, query in listed:
         state = state_of(site, record)
-        told = json.loads(record.outcome)["message"] if record.outcome else ""
+        told = failure_of(record) or ""
         one: dict[str, Any] = {"record": record, "told": told}
         if query is None:
             one |= {"question": record.query.get("name"), "at": None}

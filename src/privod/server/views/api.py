@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import File, Form, Path, Query, Request, Response, UploadFile
@@ -20,9 +19,9 @@ from privod.errors import InvalidParameter, LedgerDamaged, NotFound, PrivodError
 from privod.privacy import Loss, adjacency_from_json
 from privod.queries.catalog import QUERIES, query_from_json
 from privod.server import authentication as auth
-from privod.server.asking import answer_of, begin, find_job, state_of, stop
+from privod.server.asking import answer_of, begin, failure_of, find_job, state_of, stop
 from privod.server.jobs import uploads
-from privod.server.jobs.estimates import check_work, most_seconds
+from privod.server.jobs.estimates import check_work
 from privod.server.jobs.jobs import Job
 from privod.server.metrics import exposition
 from privod.server.site import site_of, visitor_of
@@ -178,11 +177,9 @@ def price(request: Request, dataset: Dataset, form: wire.AskPrice) -> wire.Price
     token = visitor_of(request).token
     found = site.curator.price(query, dataset, token=token)  # also finds out if it may be asked
     domain = site.curator.dataset(dataset).domain
-    seconds = None
     if not found.already_answered:
         check_work(site.curator, query, dataset, site.limits)
-        seconds = most_seconds(site.curator, query, dataset)
-    return replace(wire.Price.of(found, query, domain), about_seconds=seconds)
+    return wire.Price.of(found, query, domain)
 
 
 async def ask(request: Request, response: Response, dataset: Dataset, form: wire.Ask) -> Any:
@@ -214,7 +211,14 @@ def jobs(
     """
     site = site_of(request)
     return [
-        wire.JobListed(record.id, record.dataset, record.query, record.time, state_of(site, record))
+        wire.JobListed(
+            job=record.id,
+            dataset=record.dataset,
+            query=record.query,
+            time=record.time,
+            state=state_of(site, record),
+            message=failure_of(record),
+        )
         for record in site.curator.job_records.asked_by(visitor_of(request).id, first)
     ]
 
