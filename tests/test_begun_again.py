@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,13 @@ from privod.data.mock import mock_rows
 from privod.data.sources import read
 from privod.errors import AnswerFailed, NotAllowed, NotFound, Unavailable
 from privod.ledger.sqlite import LEDGER_FILE
+from privod.ledger.witness import Head, Witnesses
 from privod.mechanisms.randomness import KEY_BYTES, keyed
 from privod.privacy import AddRemove, Loss
 from privod.queries.histogram import Histogram
 from privod.queries.interactive_grid.kept import looked
 from privod.queries.interactive_grid.query import InteractiveGridScores
-from privod.queries.query import Query
+from privod.queries.query import Query, canonical_json
 
 SMALL = Domain((Numeric("height", 0, 10), Numeric("weight", -5, 5)))
 DOMAIN = Domain((Categorical("group", tuple("abcdefgh")),))
@@ -44,7 +46,7 @@ class Looking:
 
     def __call__(self, query: Query[Any], rows: KeptRows, key: bytes | None) -> Any:
         self.keys.append(key)
-        self.found.append(looked(query, rows.load(), rows.noise(key)))
+        self.found.append(looked(query, rows.load(), rows.noise(key, query)))
         if len(self.keys) <= self.left:
             raise self.problem("left")
         return self.found[-1]
@@ -238,8 +240,86 @@ def test_a_key_without_the_salt_of_the_rows_gives_other_noise(curator: Curator) 
     (folder,) = (curator.directory / "rows").iterdir()
     salt = (folder / "salt").read_bytes()
     table = read(ROWS, DOMAIN)
-    assert QUESTION.answer(table, keyed(key, salt)).to_json() == released.to_json()
-    assert QUESTION.answer(table, keyed(key, bytes(32))).to_json() != released.to_json()
+    text = canonical_json(QUESTION.to_json())
+    assert QUESTION.answer(table, keyed(key, salt, text)).to_json() == released.to_json()
+    assert QUESTION.answer(table, keyed(key, bytes(32), text)).to_json() != released.to_json()
+
+
+def test_a_key_that_is_put_beside_another_question_gives_other_noise(curator: Curator) -> None:
+    """Who writes to the database, without the rows, has no two truths under one noise."""
+    second = replace(QUESTION, epsilon="0.02")
+    looking = Looking(left=2)
+    for query in (QUESTION, second):
+        with pytest.raises(Interrupted):
+            curator.ask(query, "d", look=looking)
+    with curator.database.writing() as connection:
+        connection.execute("UPDATE unfinished SET noise_key = ?", stored_keys(curator)[0])
+    first, other = (curator.ask(query, "d", look=looking) for query in (QUESTION, second))
+    assert looking.keys[2] == looking.keys[3]
+    (folder,) = (curator.directory / "rows").iterdir()
+    rows = KeptRows(folder.parent, folder.name, "", DOMAIN)
+    drawn = [rows.noise(looking.keys[2], query).bytes(16) for query in (QUESTION, second)]
+    assert drawn[0] != drawn[1]
+    assert first.release.value != other.release.value
+
+
+def test_a_failure_changes_no_price_before_its_release_time(curator: Curator) -> None:
+    """Nor whether the question is taken in: both say that it goes on until the failure is told."""
+    costly = replace(QUESTION, epsilon="0.6")  # it cannot be paid for twice
+    seen: list[tuple[bool, bool]] = []
+
+    def look_up() -> None:
+        seen.append((curator.price(costly, "d").affordable, curator.is_unfinished(costly, "d")))
+        curator.check_budget(costly, "d", request_id="other")
+
+    def fail(*_: object) -> Any:
+        look_up()
+        raise MemoryError
+
+    with pytest.raises(AnswerFailed):
+        curator.ask(costly, "d", request_id="r", look=fail, wait_for_release_time=look_up)
+    assert seen == [(True, True)] * 2
+    assert not curator.price(costly, "d").affordable
+
+
+def test_no_failure_is_told_beside_an_answer_that_another_process_stored(
+    curator: Curator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It went on with the question because this process had lost its lock, and lives."""
+
+    def fail(query: Query[Any], rows: KeptRows, key: bytes | None) -> Any:
+        with monkeypatch.context() as patch, Curator.open(curator.directory) as other:
+            patch.setattr(other.database, "alone", lambda _key: nullcontext())
+            other.ask(query, "d", request_id="r", look=Looking())
+        raise MemoryError
+
+    with pytest.raises(Interrupted):
+        curator.ask(QUESTION, "d", request_id="r", look=fail)
+    assert curator.ask(QUESTION, "d", request_id="r", look=Looking()).stored
+    assert spent(curator) == Loss("0.01")
+
+
+def test_whoever_reads_a_release_waits_until_it_is_on_disk(
+    curator: Curator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its commit shows it to others before that, and a crash in between would lose it."""
+    synced: list[int] = []
+    note = Witnesses.note
+    with Curator.open(curator.directory) as other:
+        sync = other.database.sync
+        monkeypatch.setattr(other.database, "sync", lambda: (synced.append(0), sync()))
+
+        def read_early(witnesses: Witnesses, head: Head, *, durably: bool = True) -> None:
+            if not synced:
+                with suppress(NotFound):  # it is the charge that is noted
+                    assert other.release("d", QUESTION).query == QUESTION
+            note(witnesses, head, durably=durably)
+
+        monkeypatch.setattr(Witnesses, "note", read_early)
+        curator.ask(QUESTION, "d")
+        assert len(synced) == 1
+        assert [one.query for one in other.releases("d")] == [QUESTION]
+        assert len(synced) == 1, "it was on disk by then"
 
 
 def refuse() -> None:
@@ -340,7 +420,7 @@ def test_a_key_that_failed_while_the_database_was_away_is_erased_and_never_run_a
         curator.database.read_only = True
         raise MemoryError
 
-    with pytest.raises(AnswerFailed):
+    with pytest.raises(Interrupted):  # nothing is told before it is erased
         curator.ask(QUESTION, "d", request_id="b", look=look)  # what "r" paid for
     curator.database.read_only = False
     assert len(stored_keys(curator)) == 1

@@ -260,7 +260,7 @@ def test_a_scheduler_with_certificates_counts_for_curator_and_server_and_for_nob
         def look(query: Any, rows: KeptRows, key: bytes | None) -> Any:
             told.append(rows)
             table = rows.load()  # as a server's worker process does
-            return query.answer(table, rows.noise(key))
+            return query.answer(table, rows.noise(key, query))
 
         answer = curator.ask(sure, "d", look=look)
         assert told[0].engine == tls

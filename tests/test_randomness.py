@@ -24,22 +24,29 @@ KEY, SALT = bytes(range(32)), bytes(32)
 def test_only_a_seeded_source_says_that_it_can_be_replayed() -> None:
     assert seeded(1).seeded
     assert not secure().seeded
-    assert not keyed(KEY, SALT).seeded
+    assert not keyed(KEY, SALT, "a question").seeded
 
 
-def test_a_key_gives_the_same_stream_again_and_only_with_its_salt() -> None:
-    assert keyed(KEY, SALT).bytes(12).hex() == "3dbe4d2da169350affd83306"
-    streams = [keyed(KEY, SALT), keyed(KEY, SALT)]
+def test_a_key_gives_the_same_stream_again_and_only_with_its_salt_and_question() -> None:
+    assert keyed(KEY, SALT, "a question").bytes(12).hex() == "085c0860cf666e2e7041a611"
+    streams = [keyed(KEY, SALT, "a question"), keyed(KEY, SALT, "a question")]
     assert streams[0].words(3).tolist() == streams[1].words(3).tolist()
-    others = [keyed(KEY[::-1], SALT), keyed(KEY, KEY), seeded(0), keyed(KEY, SALT + b" 1")]
-    drawn = {source.bytes(16) for source in (*others, streams[0], keyed(KEY, SALT))}
+    others = [
+        keyed(KEY[::-1], SALT, "a question"),
+        keyed(KEY, KEY, "a question"),
+        seeded(0),
+        keyed(KEY, SALT, "another"),
+    ]
+    drawn = {source.bytes(16) for source in (*others, streams[0], keyed(KEY, SALT, "a question"))}
     assert len(drawn) == 6
 
 
 def test_a_key_is_shown_nowhere_and_must_be_whole() -> None:
-    assert repr(keyed(KEY, SALT)) == "keyed(...)"
+    assert repr(keyed(KEY, SALT, "a question")) == "keyed(...)"
     with pytest.raises(InvalidParameter, match="key must have 32 bytes, got 31"):
-        keyed(KEY[:31], SALT)
+        keyed(KEY[:31], SALT, "a question")
+    with pytest.raises(InvalidParameter, match="salt must have 32 bytes, got 0"):
+        keyed(KEY, b"", "a question")
 
 
 def test_a_seed_gives_the_same_stream_on_every_platform() -> None:
@@ -61,7 +68,7 @@ def test_a_seed_must_be_an_integer(seed: object) -> None:
         seeded(seed)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("source", [secure(), seeded(3), keyed(KEY, SALT)])
+@pytest.mark.parametrize("source", [secure(), seeded(3), keyed(KEY, SALT, "a question")])
 def test_requests_have_the_size_and_type_asked_for(source: Randomness) -> None:
     assert len(source.bytes(0)) == 0
     assert len(source.bytes(1001)) == 1001
@@ -116,7 +123,7 @@ def test_below_refuses_an_empty_range() -> None:
             draw(0)
 
 
-@pytest.mark.parametrize("source", [seeded(5), keyed(KEY, SALT)])
+@pytest.mark.parametrize("source", [seeded(5), keyed(KEY, SALT, "a question")])
 def test_expanded_bytes_look_uniform(source: Randomness) -> None:
     counts = np.bincount(np.frombuffer(source.bytes(2**18), dtype=np.uint8), minlength=256)
     assert stats.chisquare(counts).pvalue > 1e-6
@@ -146,7 +153,7 @@ def test_forked_children_never_draw_the_same_bytes() -> None:
     assert max(Counter(halves).values()) == 1
 
 
-@pytest.mark.parametrize("source", [secure(), seeded(7), keyed(KEY, SALT)])
+@pytest.mark.parametrize("source", [secure(), seeded(7), keyed(KEY, SALT, "a question")])
 def test_threads_that_share_a_source_never_draw_the_same_bytes(source: Randomness) -> None:
     drawn: list[bytes] = []
     threads = [

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from privod.curator import Curator
 from privod.curator.job_records import JobRecord, Room
+from privod.curator.publication import Interrupted
 from privod.errors import (
     AnswerFailed,
     BudgetExceeded,
@@ -618,6 +619,28 @@ def test_a_stop_has_its_effect_at_a_release_time_and_tells_no_finer_one(
     assert not work.is_stopped()
     now = 1000.0 + 1.01 * expected
     assert work.is_stopped()
+
+
+def test_an_answer_that_is_there_when_the_server_stops_is_left_unless_its_release_time_comes() -> (
+    None
+):
+    """Stored at once, it would tell how long the rows took to everybody who reads the ledger."""
+    moment = next_release_time(1000.0)
+    for age, patience in ((moment - 0.1, 3600.0), (moment + 1.0, 0.1)):
+        closing = threading.Event()
+        work: _Work[str] = _Work(("d", "k"), closing)
+        work.began = time.monotonic() - age
+        turn = Turn(work, None, lambda: None, lambda: None)  # type: ignore[arg-type]  # no rows
+        closing.set()
+        over = threading.Timer(patience, work.leave)
+        over.start()
+        if patience > 1.0:
+            turn.wait_for_release_time()
+            assert time.monotonic() - work.began >= moment
+        else:
+            with pytest.raises(Interrupted, match="answered then at no further charge"):
+                turn.wait_for_release_time()
+        over.cancel()
 
 
 def test_a_stop_with_the_server_waits_for_no_release_time() -> None:

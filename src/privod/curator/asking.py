@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from privod.curator import unfinished
 from privod.curator.custody import Custody
-from privod.curator.publication import GivenUp, Look, found, publish
+from privod.curator.publication import NOT_STORED, GivenUp, Interrupted, Look, found, publish
 from privod.curator.questions import Question, adapted
 from privod.curator.results import NO_ANSWER, Answer
 from privod.curator.rows import KeptRows, RowStore
@@ -173,13 +173,12 @@ class Asking:
             if begun is None:
                 raise AnswerFailed(NO_ANSWER)
             # From here on the charge is on disk and stands.
-            try:
-                with self._failing_for_good(question, begun, asker):
+            with self._failing_for_good(question, begun, asker):
+                try:
                     rows = self._rows.kept(folder, seal, dataset.domain)
                     looked_up = found(question, rows, look or self._look, begun.key)
-            finally:
-                wait_for_release_time()
-            with self._failing_for_good(question, begun, asker):
+                finally:
+                    wait_for_release_time()
                 answer = publish(self._custody, question, looked_up, begun, asker.name)
             if begun.request == asker.request_id:
                 return answer
@@ -251,9 +250,22 @@ class Asking:
         except AnswerFailed:
             if begun.key is not None:
                 self._failed.add((question.key, begun.key))
-            with suppress(PrivodError):
-                self.erase_failed()
+                self._check_erased(question)
             raise
+
+    def _check_erased(self, question: Question) -> None:
+        """Let no failure be told while it may be begun again, or beside an answer.
+
+        Another server process has stored one if this one had lost its lock.
+        """
+        try:
+            self.erase_failed()
+            with self._database.glancing() as connection:
+                stored = store.find_release(connection, question.key)
+        except PrivodError as problem:
+            raise Interrupted(NOT_STORED) from problem
+        if stored is not None:
+            raise Interrupted(NOT_STORED)
 
     def erase_failed(self) -> None:
         """Erase the keys of answers that failed for good while the database was away."""
@@ -274,4 +286,4 @@ class Asking:
         return Answer(release, (), stored=True, head=str(head))
 
     def _look(self, query: Query[Any], rows: KeptRows, key: bytes | None) -> Release[Any] | Ints:
-        return looked(query, self._tables.of(rows), rows.noise(key))
+        return looked(query, self._tables.of(rows), rows.noise(key, query))

@@ -628,13 +628,17 @@ class Curator:
             release = store.find_release(connection, key)
         if release is None:
             raise NotFound(f"This question about {of!r} has no stored answer. Ask it.")
+        self._custody.let_see(key)
         return release
 
     def releases(self, of: str) -> tuple[Release[Any], ...]:
         """Every stored answer about a data set."""
         with self.database.reading() as connection:
             store.find_dataset(connection, of)
-            return tuple(store.read_releases(connection, of))
+            found = tuple(store.read_releases(connection, of))
+        for release in found:
+            self._custody.let_see(store.question_key(of, canonical_json(release.query.to_json())))
+        return found
 
     def witness_for(self, name: str) -> Witness:
         """The witness that this curator keeps for another ledger, under a name."""

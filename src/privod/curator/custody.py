@@ -124,7 +124,10 @@ class Custody:
         self._note(head)
 
     def let_see(self, key: str) -> Head:
-        """Where the ledger ends; if a crash came before the witnesses saw a release, they do now.
+        """Where the ledger ends; if a release was not on disk and witnessed before, it is now.
+
+        A crash may have come before that, or its storing goes on. Who opened the ledger to read
+        it only sees what they find there.
 
         Parameters
         ----------
@@ -134,7 +137,7 @@ class Custody:
         with self.database.glancing() as connection:
             entry = release_entry(connection, key)
             head = Head(*ledger.read_head(connection))
-        if not self.witnesses.have_seen(entry):
+        if not self.database.read_only and not self.witnesses.have_seen(entry):
             self.database.sync()
             self.witnesses.note(head)
         return head

@@ -28,6 +28,7 @@ from privod.engines.writing import write_rows
 from privod.errors import InvalidData, Unavailable
 from privod.ledger.private_files import close_to_others, private_directory, sync_file
 from privod.mechanisms.randomness import Randomness, keyed, secure
+from privod.queries.query import Query, canonical_json
 
 __all__ = ["KeptRows", "RowStore"]
 
@@ -59,11 +60,12 @@ class KeptRows:
                 engine = _connected(self.engine)
         return RowStore(self.directory, engine).load(self.folder, self.seal, self.domain)
 
-    def noise(self, key: bytes | None) -> Randomness:
+    def noise(self, key: bytes | None, query: Query[Any]) -> Randomness:
         """Where the noise of an answer about these rows comes from: the system, or a key of it."""
         if key is None:
             return secure()
-        return keyed(key, (self.directory / self.folder / SALT).read_bytes())
+        salt = (self.directory / self.folder / SALT).read_bytes()
+        return keyed(key, salt, canonical_json(query.to_json()))
 
 
 class RowStore:

@@ -112,7 +112,7 @@ def secure() -> Randomness:
     return _OperatingSystem()
 
 
-def keyed(key: bytes, salt: bytes) -> Randomness:
+def keyed(key: bytes, salt: bytes, question: str) -> Randomness:
     """Return the bits that a key stands for: fair to whoever lacks the key or the salt.
 
     The curator alone makes keys, each for one charged answer, and erases them. Proof:
@@ -123,12 +123,18 @@ def keyed(key: bytes, salt: bytes) -> Randomness:
     key : bytes
         32 bytes of the operating system's randomness, used for one answer.
     salt : bytes
-        That of the rows which are asked about; it never leaves their folder.
+        32 more, of the rows which are asked about; they never leave their folder.
+    question : str
+        What is asked: two questions never get the same bits, whatever their keys are.
     """
     if len(key) != KEY_BYTES:
         rule = f"must have {KEY_BYTES} bytes"
         raise InvalidParameter("key", rule, len(key), "Draw it by os.urandom.")
-    return _Expanded(KEY_DOMAIN + key + salt + b" ", seeded=False)
+    if len(salt) != KEY_BYTES:
+        rule = f"must have {KEY_BYTES} bytes"
+        raise InvalidParameter("salt", rule, len(salt), "Restore the rows from a backup.")
+    asked = hashlib.sha256(question.encode()).digest()
+    return _Expanded(KEY_DOMAIN + key + salt + asked, seeded=False)
 
 
 def seeded(seed: int) -> Randomness:

@@ -134,6 +134,8 @@ class _Work(Generic[Result]):
     computed: float | None = None
     ended: float | None = None
     stopped: threading.Event = field(default_factory=threading.Event)
+    ending: threading.Event = field(default_factory=threading.Event)
+    """Set when the server stops and its patience is over."""
     stop_age: float | None = None
     """From which age on a stop has its effect: a release time, so that it tells no finer one."""
     is_given_up: bool = False
@@ -172,6 +174,7 @@ class _Work(Generic[Result]):
         with self._lock:
             self.is_left = self.stop_age is None
             self.stopped.set()
+            self.ending.set()
 
     def left_words(self) -> str:
         """What is said of it when the server stops before its turn came."""
@@ -221,7 +224,7 @@ class _Work(Generic[Result]):
         if self.computed is None:
             self.computed = time.monotonic()
         moment = next_release_time(self._age(self.computed))
-        self.closing.wait(max(0.0, moment - self._age(time.monotonic())))
+        self.ending.wait(max(0.0, moment - self._age(time.monotonic())))
 
     def _age(self, now: float) -> float:
         return 0.0 if self.began is None else now - self.began
@@ -307,8 +310,13 @@ class Turn:
         return release_from_json(found)
 
     def wait_for_release_time(self) -> None:
-        """Wait, when the answer is there and before anybody can see it."""
+        """Wait, when the answer is there and before anybody can see it.
+
+        A server whose patience is over does not wait, and what is there is shown by the next one.
+        """
         self._work.wait_for_release_time()
+        if self._work.ending.is_set():
+            raise Interrupted(LEFT_ANSWERING) if self._work.is_left else GivenUp(STOPPED)
 
     def _is_stopped(self) -> bool:
         if time.monotonic() - self._looked > VALID_SECONDS:

@@ -150,7 +150,7 @@ def _answer(task: dict[str, Any], tables: dict[str, Table], channel: Connection)
     query = query_from_json(task["query"])
     with listening(_telling(channel)):
         rows = _rows(task)
-        found = looked(query, _table(rows, tables), rows.noise(bytes.fromhex(task["key"])))
+        found = looked(query, _table(rows, tables), rows.noise(bytes.fromhex(task["key"]), query))
     written = found.to_json() if isinstance(found, Release) else {"counts": found.tolist()}
     return canonical_json(written).encode()
 
