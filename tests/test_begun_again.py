@@ -307,7 +307,12 @@ def test_whoever_reads_a_release_waits_until_it_is_on_disk(
     note = Witnesses.note
     with Curator.open(curator.directory) as other:
         sync = other.database.sync
-        monkeypatch.setattr(other.database, "sync", lambda: (synced.append(0), sync()))
+
+        def counted() -> None:
+            synced.append(0)
+            sync()
+
+        monkeypatch.setattr(other.database, "sync", counted)
 
         def read_early(witnesses: Witnesses, head: Head, *, durably: bool = True) -> None:
             if not synced:
