@@ -38,7 +38,7 @@ from privod.data.sources import read
 from privod.mechanisms import secure
 from privod.outliers.contexts import detectors
 from privod.outliers.contexts.contexts import Choices, ContextSpace
-from privod.outliers.contexts.matching import Judged, RecordView, look_from
+from privod.outliers.contexts.matching import Judged, RecordView, Verdicts, look_from
 from privod.progress import track
 from privod.queries.outlier_context.query import OutlierContext
 from privod.queries.outlier_context.search import (
@@ -114,8 +114,13 @@ class Outlier:
     view: RecordView
     record: tuple[tuple[str, str | int], ...]
     column: str
-    sizes: NDArray[np.int32]
+    known: Verdicts
     start: Choices
+
+    @property
+    def sizes(self) -> NDArray[np.int32]:
+        """The population of each matching context, by number; negative where it is none."""
+        return self.known.utilities
 
     def ask(self, sampler: Sampler, **changes: Any) -> OutlierContext:
         start = self.view.space.context(self.start).chosen
@@ -146,17 +151,17 @@ def outliers_of(table: Table, detector: str, seed: int, first: int = 0) -> Itera
         space = ContextSpace(columns, own)
         rule = detectors.detector(detector)
         view = look_from(table, space, column, float(values[row]), rule)
-        sizes, start = None, None
+        known, start = None, None
         if space.n_contexts <= PROBES or detector == GRUBBS:  # sooner done than the probes
-            sizes = view.scan()
-        if sizes is None or (sizes >= 0).any():
+            known = view.verdicts()
+        if known is None or (known.utilities >= 0).any():
             start = first_match(Candidates(view), space.everyone, PROBES)
         if start is None:
             nowhere.add((*own, values[row]))
         else:
             record = tuple(zip((c.name for c in columns), own, strict=True))
-            sizes = view.scan() if sizes is None else sizes
-            yield Outlier(turn, view, record, column, sizes, start)
+            known = view.verdicts() if known is None else known
+            yield Outlier(turn, view, record, column, known, start)
 
 
 def best_in_reach(one: Outlier) -> float:
@@ -288,19 +293,20 @@ def survival(table: Table, one: Outlier, removed: int, n_adjacent: int) -> Survi
     own = (one.view.space.codes(table) == 0).all(axis=1) & (values == one.view.value)
     others = np.flatnonzero(~own)
     before = one.sizes >= 0
-    weight = _log_sum(one.sizes[before] / scale)
+    weight = _log_weight(one.sizes[before], scale)
     same, shared, worst = [], [], 0.0
     for _ in range(n_adjacent):
         gone = rng.choice(others, removed, replace=False)
-        sizes = one.view.scan_without(gone, one.sizes)
+        sizes = one.view.scan_without(gone, one.known)
         after = sizes >= 0
         both = before & after
         same.append(bool((before == after).all()))
         shared.append(float(both.sum() / max((before | after).sum(), 1)))
         if not same[-1] and both.any():
-            moved = (one.sizes[both] - sizes[both]) / scale
-            worst = max(worst, float(np.abs(moved - weight + _log_sum(sizes[after] / scale)).max()))
-    return Survival(float(np.mean(same)), float(np.mean(shared)), worst)
+            fewer = (one.sizes - sizes)[both]
+            moved = np.array([fewer.min(), fewer.max()]) / scale
+            worst = max(worst, np.abs(moved - weight + _log_weight(sizes[after], scale)).max())
+    return Survival(float(np.mean(same)), float(np.mean(shared)), float(worst))
 
 
 def mean_and_reach(means: Sequence[float]) -> tuple[float, float]:
@@ -311,9 +317,11 @@ def mean_and_reach(means: Sequence[float]) -> tuple[float, float]:
     return float(np.mean(means)), float(student.ppf(0.95, len(means) - 1)) * spread
 
 
-def _log_sum(exponents: NDArray[np.float64]) -> float:
-    top = float(exponents.max())
-    return top + float(np.log(np.exp(exponents - top).sum()))
+def _log_weight(sizes: NDArray[np.int32], scale: float) -> float:
+    """The logarithm of all contexts' weights in a choice, from their populations."""
+    times = np.bincount(sizes)
+    top = len(times) - 1
+    return top / scale + float(np.log((times * np.exp((np.arange(top + 1) - top) / scale)).sum()))
 
 
 PAPERS = ("paper min", "paper max", "paper mean", "paper utility", "paper interval")

@@ -135,8 +135,8 @@ def contexts_moved(
     _check_enumerable(table, space, column, detector)
 
     view = look_from(table, space, column, value, detector)
-    known = view.scan()
-    before = known >= 0
+    known = view.verdicts()
+    before = known.utilities >= 0
     moved = [
         not np.array_equal(before, view.scan_without(group, known) >= 0)
         for group in track(groups, "removing records")

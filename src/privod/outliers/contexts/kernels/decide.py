@@ -19,13 +19,19 @@ __all__ = [
     "GRUBBS",
     "HISTOGRAM",
     "LOCAL_OUTLIER_FACTOR",
+    "Bin",
     "Near",
     "Population",
     "Rule",
+    "distance_needed",
     "grubbs_stands_out",
     "histogram_stands_out",
+    "is_inside",
+    "is_local_outlier",
     "local_outlier_factor",
+    "losses_endured",
     "members_needed",
+    "own_bin",
     "room_for",
     "stands_out",
 ]
@@ -35,6 +41,7 @@ EVERYTHING, GRUBBS, LOCAL_OUTLIER_FACTOR, HISTOGRAM = 0, 1, 2, 3
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+ROUNDED = 1e-9  # more than sums of a few hundred floats are off by
 EMPTY_REACH = 1e-10  # scikit-learn adds it to a mean reach of 0, so that duplicates have a density
 
 
@@ -70,17 +77,17 @@ class Near(NamedTuple):
     below: Floats
     above: Floats
     line: Floats
-    reaches: Floats
     starts: Ints
+    far: Floats
+    total: Floats
 
 
 @njit(cache=True, nogil=True)
 def room_for(rule: Rule) -> Near:
     """Room for the members that a rule may look at; made once for many populations."""
     side, both = rule.reach + 1, 2 * rule.reach + 1
-    return Near(
-        np.empty(side), np.empty(side), np.empty(both), np.empty(both), np.empty(both, np.int64)
-    )
+    line, starts = np.empty(both), np.empty(both, np.int64)
+    return Near(np.empty(side), np.empty(side), line, starts, np.empty(both), np.empty(both + 1))
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
@@ -113,14 +120,52 @@ def _first_neighbor(values: Floats, place: int, count: int, k: int, start: int) 
     return start
 
 
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _neighborhoods(
+    values: Floats, middle: int, count: int, k: int, starts: Ints, far: Floats
+) -> tuple[int, int, int]:
+    """Where the neighbors of the middle begin; the ends of these and their own neighbors.
+
+    Writes of each of them where its neighbors begin, and how far its farthest one is.
+    """
+    lowest = _first_neighbor(values, middle, count, k, 0)
+    start = 0
+    first = place = _first_neighbor(values, lowest, count, k, 0)
+    last = count - 1
+    while place <= last:
+        start = _first_neighbor(values, place, count, k, start)
+        starts[place] = start
+        far[place] = max(values[place] - values[start], values[start + k] - values[place])
+        if place == lowest + k:
+            last = start + k  # nobody beyond is a neighbor of a neighbor
+        place += 1
+    return lowest, first, last
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _density(values: Floats, place: int, k: int, start: int, far: Floats) -> float:
+    """How near a member's neighbors are: one by the mean of their reaches."""
+    value = values[place]
+    reach = 0.0
+    for other in range(start, place):
+        reach += max(value - values[other], far[other])
+    for other in range(place + 1, start + k + 1):
+        reach += max(values[other] - value, far[other])
+    return 1.0 / (reach / k + EMPTY_REACH)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _factor(values: Floats, middle: int, lowest: int, k: int, starts: Ints, far: Floats) -> float:
+    around = 0.0
+    for place in range(lowest, lowest + k + 1):
+        if place != middle:
+            around += _density(values, place, k, starts[place], far)
+    return around / k / _density(values, middle, k, lowest, far)
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def local_outlier_factor(
-    values: Floats,
-    middle: int,
-    count: int,
-    n_neighbors: int,
-    starts: NDArray[np.int64],
-    far: Floats,
+    values: Floats, middle: int, count: int, n_neighbors: int, starts: Ints, far: Floats
 ) -> float:
     """The factor of values[middle], all in ascending order [Breunig 2000].
 
@@ -128,35 +173,89 @@ def local_outlier_factor(
     either side of the middle. A member's neighbors are its n_neighbors nearest others; if two lie
     equally far and only one fits, the lower one does. `starts` and `far` are room to work in.
     """
+    lowest, _, _ = _neighborhoods(values, middle, count, n_neighbors, starts, far)
+    return _factor(values, middle, lowest, n_neighbors, starts, far)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def is_local_outlier(
+    values: Floats,
+    middle: int,
+    count: int,
+    n_neighbors: int,
+    bound: float,
+    starts: Ints,
+    far: Floats,
+    total: Floats,
+) -> tuple[bool, int]:
+    """Whether the factor of values[middle] is above the bound; mostly without computing it.
+
+    No reach is shorter than the neighbor's own farthest, so sums of these bound all densities.
+    Also says how many members to a side were neighbors, of whomever: others could as well be gone.
+    """
     k = n_neighbors
-    lowest = _first_neighbor(values, middle, count, k, 0)
-    highest = lowest + k
-    start = 0
-    place = _first_neighbor(values, lowest, count, k, 0)
-    last = count - 1
-    while place <= last:
-        start = _first_neighbor(values, place, count, k, start)
-        starts[place] = start
-        far[place] = max(values[place] - values[start], values[start + k] - values[place])
-        if place == highest:
-            last = start + k  # nobody beyond is a neighbor of a neighbor
-        place += 1
-    around = 0.0
-    own = 0.0
-    for place in range(lowest, highest + 1):
-        value = values[place]
+    lowest, first, last = _neighborhoods(values, middle, count, k, starts, far)
+    total[first] = 0.0
+    for place in range(first, last + 1):
+        total[place + 1] = total[place] + far[place]
+    rounded = ROUNDED * total[last + 1]
+    looked = max(middle - starts[first], starts[last] + k - middle)
+    most = 0.0
+    for place in range(lowest, lowest + k + 1):
         start = starts[place]
-        reach = 0.0
-        for other in range(start, place):
-            reach += max(value - values[other], far[other])
-        for other in range(place + 1, start + k + 1):
-            reach += max(values[other] - value, far[other])
-        density = 1.0 / (reach / k + EMPTY_REACH)
-        if place == middle:
-            own = density
-        else:
-            around += density
-    return around / k / own
+        least = total[start + k + 1] - total[start] - far[place] - rounded
+        if place != middle:
+            most += 1.0 / (max(least, 0.0) / k + EMPTY_REACH)
+    if most / k / _density(values, middle, k, lowest, far) * (1.0 + ROUNDED) <= bound:
+        return False, looked
+    return _factor(values, middle, lowest, k, starts, far) > bound, looked
+
+
+class Bin(NamedTuple):
+    """The value's bin, of ceil(sqrt(size)) between the ends of a population."""
+
+    low: float
+    scale: float
+    last: int
+    own: int
+    full: float
+    """So many members fill it: it is nearly empty with fewer."""
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _place(value: float, low: float, scale: float, last: int) -> int:
+    return min(math.floor((value - low) * scale), last)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def own_bin(value: float, low: float, high: float, size: int, share: float) -> Bin:
+    """The value's bin; one that is never empty enough where all bins are as good as filled."""
+    if share * size <= 1.0 or not high > low:  # the value's bin holds the value
+        return Bin(low, 0.0, 0, 0, 0.0)
+    bins = math.ceil(math.sqrt(size))
+    scale = bins / (high - low)
+    return Bin(low, scale, bins - 1, _place(value, low, scale, bins - 1), share * size)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def is_inside(value: float, own: Bin) -> bool:
+    """Whether a member lies in the bin."""
+    return _place(value, own.low, own.scale, own.last) == own.own
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def losses_endured(own: Bin, held: int, size: int, share: float) -> int:
+    """How many members, ends aside, may go before the value can stand out no longer, or only then.
+
+    `held` is how many the bin holds, or fewer, but enough to fill it.
+    """
+    if own.full == 0.0:
+        return size  # where nothing stands out, nothing does among fewer
+    until_bins_change = size - own.last * own.last - 1
+    if held < own.full:
+        until_full = math.floor(size - held / share) - 1  # one less, whatever is rounded
+        return max(0, min(until_bins_change, until_full))
+    return min(until_bins_change, math.floor(held - own.full))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -171,31 +270,22 @@ def histogram_stands_out(
     above: Floats,
     n_above: int,
 ) -> bool:
-    """Whether the value's bin, of ceil(sqrt(size)) between low and high, is nearly empty.
+    """Whether the value's bin is nearly empty.
 
     `below` and `above` hold the members nearest to the value, nearest first: all of them, or at
     least share * size on each side. Counting stops as soon as the bin is known to be full.
     """
-    full = share * size
-    if full <= 1.0 or not high > low:  # the value's bin holds the value
-        return False
-    bins = math.ceil(math.sqrt(size))
-    scale = bins / (high - low)
-    own = min(math.floor((value - low) * scale), bins - 1)
+    own = own_bin(value, low, high, size, share)
     held = 1
     for place in range(n_below):
-        if min(math.floor((below[place] - low) * scale), bins - 1) != own:
+        if held >= own.full or not is_inside(below[place], own):
             break
         held += 1
-        if held >= full:
-            return False
     for place in range(n_above):
-        if min(math.floor((above[place] - low) * scale), bins - 1) != own:
+        if held >= own.full or not is_inside(above[place], own):
             break
         held += 1
-        if held >= full:
-            return False
-    return held < full
+    return held < own.full
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -204,6 +294,15 @@ def members_needed(rule: Rule, size: int) -> int:
     if rule.kind == HISTOGRAM:
         return min(rule.reach, int(rule.bound * size) + 1)  # by then the bin is full
     return rule.reach
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def distance_needed(rule: Rule, size: int, low: float, high: float) -> float:
+    """How far from the value a member may lie and decide, with so many members or more."""
+    if rule.kind != HISTOGRAM:
+        return math.inf
+    width = (high - low) / math.sqrt(max(size, 1.0 / rule.bound))  # nothing stands out in fewer
+    return 1.001 * width  # rounding puts nobody so far out into the value's bin
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -224,8 +323,10 @@ def stands_out(rule: Rule, population: Population, near: Near) -> bool:
             near.line[n_below + 1 + place] = near.above[place]
         k = min(rule.n_neighbors, size - 1)
         count = n_below + 1 + n_above
-        factor = local_outlier_factor(near.line, n_below, count, k, near.starts, near.reaches)
-        return factor > rule.bound
+        out, _ = is_local_outlier(
+            near.line, n_below, count, k, rule.bound, near.starts, near.far, near.total
+        )
+        return out
     return histogram_stands_out(
         rule.value, population.low, population.high, size, rule.bound,
         near.below, n_below, near.above, n_above,

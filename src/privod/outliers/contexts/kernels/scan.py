@@ -8,7 +8,8 @@ Lists of cells and records are narrowed attribute by attribute, and kept while t
 choice stays.
 
 When records are lost, only those contexts are judged anew whose verdict may have changed: they held
-one of the lost, near enough to the record's value for the rule to look at it.
+one of the lost, near enough to the record's value for the rule to look at it; or, where a rule can
+tell how many it takes to change its mind, they held more than that, or one at their ends.
 """
 
 from __future__ import annotations
@@ -20,13 +21,18 @@ from numba import njit
 from numpy.typing import NDArray
 
 from privod.outliers.contexts.kernels.decide import (
+    EVERYTHING,
     GRUBBS,
-    Population,
+    HISTOGRAM,
+    Near,
     Rule,
+    distance_needed,
     grubbs_stands_out,
-    members_needed,
+    is_inside,
+    is_local_outlier,
+    losses_endured,
+    own_bin,
     room_for,
-    stands_out,
 )
 from privod.outliers.contexts.kernels.judge import (
     HIGH,
@@ -39,9 +45,10 @@ from privod.outliers.contexts.kernels.judge import (
     Side,
 )
 
-__all__ = ["NO_MATCH", "Lost", "Menus", "scan_contexts"]
+__all__ = ["MOST_LOST", "NO_MATCH", "Lost", "Menus", "Verdicts", "scan_contexts"]
 
 NO_MATCH = -1
+MOST_LOST = 64  # records; when more are gone, nearly every context held one of them
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -58,11 +65,23 @@ class Menus(NamedTuple):
     """Shape (attributes, most): the choices of an ordered attribute, as bits."""
 
 
+class Verdicts(NamedTuple):
+    """What a scan says of contexts, in their order."""
+
+    utilities: NDArray[np.int32]
+    """NO_MATCH where the record does not stand out."""
+    room: NDArray[np.int16]
+    """Of a histogram, how many members a context may lose, its lowest and highest not among them,
+    before its verdict can change; of a local outlier factor, behind how many to a side of the value
+    it may lose anyone. Empty if nobody asked, or by another rule."""
+
+
 class Lost(NamedTuple):
     """Records that are gone since an earlier scan; none, where every context is to be judged."""
 
     codes: Codes
     """Shape (attributes, lost)."""
+    values: Floats
     nearer: NDArray[np.int32]
     """Shape (lost, cells): how many that are left come before it on its side of the value."""
     reach: int
@@ -89,7 +108,14 @@ def _narrowed(codes: Codes, chosen: int, source: List, length: int, into: List) 
 
 @njit(cache=True, nogil=True)
 def _narrowed_side(
-    side: Side, level: int, chosen: int, reach: int, source: List, length: int, into: List
+    side: Side,
+    level: int,
+    chosen: int,
+    reach: int,
+    ends: tuple[float, float],
+    source: List,
+    length: int,
+    into: List,
 ) -> int:
     """Those of the source whose code at this level is chosen, as far out as any context looks."""
     codes = side.codes[level]
@@ -97,6 +123,8 @@ def _narrowed_side(
     own = 0
     for place in range(length):
         record = source[place]
+        if not ends[0] <= side.values[record] <= ends[1]:
+            break
         inside = int((chosen >> np.int64(codes[record])) & 1)
         into[kept] = record
         kept += inside
@@ -139,16 +167,129 @@ def _nearest(
     return kept
 
 
-@njit(cache=True, nogil=True)
-def _picked(values: Floats, codes: Ints, length: int, chosen: int, reach: int, into: Floats) -> int:
-    """The first `reach` values whose code is chosen."""
-    found = 0
-    for place in range(length):
-        into[found] = values[place]
-        found += int((chosen >> codes[place]) & 1)
-        if found == reach:
-            break
-    return found
+@njit(cache=True, nogil=True, error_model="numpy")
+def _mark_local_outliers(
+    rule: Rule,
+    always: int,
+    touched: NDArray[np.bool_],
+    counts_of: Ints,
+    values: Floats,
+    codes: Ints,
+    lengths: tuple[int, int],
+    near: Near,
+    marked: NDArray[np.bool_],
+    room: NDArray[np.int16],
+) -> None:
+    """Mark the choices of a block in which the value's factor is above the bound.
+
+    Unless it is empty, `room` is written as well.
+    """
+    line, middle = near.line, rule.reach
+    line[middle] = rule.value
+    for choice in range(len(touched)):
+        size = counts_of[choice, SIZE]
+        if len(room) > 0:
+            room[choice] = rule.reach
+        if not touched[choice] or size < 2:
+            marked[choice] = False
+            continue
+        chosen = always | (choice << 1)
+        first, end = middle, middle + 1
+        for place in range(lengths[0]):
+            line[first - 1] = values[0, place]
+            first -= int((chosen >> codes[0, place]) & 1)
+            if first == 0:
+                break
+        for place in range(lengths[1]):
+            line[end] = values[1, place]
+            end += int((chosen >> codes[1, place]) & 1)
+            if end == len(line):
+                break
+        marked[choice], looked = is_local_outlier(
+            line[first:], middle - first, end - first, min(rule.n_neighbors, size - 1), rule.bound,
+            near.starts, near.far, near.total,
+        )  # fmt: skip
+        if len(room) > 0 and size - MOST_LOST > rule.n_neighbors:  # or it may have fewer neighbors
+            room[choice] = looked
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _mark_bare_bins(
+    rule: Rule,
+    always: int,
+    touched: NDArray[np.bool_],
+    counts_of: Ints,
+    sums_of: Floats,
+    values: Floats,
+    codes: Ints,
+    lengths: tuple[int, int],
+    marked: NDArray[np.bool_],
+    room: NDArray[np.int16],
+) -> None:
+    """Mark the choices of a block in which the value's bin of a histogram is nearly empty.
+
+    Unless it is empty, `room` is written as well.
+    """
+    more = MOST_LOST if len(room) > 0 else 0
+    for choice in range(len(touched)):
+        if not touched[choice]:
+            continue
+        chosen = always | (choice << 1)
+        size, low, high = counts_of[choice, SIZE], sums_of[choice, LOW], sums_of[choice, HIGH]
+        own = own_bin(rule.value, low, high, size, rule.bound)
+        held = 1
+        for side in range(2):
+            for place in range(lengths[side]):
+                if held >= own.full + more or not is_inside(values[side, place], own):
+                    break
+                held += int((chosen >> codes[side, place]) & 1)
+        marked[choice] = held < own.full
+        if len(room) > 0:
+            room[choice] = min(losses_endured(own, held, size, rule.bound), MOST_LOST)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _mark_decimated(
+    lost: Lost,
+    inside: List,
+    n_inside: int,
+    always: int,
+    inner_bits: int,
+    sums_of: Floats,
+    room: NDArray[np.int16],
+    gone: Floats,
+    gone_of: Floats,
+    touched: NDArray[np.bool_],
+) -> None:
+    """Mark the choices of a block that lost more than they have room for, or one of their ends.
+
+    `gone` and `gone_of` are room to work in: of each code and of each choice, how many are lost,
+    the lowest and the highest.
+    """
+    gone[:, 0], gone[:, 1], gone[:, 2] = 0.0, np.inf, -np.inf
+    for place in range(n_inside):
+        one = inside[place]
+        code = lost.codes[len(lost.codes) - 1, one]
+        gone[code, 0] += 1.0
+        gone[code, 1] = min(gone[code, 1], lost.values[one])
+        gone[code, 2] = max(gone[code, 2], lost.values[one])
+    gone_of[0, 0], gone_of[0, 1], gone_of[0, 2] = 0.0, np.inf, -np.inf
+    for code in range(len(gone)):
+        if (always >> code) & 1 == 1:
+            gone_of[0, 0] += gone[code, 0]
+            gone_of[0, 1] = min(gone_of[0, 1], gone[code, 1])
+            gone_of[0, 2] = max(gone_of[0, 2], gone[code, 2])
+    for choice in range(1 << inner_bits):
+        if choice > 0:
+            code, without = 1, choice & (choice - 1)
+            while (choice >> (code - 1)) & 1 == 0:
+                code += 1
+            gone_of[choice, 0] = gone_of[without, 0] + gone[code, 0]
+            gone_of[choice, 1] = min(gone_of[without, 1], gone[code, 1])
+            gone_of[choice, 2] = max(gone_of[without, 2], gone[code, 2])
+        shrunk = gone_of[choice, 1] < sums_of[choice, LOW]
+        shrunk |= gone_of[choice, 2] > sums_of[choice, HIGH]
+        touched[choice] = shrunk or gone_of[choice, 0] > room[choice]
 
 
 @njit(cache=True, nogil=True)
@@ -227,6 +368,7 @@ def _mark_touched(
     length: int,
     always: int,
     inner_bits: int,
+    room: NDArray[np.int16],
     nearer: Ints,
     nearer_of: Ints,
     touched: NDArray[np.bool_],
@@ -234,21 +376,21 @@ def _mark_touched(
     """Mark the choices of a block that looked at one of the lost."""
     own = 1 << np.int64(lost.codes[len(lost.codes) - 1, one])
     nearer[:] = 0
-    for place in range(length):
-        cell = listed[place]
-        nearer[last[cell]] += lost.nearer[one, cell]
     nearer_of[0] = 0
-    for code in range(len(nearer)):
-        if (always >> code) & 1 == 1:
-            nearer_of[0] += nearer[code]
-    touched[0] |= always & own != 0 and nearer_of[0] < lost.reach
+    for place in range(length):
+        code, more = last[listed[place]], lost.nearer[one, listed[place]]
+        nearer[code] += more
+        nearer_of[0] += more * int((always >> np.int64(code)) & 1)
+        if nearer_of[0] >= lost.reach:
+            return  # all choices hold these, so none looked so far
+    touched[0] |= always & own != 0 and nearer_of[0] < room[0]
     for choice in range(1, 1 << inner_bits):
         code = 1
         while (choice >> (code - 1)) & 1 == 0:
             code += 1
         nearer_of[choice] = nearer_of[choice & (choice - 1)] + nearer[code]
         held = (always | (choice << 1)) & own != 0
-        touched[choice] |= held and nearer_of[choice] < lost.reach
+        touched[choice] |= held and nearer_of[choice] < room[choice]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -263,13 +405,13 @@ def scan_contexts(
     above: Side,
     rule: Rule,
     lost: Lost,
-    known: NDArray[np.int32],
-    utilities: NDArray[np.int32],
+    known: Verdicts,
+    found: Verdicts,
 ) -> None:
-    """Write the utility of each context of blocks `first` to `stop`, NO_MATCH if it is none.
+    """Write what is found of each context of blocks `first` to `stop`.
 
     `known` is what a scan said of them while the `lost` were there; where nobody is lost, nothing
-    is read from it.
+    is read from it. Room is found where there is a place for it, and nobody lost.
     """
     last = len(menus.n_choices) - 1
     reach = rule.reach
@@ -291,9 +433,11 @@ def scan_contexts(
     anew = lost.codes.shape[1] == 0
     inside = np.empty(lost.codes.shape[1], np.int32)
     nearer, nearer_of = np.empty(n_codes, np.int64), np.empty(inner, np.int64)
-    touched = np.ones(inner, np.bool_)
+    gone, gone_of = np.empty((n_codes, 3)), np.empty((inner, 3))
+    touched, marked = np.ones(inner, np.bool_), np.empty(inner, np.bool_)
     choices = np.full(last + 1, -1)
     narrowed = 0  # so many attributes' choices are in the lists of records
+    narrowed_to = np.inf  # so far from the value the last of these lists goes
     outer = menus.n_choices[last] >> inner_bits
     for block in range(first, stop):
         rest = block // outer
@@ -316,8 +460,17 @@ def scan_contexts(
         if not anew:
             n_inside = _lost_inside(lost, choices, inside)
             if n_inside == 0:
-                utilities[start : start + inner] = known[start : start + inner]
+                for choice in range(inner):
+                    found.utilities[start + choice] = known.utilities[start + choice]
                 continue
+        _sum_by_code(cells, lists[0, last + 1], lengths[0, last + 1], counts, sums)
+        _sum_by_choice(rule.value, counts, sums, always, inner_bits, counts_of, sums_of)
+        if not anew and rule.kind == HISTOGRAM:
+            _mark_decimated(
+                lost, inside, n_inside, always, inner_bits, sums_of,
+                known.room[start : start + inner], gone, gone_of, touched,
+            )  # fmt: skip
+        elif not anew:
             held = 0
             for place in range(n_inside):
                 held |= int(1 << np.int64(lost.codes[last, inside[place]]))
@@ -326,20 +479,24 @@ def scan_contexts(
             for place in range(n_inside if lost.reach > 0 else 0):
                 _mark_touched(
                     lost, inside[place], cells.codes[last], lists[0, last + 1],
-                    lengths[0, last + 1], always, inner_bits, nearer, nearer_of, touched,
+                    lengths[0, last + 1], always, inner_bits, known.room[start : start + inner],
+                    nearer, nearer_of, touched,
                 )  # fmt: skip
-        _sum_by_code(cells, lists[0, last + 1], lengths[0, last + 1], counts, sums)
-        _sum_by_choice(rule.value, counts, sums, always, inner_bits, counts_of, sums_of)
-        n_below, n_above, p_below, p_above = 0, 0, 0, 0
         if looks and touched.any():
+            low, high = sums_of[inner - 1, LOW], sums_of[inner - 1, HIGH]
+            far = distance_needed(rule, counts_of[0, SIZE], low, high)
+            if far > narrowed_to:
+                narrowed = min(narrowed, last - 1)
             for level in range(narrowed, last):
+                narrowed_to = far if level == last - 1 else np.inf  # others outlive the block
+                ends = (rule.value - narrowed_to, rule.value + narrowed_to)
                 chosen = choices[level]
                 lengths[1, level + 1] = _narrowed_side(
-                    below, level, chosen, reach, lists[1, level], lengths[1, level],
+                    below, level, chosen, reach, ends, lists[1, level], lengths[1, level],
                     lists[1, level + 1],
                 )  # fmt: skip
                 lengths[2, level + 1] = _narrowed_side(
-                    above, level, chosen, reach, lists[2, level], lengths[2, level],
+                    above, level, chosen, reach, ends, lists[2, level], lengths[2, level],
                     lists[2, level + 1],
                 )  # fmt: skip
             narrowed = last
@@ -351,31 +508,25 @@ def scan_contexts(
                 above, choices[last], always, reach, lists[2, last], lengths[2, last],
                 seen, nearest[1], near_codes[1],
             )  # fmt: skip
+            sides = (n_below, n_above)
+            if rule.kind == HISTOGRAM:
+                _mark_bare_bins(
+                    rule, always, touched, counts_of, sums_of, nearest, near_codes, sides, marked,
+                    found.room[start : start + inner],
+                )  # fmt: skip
+            else:
+                _mark_local_outliers(
+                    rule, always, touched, counts_of, nearest, near_codes, sides, near, marked,
+                    found.room[start : start + inner],
+                )  # fmt: skip
         for choice in range(inner):
-            size = counts_of[choice, SIZE]
             if not touched[choice]:
-                matches = known[start + choice] != NO_MATCH
-            elif rule.kind == GRUBBS:  # called by itself: what others need costs more than it does
+                matches = known.utilities[start + choice] != NO_MATCH
+            elif rule.kind == GRUBBS:
+                size = counts_of[choice, SIZE]
                 total, squares = sums_of[choice, TOTAL], sums_of[choice, SQUARES]
                 matches = grubbs_stands_out(size, total, squares, rule.critical)
             else:
-                if looks:
-                    chosen = always | (choice << 1)
-                    needed = members_needed(rule, size)
-                    p_below = _picked(
-                        nearest[0], near_codes[0], n_below, chosen, needed, near.below
-                    )
-                    p_above = _picked(
-                        nearest[1], near_codes[1], n_above, chosen, needed, near.above
-                    )
-                population = Population(
-                    size,
-                    sums_of[choice, TOTAL],
-                    sums_of[choice, SQUARES],
-                    sums_of[choice, LOW],
-                    sums_of[choice, HIGH],
-                    p_below,
-                    p_above,
-                )
-                matches = stands_out(rule, population, near)
-            utilities[start + choice] = counts_of[choice, WEIGHT] if matches else NO_MATCH
+                matches = rule.kind == EVERYTHING or marked[choice]
+            utility = counts_of[choice, WEIGHT] if matches else NO_MATCH
+            found.utilities[start + choice] = utility
