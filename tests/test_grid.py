@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from privod.data import Numeric
 from privod.errors import InvalidParameter
-from privod.outliers.grid.grid import Grid, OccupiedCells, neighbor_scores
+from privod.outliers.grid.grid import Grid, OccupiedCells, different, neighbor_scores
 from tests.reference import grid as slow
 
 Floats = NDArray[np.float64]
@@ -258,3 +258,21 @@ def test_weights_are_added_up_over_every_visited_cell() -> None:
     assert scores.basic.tolist() == [0.75]
     assert scores.weighted.tolist() == [4 * 0.75]
     assert scores.graded.tolist() == [0.75 + 0.25 * 3 / 4]  # 3 of the last cell's 4 were needed
+
+
+@given(st.integers(1, 3), st.lists(st.integers(0, 2), max_size=60), st.sampled_from([0, 10**6]))
+def test_each_cell_is_listed_once_by_its_first_appearance(
+    n_axes: int, numbers: list[int], far: int
+) -> None:
+    rows = np.array(numbers[: len(numbers) // n_axes * n_axes], np.int32).reshape(-1, n_axes) + far
+    cells, places = different(rows.astype(np.int32))
+    assert list(map(tuple, cells.tolist())) == list(dict.fromkeys(map(tuple, rows.tolist())))
+    np.testing.assert_array_equal(cells[places], rows)
+
+
+def test_occupied_cells_are_the_same_by_their_keys_and_of_all_counts() -> None:
+    grid = unit_grid(3, 4)
+    points = np.random.default_rng(0).uniform(-1, 5, (40, 3))
+    listed, counted = grid.occupied_counts(points), grid.occupied_of(grid.all_counts(points))
+    np.testing.assert_array_equal(listed.cells, counted.cells)
+    np.testing.assert_array_equal(listed.counts, counted.counts)

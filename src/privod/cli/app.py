@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from privod.client import Client
     from privod.wire.protocol import CuratorProtocol
 
-__all__ = ["AsJson", "At", "DatabaseUrl", "Directory", "app", "curator_at", "main"]
-__all__ += ["server_at"]
+__all__ = ["AsJson", "At", "DatabaseUrl", "Directory", "app", "curator_at", "main", "server_at"]
 
 LOCATION_VARIABLE = "PRIVOD_AT"
 DATABASE_VARIABLE = "PRIVOD_DATABASE"

@@ -144,6 +144,8 @@ def numbers_of(
     """The column's numbers, NaN where a cell holds none."""
     column = _plain(column)
     kind = column.type
+    if kind == pa.float64():
+        return np.array(column.to_numpy(zero_copy_only=False))
     if pa.types.is_decimal(kind):  # Arrow's own cast of decimals to floats is not correctly rounded
         return numbers_from_texts(column.cast(pa.string()), POINT, NONE)
     if _is_numeric(kind) or pa.types.is_null(kind):

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from privod.estimators.detector import EXACT, ReleaseDetector
-from privod.outliers.grid.grid import Grid
+from privod.outliers.grid.grid import Grid, different
 from privod.privacy import Number
 from privod.queries.grid_knn.query import GridKnn
 from privod.queries.grid_knn.release import NoisyGrid, walk_depth
@@ -148,11 +148,12 @@ class GridKnnDetector(ReleaseDetector[NoisyGrid]):
 
     def _scores(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         # From the middle of its cell: the order of a walk from the row itself tells where in the
-        # cell it lies, and these may be the very rows that were fitted.
-        middles = self._geometry.centers_of(self._geometry.cells_of(rows))
+        # cell it lies, and these may be the very rows that were fitted. So a cell has one score.
+        cells, numbers = different(self._geometry.cells_of(rows))
+        middles = self._geometry.centers_of(cells)
         scores = self.release_.value.scores(middles, int(self.n_neighbors), self.max_depth)
         chosen: NDArray[np.float64] = getattr(scores, self.score_by)
-        return chosen
+        return chosen[numbers]
 
     def _limit(self) -> float:
         grid, neighbors = self.release_.value, int(self.n_neighbors)

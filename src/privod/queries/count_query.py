@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
@@ -128,7 +129,7 @@ class CountQuery(Query[Value]):
         """What of epsilon the counts lose: all of it, where nothing else is bought."""
         return self.epsilon
 
-    @property
+    @cached_property
     def chosen_noise(self) -> NoiseName:
         """The noise taken: auto takes the smaller one, by public parameters alone."""
         if self.noise != "auto" or not self.delta:
@@ -138,12 +139,12 @@ class CountQuery(Query[Value]):
         gaussian = DiscreteGaussian.for_loss(self.counts_epsilon, self.delta, changed)
         return "gaussian" if gaussian.deviation < laplace.deviation else "laplace"
 
-    @property
+    @cached_property
     def laplace_noise(self) -> DiscreteLaplace:
         """The Laplace noise that loses epsilon."""
         return DiscreteLaplace.for_loss(self.counts_epsilon, self._counts_changed)
 
-    @property
+    @cached_property
     def count_noise(self) -> CountNoise:
         """The noise of each count; all changes are by one, so their squares sum to as much."""
         if self.chosen_noise == "laplace":

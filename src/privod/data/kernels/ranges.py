@@ -19,20 +19,18 @@ def settle(values: Floats, low: float, high: float, fill: float) -> tuple[int, i
 
     A `fill` of NaN fills nothing: what is missing stays so.
     """
-    missing = clipped = 0
-    for row in range(values.size):
+    missing = clipped = n_fine = 0
+    for row in range(values.size):  # without a branch, so that several go at a time
         value = values[row]
-        if np.isnan(value):
-            missing += 1
-            value = fill
-        if value < low:
-            clipped += 1
-            value = low
-        elif value > high:
-            clipped += 1
-            value = high
-        value += 0.0  # so that -0.0 is 0.0
-        if abs(value) < UNTOUCHED:
-            value = np.rint(value / FINEST) * FINEST + 0.0
-        values[row] = value
+        missing += np.isnan(value)
+        value = fill if np.isnan(value) else value
+        clipped += (value < low) | (value > high)
+        value = low if value < low else value
+        value = high if value > high else value
+        n_fine += (abs(value) < UNTOUCHED) & (value != 0.0)
+        values[row] = value + 0.0  # so that -0.0 is 0.0
+    if n_fine:
+        for row in range(values.size):
+            if abs(values[row]) < UNTOUCHED:
+                values[row] = np.rint(values[row] / FINEST) * FINEST + 0.0
     return missing, clipped

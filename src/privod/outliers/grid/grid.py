@@ -22,11 +22,8 @@ from privod.data.binning import Equal
 from privod.data.folding import Block, folded_in_threads
 from privod.errors import InvalidParameter
 from privod.outliers.grid.folds import AllCells, OccupiedCells, SomeCells
-from privod.outliers.grid.kernels.counts import (
-    cell_rows,
-    overshoot_rows,
-    table_sums,
-)
+from privod.outliers.grid.kernels.alike import number_alike
+from privod.outliers.grid.kernels.counts import cell_rows, overshoot_rows, table_sums
 from privod.outliers.grid.kernels.dense import walk_dense
 from privod.outliers.grid.kernels.sparse import Buckets, walk_sparse
 from privod.outliers.grid.kernels.walks import Axes, Walked
@@ -38,6 +35,7 @@ __all__ = [
     "NeighborScores",
     "OccupiedCells",
     "WalkScores",
+    "different",
     "neighbor_scores",
 ]
 
@@ -164,6 +162,11 @@ class Grid:
             rest, cells[:, axis] = rest // self.cells_per_axis, rest % self.cells_per_axis
         return cells
 
+    def occupied_of(self, counts: Ints) -> OccupiedCells:
+        """The cells that do not count zero, ascending, of the counts of all."""
+        indices = np.flatnonzero(counts)
+        return OccupiedCells(self.cells_at(indices), counts[indices])
+
     def indices_of(self, cells: Cells) -> NDArray[Any]:
         """The index of each cell, as Python's own integers where 64 bits are too few."""
         indices = np.zeros(len(cells), dtype=self._index_type)
@@ -228,9 +231,7 @@ class Grid:
     ) -> WalkScores:
         """Score points against the counts of all cells."""
         if counts.min() >= 0 and counts.sum() < n_neighbors:  # no walk can end early: list none
-            occupied = np.flatnonzero(counts)
-            some = OccupiedCells(self.cells_at(occupied), counts[occupied])
-            return self.walk_some(some, points, n_neighbors, max_depth)
+            return self.walk_some(self.occupied_of(counts), points, n_neighbors, max_depth)
 
         axes, steps = self._placing, self.max_steps(max_depth)
 
@@ -285,6 +286,14 @@ class Grid:
 def _between(points: Floats) -> Callable[[int, int], list[Block]]:
     nothing = np.empty((len(points), 0), dtype=np.int64)
     return lambda start, end: [Block(points[start:end], nothing[start:end])]
+
+
+def different(cells: Cells) -> tuple[Cells, Ints]:
+    """Each cell once, and which of them every given one is."""
+    n_slots = 2 << len(cells).bit_length()  # at most half of them are taken
+    firsts, numbers = np.empty(len(cells), np.int64), np.empty(len(cells), np.int64)
+    n_different = number_alike(cells, np.full(n_slots, -1), firsts, numbers)
+    return cells[firsts[:n_different]], numbers
 
 
 def cells_within(n_axes: int, steps: int) -> int:

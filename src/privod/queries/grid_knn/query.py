@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, partial
 from operator import attrgetter
 from typing import Any, ClassVar, Literal, Self
 
@@ -54,6 +54,7 @@ __all__ = ["GridKnn"]
 
 MOST_HELD_CELLS = 10_000_000  # 80 megabytes of counts
 VALUES_AT_ONCE = 1 << 26  # 512 MB of keys, counts and cells, of rows that are not in memory
+FEW_CELLS = 1 << 18  # are counted one by one: 2 MB of counts, in less time than keys are sorted
 CELLS_AT_ONCE = 1 << 16  # that get their noise at a time, drawn for so many however few there are
 MOST_FALSE_CELLS = 1_000_000
 SELDOM_MORE = 1000
@@ -143,7 +144,7 @@ class GridKnn(CountQuery[NoisyGrid]):
         """How many cells there are, kept or dropped."""
         return int(self._cells_per_axis ** len(self.columns))
 
-    @property
+    @cached_property
     def threshold(self) -> int | None:
         """The noisy count that a cell must reach to be kept; None: all are kept."""
         if self.drop_below != "auto":
@@ -154,7 +155,7 @@ class GridKnn(CountQuery[NoisyGrid]):
         worth_it = n_cells > MANY_CELLS * guess and guess >= MANY_RECORDS * least
         return least if worth_it or n_cells > MOST_HELD_CELLS else None
 
-    @property
+    @cached_property
     def automatic_threshold(self) -> int:
         """The threshold that about one empty cell per hundred expected records passes."""
         guess = min(self.expected_records, MOST_EXPECTED)
@@ -163,11 +164,11 @@ class GridKnn(CountQuery[NoisyGrid]):
         excess = math.log(self.n_cells) - math.log(allowed) + _log_reaching(0, scale)
         return max(1, math.ceil(excess * scale))
 
-    @property
+    @cached_property
     def count_noise(self) -> CountNoise:
         return super().count_noise if self.threshold is None else self._noise_of_kept
 
-    @property
+    @cached_property
     def noise_of_total(self) -> DiscreteLaplace:
         """The noise of the bought number of records, which one record changes by one."""
         return DiscreteLaplace.for_loss(self.epsilon * TOTAL_SHARE, 1)
@@ -348,7 +349,7 @@ class GridKnn(CountQuery[NoisyGrid]):
         by_records = min(records, surely + 2 * lifted + SELDOM_MORE)
         return math.ceil(min(self.n_cells, by_records + 2 * false + SELDOM_MORE))
 
-    @property
+    @cached_property
     def _noise_of_kept(self) -> DiscreteLaplace:
         share = self.epsilon * (1 - TOTAL_SHARE)
         return DiscreteLaplace.for_loss(share, self._counts_changed)
@@ -384,6 +385,9 @@ def _occupied(table: Table, grid: Grid) -> Listed:
 
     How many ranges there are follows from the declared size: at worst every record has a cell.
     """
+    if grid.n_cells <= FEW_CELLS:
+        few = grid.occupied_of(table.fold(grid.counting()))
+        return lambda: [few]
     listing = grid.listing()
     if table.held_in_memory or table.most_records is None:
         every = listing.cells(table.fold(listing))

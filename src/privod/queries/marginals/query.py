@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -106,7 +107,7 @@ class MarginalHistograms(CountQuery[NoisyMarginals]):
     def counts_epsilon(self) -> Fraction:
         return self.epsilon * (1 - TOTAL_SHARE) if self.buys_total else self.epsilon
 
-    @property
+    @cached_property
     def noise_of_total(self) -> DiscreteLaplace:
         """The noise of the bought number of records, which one record changes by one."""
         return DiscreteLaplace.for_loss(self.epsilon * TOTAL_SHARE, 1)

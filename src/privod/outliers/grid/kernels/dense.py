@@ -187,7 +187,7 @@ def _next_width(width: float, found: int, walked: int) -> float:
     """How wide the next shell shall be, to have about as many cells as were walked."""
     aim = max(FIRST_SHELL, walked)
     if found == 0:
-        return 4.0 * width
+        return min(4.0 * width, 1.0)  # cells of an axis lie 1 apart: so wide a shell has some
     if found < aim // 2:
         return 1.5 * width
     return 0.7 * width if found > 2 * aim else width
