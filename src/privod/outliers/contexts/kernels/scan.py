@@ -279,14 +279,13 @@ def _mark_decimated(
             gone_of[0, 0] += gone[code, 0]
             gone_of[0, 1] = min(gone_of[0, 1], gone[code, 1])
             gone_of[0, 2] = max(gone_of[0, 2], gone[code, 2])
+    for code in range(inner_bits, 0, -1):
+        bit, more, low, high = 1 << (code - 1), gone[code, 0], gone[code, 1], gone[code, 2]
+        for without in range(0, 1 << inner_bits, 2 * bit):
+            gone_of[without + bit, 0] = gone_of[without, 0] + more
+            gone_of[without + bit, 1] = min(gone_of[without, 1], low)
+            gone_of[without + bit, 2] = max(gone_of[without, 2], high)
     for choice in range(1 << inner_bits):
-        if choice > 0:
-            code, without = 1, choice & (choice - 1)
-            while (choice >> (code - 1)) & 1 == 0:
-                code += 1
-            gone_of[choice, 0] = gone_of[without, 0] + gone[code, 0]
-            gone_of[choice, 1] = min(gone_of[without, 1], gone[code, 1])
-            gone_of[choice, 2] = max(gone_of[without, 2], gone[code, 2])
         shrunk = gone_of[choice, 1] < sums_of[choice, LOW]
         shrunk |= gone_of[choice, 2] > sums_of[choice, HIGH]
         touched[choice] = shrunk or gone_of[choice, 0] > room[choice]
@@ -335,15 +334,17 @@ def _sum_by_choice(
     for code in range(len(counts) - 1, inner_bits, -1):
         if (always >> code) & 1 == 1:
             _add(counts_of[0], sums_of[0], counts[code], sums[code])
-    for choice in range(1, 1 << inner_bits):
-        code, without = 1, choice & (choice - 1)  # the lowest code is added last
-        while (choice >> (code - 1)) & 1 == 0:
-            code += 1
-        for kind in range(2):
-            counts_of[choice, kind] = counts_of[without, kind]
-        for kind in range(4):
-            sums_of[choice, kind] = sums_of[without, kind]
-        _add(counts_of[choice], sums_of[choice], counts[code], sums[code])
+    for code in range(inner_bits, 0, -1):  # the lowest code is added last
+        bit, size, weight = 1 << (code - 1), counts[code, SIZE], counts[code, WEIGHT]
+        total, squares = sums[code, TOTAL], sums[code, SQUARES]
+        low, high = sums[code, LOW], sums[code, HIGH]
+        for without in range(0, 1 << inner_bits, 2 * bit):
+            counts_of[without + bit, SIZE] = counts_of[without, SIZE] + size
+            counts_of[without + bit, WEIGHT] = counts_of[without, WEIGHT] + weight
+            sums_of[without + bit, TOTAL] = sums_of[without, TOTAL] + total
+            sums_of[without + bit, SQUARES] = sums_of[without, SQUARES] + squares
+            sums_of[without + bit, LOW] = min(sums_of[without, LOW], low)
+            sums_of[without + bit, HIGH] = max(sums_of[without, HIGH], high)
 
 
 @njit(cache=True, nogil=True)
@@ -383,12 +384,11 @@ def _mark_touched(
         nearer_of[0] += more * int((always >> np.int64(code)) & 1)
         if nearer_of[0] >= lost.reach:
             return  # all choices hold these, so none looked so far
-    touched[0] |= always & own != 0 and nearer_of[0] < room[0]
-    for choice in range(1, 1 << inner_bits):
-        code = 1
-        while (choice >> (code - 1)) & 1 == 0:
-            code += 1
-        nearer_of[choice] = nearer_of[choice & (choice - 1)] + nearer[code]
+    for code in range(inner_bits, 0, -1):
+        bit = 1 << (code - 1)
+        for without in range(0, 1 << inner_bits, 2 * bit):
+            nearer_of[without + bit] = nearer_of[without] + nearer[code]
+    for choice in range(1 << inner_bits):
         held = (always | (choice << 1)) & own != 0
         touched[choice] |= held and nearer_of[choice] < room[choice]
 
