@@ -8,10 +8,11 @@ less than once in 2^120 draws, more bits (docs/proofs/selection.md, Theorem 1 an
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,12 +127,8 @@ class WeightedChoice:
         self._lows, self._slack = enclosed_weights(gaps, self._scale)
         self._lows[self._removed] = 0
         starts = range(0, self._lows.size, SUMMED)
-        if self._multiplicities is None:
-            highs = np.add.reduceat(self._lows >> HALF_BITS, starts).tolist()
-            lows = np.add.reduceat(self._lows & HALF, starts).tolist()
-            self._sums = [(h << HALF_BITS) + low for h, low in zip(highs, lows, strict=True)]
-        else:
-            self._sums = [sum(self._weights_from(start)) for start in starts]
+        sums = (np.add.reduceat(half, starts).tolist() for half in self._halves(slice(None)))
+        self._sums = [(high << HALF_BITS) + low for high, low in zip(*sums, strict=True)]
 
     def _at(self, place: int) -> tuple[int, int, int]:
         """The candidate at a place in the sum of lower bounds, what is before it, and its own."""
@@ -139,21 +136,30 @@ class WeightedChoice:
         while before + self._sums[block] <= place:
             before += self._sums[block]
             block += 1
-        candidate = block * SUMMED
-        for weight in self._weights_from(candidate):
-            if place < before + weight:
-                break
-            before += weight
-            candidate += 1
-        return candidate, before, weight
+        start = block * SUMMED
+        highs, lows = (np.cumsum(half) for half in self._halves(slice(start, start + SUMMED)))
 
-    def _weights_from(self, start: int) -> list[int]:
-        """What the candidates of a block weigh at least, all that each stands for together."""
-        lows: list[int] = self._lows[start : start + SUMMED].tolist()
+        def up_to(one: int) -> int:
+            return before + (int(highs[one]) << HALF_BITS) + int(lows[one])
+
+        found = bisect_right(range(len(highs)), place, key=up_to)
+        weight = self._weight(start + found)
+        return start + found, up_to(found) - weight, weight
+
+    def _halves(self, block: slice) -> tuple[NDArray[Any], NDArray[Any]]:
+        """What candidates weigh at least, all that each stands for together, in two halves.
+
+        A half of a thousand of them, or of as many as 31 bits number, adds up within 64 bits; past
+        that Python's own integers do.
+        """
+        lows = self._lows[block]
+        high, low = lows >> HALF_BITS, lows & HALF
         if self._multiplicities is None:
-            return lows
-        times = self._multiplicities[start : start + SUMMED].tolist()
-        return [low * many for low, many in zip(lows, times, strict=True)]
+            return high, low
+        times: NDArray[Any] = self._multiplicities[block]
+        if self._n_left > HALF:
+            times = times.astype(object)
+        return high * times, low * times
 
     def _weight(self, candidate: int) -> int:
         return int(self._lows[candidate]) * self._multiplicity(candidate)

@@ -7,6 +7,7 @@ owner.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -40,7 +41,7 @@ from privod.outliers.contexts.kernels.scan import (
     scan_contexts,
 )
 from privod.progress import track
-from privod.threads import thread_pool
+from privod.threads import in_threads, thread_pool
 
 __all__ = ["NO_MATCH", "Judged", "RecordView", "Verdicts", "look_from"]
 
@@ -49,7 +50,7 @@ Ints = NDArray[np.int64]
 
 INNER_BITS = 10  # a block of contexts shares its lists; its sums stay in the nearest cache
 STEPS = 200  # of the progress bar
-JUDGED_AT_ONCE = 1 << 12  # contexts, each with a byte for every value
+JUDGED_AT_ONCE = 1 << 9  # contexts, each with a byte for every value; worth a thread
 SMALLEST_STEP = 1 << 12  # contexts; a thread is not worth its while for fewer
 
 
@@ -145,11 +146,14 @@ class RecordView:
         n = len(contexts)
         judged = Judged(np.zeros(n, np.bool_), np.zeros(n, np.int64), np.zeros(n, np.int64))
         rule = self._everything if self.rule is None else self.rule
-        for first in range(0, n, JUDGED_AT_ONCE):
-            part = slice(first, first + JUDGED_AT_ONCE)
+
+        def one(piece: int) -> None:
+            part = slice(piece * JUDGED_AT_ONCE, (piece + 1) * JUDGED_AT_ONCE)
             chosen, starts = _chosen(self.space, contexts[part])
             told = (judged.matches[part], judged.utilities[part], judged.sizes[part])
             judge_contexts(chosen, starts, self.cells, self.below, self.above, rule, *told)
+
+        in_threads(one, -(-n // JUDGED_AT_ONCE))
         if self.rule is None:
             for place, context in enumerate(contexts):
                 others = self.values[self.members(context)]
@@ -243,7 +247,8 @@ def _chosen(space: ContextSpace, contexts: list[Choices]) -> tuple[NDArray[np.bo
     """Which codes each context takes in, and where those of each attribute begin."""
     n_bytes = [bits // 8 + 1 for bits in space.free_bits]
     if max(n_bytes) < 8:  # each choice is a machine word
-        words = np.array(contexts, dtype="<i8").reshape(len(contexts), len(n_bytes), 1)
+        every = chain.from_iterable(contexts)
+        words = np.fromiter(every, "<i8").reshape(len(contexts), len(n_bytes), 1)
         each = words.view(np.uint8)
         rows = np.concatenate([each[:, at, :width] for at, width in enumerate(n_bytes)], axis=1)
     else:

@@ -27,6 +27,7 @@ Sampler = Literal["auto", "direct", "uniform", "random-walk", "dfs", "bfs"]
 
 MOST_VISITS = 10_000  # contexts of one search
 BATCH = 256  # contexts judged at a time
+PROBED = 1 << 12  # contexts looked at together for a first match: enough for several threads
 FEW_CONTEXTS = 1 << 12  # of which every one is probed for a first match
 MANY_TIMES = 64  # so many even draws miss one of the contexts with probability e**-64
 WORD = 64  # bits of a draw; an attribute takes as many words as hold its values
@@ -202,7 +203,7 @@ def first_match(pool: Candidates, start: Choices, most_probes: int) -> Choices |
     """
     probes = islice(public_order(pool.view.space, start), most_probes)
     first = None
-    while batch := list(islice(probes, BATCH)):
+    while batch := list(islice(probes, PROBED)):
         found = pool.matching(batch)
         if first is None and found:
             first = found[0]
