@@ -85,7 +85,7 @@ def score(
             pictures.svg(drawn) if picture.suffix == ".svg" else pictures.png(drawn)
         )
     order = (-scores).argsort(kind="stable")[:MOST_SHOWN]
-    reasons = scoring.reasons(released, points, scored)
+    reasons = scoring.reasons(released, points, scored) if why else []
     shown = [
         [
             str(place + 1),

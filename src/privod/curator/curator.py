@@ -636,8 +636,9 @@ class Curator:
         with self.database.reading() as connection:
             store.find_dataset(connection, of)
             found = tuple(store.read_releases(connection, of))
-        for release in found:
-            self._custody.let_see(store.question_key(of, canonical_json(release.query.to_json())))
+        if found:  # who has seen the newest has seen all
+            newest = canonical_json(found[-1].query.to_json())
+            self._custody.let_see(store.question_key(of, newest))
         return found
 
     def witness_for(self, name: str) -> Witness:

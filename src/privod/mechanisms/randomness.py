@@ -125,7 +125,7 @@ def keyed(key: bytes, salt: bytes, question: str) -> Randomness:
     salt : bytes
         32 more, of the rows which are asked about; they never leave their folder.
     question : str
-        What is asked: two questions never get the same bits, whatever their keys are.
+        What is asked: another question has other bits from the same key.
     """
     if len(key) != KEY_BYTES:
         rule = f"must have {KEY_BYTES} bytes"
