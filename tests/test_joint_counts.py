@@ -220,8 +220,8 @@ def test_what_cannot_be_counted_so_is_refused() -> None:
         JointCounts(of=replace(ASKED[0], noise="gaussian", delta="1e-6"))
     with pytest.raises(InvalidParameter, match="fewer than the parties"):
         JointCounts(of=ASKED[0], colluders=4).check_parties(4)
-    with pytest.raises(InvalidParameter, match="no person column"):
-        JointCounts(of=ASKED[0]).check(replace(DOMAIN, person="patient"))
+    with pytest.raises(InvalidParameter, match="must be 1 in a joint run"):
+        JointCounts(of=ASKED[0]).check(replace(DOMAIN, person="patient", max_rows_per_person=2))
     with pytest.raises(InvalidParameter, match="is not a parameter"):
         joint_question({"name": "joint-counts-1", "of": ASKED[0].to_json(), "radius": 1})
     with pytest.raises(InvalidParameter, match="must be a question of"):

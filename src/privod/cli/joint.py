@@ -85,6 +85,7 @@ def plan(
             way_out = "Name the public domain with --domain."
             raise InvalidParameter("domain", "is needed to count", None, way_out)
         declared = Domain.from_json(_read_json(domain, "domain"))
+        asked.check(declared)
         told = asked.expectation(declared, parties)
         text = "\n".join([told, asked.secrecy().sentence()])
         emit({"expectation": told}, as_json, words(text))
@@ -292,13 +293,13 @@ def _show(answer: Any, picture: Path | None, as_json: bool) -> None:
         from privod.pictures.joint_outliers import draw_run
 
         picture.write_bytes(svg(draw_run({answer.party: answer})))
-    promise = answer.question.table_guarantee()
+    promise = answer.promise()
     lines = [
         answer.sentence(),
         answer.expectation(),
         f"Rows, counted from 0 among those kept: {answer.rows.tolist()}",
         answer.question.secrecy().sentence(),
-        *([] if promise is None else [f"The published table: {promise.sentence()}"]),
+        *([f"The published table: {promise}"] if promise else []),
         *answer.traffic.lines(),
     ]
     emit(answer.to_json(), as_json, words("\n".join(lines)))
@@ -336,6 +337,7 @@ def aggregate(
 ) -> None:
     """Add up what parties send, for one run; you need no data, and see only hidden numbers."""
     from privod.data import Domain
+    from privod.joint.persons import check_one_record_each
     from privod.joint.questions import joint_question
     from privod.joint.roster import Identity, Roster
     from privod.joint.run import aggregate as run
@@ -348,6 +350,8 @@ def aggregate(
     identity = Identity.load(certificate, key, _passphrase())
     declared = None if domain is None else Domain.from_json(_read_json(domain, "domain"))
     asked.check_parties(len(everyone.names))
+    if declared is not None:
+        check_one_record_each(declared)
     patience = Patience(coming, stalled)
     with _progress(as_json), GrpcAggregator(everyone, identity, listen, patience) as hub:
         if not as_json:

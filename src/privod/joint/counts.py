@@ -10,7 +10,7 @@ comes out is a histogram, marginals or a density sketch as a curator would relea
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self, TypeAlias
 
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from privod.data import Domain, Table
 from privod.errors import InvalidParameter, ProtocolAborted
 from privod.joint.contributions import Contributions, rows_digest
+from privod.joint.persons import check_one_record_each, promise_at_party
 from privod.joint.roster import Identity, Roster
 from privod.joint.secure_sum import add_up, contribute
 from privod.joint.session import agree
@@ -57,7 +58,7 @@ class JointCounts:
     ---------
     Every record of every party is protected by (epsilon, delta), under the adjacency of what is
     counted, against the aggregator and up to `colluders` parties together. Several records of one
-    person are not protected as one.
+    person are not protected as one, nor is a person who is at several parties.
 
     Parameters
     ----------
@@ -98,9 +99,7 @@ class JointCounts:
     def check(self, domain: Domain) -> None:
         """Raise unless a party with data in this domain can take part."""
         self.of.check(domain)
-        if domain.person is not None:
-            rule = "must name no person column: the promise is for one record"
-            raise InvalidParameter("domain", rule, domain.person, "Count one record per person.")
+        check_one_record_each(domain)
 
     def check_parties(self, n_parties: int) -> None:
         """Raise unless enough parties are honest."""
@@ -112,7 +111,8 @@ class JointCounts:
 
     def shape(self, domain: Domain) -> tuple[int, ...]:
         """Of the counts: public."""
-        empty = Table(domain, {name: [] for name in domain.names})
+        rows = replace(domain, person=None, max_rows_per_person=1)
+        empty = Table(rows, {name: [] for name in rows.names})
         return self.of.counts_before_noise(empty).shape
 
     def noise(self, n_values: int, n_parties: int) -> SkellamShares:
@@ -195,6 +195,8 @@ class JointRelease:
         Names the run, the same at every party.
     traffic : Traffic
         Bytes and seconds, step by step.
+    person : str, optional
+        The column that tells persons apart, of whom every party kept one record each.
     """
 
     question: JointCounts
@@ -203,6 +205,7 @@ class JointRelease:
     noise: MergedNoise
     run: bytes
     traffic: Traffic = field(repr=False)
+    person: str | None = None
 
     @property
     def n_records(self) -> None:
@@ -214,7 +217,7 @@ class JointRelease:
         return (
             f"{self.value.counts.size} counts of the records of all parties, each right to within"
             f" {self.noise.quantile(0.95)} with 95 % certainty."
-            f" {self.question.table_guarantee().sentence()}"
+            f" {promise_at_party(self.question.table_guarantee(), self.person)}"
         )
 
     def digest(self) -> str:
@@ -230,6 +233,7 @@ class JointRelease:
             "value": self.question.of.value_to_json(self.value),
             "noise": self.noise.to_json(),
             "guarantee": self.question.table_guarantee().to_json(),
+            "person": self.person,
             "traffic": self.traffic.to_json(),
         }
 
@@ -262,7 +266,9 @@ def release_counts(
     drawn = MergedNoise.of_shares(noise, n_parties)
     promise = question.table_guarantee()
     value = question.of.value_of(domain, counts, drawn, promise, seeded=source.seeded)
-    return JointRelease(question, identity.name, value, drawn, session.id, channel.traffic)
+    return JointRelease(
+        question, identity.name, value, drawn, session.id, channel.traffic, domain.person
+    )
 
 
 def noisy_share(

@@ -20,6 +20,7 @@ from typing import Any
 
 from privod.data import Domain
 from privod.errors import AlreadyExists, PrivodError, ProtocolAborted, Unavailable
+from privod.joint.persons import check_one_record_each
 from privod.joint.questions import JointQuestion, joint_question
 from privod.joint.roster import PASSPHRASE_VARIABLE, Identity, Roster
 from privod.joint.run import aggregate
@@ -238,6 +239,8 @@ def write_job(
     """
     if folder.exists():
         raise AlreadyExists(f"{str(folder)!r} is there already. Name a new folder for the job.")
+    if domain is not None:
+        check_one_record_each(domain)
     declared = None if domain is None else domain.to_json()
     here = f"{__name__}."
     terms = {

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from privod.data import Domain
 from privod.errors import InvalidParameter
+from privod.joint.persons import check_one_record_each
 from privod.joint.secrecy import secrecy_of
 from privod.mechanisms.skellam import SkellamShares
 from privod.outliers.hashing.outliers import crowd_limit
@@ -204,6 +205,7 @@ class JointOutliers(HashSettings):
 
     def check(self, domain: Domain) -> None:
         """Raise unless a party with data in this domain can take part."""
+        check_one_record_each(domain)
         if self.partition == "horizontal":
             domain.numeric(self.columns)
             return

@@ -16,6 +16,7 @@ from privod.errors import InvalidParameter
 from privod.joint import horizontal, vertical
 from privod.joint.contributions import Contributions, rows_digest
 from privod.joint.counts import JointCounts, JointRelease, host_counts, release_counts
+from privod.joint.persons import check_one_record_each, promise_at_party
 from privod.joint.pki import make_identities
 from privod.joint.planning import CountPlan
 from privod.joint.question import JointOutliers
@@ -54,6 +55,8 @@ class JointAnswer:
         How many rows this party has.
     traffic : Traffic
         Bytes and seconds, step by step.
+    person : str, optional
+        The column by which this party tells persons apart; it kept one record of each.
     """
 
     question: JointOutliers
@@ -64,6 +67,7 @@ class JointAnswer:
     run: bytes
     own_records: int
     traffic: Traffic = field(repr=False)
+    person: str | None = None
 
     @property
     def max_crowd(self) -> int:
@@ -91,6 +95,11 @@ class JointAnswer:
             " Some suspects may have more, and some outliers may be missing."
         )
 
+    def promise(self) -> str:
+        """What the published table promises, in words; "" without noise."""
+        promised = self.question.table_guarantee()
+        return "" if promised is None else promise_at_party(promised, self.person)
+
     def expectation(self) -> str:
         """How sure the answer is, in words; nothing is known of the published protocols."""
         return "" if self.plan is None else self.plan.sentence()
@@ -107,6 +116,7 @@ class JointAnswer:
             "plan": None if self.plan is None else asdict(self.plan),
             "secrecy": self.question.secrecy().to_json(),
             "table": None if promise is None else promise.to_json(),
+            "person": self.person,
             "traffic": self.traffic.to_json(),
         }
 
@@ -186,7 +196,15 @@ def take_part(
     contributions.finish(run, f"{len(rows)} of {n} records")
     kept.end()
     return JointAnswer(
-        question, identity.name, rows, n, plan, session.id, len(table), channel.traffic
+        question,
+        identity.name,
+        rows,
+        n,
+        plan,
+        session.id,
+        len(table),
+        channel.traffic,
+        domain.person,
     )
 
 
@@ -205,6 +223,8 @@ def aggregate(
     if domain is None and question.partition == "horizontal":
         way_out = "Give the domain file that the parties use; it is public."
         raise InvalidParameter("domain", "is needed for a horizontal run", None, way_out)
+    if domain is not None:
+        check_one_record_each(domain)
     run = host_agreement(meeting, identity, roster, question.terms(domain))
     n_records, counts = None, None
     if isinstance(question, JointOutliers):

@@ -83,9 +83,9 @@ def _learned(answer: JointAnswer) -> list[str]:
     lines = textwrap.wrap(f"{answer.party} sent: {phases or 'less than a kB'}.", LEARNED_WIDTH)
     for who, what in answer.question.secrecy().learns:
         lines += textwrap.wrap(f"{who} learned {what}.", LEARNED_WIDTH, subsequent_indent="    ")
-    promise = answer.question.table_guarantee()
-    if promise is not None:
-        lines += textwrap.wrap(f"The table: {promise.sentence()}", LEARNED_WIDTH)
+    promise = answer.promise()
+    if promise:
+        lines += textwrap.wrap(f"The table: {promise}", LEARNED_WIDTH)
     return lines
 
 
