@@ -160,7 +160,7 @@ def price(
         as_json,
         words(worth(query, domain, records), "bold"),
         words(f"Epsilon: {decimal_text(query.epsilon)}." if within is not None else ""),
-        words(query.guarantee().sentence(domain.max_rows_per_person)),
+        words(query.guarantee().of_persons(domain.max_rows_per_person).sentence()),
         words(_not_protected(query)),
         table("Price", ["budget", "cost", "would be left", "such questions left"], rows),
         words(f"It takes at most about {duration(seconds)}." if seconds > 1 else ""),
@@ -218,7 +218,7 @@ def ask(
         as_json,
         words(release.sentence(), "bold"),
         words(noise_remark(release.query, domain, records)),
-        words(release.guarantee.sentence(domain.max_rows_per_person)),
+        words(release.guarantee.sentence()),
         words(_not_protected(query)),
         words(paid),
     )

@@ -97,6 +97,7 @@ def publish(
                     release = found
                 else:
                     release = _drawn(connection, question, found, ask)
+                release = release.of_persons(question.guarantee.rows_per_person)
                 text = _text_of(question, release)
                 store.enter_release(connection, of, question.text, text, ask, asked_by)
             erase(connection, question.key)

@@ -78,7 +78,8 @@ class Question:
         asked = query.to_json()
         check_texts(asked, "query")
         text = canonical_json(asked)
-        return cls(query, dataset, guarantee, text, store.question_key(dataset.name, text))
+        promised = guarantee.of_persons(dataset.domain.max_rows_per_person)
+        return cls(query, dataset, promised, text, store.question_key(dataset.name, text))
 
     def dues(self, connection: Connection) -> list[Due]:
         """Which budgets pay for it, and how much each."""

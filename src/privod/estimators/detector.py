@@ -29,6 +29,7 @@ from privod.mechanisms import Randomness, secure, seeded
 from privod.mechanisms.merged import MergedNoise
 from privod.outliers.grid.grid import Grid
 from privod.privacy import Guarantee, Loss, Number, Replace, exact, positive
+from privod.privacy.guarantee import merged_promise
 from privod.queries.bounds import PrivateBounds
 from privod.queries.checks import dp_adjacency
 from privod.queries.count_query import told_of_epsilon
@@ -289,11 +290,9 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         batch = query.answer(_table(domain, rows), self._randomness(known.noise.n_draws))
         merged = known.merge(batch.value)
         asked = self._query_like(self.release_, merged.guarantee.loss.epsilon)
-        self.release_ = Release(asked, merged, asked.guarantee(), merged.seeded)
-        largest = max(self.guarantee_.loss.epsilon, batch.guarantee.loss.epsilon)
-        self.guarantee_ = Guarantee(
-            Loss(largest), batch.guarantee.adjacency
-        )  # batches are disjoint
+        promise = asked.guarantee().of_persons(merged.guarantee.rows_per_person)
+        self.release_ = Release(asked, merged, promise, merged.seeded)
+        self.guarantee_ = merged_promise([self.guarantee_, batch.guarantee])  # disjoint batches
         self._set_offset()
         return batch.guarantee
 

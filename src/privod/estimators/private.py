@@ -190,7 +190,12 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         batch = query.answer_rows(domain, rows, self._randomness(known.noise.n_draws))
         merged = known.merge(batch.value)
         asked = self._like(self.release_, merged.guarantee.loss)
-        self.release_ = Release(asked, merged, asked.guarantee(), merged.seeded)
+        self.release_ = Release(
+            asked,
+            merged,
+            asked.guarantee().of_persons(merged.guarantee.rows_per_person),
+            merged.seeded,
+        )
         self.guarantee_ = merged.guarantee  # batches are disjoint
         self._set_offset()
         return batch.guarantee

@@ -32,6 +32,11 @@ __all__ = [
     "where_rows_are",
 ]
 
+RELEASES = (
+    "SELECT r.entry, r.release, e.digest, d.domain FROM releases r JOIN datasets d"
+    " ON d.name = r.dataset LEFT JOIN entries e ON e.number = r.entry"
+)
+
 
 @dataclass(frozen=True)
 class DataSet:
@@ -177,8 +182,7 @@ def enter_release(
 def find_release(connection: Connection, question: str) -> Release[Any] | None:
     """The stored answer to a question, as the ledger says it was."""
     rows = connection.execute(
-        "SELECT r.entry, r.release, e.digest FROM releases r"
-        " LEFT JOIN entries e ON e.number = r.entry WHERE r.question = ?",
+        f"{RELEASES} WHERE r.question = ?",
         question,
     )
     return _release(*rows[0]) if rows else None
@@ -192,14 +196,14 @@ def release_entry(connection: Connection, question: str) -> int:
 def read_releases(connection: Connection, dataset: str) -> list[Release[Any]]:
     """Every stored answer about a data set, in the order they were given."""
     rows = connection.execute(
-        "SELECT r.entry, r.release, e.digest FROM releases r"
-        " LEFT JOIN entries e ON e.number = r.entry WHERE r.dataset = ? ORDER BY r.entry",
+        f"{RELEASES} WHERE r.dataset = ? ORDER BY r.entry",
         dataset,
     )
     return [_release(*row) for row in rows]
 
 
-def _release(entry: int, text: str, entered: str | None) -> Release[Any]:
+def _release(entry: int, text: str, entered: str | None, domain: str) -> Release[Any]:
     if digest(text) != entered:
         raise LedgerDamaged(f"The stored release of entry {entry} is not the one that was entered.")
-    return release_from_json(json.loads(text))
+    release = release_from_json(json.loads(text))
+    return release.of_persons(_domain(domain).max_rows_per_person)  # early releases do not say it

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -17,7 +17,9 @@ from privod.privacy.adjacency import (
 )
 from privod.privacy.loss import Loss, decimal_text
 
-__all__ = ["Guarantee", "Secrecy", "in_parallel"]
+__all__ = ["Guarantee", "Secrecy", "in_parallel", "merged_promise"]
+
+ROWS = "rows_per_person"
 
 
 @dataclass(frozen=True)
@@ -28,10 +30,31 @@ class Guarantee:
     ---------
     Take two data sets adjacent under `adjacency`. Whatever is done with the release, no event is
     more than exp(epsilon) times as likely on one as on the other, plus delta.
+
+    Parameters
+    ----------
+    loss : Loss
+        What one step of the adjacency loses: one record.
+    adjacency : Adjacency
+        Which data sets must look alike.
+    rows_per_person : int
+        How many records a person may have in the data that was asked: what a person loses follows
+        from it and is said beside. It changes neither the loss nor what is charged.
     """
 
     loss: Loss
     adjacency: Adjacency
+    rows_per_person: int = 1
+
+    def __post_init__(self) -> None:
+        rows: object = self.rows_per_person
+        if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
+            rule = "must be a whole number of at least 1"
+            raise InvalidParameter("rows_per_person", rule, rows, "Try 1.")
+
+    def of_persons(self, rows_per_person: int) -> Guarantee:
+        """The same promise about data in which a person may have so many records."""
+        return replace(self, rows_per_person=rows_per_person)
 
     def under(self, adjacency: Adjacency) -> Guarantee:
         """The same promise restated under an adjacency within this one."""
@@ -41,7 +64,7 @@ class Guarantee:
                 f"A loss under {self.adjacency.name} says nothing under {adjacency.name}."
                 f" Ask the question under {adjacency.name}, or under a wider adjacency."
             )
-        return Guarantee(self.loss.for_groups(steps), adjacency)
+        return Guarantee(self.loss.for_groups(steps), adjacency, self.rows_per_person)
 
     def for_groups(self, size: int) -> Guarantee:
         """The promise towards a person with up to `size` records under AddRemove or SameContexts.
@@ -61,15 +84,16 @@ class Guarantee:
 
     def __add__(self, other: Guarantee) -> Guarantee:
         """Both releases together, about the same records (sequential composition)."""
+        rows = max(self.rows_per_person, other.rows_per_person)
         if self.adjacency.steps_of(other.adjacency) is not None:
-            return Guarantee(self.loss + other.under(self.adjacency).loss, self.adjacency)
-        return Guarantee(self.under(other.adjacency).loss + other.loss, other.adjacency)
+            return Guarantee(self.loss + other.under(self.adjacency).loss, self.adjacency, rows)
+        return Guarantee(self.under(other.adjacency).loss + other.loss, other.adjacency, rows)
 
-    def sentence(self, rows_per_person: int = 1) -> str:
+    def sentence(self) -> str:
         """The promise in words: towards a record, and towards a person who has several."""
         return (
             f"{self.adjacency.protected}: no outcome becomes more likely or less likely by more"
-            f" than {self._factor()}.{self._of_a_person(rows_per_person)}"
+            f" than {self._factor()}.{self._of_a_person()}"
         )
 
     def _factor(self) -> str:
@@ -78,7 +102,8 @@ class Guarantee:
         slack = f", but for a probability of {decimal_text(delta)}" if delta else ""
         return f"a factor exp({decimal_text(epsilon)}){odds}{slack}"
 
-    def _of_a_person(self, rows: int) -> str:
+    def _of_a_person(self) -> str:
+        rows = self.rows_per_person
         if rows == 1:
             return ""
         has = f" A person has up to {rows} records here:"
@@ -88,13 +113,15 @@ class Guarantee:
             return f"{has} towards a person as a whole nothing is promised."
 
     def to_json(self) -> dict[str, Any]:
-        """Loss and adjacency."""
-        return {"loss": self.loss.to_json(), "adjacency": self.adjacency.to_json()}
+        """Loss and adjacency, and how many rows a person may have where these are several."""
+        said = {"loss": self.loss.to_json(), "adjacency": self.adjacency.to_json()}
+        return said | ({} if self.rows_per_person == 1 else {ROWS: self.rows_per_person})
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Guarantee:
         """Read back what `to_json` wrote."""
-        return cls(Loss.from_json(data["loss"]), adjacency_from_json(data["adjacency"]))
+        adjacency = adjacency_from_json(data["adjacency"])
+        return cls(Loss.from_json(data["loss"]), adjacency, data.get(ROWS, 1))
 
 
 def _odds(epsilon: Fraction) -> str:
@@ -117,9 +144,19 @@ def in_parallel(guarantees: Iterable[Guarantee]) -> Guarantee:
                 "Parallel composition is proved under add-remove only, and one part is promised"
                 f" under {part.adjacency.name}. Compose under add-remove, then restate."
             )
+    return merged_promise(parts)
+
+
+def merged_promise(parts: Sequence[Guarantee]) -> Guarantee:
+    """The promise of like releases about disjoint records, of different persons, added up.
+
+    A record lies in one part and stays there, so what it loses is the largest loss of a part; a
+    person has at most as many records as the largest cap allows.
+    """
     epsilon = max(part.loss.epsilon for part in parts)
     delta = max(part.loss.delta for part in parts)
-    return Guarantee(Loss(epsilon, delta), AddRemove())
+    rows = max(part.rows_per_person for part in parts)
+    return Guarantee(Loss(epsilon, delta), parts[0].adjacency, rows)
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ def release_from_json(data: dict[str, Any]) -> Release[Any]:
     """Read back a release; its promise must be the one its question makes."""
     query = query_from_json(data["query"])
     guarantee = Guarantee.from_json(data["guarantee"])
-    if guarantee != query.guarantee():
+    if guarantee.of_persons(1) != query.guarantee():
         raise NoPromise(
             "The stored promise is not the one that its question makes."
             " The release was altered, or written by another version."

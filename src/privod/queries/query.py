@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -235,7 +235,7 @@ class Release(Generic[Value]):
     value : object
         The answer; the only part that depends on data.
     guarantee : Guarantee
-        What was promised, equal to `query.guarantee()`.
+        What was promised: `query.guarantee()`, of data with so many rows of a person.
     seeded : bool
         Whether the noise came from a test seed; such a release is never published.
     """
@@ -244,6 +244,19 @@ class Release(Generic[Value]):
     value: Value
     guarantee: Guarantee
     seeded: bool
+
+    def of_persons(self, rows_per_person: int) -> Release[Value]:
+        """The same release about data in which a person may have so many records.
+
+        What is carried away of it, such as a grid, says so too.
+        """
+        promise = self.guarantee.of_persons(rows_per_person)
+        if promise == self.guarantee:
+            return self
+        value: Any = self.value
+        if isinstance(getattr(value, "guarantee", None), Guarantee):
+            value = replace(value, guarantee=value.guarantee.of_persons(rows_per_person))
+        return replace(self, value=value, guarantee=promise)
 
     def sentence(self) -> str:
         """The answer in words."""

@@ -79,16 +79,25 @@ class Loss:
 
 @dataclass(frozen=True)
 class Guarantee:
-    """A loss under an adjacency, and the same in words."""
+    """A loss under an adjacency, and the same in words.
+
+    The loss is that of one record; the sentence says also what a person with `rows_per_person`
+    records loses.
+    """
 
     loss: Loss
     adjacency: Plain
     sentence: str
+    rows_per_person: int = 1
 
     @classmethod
     def of(cls, guarantee: privacy.Guarantee) -> Guarantee:
-        adjacency = guarantee.adjacency.to_json()
-        return cls(Loss.of(guarantee.loss), _listed(adjacency), guarantee.sentence())
+        return cls(
+            loss=Loss.of(guarantee.loss),
+            adjacency=_listed(guarantee.adjacency.to_json()),
+            sentence=guarantee.sentence(),
+            rows_per_person=guarantee.rows_per_person,
+        )
 
 
 @dataclass(frozen=True)
@@ -248,7 +257,7 @@ class Price:
             affordable=price.affordable,
             already_answered=price.already_answered,
             not_protected=price.not_protected,
-            guarantee=Guarantee.of(query.guarantee()),
+            guarantee=Guarantee.of(query.guarantee().of_persons(domain.max_rows_per_person)),
             preview=Preview.of(query.preview(domain)),
             about_seconds=price.about_seconds,
         )

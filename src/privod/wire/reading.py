@@ -48,7 +48,8 @@ def _fraction(text: str | None) -> Fraction | None:
 
 def read_guarantee(noun: wire.Guarantee) -> Guarantee:
     """A guarantee; its sentence follows from it."""
-    return Guarantee(read_loss(noun.loss), adjacency_from_json(noun.adjacency))
+    adjacency = adjacency_from_json(noun.adjacency)
+    return Guarantee(read_loss(noun.loss), adjacency, noun.rows_per_person)
 
 
 def read_dataset(noun: wire.DataSet) -> DataSet:

@@ -18,7 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from privod.errors import InvalidData
 from privod.mechanisms.merged import MergedNoise
-from privod.privacy import Guarantee, Loss
+from privod.privacy import Guarantee
+from privod.privacy.guarantee import merged_promise
 from privod.queries.checks import checked_truth
 from privod.queries.density_sketch.hashing import ROWS, Hashing
 from privod.queries.release_file import (
@@ -101,8 +102,6 @@ class NoisySketch:
                     "Sketches add up only with the same columns, tables, key and adjacency."
                     " Ask for them alike."
                 )
-        losses = [part.guarantee.loss for part in parts]  # a record lies in one part
-        loss = Loss(max(lost.epsilon for lost in losses), max(lost.delta for lost in losses))
         noise = self.noise
         for part in others:
             noise = noise + part.noise
@@ -110,7 +109,7 @@ class NoisySketch:
             self,
             counts=np.stack([part.counts for part in parts]).sum(axis=0, dtype=np.int64),
             noise=noise,
-            guarantee=Guarantee(loss, self.guarantee.adjacency),
+            guarantee=merged_promise([part.guarantee for part in parts]),
             seeded=any(part.seeded for part in parts),
         )
 

@@ -18,7 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms.merged import MergedNoise
 from privod.outliers.grid.grid import Grid, OccupiedCells, WalkScores
-from privod.privacy import AddRemove, Guarantee, Number, exact, in_parallel
+from privod.privacy import Guarantee, Number, exact
+from privod.privacy.guarantee import merged_promise
 from privod.queries.checks import LARGEST_COUNT, checked_truth, whole_number
 from privod.queries.count_query import NoisyTotal
 from privod.queries.grid_knn.threshold import (
@@ -182,8 +183,7 @@ class NoisyGrid:
                     " adjacency and share of epsilon for the number of records. Ask for them"
                     " alike."
                 )
-        losses = [Guarantee(part.guarantee.loss, AddRemove()) for part in parts]
-        promise = Guarantee(in_parallel(losses).loss, self.guarantee.adjacency)
+        promise = merged_promise([part.guarantee for part in parts])
         noise, records = self.noise, self.records
         for part in others:
             noise = noise + part.noise

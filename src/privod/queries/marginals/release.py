@@ -18,7 +18,8 @@ from privod.errors import InvalidData
 from privod.mechanisms import seeded
 from privod.mechanisms.merged import MergedNoise
 from privod.outliers.grid.grid import Grid
-from privod.privacy import Guarantee, Loss
+from privod.privacy import Guarantee
+from privod.privacy.guarantee import merged_promise
 from privod.queries.checks import checked_truth
 from privod.queries.count_query import NoisyTotal
 from privod.queries.denoising import expected_counts
@@ -135,9 +136,7 @@ class NoisyMarginals:
                     "Histograms add up only with the same columns, ranges, bins and adjacency."
                     " Ask for them alike."
                 )
-        losses = [part.guarantee.loss for part in parts]  # a record lies in one part
-        loss = Loss(max(lost.epsilon for lost in losses), max(lost.delta for lost in losses))
-        promise = Guarantee(loss, self.guarantee.adjacency)
+        promise = merged_promise([part.guarantee for part in parts])
         counts = np.stack([part.counts for part in parts]).sum(axis=0, dtype=np.int64)
         marked = any(part.seeded for part in parts)
         noise, records = self.noise, self.records

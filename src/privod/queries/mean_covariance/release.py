@@ -22,7 +22,8 @@ from scipy.special import ndtri
 from privod.errors import InvalidData
 from privod.mechanisms import seeded
 from privod.mechanisms.merged import MergedNoise
-from privod.privacy import Guarantee, Loss, exact
+from privod.privacy import Guarantee, exact
+from privod.privacy.guarantee import merged_promise
 from privod.privacy.zcdp import rho_of_loss
 from privod.queries.checks import checked_truth
 from privod.queries.mean_covariance.frame import FEWEST_RECORDS, Frame, change_of, half_ranges
@@ -175,12 +176,10 @@ class NoisyMoments:
                 noise_of_sums=merged.noise_of_sums + part.noise_of_sums,
                 noise_of_products=merged.noise_of_products + part.noise_of_products,
             )
-        losses = [part.guarantee.loss for part in parts]  # a record lies in one part
-        loss = Loss(max(lost.epsilon for lost in losses), max(lost.delta for lost in losses))
         return replace(
             merged,
             frame_loss=max(part.frame_loss for part in parts),
-            guarantee=Guarantee(loss, self.guarantee.adjacency),
+            guarantee=merged_promise([part.guarantee for part in parts]),
             seeded=any(part.seeded for part in parts),
         )
 

@@ -28,7 +28,8 @@ from scipy.special import ndtr, ndtri
 from privod.data import Categorical
 from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms.merged import MergedNoise
-from privod.privacy import Guarantee, Loss, exact
+from privod.privacy import Guarantee, exact
+from privod.privacy.guarantee import merged_promise
 from privod.queries.checks import checked_truth
 from privod.queries.private_detector.components import Components
 from privod.queries.private_detector.laws import Law, law_of, uniform_draws
@@ -308,12 +309,10 @@ class NoisyProfile:
                 noise_of_products=_added(merged.noise_of_products, part.noise_of_products),
                 noise_of_scores=_added(merged.noise_of_scores, part.noise_of_scores),
             )
-        losses = [part.guarantee.loss for part in parts]  # a record lies in one part
-        loss = Loss(max(lost.epsilon for lost in losses), max(lost.delta for lost in losses))
         return replace(
             merged,
             range_loss=max(part.range_loss for part in parts),
-            guarantee=Guarantee(loss, self.guarantee.adjacency),
+            guarantee=merged_promise([part.guarantee for part in parts]),
             seeded=any(part.seeded for part in parts),
         )
 

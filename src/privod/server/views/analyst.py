@@ -258,7 +258,7 @@ def _priced(request: Request, query: Query[Any]) -> dict[str, Any]:
         "worth": worth(query, domain, most),
         "longest": duration(seconds) if seconds > 1 else "",
         "records": most,
-        "sentence": guarantee.sentence(domain.max_rows_per_person),
+        "sentence": guarantee.of_persons(domain.max_rows_per_person).sentence(),
         "not_protected": price.not_protected,
     }
     return {"priced": priced, "price_problem": None, "needed_budget": None}

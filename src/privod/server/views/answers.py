@@ -106,7 +106,6 @@ def _page(
         status,
         dataset=of,
         release=release,
-        rows_per_person=domain.max_rows_per_person,
         title=domain.title,
         parameters=written(release.query, domain),
         here=answer_path(of, release.query),
