@@ -300,6 +300,12 @@ def test_a_person_of_several_rows_is_told_what_a_person_loses(place: Path) -> No
         assert "up to 2 records here: towards a person it is a factor exp(2) (at most 7.39" in told
     told = run("price", "stays", "histogram", "columns=age", "epsilon=2")
     assert "not enough" in told
+    refused = run(
+        "ask", "stays", "histogram", "columns=age", "epsilon=2", fails_with=BudgetExceeded
+    )
+    assert "A person may have 2 rows there, so a question costs 2 times its epsilon." in refused
+    listed = " ".join(RUNNER.invoke(app, ["datasets"], env={"COLUMNS": "200"}).stdout.split())
+    assert "each person by who, at most 2 rows" in listed
 
 
 @pytest.mark.parametrize(

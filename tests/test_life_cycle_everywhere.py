@@ -185,15 +185,40 @@ def test_a_token_is_told_its_own_limit_before_it_asks(
     assert (priced.left, priced.questions_left) == (Loss("0.15"), 2)
     answer = client.ask(histogram(3), "limited")
     assert answer.head == server.curator.head()
+    ((mine,), (owners,)) = client.budget("limited"), owner.budget("limited")
+    assert (mine.left, mine.left_to_you) == (Loss("0.9"), Loss("0.15"))
+    assert (owners.left, owners.left_to_you) == (Loss("0.9"), None)
+    assert "Left to you: epsilon 0.15." in mine._repr_html_()
     client.ask(histogram(4), "limited")
     assert not client.price(histogram(5), "limited").affordable
     before = server.curator.head()
-    with pytest.raises(BudgetExceeded, match="This token may spend"):
+    with pytest.raises(BudgetExceeded, match=r"may spend.* Left to it is epsilon 0\.05\."):
         client.ask(histogram(5), "limited")
     with pytest.raises(BudgetExceeded, match="This token may spend"):
         server.curator.check_budget(histogram(5), "limited", token=shown)
     assert server.curator.head() == before
     assert server.curator.price(histogram(5), "limited").affordable  # of others
+
+
+def test_an_analyst_sees_what_is_left_to_her_beside_what_is_left(
+    server: Running, owner: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = server.token("analyst")
+    server.curator.register("hers", ROWS, DOMAIN)
+    owner.open_budget("hers", AddRemove(), Loss(1))
+    owner.limit_token("hers", AddRemove(), token_id(token_hash(token)), Loss("0.25"))
+    with server.browser(token) as browser:
+        for page in ("/", "/data/hers", "/data/hers/ask/histogram-1"):
+            assert "Left to you: epsilon 0.25" in browser.get(page).text
+        fields = {"columns": "age", "epsilon": "0.125"}
+        assert "Left to you" in browser.post("/data/hers/price/histogram-1", **fields).text
+    monkeypatch.setenv("PRIVOD_TOKEN", token)
+    asked = ["budget", "hers", "--at", server.url]
+    told = CliRunner().invoke(app, asked, env={"COLUMNS": "200"}).stdout
+    assert "left to you" in told
+    assert "epsilon 0.25" in told
+    monkeypatch.setenv("PRIVOD_TOKEN", server.token("owner"))
+    assert "left to you" not in CliRunner().invoke(app, asked, env={"COLUMNS": "200"}).stdout
 
 
 def test_an_answer_from_the_store_carries_a_head_too(

@@ -31,7 +31,7 @@ ROWS = {
     "who": [place // 4 for place in range(20)],
 }
 PER_RECORD, PER_PERSON = "a factor exp(0.4) (", "towards a person it is a factor exp(1.2)"
-COUNT = Histogram(columns="age", bins=4, epsilon="0.4")
+COUNT = Histogram(columns=("age",), bins=4, epsilon="0.4")
 SCORED = ("grid-knn", "marginals", "mean-covariance", "density-sketch", "private-detector")
 
 
@@ -98,7 +98,9 @@ def test_what_is_carried_away_to_score_says_what_a_person_loses(
     value.save(tmp_path / "carried.privod")
     read = type(value).load(tmp_path / "carried.privod")
     assert read.guarantee == value.guarantee
-    alone = replace(value, guarantee=query.guarantee())  # as of a holder whose persons have one row
+    alone: Any = replace(
+        value, guarantee=query.guarantee()
+    )  # as of a holder whose persons have one row
     assert alone.merge(value).guarantee == value.merge(alone).guarantee == value.guarantee
     (tmp_path / "new.csv").write_text("age,weight\n30,60\n110,190\n")
     told = CliRunner().invoke(

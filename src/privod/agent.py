@@ -144,13 +144,15 @@ class Agent:
 
     def budget(self, dataset: str) -> list[dict[str, Any]]:
         """Say what is left of the budgets of a data set, and of this agent's allowance."""
-        left = self._allowance.most - self._allowance.spent
+        allowed = self._allowance.most - self._allowance.spent
         return [
             {
                 "adjacency": state.adjacency.to_json(),
                 "epsilon": decimal_text(state.budget.epsilon),
                 "spent": decimal_text(state.spent.epsilon),
-                "left_to_this_agent": decimal_text(left),
+                "left_to_this_agent": decimal_text(
+                    min(allowed, (state.left_to_you or state.left).epsilon)
+                ),
             }
             for state in self._client.budget(dataset)
         ]

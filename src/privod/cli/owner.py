@@ -155,6 +155,7 @@ def datasets(at: At = DEFAULT_LOCATION, as_json: AsJson = False) -> None:
             each.name,
             each.domain.title or "",
             ", ".join(each.domain.called(each.domain.names)),
+            each.domain.unit,
             each.continues or "",
         ]
         for each in found
@@ -162,7 +163,7 @@ def datasets(at: At = DEFAULT_LOCATION, as_json: AsJson = False) -> None:
     emit(
         [wire.DataSet.of(each) for each in found],
         as_json,
-        table("Data sets", ["name", "title", "columns", "continues"], rows),
+        table("Data sets", ["name", "title", "columns", "protected", "continues"], rows),
     )
 
 
@@ -248,6 +249,7 @@ def budget(
     """Show every budget of a data set: its limit, what is spent and what is left."""
     with curator_at(at) as curator:
         budgets = curator.budget(name)
+    limited = any(state.left_to_you is not None for state in budgets)
     rows = [
         [
             state.adjacency.name,
@@ -256,10 +258,12 @@ def budget(
             str(state.budget),
             str(state.spent),
             str(state.left),
+            *([str(state.left_to_you or "no limit")] if limited else []),
         ]
         for state in budgets
     ]
     headings = ["adjacency", "role", "counted by", "budget", "spent", "left"]
+    headings += ["left to you"] if limited else []
     data = [wire.Budget.of(state) for state in budgets]
     emit(data, as_json, table(f"Budgets of {name}", headings, rows))
 

@@ -123,8 +123,9 @@ class Asking:
             if not paid and not unfinished.is_unfinished(connection, question.key):
                 self._check_size(question, *store.where_rows_are(connection, dataset.name))
                 dues = question.dues(connection)
-                ledger.check_left(dataset.name, dues)
-                ledger.check_token(connection, dues, token)
+                rows = dataset.domain.max_rows_per_person
+                ledger.check_left(dataset.name, dues, rows)
+                ledger.check_token(connection, dues, token, rows)
 
     def was_charged(self, query: Query[Any], dataset: DataSet, request_id: str) -> bool:
         """Whether a request was charged, whatever became of it."""
@@ -229,7 +230,14 @@ class Asking:
                 return begun
             dues = question.dues(connection)
             charges = ledger.charge(
-                connection, of, dues, question.text, asker.name, asker.request_id, asker.token
+                connection,
+                of,
+                dues,
+                question.text,
+                asker.name,
+                asker.request_id,
+                asker.token,
+                question.guarantee.rows_per_person,
             )
             if not again:
                 return Begun(charges, asker.request_id)

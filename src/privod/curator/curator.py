@@ -603,12 +603,16 @@ class Curator:
 
     # ---- reading the ledger ----------------------------------------------------------------------
 
-    def budget(self, of: str) -> tuple[BudgetState, ...]:
-        """The budgets that count for a data set, and what is left in each."""
+    def budget(self, of: str, *, token: str | None = None) -> tuple[BudgetState, ...]:
+        """The budgets that count for a data set, and what is left in each, also to a token."""
         with self.database.reading() as connection:
             root = store.find_dataset(connection, of).root
             return tuple(
-                replace(state, losses=ledger.losses_of(connection, state.number))
+                replace(
+                    state,
+                    losses=ledger.losses_of(connection, state.number),
+                    left_to_you=ledger.left_to(connection, state, token),
+                )
                 for state in ledger.budgets_of(connection, root)
             )
 

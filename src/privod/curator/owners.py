@@ -173,7 +173,8 @@ def charge_ahead(
     told = short_text(reason, "reason")
     dues = dues_of((Statement.of(guarantee),), budgets, dataset.domain, told, of)
     name, token = who_acts()
-    return ledger.charge(connection, of, dues, _elsewhere(guarantee, told), name, None, token)
+    rows, lost = dataset.domain.max_rows_per_person, _elsewhere(guarantee, told)
+    return ledger.charge(connection, of, dues, lost, name, None, token, rows)
 
 
 def _elsewhere(guarantee: Guarantee, reason: str) -> str:

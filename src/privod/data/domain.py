@@ -209,6 +209,14 @@ class Domain:
         columns = [column for column in self.columns if isinstance(column, Categorical)]
         return _chosen(names, columns, "categorical")
 
+    @property
+    def unit(self) -> str:
+        """Who is one in a promise: a row, or a person and with how many of them."""
+        if self.person is None:
+            return "each row"
+        rows = "1 row" if self.max_rows_per_person == 1 else f"{self.max_rows_per_person} rows"
+        return f"each person by {self.person}, at most {rows}"
+
     def to_json(self) -> dict[str, Any]:
         """The declaration as plain values."""
         data: dict[str, Any] = {"columns": [self._column_json(each) for each in self.columns]}

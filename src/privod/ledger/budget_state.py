@@ -62,6 +62,8 @@ class BudgetState:
         Counted by zcdp: the sum of all rhos.
     adding : bool
         Counted by zcdp: whether all questions so far were paid by the plain sum.
+    left_to_you : Loss or None
+        What is left to the token that asks; None if the owner set no limit for it.
     """
 
     number: int
@@ -76,11 +78,13 @@ class BudgetState:
     conversion_delta: Fraction | None = None
     spent_rho: Fraction = Fraction(0)
     adding: bool = True
+    left_to_you: Loss | None = None
 
     def _repr_html_(self) -> str:
         return paragraphs(
             f"Budget of {self.dataset} under {self.adjacency.name}: {self.left} left",
             f"Spent: {self.spent} of {self.budget}{self.counted}.",
+            "" if self.left_to_you is None else f"Left to you: {self.left_to_you}.",
             f"{self.adjacency.protected}.",
         )
 

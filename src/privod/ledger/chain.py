@@ -42,6 +42,7 @@ __all__ = [
     "enter_budget",
     "enter_charges",
     "entry_hash",
+    "left_to",
     "limits_of",
     "losses_of",
     "now",
@@ -328,10 +329,11 @@ def charge(
     asked_by: str,
     request: str | None,
     token: str | None = None,
+    rows_per_person: int = 1,
 ) -> tuple[Charge, ...]:
     """Charge a question to all of these budgets, or, if one would be overspent, to none."""
-    check_left(dataset, dues)
-    check_token(connection, dues, token)
+    check_left(dataset, dues, rows_per_person)
+    check_token(connection, dues, token, rows_per_person)
     return enter_charges(connection, dataset, dues, query, asked_by, request, token)
 
 
@@ -384,8 +386,11 @@ def charges_of(connection: Connection, ask: int) -> tuple[Charge, ...]:
     return tuple(charges)
 
 
-def check_left(dataset: str, dues: Sequence[Due]) -> None:
-    """Refuse a question that would overspend one of these budgets."""
+def check_left(dataset: str, dues: Sequence[Due], rows_per_person: int) -> None:
+    """Refuse a question that would overspend one of these budgets.
+
+    What is due counts `rows_per_person` already; the refusal names them.
+    """
     for state, cost in dues:
         if state.after(cost) is None:
             brought = f"{state.spent + cost.loss}"
@@ -394,8 +399,17 @@ def check_left(dataset: str, dues: Sequence[Due]) -> None:
             raise BudgetExceeded(
                 f"The {state.adjacency.name} budget of {dataset!r} allows {state.budget}"
                 f"{_allowed_rho(state)}; this question would bring it to {brought}."
-                f" Left is {state.left}. Ask for less."
+                f" Left is {state.left}.{_times(rows_per_person)} Ask for less."
             )
+
+
+def _times(rows_per_person: int) -> str:
+    if rows_per_person == 1:
+        return ""
+    return (
+        f" A person may have {rows_per_person} rows there, so a question costs {rows_per_person}"
+        " times its epsilon."
+    )
 
 
 def _allowed_rho(state: BudgetState) -> str:
@@ -405,7 +419,9 @@ def _allowed_rho(state: BudgetState) -> str:
     return f", or rho {float(state.zcdp.rho):.6g}, with delta {part} for its questions"
 
 
-def check_token(connection: Connection, dues: Sequence[Due], token: str | None) -> None:
+def check_token(
+    connection: Connection, dues: Sequence[Due], token: str | None, rows_per_person: int
+) -> None:
     """Refuse a question that would bring a token past what its owner allows it of a budget."""
     limits = limits_of(connection, dues, token)
     for state, cost in dues:
@@ -413,8 +429,9 @@ def check_token(connection: Connection, dues: Sequence[Due], token: str | None) 
         if allowed is not None and allowed.after(cost) is None:
             raise BudgetExceeded(
                 f"This token may spend {allowed.budget} of the {state.adjacency.name} budget; this"
-                f" question would bring it to {allowed.spent + cost.loss}. Ask for less, or ask the"
-                " owner for more."
+                f" question would bring it to {allowed.spent + cost.loss}. Left to it is"
+                f" {allowed.left}.{_times(rows_per_person)} Ask for less, or ask the owner for"
+                " more."
             )
 
 
@@ -426,6 +443,15 @@ def limits_of(
         return {}
     found = {state.number: allowed_to(connection, state, token) for state, _ in dues}
     return {number: allowed for number, allowed in found.items() if allowed is not None}
+
+
+def left_to(connection: Connection, state: BudgetState, token: str | None) -> Loss | None:
+    """What of a budget is left to a token; None if it has no limit there."""
+    allowed = None if token is None else allowed_to(connection, state, token)
+    if allowed is None:
+        return None
+    own, all_left = allowed.left, state.left
+    return Loss(min(own.epsilon, all_left.epsilon), min(own.delta, all_left.delta))
 
 
 def allowed_to(connection: Connection, state: BudgetState, token: str) -> BudgetState | None:

@@ -156,6 +156,7 @@ class Budget:
 
     `role` is main, allowance or narrow. Counted by zcdp it has a conversion delta, the part of its
     delta that rho is converted with; `adding` says that the plain sum has paid everything so far.
+    `left_to_you` is what is left to your token, where the owner limited it.
     """
 
     number: int
@@ -172,6 +173,7 @@ class Budget:
     conversion_delta: str | None
     spent_rho: str
     adding: bool
+    left_to_you: Loss | None = None
 
     @classmethod
     def of(cls, state: values.BudgetState) -> Budget:
@@ -190,6 +192,7 @@ class Budget:
             conversion_delta=_fraction(state.conversion_delta),
             spent_rho=str(state.spent_rho),
             adding=state.adding,
+            left_to_you=None if state.left_to_you is None else Loss.of(state.left_to_you),
         )
 
 

@@ -81,6 +81,7 @@ def read_budget(noun: wire.Budget) -> BudgetState:
         conversion_delta=_fraction(noun.conversion_delta),
         spent_rho=Fraction(noun.spent_rho),
         adding=noun.adding,
+        left_to_you=None if noun.left_to_you is None else read_loss(noun.left_to_you),
     )
     vars(state)["tightest"] = Total(read_loss(noun.tightest), noun.tightest_by)
     return state

@@ -58,7 +58,7 @@ def questions(request: Request) -> Response:
         guarantee = examples[0].guarantee() if examples else None
         if guarantee is None or isinstance(guarantee, Guarantee):
             shown.append({"kind": kind, "promise": promise_of(kind), "guarantee": guarantee})
-    budgets = curator.budget(dataset.name)
+    budgets = curator.budget(dataset.name, token=visitor_of(request).token)
     return page(request, "questions.html", dataset=dataset, budgets=budgets, questions=shown)
 
 
@@ -180,7 +180,7 @@ def _question_page(
     curator = site_of(request).curator
     dataset = curator.dataset(request.path_params["dataset"])
     kind = kind_of(request.path_params["question"])
-    budgets = curator.budget(dataset.name)
+    budgets = curator.budget(dataset.name, token=visitor_of(request).token)
     wrong = problem if isinstance(problem, InvalidParameter) else None
     boxes = boxes_of(kind, dataset.domain, budgets, values, wrong)
     at_box = any(box.problem for box in boxes)
@@ -238,7 +238,8 @@ def _priced(request: Request, query: Query[Any]) -> dict[str, Any]:
     domain = curator.dataset(of).domain
     if not price.already_answered:
         check_work(curator, query, of, site.limits)
-    budgets = {state.adjacency: state for state in curator.budget(of)}
+    token = visitor_of(request).token
+    budgets = {state.adjacency: state for state in curator.budget(of, token=token)}
     lines = [
         {
             "state": budgets[charge.adjacency],

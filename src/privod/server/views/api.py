@@ -162,7 +162,8 @@ def open_budget(request: Request, dataset: Dataset, form: wire.OpenBudget) -> wi
 
 def budget(request: Request, dataset: Dataset) -> list[wire.Budget]:
     """The budgets of a data set and what is left in each."""
-    return [wire.Budget.of(state) for state in site_of(request).curator.budget(dataset)]
+    curator, token = site_of(request).curator, visitor_of(request).token
+    return [wire.Budget.of(state) for state in curator.budget(dataset, token=token)]
 
 
 def history(request: Request, dataset: Dataset) -> list[wire.Entry]:

@@ -144,7 +144,7 @@ def data_sets(request: Request) -> Response:
     """The data sets that the token is for, each with its first budget."""
     curator, visitor = site_of(request).curator, visitor_of(request)
     shown = [
-        {"dataset": dataset, "budgets": curator.budget(dataset.name)}
+        {"dataset": dataset, "budgets": curator.budget(dataset.name, token=visitor.token)}
         for dataset in curator.datasets()
         if visitor.sees(dataset.name)
     ]
@@ -158,7 +158,7 @@ def data_set(request: Request) -> Response:
     dataset = site.curator.dataset(request.path_params["dataset"])
     may_read = visitor.role != "auditor"
     answers = site.answers.newest(dataset.name, SHOWN_ANSWERS) if may_read else None
-    budgets = site.curator.budget(dataset.name)
+    budgets = site.curator.budget(dataset.name, token=visitor.token)
     return page(request, "data_set.html", dataset=dataset, budgets=budgets, answers=answers)
 
 
