@@ -77,7 +77,7 @@ docs: $(VENV)/ready-docs  ## the documentation site in out/site; a broken link f
 	$(BIN)/python -m mkdocs build --strict
 
 dist: $(VENV)/ready-dist  ## sdist and wheel in dist/, tried in an empty environment
-	$(BIN)/python scripts/check_distribution.py $(ARGS)
+	$(BIN)/python -m scripts.check_distribution $(ARGS)
 
 stub: $(VENV)/ready-test  ## tell type checkers of the public names, after adding one
 	$(BIN)/python scripts/write_root_stub.py

@@ -40,7 +40,7 @@ SETTINGS = [
 
 
 def shares(table: Table, columns: tuple[str, ...]) -> tuple[float, NDArray[np.float64]]:
-    """The share on the ladder nearest to the wanted one, and those that repeated choices name."""
+    """The candidates' share nearest to the wanted one, and those that repeated choices name."""
     query = OutlierRadius(share=SHARE, max_crowd=MAX_CROWD, epsilon=EPSILON, columns=columns)
     over = Distances.over(table.domain, columns, query.scale, query.weights)
     points = over.points(table)

@@ -4,8 +4,8 @@ Both distributions, the library and the thin client: the sdist is built first an
 so that a file missing in the sdist is found. Each wheel is installed into an empty environment in a
 directory of its own, away from the sources; the thin client also beside the library.
 
-    python scripts/check_distribution.py               # and says what is missing to publish it
-    python scripts/check_distribution.py --release     # fails at once if anything is
+    python -m scripts.check_distribution               # and says what is missing to publish it
+    python -m scripts.check_distribution --release     # fails at once if anything is
 """
 
 from __future__ import annotations
@@ -16,27 +16,23 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import tomllib
 import venv
 from pathlib import Path
+
+from setup import project_urls
 
 __all__ = ["missing"]
 
 ROOT = Path(__file__).parent.parent
 CLIENT = ROOT / "client"
-URLS = {"Source", "Documentation", "Issues", "Changes"}
 LARGEST_CLIENT = 20_000_000  # bytes on disk of the thin client with all that it needs
 
 
 def missing(root: Path = ROOT) -> list[str]:
     """What a release needs and does not have."""
     found = []
-    for project in (root / "pyproject.toml", root / "client" / "pyproject.toml"):
-        urls = tomllib.loads(project.read_text())["project"].get("urls", {})
-        wanting = sorted(URLS - {name for name, url in urls.items() if url.startswith("https://")})
-        if wanting:
-            name = project.relative_to(root).as_posix()
-            found.append(f"{name}: project.urls without {', '.join(wanting)}")
+    if not project_urls(root):
+        found.append("project.urls: the repository's origin has no public address (setup.py)")
     version = re.search(r'__version__ = "(.+)"', (root / "src/privod/version.py").read_text())
     assert version is not None
     released = rf"^## {re.escape(version[1])} \((\d{{4}}-\d\d-\d\d)\)$"

@@ -13,7 +13,7 @@ from privod.cli import app
 from privod.data.examples import HOSPITAL, hospital
 from privod.errors import InvalidParameter
 from privod.mechanisms import seeded
-from privod.queries.advice import LADDER, advise_radius
+from privod.queries.advice import CANDIDATE_RADII, advise_radius
 from privod.queries.crowd_bounds import count_outliers
 from privod.queries.distances import Distances
 from privod.queries.grid_knn.query import GridKnn
@@ -31,7 +31,7 @@ def released(n: int = 20_000) -> NoisyGrid:
 
 @pytest.mark.parametrize("share", [0.02, 0.1])
 def test_the_radius_advised_leaves_about_the_share_asked_for(share: float) -> None:
-    """To within a factor of 3 of the truth, which a radius of the ladder moves by nearly 2."""
+    """To within a factor of 3 of the truth, which the next candidate moves by nearly 2."""
     found = advise_radius(released(), share, max_crowd=5)
     points = Distances.over(HOSPITAL, COLUMNS, "range", ()).points(hospital(20_000))
     truth = count_outliers(points, found.radius, 5) / 20_000
@@ -42,10 +42,10 @@ def test_the_radius_advised_leaves_about_the_share_asked_for(share: float) -> No
 def test_the_curve_falls_with_the_radius_and_has_the_ladder_of_the_bought_radius() -> None:
     found = advise_radius(released(2000), 0.05, max_crowd=5)
     radii, shares = zip(*found.curve, strict=True)
-    assert radii == LADDER
+    assert radii == CANDIDATE_RADII
     assert list(shares) == sorted(shares, reverse=True)
     bought = OutlierRadius(share="0.05", max_crowd=5, epsilon=1).radii
-    assert np.allclose(LADDER, bought, rtol=0.01)
+    assert np.allclose(CANDIDATE_RADII, bought, rtol=0.01)
 
 
 def test_what_is_no_share_or_no_crowd_is_told() -> None:
@@ -63,7 +63,7 @@ def test_the_command_line_advises_and_says_what_to_ask_next(tmp_path: Path) -> N
     assert shown.exit_code == 0
     assert "graded-count columns=heart_rate,pressure radius=" in " ".join(shown.stdout.split())
     told = json.loads(CliRunner().invoke(app, ["advise", str(path), "--json"]).stdout)
-    assert told["radius"] in LADDER
+    assert told["radius"] in CANDIDATE_RADII
     wards = Histogram(columns=("ward",), epsilon=1).answer(hospital(50), seeded(1))
     other = tmp_path / "wards.json"
     other.write_text(json.dumps(wards.to_json()))

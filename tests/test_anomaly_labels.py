@@ -211,7 +211,7 @@ def test_the_sentence_says_no_more_than_every_table_keeps() -> None:
     for crowd_of, copies in ((0, 0), (1, 1), (60, 0)):
         assert plain.error(crowd_of, copies) == plain.largest_error  # nothing is "far less"
     narrow = labels(0, max_crowd=100, edit_margin=10, epsilon=1)
-    lone = "and the label of a record with no other near it with a probability of less than 1 in"
+    lone = "and the label of a record with no other near it with a probability of at most 1 in"
     assert f"{lone} 10^39." in narrow.sentence((True,))
     assert narrow.error(1, 1) == narrow.error(0, 0) == narrow.lone_error < 1e-39
     assert narrow.largest_error == plain.largest_error

@@ -24,6 +24,7 @@ from privod.outliers.contexts.detectors import (
     PluggedIn,
 )
 from privod.outliers.contexts.kernels.scan import NO_MATCH
+from privod.outliers.contexts.packed import chosen_bits, pack, unpack
 from tests.reference import contexts as reference
 
 JOBS = ("job", ("CEO", "Doctor", "Lawyer"))
@@ -101,6 +102,54 @@ def test_judging_some_contexts_agrees_with_the_scan_to_the_last_bit(rule: Detect
         expected = np.where(judged.matches, judged.utilities, NO_MATCH)
         np.testing.assert_array_equal(view.scan(), expected)
         np.testing.assert_array_equal(judged.sizes, judged.utilities)
+
+
+@pytest.mark.parametrize("rule", [*DETECTORS, Histogram(0.5)], ids=str)
+def test_contexts_judged_together_are_judged_as_each_alone(rule: Detector) -> None:
+    table = random_table((4, 3, 70), 4000, 4)  # half of them fill a bin: fewer fit a word's room
+    space, value = record_of(table, 0)
+    view = matching.look_from(table, space, "x", value, rule)
+    rng = np.random.default_rng(0)
+    everyone = space.everyone
+    contexts = [
+        tuple(int.from_bytes(rng.bytes(9), "little") & most | 1 for most in everyone)
+        for _ in range(130)
+    ]
+    contexts[0], contexts[63], contexts[64] = everyone, space.own_cell, everyone
+    alone = [view.judge([context]) for context in contexts]
+    for n in (1, 63, 64, 65, 130):
+        judged = view.judge(contexts[:n])
+        for place in range(n):
+            own = [whole[place] for whole in judged]
+            assert own == [one[0] for one in alone[place]]
+    assert len({int(one.sizes[0]) for one in alone}) > 64
+
+
+def test_cells_are_numbered_alike_by_listing_and_by_sorting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = random_table((3, 7, 5), 60, 6)
+    space, value = record_of(table, 1)
+    listed = matching.look_from(table, space, "x", value, Grubbs())
+    monkeypatch.setattr(matching, "MOST_POSSIBLE", 0)
+    ordered = matching.look_from(table, space, "x", value, Grubbs())
+    np.testing.assert_array_equal(listed.cell_of, ordered.cell_of)
+    np.testing.assert_array_equal(listed.cells.codes, ordered.cells.codes)
+    cells = list(zip(*listed.cells.codes.tolist(), strict=True))
+    assert cells == sorted(set(zip(*listed.codes.tolist(), strict=True)))
+
+
+@pytest.mark.parametrize("sizes", [(1,), (8, 9), (2, 62), (63, 64), (65, 3, 200)])
+def test_packed_contexts_are_unpacked_as_they_were(sizes: tuple[int, ...]) -> None:
+    space, _ = record_of(random_table(sizes, 5, 0), 2)
+    contexts = [space.own_cell, space.everyone, *space.connected(space.own_cell)]
+    rows = pack(space, contexts)
+    assert [unpack(space, row) for row in rows] == contexts
+    bits, starts = chosen_bits(space, rows)
+    for row, context in zip(bits, contexts, strict=True):
+        for place, choice in enumerate(context):
+            taken = row[starts[place] : starts[place + 1]][: space.free_bits[place] + 1]
+            np.testing.assert_array_equal(taken, space.chosen_codes(place, choice))
 
 
 @pytest.mark.parametrize("inner_bits", [0, 1, 2, 5])

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from itertools import chain
@@ -11,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripts.check_distribution import URLS, missing
+from scripts.check_distribution import missing
+from setup import project_urls
 from typer.testing import CliRunner
 
 import privod
@@ -33,25 +37,72 @@ def test_the_version_stands_in_one_place_and_whoever_cites_us_names_it() -> None
     assert shown.stdout == f"privod {privod.__version__}\n"
 
 
+def origin(folder: Path, address: str) -> Path:
+    """A repository that came from an address."""
+    folder.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["git", "init", "--quiet", folder], check=True)
+    subprocess.run(["git", "-C", folder, "remote", "add", "origin", address], check=True)
+    return folder
+
+
 def test_a_release_without_addresses_or_dates_is_refused(tmp_path: Path) -> None:
-    kept = ("pyproject.toml", "client/pyproject.toml", "src/privod/version.py")
-    for name in (*kept, "CHANGELOG.md", "CITATION.cff"):
+    for name in ("src/privod/version.py", "CHANGELOG.md", "CITATION.cff"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text((ROOT / name).read_text())
-    assert len(missing(tmp_path)) == 4
-    urls = "".join(f'{name} = "https://example.org"\n' for name in sorted(URLS))
-    for name in kept[:2]:
-        with (tmp_path / name).open("a") as file:
-            file.write(f"\n[project.urls]\n{urls}")
-    assert {what.partition(":")[0] for what in missing(tmp_path)} == {
-        "CHANGELOG.md",
-        "CITATION.cff",
-    }
+    lacking = [what.partition(":")[0] for what in missing(tmp_path)]
+    assert lacking == ["project.urls", "CHANGELOG.md", "CITATION.cff"]
+    origin(tmp_path, "https://code.example.org/privod/privod.git")
     changes = (tmp_path / "CHANGELOG.md").read_text()
     (tmp_path / "CHANGELOG.md").write_text(changes.replace("(unreleased)", "(2030-01-02)"))
+    assert [what.partition(":")[0] for what in missing(tmp_path)] == ["CITATION.cff"]
     with (tmp_path / "CITATION.cff").open("a") as file:
         file.write("date-released: 2030-01-02\n")
     assert not missing(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://code.example.org/group/privod",
+        "https://code.example.org/group/privod.git",
+        "https://me:secret@code.example.org/group/privod.git/",
+        "ssh://git@code.example.org:2222/group/privod.git",
+        "git@code.example.org:group/privod.git",
+    ],
+)
+def test_a_clone_knows_where_the_project_lives_and_tells_no_password(
+    tmp_path: Path, address: str
+) -> None:
+    urls = project_urls(origin(tmp_path, address))
+    assert set(urls) == {"Source", "Documentation", "Issues", "Changes"}
+    assert urls["Source"] == "https://code.example.org/group/privod"
+    assert all(url.startswith(urls["Source"]) for url in urls.values())
+
+
+@pytest.mark.parametrize("address", ["/srv/privod", "../privod", "file:///srv/privod.git"])
+def test_a_clone_of_a_folder_has_no_address(tmp_path: Path, address: str) -> None:
+    assert project_urls(origin(tmp_path, address)) == {}
+
+
+@pytest.mark.parametrize("distribution", ["", "client"])
+def test_both_distributions_carry_the_addresses_through_their_sources(
+    tmp_path: Path, distribution: str
+) -> None:
+    source = origin(tmp_path / "clone", "git@code.example.org:group/privod.git")
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+        shutil.copy(ROOT / distribution / name, source / name)
+    package = "privod_client" if distribution else "privod"
+    (source / "src" / package / "wire").mkdir(parents=True)
+    (source / "src" / package / "version.py").write_text('__version__ = "9.9"\n')
+    for folder in (source / "src" / package, source / "src" / package / "wire"):
+        (folder / "__init__.py").touch()
+    command = [sys.executable, "setup.py", "--quiet", "egg_info"]
+    subprocess.run(command, check=True, cwd=source, capture_output=True)
+    (told,) = (source / "src").glob("*.egg-info/PKG-INFO")
+    apart = tmp_path / "sdist"
+    apart.mkdir()
+    shutil.copy(told, apart / "PKG-INFO")
+    assert project_urls(apart) == project_urls(source) != {}
 
 
 def test_ci_tries_every_python_that_we_say_we_run_on() -> None:

@@ -58,7 +58,7 @@ def test_no_record_changes_any_part_by_more_than_proved(
     def parts(rows: Any) -> dict[str, Any]:
         return {
             "sums": coordinate_sums(rows, middles, halves),
-            "radius": distance_counts(rows, frame.centers, halves, frame.rungs),
+            "radius": distance_counts(rows, frame.centers, halves, frame.distance_ends),
             "products": product_sums(rows, frame.centers, halves, frame.radius),
         }
 

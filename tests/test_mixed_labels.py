@@ -130,7 +130,7 @@ def test_a_lone_record_is_told_surely_and_the_words_say_so() -> None:
     query = replace(ASK, max_crowd=20, edit_margin=2)
     assert query.lone_error < 1e-8
     assert "is not protected" in query.not_protected()
-    assert "less than 1 in 10^8" in query.not_protected()
+    assert "at most 1 in 10^8" in query.not_protected()
     plain = replace(query, edit_margin=None)
     assert plain.not_protected() == ""
     assert plain.lone_error == plain.largest_error == pytest.approx(1 / (1 + math.e))

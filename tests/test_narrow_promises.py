@@ -291,7 +291,7 @@ def test_labels_say_how_surely_they_tell_of_a_record_far_out() -> None:
     labels = AnomalyLabels(
         records=((1.0,),), columns=("age",), radius=1, max_crowd=9, epsilon=2, edit_margin=2
     )
-    assert "less than 1 in 10^7" in labels.not_protected()
+    assert "at most 1 in 10^7" in labels.not_protected()
     assert "fewer than 8 records within 1 of it" in labels.not_protected()
     assert replace(labels, edit_margin=None).not_protected() == ""
     weak = replace(labels, epsilon=Fraction(1, 100))

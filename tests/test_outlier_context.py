@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from privod.mechanisms import ExponentialMechanism, seeded
 from privod.outliers.contexts import matching
 from privod.outliers.contexts.contexts import Choices, Context, ContextSpace, population
 from privod.outliers.contexts.detectors import detector, plug_in
+from privod.outliers.contexts.packed import unpack
 from privod.pictures import svg
 from privod.pictures.outlier_context import draw, draw_for_owner
 from privod.privacy import AddRemove, AdmittedContexts, Loss, SameContexts
@@ -99,7 +101,7 @@ class Small:
             return exact.uniform(self.allowed, self.worth, scale, n)
         start = query._start(self.space)
         if start not in self.allowed:
-            order = public_order(self.space, start)
+            order = (unpack(self.space, row) for row in chain(*public_order(self.space, start)))
             start = next(one for one in order if one in self.allowed)
         walk = {
             "random-walk": exact.random_walk,
@@ -175,7 +177,7 @@ def test_the_work_is_the_same_whether_something_is_found_or_not(
         scans: list[Any] = []
         judged: list[Any] = []
         choices: list[Any] = []
-        real_scan, real_judge = matching.RecordView.scan, matching.RecordView.judge
+        real_scan, real_judge = matching.RecordView.scan, matching.RecordView.judge_packed
         real_choice = ExponentialMechanism.choose_group
 
         def scan(view: Any, real: Any = real_scan, told: Any = scans) -> Any:
@@ -183,7 +185,7 @@ def test_the_work_is_the_same_whether_something_is_found_or_not(
             return real(view)
 
         def judge(view: Any, contexts: Any, real: Any = real_judge, told: Any = judged) -> Any:
-            told.extend(contexts)
+            told.append(len(contexts))
             return real(view, contexts)
 
         def choose(one: Any, *given: Any, real: Any = real_choice, told: Any = choices) -> Any:
@@ -192,12 +194,12 @@ def test_the_work_is_the_same_whether_something_is_found_or_not(
 
         with monkeypatch.context() as patch:
             patch.setattr(matching.RecordView, "scan", scan)
-            patch.setattr(matching.RecordView, "judge", judge)
+            patch.setattr(matching.RecordView, "judge_packed", judge)
             patch.setattr(ExponentialMechanism, "choose_group", choose)
             query = replace(ASK, sampler=sampler, max_visits=2)
             found = query.answer(table_of(rows), seeded(1)).value is not None
         direct = (len(scans), len(choices)) if sampler == "direct" else (len(scans), 0)
-        work.append((found, (*direct, len(set(judged)))))
+        work.append((found, (*direct, sum(judged))))
     assert len({found for found, _ in work}) == 2  # something is found in some, nothing in others
     assert len({done for _, done in work}) == 1
 

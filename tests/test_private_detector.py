@@ -29,7 +29,7 @@ from privod.queries.moments import (
     products_change,
     squared_products_change,
 )
-from privod.queries.private_detector.layout import PARTS, Ladder, Layout, sharpened
+from privod.queries.private_detector.layout import PARTS, GeometricBins, Layout, sharpened
 from privod.queries.private_detector.query import DetectorProfile
 from privod.queries.private_detector.release import BLOCK, NoisyProfile
 from privod.queries.private_detector.shares import KEPT
@@ -86,28 +86,28 @@ def test_a_record_on_the_diagonal_nearly_reaches_the_bound_and_rounding_up_would
 def test_rungs_are_counted_as_their_ends_say() -> None:
     rng = np.random.default_rng(0)
     for low, high in ((-4.0, 4.0), (0.0, 100.0), (2.0, 50.0), (-9.0, -1.0), (-1.0, 64.0)):
-        ladder = Ladder(low, high, 6)
-        values = np.concatenate([rng.uniform(low, high, 500), [low, high, ladder.zero, np.nan]])
+        bins = GeometricBins(low, high, 6)
+        values = np.concatenate([rng.uniform(low, high, 500), [low, high, bins.zero, np.nan]])
         inside = values[~np.isnan(values)]
-        edges = ladder.edges
+        edges = bins.edges
         assert (np.diff(edges) > 0).all()
-        assert len(edges) == len(ladder.steps) + 1
-        counts = ladder.counts(values)
+        assert len(edges) == len(bins.steps) + 1
+        counts = bins.counts(values)
         assert counts.sum() == len(inside)
         off_ends = inside[~np.isin(inside, edges)]
         slow = np.histogram(off_ends, edges)[0]
-        assert ladder.counts(off_ends).tolist() == slow.tolist()
-    assert len(Ladder(-1, 1, 6).steps) == 2 * (6 * PARTS + 1)
+        assert bins.counts(off_ends).tolist() == slow.tolist()
+    assert len(GeometricBins(-1, 1, 6).steps) == 2 * (6 * PARTS + 1)
 
 
 def test_a_range_far_too_wide_is_cut_to_where_the_records_are() -> None:
-    ladder = Ladder(-1000.0, 1000.0, 14)
+    bins = GeometricBins(-1000.0, 1000.0, 14)
     values = np.random.default_rng(1).normal(5, 1, 5000)
-    ((low, high),) = sharpened([ladder], [ladder.counts(values)], 5000, 1.0)
+    ((low, high),) = sharpened([bins], [bins.counts(values)], 5000, 1.0)
     assert -2 < low < 3.5
     assert 7 < high < 20
-    empty = np.zeros(len(ladder.steps), dtype=np.int64)
-    assert sharpened([ladder], [empty], 5000, 1.0) == [(-1000.0, 1000.0)]
+    empty = np.zeros(len(bins.steps), dtype=np.int64)
+    assert sharpened([bins], [empty], 5000, 1.0) == [(-1000.0, 1000.0)]
 
 
 def test_each_record_is_in_one_cell_of_every_column() -> None:
@@ -185,7 +185,7 @@ def test_a_preview_states_the_noise_that_counts_get_where_everything_is_bought()
     assert told.margin == value.noise_of_counts.quantile(0.95)
 
 
-def test_each_record_is_in_one_cell_of_the_ladder_of_scores() -> None:
+def test_each_record_is_in_one_cell_of_the_bins_of_scores() -> None:
     scores = np.array([0.0, 0.49, 0.5, 2.3, 31.9, 32.0, 1e9])
     counts = counts_of_scores(scores)
     assert counts.sum() == len(scores)

@@ -155,7 +155,7 @@ def outliers_of(table: Table, detector: str, seed: int, first: int = 0) -> Itera
         if space.n_contexts <= PROBES or detector == GRUBBS:  # sooner done than the probes
             known = view.verdicts()
         if known is None or (known.utilities >= 0).any():
-            start = first_match(Candidates(view), space.everyone, PROBES)
+            start = first_match(view, space.everyone, PROBES)
         if start is None:
             nowhere.add((*own, values[row]))
         else:

@@ -1,4 +1,4 @@
-"""The radius named, on its ladder, and how likely one so many edits farther off is at most."""
+"""The radius named among the candidates, and how likely one so many edits farther off is."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["draw"]
 
 
 def draw(release: Release[ChosenRadius]) -> Figure:
-    """The ladder with the chosen rung, and the chance against edits, from public parameters."""
+    """The candidates with the chosen one, and the chance against edits, from public parameters."""
     query, value = release.query, release.value
     assert isinstance(query, OutlierRadius)  # noqa: S101 - what a release of a radius answers
     figure, axes = blank("The radius at which the wanted share stands apart")

@@ -17,9 +17,9 @@ from privod.errors import InvalidParameter
 from privod.outliers.crowds.distance import CrowdIndex
 from privod.queries.grid_knn.release import NoisyGrid
 
-__all__ = ["LADDER", "Advice", "advise_radius"]
+__all__ = ["CANDIDATE_RADII", "Advice", "advise_radius"]
 
-LADDER = tuple(float(f"{0.005 * 200 ** (place / 24):.3g}") for place in range(25))
+CANDIDATE_RADII = tuple(float(f"{0.005 * 200 ** (place / 24):.3g}") for place in range(25))
 """Radii in shares of the ranges, those of outlier-radius: 25 from 0.005 to 1 in equal ratios."""
 
 
@@ -32,7 +32,7 @@ class Advice:
     radius
         The radius at which the share comes nearest to the wanted one, in shares of the ranges.
     curve
-        For each radius of the ladder, about which share of the records stands apart.
+        For each candidate radius, about which share of the records stands apart.
     columns
         The columns of the grid, which distances are taken over.
     hidden_share
@@ -55,7 +55,7 @@ class Advice:
 
 
 def advise_radius(
-    grid: NoisyGrid, share: float, max_crowd: int, radii: Sequence[float] = LADDER
+    grid: NoisyGrid, share: float, max_crowd: int, radii: Sequence[float] = CANDIDATE_RADII
 ) -> Advice:
     """The radius at which about this share has at most `max_crowd` records near, themselves too."""
     if not 0 < share < 1:

@@ -112,7 +112,7 @@ class AnomalyLabels(CrowdLabels, Query[tuple[bool, ...]]):
         return (
             f"A record with fewer than {self.adjacency.crowd} records within {self.radius:g} of it,"
             " itself included, is not protected: the farther out it is, the less. The label of one"
-            " with no other near it is wrong with a probability of"
+            " with no other near it is wrong with a probability of at most"
             f" {chance_in_words(self.lone_error)}, so it tells that surely whether the record is in"
             " the data."
         )

@@ -51,11 +51,11 @@ def chance_of_error(edits: int, epsilon: Fraction) -> float:
 
 
 def chance_in_words(chance: float) -> str:
-    """A probability, as many digits as help, rounded up."""
+    """A bound of a probability, as many digits as help, rounded up."""
     if chance >= 0.001:
         return f"{math.ceil(1000 * chance) / 1000:.1%}"
     zeros = 300 if chance < 1e-300 else math.floor(-math.log10(chance))
-    return f"less than 1 in 10^{zeros}"
+    return f"1 in 10^{zeros}"
 
 
 def said_to_be(labels: Sequence[bool], one: str, many: str) -> str:
@@ -149,7 +149,7 @@ class CrowdLabels(Labels):
         )
         if self.lone_error < self.largest_error:
             text += (
-                f", and the label of a record {self.lone_in_words()} with a probability of"
+                f", and the label of a record {self.lone_in_words()} with a probability of at most"
                 f" {chance_in_words(self.lone_error)}"
             )
         return f"{text}."

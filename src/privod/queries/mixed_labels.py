@@ -126,8 +126,8 @@ class MixedLabels(CrowdLabels, Query[tuple[bool, ...]]):
             return ""
         return (
             f"{self.adjacency.gives_up} The label of a record that no other is alike is wrong with"
-            f" a probability of {chance_in_words(self.lone_error)}, so it tells that surely whether"
-            " the record is in the data."
+            f" a probability of at most {chance_in_words(self.lone_error)}, so it tells that surely"
+            " whether the record is in the data."
         )
 
     def preview(self, domain: Domain) -> Preview:  # noqa: ARG002

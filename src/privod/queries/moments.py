@@ -86,12 +86,12 @@ def coordinate_sums(rows: Floats, middles: Floats, halves: Floats) -> Ints:
     return sums
 
 
-def distance_counts(rows: Floats, centers: Floats, halves: Floats, rungs: Floats) -> Ints:
-    """How many records lie on each rung of distances from the centers; each lies on one."""
-    counts = np.zeros(len(rungs), dtype=np.int64)
+def distance_counts(rows: Floats, centers: Floats, halves: Floats, ends: Floats) -> Ints:
+    """How many records lie in each bin of distances from the centers; each lies in one."""
+    counts = np.zeros(len(ends), dtype=np.int64)
     for start in range(0, len(rows), BLOCK):
         points = standardized(rows[start : start + BLOCK], centers, halves)
         lengths = np.sqrt(np.einsum("ij,ij->i", points, points))
-        places = np.minimum(np.searchsorted(rungs, lengths), len(rungs) - 1)
-        counts += np.bincount(places, minlength=len(rungs))
+        places = np.minimum(np.searchsorted(ends, lengths), len(ends) - 1)
+        counts += np.bincount(places, minlength=len(ends))
     return counts

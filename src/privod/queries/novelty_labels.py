@@ -140,7 +140,7 @@ class NoveltyLabels(Labels, Query[tuple[bool, ...]]):
             f" anomalous among those at hand (at most {self.max_crowd} near it, itself"
             " included); a label is wrong with a probability of at most"
             f" {chance_in_words(self.largest_error)}, and the label of a record with no other"
-            f" near it with a probability of {chance_in_words(self.error(others=0))}."
+            f" near it with a probability of at most {chance_in_words(self.error(others=0))}."
         )
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Which radius makes a wanted share of the records stand apart? A private choice from a ladder.
+"""Which radius makes a wanted share of the records stand apart? A private choice among candidates.
 
 How far the outliers at a radius are from the wanted share is measured in edits, not in records: the
 fewest changes of the data that the local bounds of outlier-count allow to close the gap. That
@@ -70,8 +70,8 @@ class OutlierRadius(Query[ChosenRadius]):
 
     Guarantee
     ---------
-    Every record is protected (AddRemove), or what every record says (Replace). One radius of a
-    public ladder is named by an exact random choice.
+    Every record is protected (AddRemove), or what every record says (Replace). One of some
+    public radii is named by an exact random choice.
 
     Parameters
     ----------
@@ -85,11 +85,11 @@ class OutlierRadius(Query[ChosenRadius]):
         The columns that distances are taken over, at least one of them numeric; none named means
         all numeric ones.
     smallest : float
-        The smallest radius of the ladder, greater than 0.
+        The smallest candidate, greater than 0.
     largest : float
-        The largest radius of the ladder.
+        The largest candidate.
     n_radii : int
-        How many radii there are on the ladder, in equal ratios.
+        How many candidates there are, in equal ratios.
     scale : str
         range: numeric columns count in shares of their declared ranges; own: in their own units.
     weights : tuple of float
@@ -138,7 +138,7 @@ class OutlierRadius(Query[ChosenRadius]):
 
     @property
     def radii(self) -> tuple[float, ...]:
-        """The ladder, in equal ratios and four digits, the ends as they were given."""
+        """The candidates, in equal ratios and four digits, the ends as they were given."""
         ratio = math.log(self.largest / self.smallest) / (self.n_radii - 1)
         between = [
             float(f"{self.smallest * math.exp(ratio * place):.4g}")
@@ -163,7 +163,7 @@ class OutlierRadius(Query[ChosenRadius]):
         over = self._distances(domain)
         off = self.records_off(over.dimensions, over.n_groups(self.largest))
         words = (
-            f"If a radius of the ladder leaves just the wanted share, {off} records more or fewer"
+            f"If a candidate leaves just the wanted share, {off} records more or fewer"
             " than it will stand apart at most, with 95 % certainty; usually far fewer."
         )
         return Preview("the share", off, typical_share=float(self.share), loose=True, words=words)

@@ -11,6 +11,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, Protocol
 
 import numpy as np
@@ -250,6 +251,11 @@ class ContextSpace:
     def free_bits(self) -> tuple[int, ...]:
         """How many values besides the record's each attribute has, in the order inside."""
         return tuple(len(self.columns[at].values) - 1 for at in self.order)
+
+    @cached_property
+    def byte_ends(self) -> tuple[int, ...]:
+        """Where the bits of each attribute begin in whole bytes, one after another, and the end."""
+        return (0, *accumulate(bits // 8 + 1 for bits in self.free_bits))
 
     @cached_property
     def runs(self) -> tuple[tuple[int, ...] | None, ...]:

@@ -6,15 +6,16 @@ owner.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privod.data.table import Table
-from privod.outliers.contexts.contexts import MOST_VALUES, Choices, Context, ContextSpace
+from privod.outliers.contexts.contexts import Choices, Context, ContextSpace
 from privod.outliers.contexts.detectors import BuiltIn, Detector
 from privod.outliers.contexts.kernels.decide import (
     EVERYTHING,
@@ -40,6 +41,7 @@ from privod.outliers.contexts.kernels.scan import (
     Verdicts,
     scan_contexts,
 )
+from privod.outliers.contexts.packed import Packed, chosen_bits, pack, unpack
 from privod.progress import track
 from privod.threads import in_threads, thread_pool
 
@@ -51,6 +53,7 @@ Ints = NDArray[np.int64]
 INNER_BITS = 10  # a block of contexts shares its lists; its sums stay in the nearest cache
 STEPS = 200  # of the progress bar
 JUDGED_AT_ONCE = 1 << 9  # contexts, each with a byte for every value; worth a thread
+MOST_POSSIBLE = 1 << 16  # cells, occupied or not, that are listed to number the occupied
 SMALLEST_STEP = 1 << 12  # contexts; a thread is not worth its while for fewer
 
 
@@ -141,22 +144,26 @@ class RecordView:
                 pass
         return found
 
-    def judge(self, contexts: list[Choices]) -> Judged:
+    def judge(self, contexts: Sequence[Choices]) -> Judged:
         """Judge these contexts."""
+        return self.judge_packed(pack(self.space, contexts))
+
+    def judge_packed(self, contexts: Packed) -> Judged:
+        """Judge contexts given as rows of bytes."""
         n = len(contexts)
         judged = Judged(np.zeros(n, np.bool_), np.zeros(n, np.int64), np.zeros(n, np.int64))
         rule = self._everything if self.rule is None else self.rule
 
         def one(piece: int) -> None:
             part = slice(piece * JUDGED_AT_ONCE, (piece + 1) * JUDGED_AT_ONCE)
-            chosen, starts = _chosen(self.space, contexts[part])
+            chosen, starts = chosen_bits(self.space, contexts[part])
             told = (judged.matches[part], judged.utilities[part], judged.sizes[part])
             judge_contexts(chosen, starts, self.cells, self.below, self.above, rule, *told)
 
         in_threads(one, -(-n // JUDGED_AT_ONCE))
         if self.rule is None:
-            for place, context in enumerate(contexts):
-                others = self.values[self.members(context)]
+            for place, row in enumerate(contexts):
+                others = self.values[self.members(unpack(self.space, row))]
                 judged.matches[place] = self.detector.stands_out(others, self.value)
         return judged
 
@@ -243,25 +250,6 @@ def _menus(space: ContextSpace) -> Menus:
     return Menus(np.array(space.n_choices, np.int64), ordered, runs)
 
 
-def _chosen(space: ContextSpace, contexts: list[Choices]) -> tuple[NDArray[np.bool_], Ints]:
-    """Which codes each context takes in, and where those of each attribute begin."""
-    n_bytes = [bits // 8 + 1 for bits in space.free_bits]
-    if max(n_bytes) < 8:  # each choice is a machine word
-        every = chain.from_iterable(contexts)
-        words = np.fromiter(every, "<i8").reshape(len(contexts), len(n_bytes), 1)
-        each = words.view(np.uint8)
-        rows = np.concatenate([each[:, at, :width] for at, width in enumerate(n_bytes)], axis=1)
-    else:
-        packed = b"".join(
-            choice.to_bytes(width, "little")
-            for context in contexts
-            for choice, width in zip(context, n_bytes, strict=True)
-        )
-        rows = np.frombuffer(packed, np.uint8).reshape(len(contexts), sum(n_bytes))
-    bits = np.unpackbits(rows, axis=1, bitorder="little").view(np.bool_)
-    return bits, 8 * np.cumsum([0, *n_bytes])
-
-
 def look_from(
     table: Table,
     space: ContextSpace,
@@ -306,9 +294,7 @@ def _cells(
     overlap_with: Context | None,
 ) -> tuple[Cells, NDArray[np.int32]]:
     """Sum the others by cell, cells in lexicographic order, values in ascending order."""
-    cell_of = np.zeros(len(values), np.int64)
-    for level in codes:
-        _, cell_of = np.unique(cell_of * (MOST_VALUES + 1) + level, return_inverse=True)
+    cell_of = _ranked(codes, [bits + 1 for bits in space.free_bits])
     n_cells = int(cell_of.max(initial=-1)) + 1
     listed = np.zeros((len(codes), n_cells), np.uint16)
     listed[:, cell_of] = codes
@@ -318,6 +304,20 @@ def _cells(
             shared &= space.chosen_codes(level, choice)[listed[level]]
     small = cell_of.astype(np.int32)
     return _summed(listed, small, values, value, shared), small
+
+
+def _ranked(codes: NDArray[np.uint16], n_codes: list[int]) -> Ints:
+    """The place of each record's codes among all that occur, in lexicographic order."""
+    ranks = np.zeros(codes.shape[1], np.int64)
+    if math.prod(n_codes) <= MOST_POSSIBLE:
+        for level, n in zip(codes, n_codes, strict=True):
+            ranks = ranks * n + level
+        occurs = np.zeros(math.prod(n_codes), np.int64)
+        occurs[ranks] = 1
+        return (np.cumsum(occurs) - 1)[ranks]
+    for level, n in zip(codes, n_codes, strict=True):
+        _, ranks = np.unique(ranks * n + level, return_inverse=True)
+    return ranks
 
 
 def _summed(

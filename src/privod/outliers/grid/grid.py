@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -112,15 +113,17 @@ class Grid:
         """How many cells there are: a plain integer of any size."""
         return int(self.cells_per_axis**self.n_axes)
 
-    @property
+    @cached_property
     def _lows(self) -> Floats:
         return np.array([column.low for column in self.columns])
 
-    @property
+    @cached_property
     def _scales(self) -> Floats:
         """Cells to a unit, by the one binning rule; finite: no range is narrower than 2^-500."""
-        cells = self.cells_per_axis
-        return np.array([Equal(column.low, column.high, cells).scale for column in self.columns])
+        return np.array([self._scale(column) for column in self.columns])
+
+    def _scale(self, column: Numeric) -> float:
+        return Equal(column.low, column.high, self.cells_per_axis).scale
 
     @property
     def _placing(self) -> Axes:
@@ -137,7 +140,8 @@ class Grid:
     @property
     def _axes(self) -> tuple[tuple[str, ...], tuple[float, ...], tuple[float, ...], int]:
         names = tuple(column.name for column in self.columns)
-        return names, tuple(self._lows.tolist()), tuple(self._scales.tolist()), self.cells_per_axis
+        lows = tuple(column.low for column in self.columns)
+        return names, lows, tuple(map(self._scale, self.columns)), self.cells_per_axis
 
     def all_counts(self, points: Floats) -> Ints:
         """How many points each of the n_cells cells holds, by cell index."""

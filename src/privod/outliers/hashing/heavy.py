@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
+from scipy.spatial import KDTree
 from scipy.special import bdtr, ndtr
 
 from privod.errors import InvalidParameter
@@ -160,10 +161,6 @@ class CloudModel:
 def _radius(cloud: NDArray[np.float64], limit: int, generator: np.random.Generator) -> float:
     """The radius at which the model's share of the records is outlying."""
     rows = generator.choice(len(cloud), min(SAMPLE, len(cloud)), replace=False)
-    nearest = [
-        np.partition(np.linalg.norm(cloud - cloud[row], axis=1), min(limit, len(cloud) - 1))[
-            min(limit, len(cloud) - 1)
-        ]
-        for row in rows
-    ]
+    last = min(limit, len(cloud) - 1) + 1  # itself is the first
+    nearest = KDTree(cloud).query(cloud[rows], k=[last])[0]
     return float(np.quantile(nearest, 1 - MODEL_SHARE))

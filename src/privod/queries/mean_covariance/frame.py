@@ -1,7 +1,7 @@
 """Around what, and within which radius, are products taken? Public, given or bought.
 
 Columns are scaled to [-1, 1] by their declared ranges. The center is the noisy mean; the radius is
-about the third quartile of the distances from it, by noisy counts on a public geometric ladder.
+about the third quartile of the distances from it, by noisy counts in public geometric bins.
 Also here: by how much one record changes each part of the release, proved in
 docs/proofs/mean_covariance.md.
 """
@@ -27,7 +27,7 @@ __all__ = ["Change", "Frame", "change_of", "half_ranges", "radius_from"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-RUNGS = 24  # of the ladder for the radius, each a square root of two below the last
+DISTANCE_BINS = 24  # for the radius, each ending a square root of two below the last
 QUARTILE = 0.75  # of the records lie within the radius
 FEWEST_RECORDS = 10.0  # taken to be there, however low noise makes their number
 
@@ -47,7 +47,7 @@ def change_of(part: str, n_axes: int, adjacency: Adjacency) -> Change:
         return Change(1, 1)  # a replaced record may be dropped for a missing value
     if part == "sums":  # coordinates between -UNIT and UNIT; replaced, they move by twice as much
         return Change(times * n_axes * UNIT, times**2 * n_axes * UNIT**2)
-    if part == "radius":  # a record lies on one rung
+    if part == "radius":  # a record lies in one bin
         return Change(times, times)
     return Change(times * products_change(n_axes), times * squared_products_change())
 
@@ -90,9 +90,9 @@ class Frame:
         return np.asarray(middles + np.array(self.means) * halves)
 
     @property
-    def rungs(self) -> Floats:
-        """The upper ends of the ladder of distances, ascending; the last holds all the rest."""
-        return np.asarray(self.radius * 0.5 ** (np.arange(RUNGS)[::-1] / 2))
+    def distance_ends(self) -> Floats:
+        """The upper ends of the bins of distances, ascending; the last bin holds all the rest."""
+        return np.asarray(self.radius * 0.5 ** (np.arange(DISTANCE_BINS)[::-1] / 2))
 
     @property
     def text(self) -> str:
@@ -117,8 +117,8 @@ class Frame:
 
 
 def radius_from(frame: Frame, noisy: Ints, total: int) -> Frame:
-    """The frame, narrowed to the first rung within which three quarters of the records lie."""
+    """The frame, narrowed to the first bin within whose end three quarters of the records lie."""
     records = max(float(total), FEWEST_RECORDS)
     enough = np.flatnonzero(noisy.cumsum() >= QUARTILE * records)
-    rung = int(enough[0]) if len(enough) else len(noisy) - 1
-    return replace(frame, radius=float(frame.rungs[rung]))
+    last = int(enough[0]) if len(enough) else len(noisy) - 1
+    return replace(frame, radius=float(frame.distance_ends[last]))

@@ -2,7 +2,7 @@
 
 Of epsilon a fiftieth buys the number of records, a fifth the sums of the scaled columns, four
 fiftieths a radius around the mean that most records lie within (by noisy counts on a public
-geometric ladder), and the rest the sums of products of records pulled back to that radius. Gaussian
+geometric bins), and the rest the sums of products of records pulled back to that radius. Gaussian
 noise takes the same shares of rho. Making a covariance of the noisy sums, scores and thresholds are
 post-processing (`NoisyMoments`). Proof in docs/proofs/mean_covariance.md.
 """
@@ -176,7 +176,7 @@ class MeanCovariance(Query[NoisyMoments]):
         if frame is None:
             frame = Frame.around(columns, sums, int(total[0]))
             counting = partial(
-                distance_counts, centers=frame.centers, halves=halves, rungs=frame.rungs
+                distance_counts, centers=frame.centers, halves=halves, ends=frame.distance_ends
             )
             noisy = self._noisy("radius", table.sums(self.columns, counting), randomness)
             frame = radius_from(frame, noisy, int(total[0]))

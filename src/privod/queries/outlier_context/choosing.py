@@ -199,7 +199,7 @@ class GroupChoice:
         found = search.candidates(
             sampler, pool, start, self.max_visits, most_probes, mechanism, randomness
         )
-        most = search.most_judged(sampler, view.space, self.max_visits, most_probes)
+        most = search.most_judged(sampler, view.space, self.max_visits)
         search.judge_up_to(pool, most)  # so that every search costs the same
         chosen: list[Choices] = []
         for _ in range(self.n_groups):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations, count, islice
+from itertools import accumulate, chain, combinations, count, islice, pairwise
 from typing import Literal
 
 import numpy as np
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from privod.mechanisms import ExponentialMechanism, Randomness
 from privod.outliers.contexts.contexts import Choices, ContextSpace
 from privod.outliers.contexts.matching import RecordView
+from privod.outliers.contexts.packed import Packed, pack, unpack
 
 __all__ = ["MOST_VISITS", "Candidates", "Frontier", "Sampler", "candidates", "choose_by_number"]
 
@@ -31,6 +32,7 @@ PROBED = 1 << 12  # contexts looked at together for a first match: enough for se
 FEW_CONTEXTS = 1 << 12  # of which every one is probed for a first match
 MANY_TIMES = 64  # so many even draws miss one of the contexts with probability e**-64
 WORD = 64  # bits of a draw; an attribute takes as many words as hold its values
+WORD_BYTES = WORD // 8
 BLOCK = 1 << 20  # utilities counted at a time, so that memory stays flat
 
 
@@ -149,72 +151,86 @@ def candidates(
     """The matching contexts that a sampler comes to know; none if it finds no match at all."""
     if sampler == "uniform":
         return uniform(pool, n, most_probes, randomness)
-    first = first_match(pool, start, most_probes)
+    first = first_match(pool.view, start, most_probes)
+    pool.matching([] if first is None else [first])
     if sampler == "random-walk":
         return random_walk(pool, first, n, randomness)
     walk = depth_first if sampler == "dfs" else breadth_first
     return walk(pool, first, n, choice, randomness)
 
 
-def public_order(space: ContextSpace, start: Choices) -> Iterator[Choices]:
-    """Where to look for a first match: the start, everyone, fewer and fewer, then anywhere.
+def public_order(space: ContextSpace, start: Choices) -> Iterator[Packed]:
+    """Where to look for a first match, many at a time: the start, everyone, fewer, then anywhere.
 
     The same for whatever rows. Anywhere is every context, where these are few; else contexts picked
     by a fixed hash, without an end. Contexts may come twice.
     """
-    yield start
+    few = space.n_contexts <= FEW_CONTEXTS
+    every = map(space.numbered, range(space.n_contexts if few else 0))
+    listed = chain((start,), _fewer_and_fewer(space), every)
+    while batch := list(islice(listed, PROBED)):
+        yield pack(space, batch)
+    if few:
+        return
+    widths = [WORD_BYTES * -(-(bits + 1) // WORD) for bits in space.free_bits]
+    ends = [0, *accumulate(widths)]
+    for first in count(0, PROBED // BATCH):
+        draw = b"".join(
+            hashlib.shake_256(b"privod contexts %d" % number).digest(BATCH * ends[-1])
+            for number in range(first, first + PROBED // BATCH)
+        )
+        rows = np.frombuffer(draw, np.uint8).reshape(PROBED, ends[-1])
+        parts = [rows[:, begin:end] for begin, end in pairwise(ends)]
+        yield np.concatenate(
+            [_picked(space, place, part) for place, part in enumerate(parts)], axis=1
+        )
+
+
+def _fewer_and_fewer(space: ContextSpace) -> Iterator[Choices]:
+    """Everyone; the record's own value alone in one attribute, in two, ..., in all."""
     everyone = space.everyone
     places = range(len(everyone))
-    for n_narrow in places:
+    for n_narrow in range(len(everyone) + 1):
         for narrow in combinations(places, n_narrow):
             yield tuple(1 if at in narrow else everyone[at] for at in places)
-    yield space.own_cell
-    if space.n_contexts <= FEW_CONTEXTS:
-        yield from map(space.numbered, range(space.n_contexts))
-        return
-    widths = [8 * -(-(bits + 1) // WORD) for bits in space.free_bits]
-    ends = np.cumsum(widths)
-    for number in count():
-        draw = hashlib.shake_256(b"privod contexts %d" % number).digest(BATCH * sum(widths))
-        rows = np.frombuffer(draw, np.uint8).reshape(BATCH, sum(widths))
-        parts = [
-            np.ascontiguousarray(rows[:, end - width : end])
-            for end, width in zip(ends, widths, strict=True)
-        ]
-        yield from zip(*(_picked(space, at, part) for at, part in enumerate(parts)), strict=True)
 
 
-def _picked(space: ContextSpace, place: int, drawn: NDArray[np.uint8]) -> list[int]:
+def _picked(space: ContextSpace, place: int, drawn: Packed) -> Packed:
     """The choices in one attribute that rows of bytes pick: their bits, or a range by number."""
-    if drawn.shape[1] == WORD // 8:
-        words = drawn.view("<u8")[:, 0].tolist()
-    else:
-        words = [int.from_bytes(row.tobytes(), "little") for row in drawn]
-    runs, everyone = space.runs[place], space.everyone[place]
+    width = space.byte_ends[place + 1] - space.byte_ends[place]
+    runs = space.runs[place]
     if runs is None:
-        return [word & everyone | 1 for word in words]
-    return [runs[word % len(runs)] for word in words]
+        every = space.everyone[place].to_bytes(width, "little")
+        picked = drawn[:, :width] & np.frombuffer(every, np.uint8)
+        picked[:, 0] |= 1
+        return picked
+    listed = np.frombuffer(b"".join(run.to_bytes(width, "little") for run in runs), np.uint8)
+    numbers = [int.from_bytes(row.tobytes(), "little") % len(runs) for row in drawn]
+    return listed.reshape(len(runs), width)[numbers]
 
 
-def first_match(pool: Candidates, start: Choices, most_probes: int) -> Choices | None:
+def first_match(view: RecordView, start: Choices, most_probes: int) -> Choices | None:
     """The first match in the public order; None if there is none among so many.
 
     All are looked at, wherever the first one is: the work tells nothing.
     """
-    probes = islice(public_order(pool.view.space, start), most_probes)
-    first = None
-    while batch := list(islice(probes, PROBED)):
-        found = pool.matching(batch)
-        if first is None and found:
-            first = found[0]
+    left, first = most_probes, None
+    for batch in public_order(view.space, start):
+        probes = batch[:left]
+        found = np.flatnonzero(view.judge_packed(probes).matches)
+        if first is None and len(found):
+            first = unpack(view.space, probes[found[0]])
+        left -= len(probes)
+        if left == 0:
+            break
     return first
 
 
-def most_judged(sampler: Sampler, space: ContextSpace, n: int, most_probes: int) -> int:
-    """How many contexts a search may look at, by public numbers; uniform is even by itself."""
+def most_judged(sampler: Sampler, space: ContextSpace, n: int) -> int:
+    """How many contexts a walk may look at, by public numbers; uniform is even by itself."""
     if sampler == "uniform":
         return 0
-    return min(space.n_contexts, most_probes + n * max(1, space.most_connected))
+    return min(space.n_contexts, 1 + n * max(1, space.most_connected))
 
 
 def judge_up_to(pool: Candidates, n: int) -> None:

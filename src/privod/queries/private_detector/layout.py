@@ -1,9 +1,9 @@
 """Where are the cells? Chosen from noisy counts and public declarations, never from rows.
 
-Declared ranges may be a hundred times too wide. A noisy histogram over a public geometric ladder,
-one a column, shows where the records are, and the range is cut down to there. What a column's own
-ladder cannot show above its noise, the ladders of all columns together may: those who declare one
-range too wide declare others so. Which is bought, how many bins a column gets and whether products
+Declared ranges may be a hundred times too wide. A noisy histogram of public geometric bins shows
+where the records of a column are, and its range is cut down to there. What a column's own bins
+cannot show above their noise, the bins of all columns together may: those who declare one range too
+wide declare others so. Which is bought, how many bins a column gets and whether products
 of columns are worth their noise follows from the bought number of records, epsilon and the number
 of columns. DOUBT, LEAST_WORTH and the number of bins were chosen by benchmarks/choose_detector.py,
 which also says how good such a choice is on sets that it was not made by.
@@ -22,30 +22,29 @@ from numpy.typing import NDArray
 from privod.data import Categorical, Column, Numeric
 from privod.errors import InvalidData
 from privod.outliers.grid.grid import Grid
-from privod.outliers.grid.kernels.ladder import count_rungs
+from privod.outliers.grid.kernels.geometric import count_in_bins
 from privod.queries.count_query import FEWEST_BINS, MOST_BINS
 
-__all__ = ["LARGEST_END", "Ladder", "Layout", "moments_pay", "sharpened", "sharpening_pays"]
+__all__ = ["LARGEST_END", "GeometricBins", "Layout", "moments_pay", "sharpened", "sharpening_pays"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 LARGEST_END = 1e150  # of a range: the square of twice as much still is a float
-PARTS = 2  # rungs to an octave of the ladder
+PARTS = 2  # bins to an octave
 TAIL = 0.01  # of the records may lie beyond a sharpened end ...
 TAIL_TOGETHER = 0.05  # ... or beyond an end that all columns share
-DOUBT = 0.5  # deviations of noise that rungs must exceed to be believed: cutting off costs more
-RUNS = (1, 2, 4, 8)  # rungs taken together ...
-MOST_SUMMED = 64  # ... of a ladder with more rungs than these
+DOUBT = 0.5  # deviations of noise that bins must exceed to be believed: cutting off costs more
+RUNS = (1, 2, 4, 8)  # bins taken together ...
+MOST_SUMMED = 64  # ... of a range with more bins than these
 MARGIN = 0.25  # of a sharpened range, added at both ends
-LEAST_WORTH = 5.0  # records to a noise scale of the ladder below which it shows nothing
+LEAST_WORTH = 5.0  # records to a noise scale of the bins below which they show nothing
 MOMENTS_COST = 2.5  # noise of products grows so fast with the columns: their square, and a spectrum
 
 
 @dataclass(frozen=True)
-class Ladder:
-    """A public geometric ladder over a declared range: halvings about zero, or about the end
-    nearest to zero.
+class GeometricBins:
+    """Public bins of a declared range: halvings about zero, or about the end nearest to zero.
 
     Parameters
     ----------
@@ -61,14 +60,14 @@ class Ladder:
 
     @property
     def zero(self) -> float:
-        """What the ladder narrows down to."""
+        """What the bins narrow down to."""
         return min(max(0.0, self.low), self.high)
 
     @property
     def edges(self) -> Floats:
-        """The ends of all rungs, ascending."""
-        rungs = np.arange(self.octaves * PARTS)
-        sizes = 0.5 ** (rungs // PARTS) * (1 - 0.5 * (rungs % PARTS) / PARTS)
+        """The ends of all bins, ascending."""
+        numbers = np.arange(self.octaves * PARTS)
+        sizes = 0.5 ** (numbers // PARTS) * (1 - 0.5 * (numbers % PARTS) / PARTS)
         sizes = np.append(sizes, 0.5**self.octaves)  # farthest first
         below = [self.zero - sizes * (self.zero - self.low)] if self.low < self.zero else []
         above = [self.zero + sizes[::-1] * (self.high - self.zero)] if self.high > self.zero else []
@@ -76,17 +75,17 @@ class Ladder:
 
     @property
     def steps(self) -> Ints:
-        """The octave of every rung, 0 the farthest from zero."""
+        """The octave of every bin, 0 the farthest from zero."""
         steps = np.append(np.arange(self.octaves * PARTS) // PARTS, self.octaves)
         sides = [steps] * (self.low < self.zero) + [steps[::-1]] * (self.high > self.zero)
         return np.concatenate(sides)
 
     def counts(self, values: Floats) -> Ints:
-        """How many values lie on each rung."""
+        """How many values lie in each bin."""
         counts = np.zeros(len(self.steps), dtype=np.int64)
         below, above = self.zero - self.low, self.high - self.zero
         values = np.clip(values, self.low, self.high)
-        count_rungs(values, self.zero, below, above, self.octaves, PARTS, counts)
+        count_in_bins(values, self.zero, below, above, self.octaves, PARTS, counts)
         return counts
 
     def cut(self, octave: int) -> tuple[float, float]:
@@ -99,7 +98,7 @@ class Ladder:
 
 
 def sharpening_pays(records: float, scale: float) -> bool:
-    """Whether ladders whose counts have noise of this scale can show anything."""
+    """Whether geometric bins whose counts have noise of this scale can show anything."""
     return records >= LEAST_WORTH * scale
 
 
@@ -109,45 +108,44 @@ def moments_pay(records: float, epsilon: float, n_numeric: int) -> bool:
 
 
 def sharpened(
-    ladders: list[Ladder], noisy: list[Ints], records: float, scale: float
+    declared: list[GeometricBins], noisy: list[Ints], records: float, scale: float
 ) -> list[tuple[float, float]]:
-    """The declared ranges, cut down to where the noisy counts of their ladders show records."""
+    """The declared ranges, cut down to where the noisy counts of their bins show records."""
     deviation = scale * math.sqrt(2)
     ranges: list[tuple[float, float] | None] = [
-        _own_range(ladder, counts, records, deviation)
-        for ladder, counts in zip(ladders, noisy, strict=True)
+        _own_range(bins, counts, records, deviation)
+        for bins, counts in zip(declared, noisy, strict=True)
     ]
-    octave = _shared_octave(ladders, noisy, records, deviation) if None in ranges else 0
+    octave = _shared_octave(declared, noisy, records, deviation) if None in ranges else 0
     return [
-        ladder.cut(octave) if own is None else own
-        for ladder, own in zip(ladders, ranges, strict=True)
+        bins.cut(octave) if own is None else own for bins, own in zip(declared, ranges, strict=True)
     ]
 
 
 def _own_range(
-    ladder: Ladder, counts: Ints, records: float, deviation: float
+    bins: GeometricBins, counts: Ints, records: float, deviation: float
 ) -> tuple[float, float] | None:
-    """From the first to the last rung where more records lie than noise explains."""
+    """From the first to the last bin where more records lie than noise explains."""
     first = _first_believed(counts.astype(np.float64), TAIL * records, deviation)
     last = _first_believed(counts[::-1].astype(np.float64), TAIL * records, deviation)
     if first is None or last is None:
         return None
     first, last = sorted((first, len(counts) - 1 - last))
-    low, high = float(ladder.edges[first]), float(ladder.edges[last + 1])
+    low, high = float(bins.edges[first]), float(bins.edges[last + 1])
     margin = MARGIN * (high - low)
-    return max(low - margin, ladder.low), min(high + margin, ladder.high)
+    return max(low - margin, bins.low), min(high + margin, bins.high)
 
 
 def _shared_octave(
-    ladders: list[Ladder], noisy: list[Ints], records: float, deviation: float
+    declared: list[GeometricBins], noisy: list[Ints], records: float, deviation: float
 ) -> int:
-    """The first octave from the top with records in it, by the ladders of all columns."""
-    together = np.zeros(ladders[0].octaves + 1)
-    for ladder, counts in zip(ladders, noisy, strict=True):
-        np.add.at(together, ladder.steps, counts)
-    rungs = sum(len(counts) for counts in noisy) / len(together)
-    needed = TAIL_TOGETHER * records * len(ladders)
-    return _first_believed(together, needed, deviation * math.sqrt(rungs)) or 0
+    """The first octave from the top with records in it, by the bins of all columns."""
+    together = np.zeros(declared[0].octaves + 1)
+    for bins, counts in zip(declared, noisy, strict=True):
+        np.add.at(together, bins.steps, counts)
+    summed = sum(len(counts) for counts in noisy) / len(together)
+    needed = TAIL_TOGETHER * records * len(declared)
+    return _first_believed(together, needed, deviation * math.sqrt(summed)) or 0
 
 
 def _first_believed(counts: Floats, needed: float, deviation: float) -> int | None:

@@ -1,7 +1,7 @@
 """Release all that a good detector needs, at one price: histograms of columns, and their products.
 
 Of epsilon a fiftieth buys the number of records. If it can show anything, three twentieths buy
-ranges: noisy counts on public geometric ladders, so that declared ranges may be far too wide. The
+ranges: noisy counts in public geometric bins, so that declared ranges may be far too wide. The
 rest buys a histogram of every column (missing values have a cell of their own) and, where they are
 worth their noise, the sums of products of the numeric columns, half each. Last, where it shows
 anything, a tenth that was laid aside counts the records by their scores under what was released
@@ -56,7 +56,7 @@ from privod.queries.moments import (
 from privod.queries.preview import Preview, of_counts
 from privod.queries.private_detector.layout import (
     LARGEST_END,
-    Ladder,
+    GeometricBins,
     Layout,
     moments_pay,
     sharpened,
@@ -152,7 +152,7 @@ class DetectorProfile(Query[NoisyProfile]):
         return self._noise(self.budget * TOTAL_SHARE, 1, 1)
 
     def noise_of_ranges(self, n_numeric: int) -> CountNoise:
-        """The noise of every rung: a record lies on one rung of each ladder."""
+        """The noise of every geometric bin: a record lies in one of each column."""
         changed = COUNTS_CHANGED[self.adjacency] * n_numeric
         return self._noise(self.budget * RANGE_SHARE, changed, changed)
 
@@ -378,12 +378,12 @@ class DetectorProfile(Query[NoisyProfile]):
         declared_at_all = self.octaves <= MOST_DECLARED
         if declared_at_all and not sharpening_pays(surely, scale):
             return declared, Fraction(0)
-        ladders = [Ladder(low, high, self.octaves) for low, high in declared]
+        bins = [GeometricBins(low, high, self.octaves) for low, high in declared]
         places = [at for at, column in enumerate(columns) if isinstance(column, Numeric)]
-        counts = add_up(partial(_rungs, places, ladders))
-        ends = np.cumsum([len(ladder.steps) for ladder in ladders])[:-1]
+        counts = add_up(partial(_by_bin, places, bins))
+        ends = np.cumsum([len(own.steps) for own in bins])[:-1]
         noisy = [noise.add_to(own, randomness) for own in np.split(counts, ends)]
-        found = sharpened(ladders, noisy, records, scale)
+        found = sharpened(bins, noisy, records, scale)
         ranges = tuple(
             (float(rounded(low)), float(rounded(high))) if rounded(low) < rounded(high) else wide
             for (low, high), wide in zip(found, declared, strict=True)
@@ -396,11 +396,11 @@ class DetectorProfile(Query[NoisyProfile]):
         return checked_description(self.layout, "layout", "the cells", Layout.from_json)
 
 
-def _rungs(places: list[int], ladders: list[Ladder], rows: Floats) -> Ints:
-    """How many rows lie on each rung, ladder after ladder."""
+def _by_bin(places: list[int], bins: list[GeometricBins], rows: Floats) -> Ints:
+    """How many rows lie in each geometric bin, column after column."""
     counted = [
-        ladder.counts(np.ascontiguousarray(rows[:, place]))
-        for place, ladder in zip(places, ladders, strict=True)
+        own.counts(np.ascontiguousarray(rows[:, place]))
+        for place, own in zip(places, bins, strict=True)
     ]
     return np.concatenate(counted)
 
@@ -415,7 +415,7 @@ def _products(
 
 
 def _by_score(value: NoisyProfile, rows: Floats) -> Ints:
-    """How many rows have a score on each rung, by what is released already."""
+    """How many rows have a score in each bin, by what is released already."""
     return counts_of_scores(value.scores_of(rows))
 
 

@@ -237,7 +237,7 @@ class NoisyProfile:
 
     @cached_property
     def _believed(self) -> Floats:
-        """About how many of the records lie in each cell of the ladder of scores, or higher."""
+        """About how many of the records lie in each bin of scores, or higher."""
         assert self.noise_of_scores is not None  # noqa: S101 - asked for with counts only
         return believed_tails(self.scored, self.noise_of_scores, self.records)
 

@@ -1,7 +1,7 @@
 """Beyond which score do so many of the records lie? By noisy counts of their own scores.
 
 A profile that drowns in noise misjudges how its own records score, often by far. So once it is
-released, and scores are a public function of a record, the records are counted on a public ladder
+released, and scores are a public function of a record, the records are counted in public bins
 of scores, each in one cell, and the counts get noise. What is made of them here is post-processing.
 
 Counts are first explained by laws of scores with two parameters [Weibull 1951] and a share of
@@ -28,7 +28,7 @@ Ints = NDArray[np.int64]
 EDGES: Floats = np.array(
     [0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 10, 12, 16, 24, 32], dtype=np.float64
 )
-"""Where the cells of the ladder begin; the last one has no end."""
+"""Where the bins of scores begin; the last one has no end."""
 
 LEAST_SCORED = 10.0  # records to a noise scale of the counts below which they show nothing
 MISFIT = 0.5  # of what a law expects, by which it may well be wrong
@@ -46,7 +46,7 @@ def scoring_pays(records: float, scale: float) -> bool:
 
 
 def counts_of_scores(scores: Floats) -> Ints:
-    """How many scores lie in each cell of the ladder; each lies in one."""
+    """How many scores lie in each bin; each lies in one."""
     cells = np.searchsorted(EDGES[1:], scores, side="right")
     return np.bincount(cells, minlength=len(EDGES)).astype(np.int64)
 
@@ -80,7 +80,7 @@ def shares_beyond(
 ) -> tuple[float, float]:
     """The least and the greatest share of the records that score higher, at this confidence.
 
-    The noise of the number of records and of all tails of the ladder, whichever the score asks
+    The noise of the number of records and of all tails of the bins, whichever the score asks
     for, stays within these limits at once, by the union bound.
     """
     doubt = (1 - confidence) / 2
