@@ -101,6 +101,17 @@ def exponential_law(utilities: Sequence[int | Fraction], scale: Fraction) -> lis
     return [weight / sum(weights) for weight in weights]
 
 
+def product_of_digits(gap: int, digits: Sequence[Sequence[int]]) -> int:
+    """A weight by the tables of its scale, as the compiled loops find it, in unlimited integers."""
+    low = 1 << 62
+    for table in digits:
+        high, rest = divmod(low, 1 << 31)
+        other_high, other_rest = divmod(table[gap % 256], 1 << 31)
+        low = high * other_high + (high * other_rest + rest * other_high >> 31)
+        gap //= 256
+    return 0 if gap else low
+
+
 def permute_and_flip_law(utilities: Sequence[int | Fraction], scale: Fraction) -> list[Fraction]:
     """Sum over all orders of the chance that a candidate passes and all before it fail."""
     best = max(utilities)

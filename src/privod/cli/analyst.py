@@ -12,7 +12,7 @@ import typer
 from privod import wire
 from privod.cli.app import DEFAULT_LOCATION, AsJson, At, app, curator_at, server_at
 from privod.cli.output import emit, progress_bars, table, words
-from privod.errors import InvalidParameter, PrivodError
+from privod.errors import InvalidParameter, PrivodError, Unavailable
 from privod.texts import check_text
 
 if TYPE_CHECKING:
@@ -45,10 +45,16 @@ def questions(
     from privod.wire.questions import describe
 
     if name is None:
-        known = [describe(kind) for kind in (*QUERIES.values(), *JOINT_QUESTIONS.values())]
+        known = [describe(kind) for kind in QUERIES.values()]
+        notes = ["A name ends in its version; without one, the newest is meant."]
+        for joint in JOINT_QUESTIONS:
+            try:
+                known.append(describe(JOINT_QUESTIONS[joint]))
+            except Unavailable as problem:
+                notes.append(f"{joint} is left out. {problem}")
         rows = [[one.name, one.question] for one in known]
-        version = "A name ends in its version; without one, the newest is meant."
-        emit(known, as_json, table("Questions", ["name", "question"], rows), words(version))
+        listed = table("Questions", ["name", "question"], rows)
+        emit(known, as_json, listed, *(words(note) for note in notes))
         return
     kind: Any = newest(name, JOINT_QUESTIONS) or kind_of(name)
     described = describe(kind)

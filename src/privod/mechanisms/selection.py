@@ -24,10 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privod.errors import InvalidData, InvalidParameter
-from privod.mechanisms.exact import Enclosure, Real, Uniform, exp_minus
+from privod.mechanisms.exact import Uniform
 from privod.mechanisms.noise import Geometric
 from privod.mechanisms.randomness import Randomness
-from privod.mechanisms.weighted_choice import WEIGHT_BITS, WeightedChoice, enclosed_weights
+from privod.mechanisms.weighted_choice import WeightedChoice
+from privod.mechanisms.weights import SUMMED, tables_of, true_weight
 from privod.privacy import Loss, Number, Zcdp, positive
 
 __all__ = ["ExponentialMechanism", "PermuteAndFlip", "Top", "Utilities"]
@@ -37,8 +38,9 @@ Utilities = NDArray[Any] | Sequence[int]
 
 LARGEST_UTILITY = 2**61  # so that a difference of two fits 64 bits
 LARGEST_TOTAL = 2**62  # candidates, counted with their multiplicities
-BLOCK = 1 << 17  # candidates at a time, so that memory stays flat
-WORD_BITS = 64
+BYTE_BITS, WORD_BITS = 8, 64
+# Words drawn for the coins that a byte leaves open: more are needed less than once in 2^115 times.
+COINS_PER_WORD, SPARE_WORDS = 64, 64
 
 
 @dataclass(frozen=True)
@@ -67,13 +69,11 @@ class _Choice(ABC):
 
     def choose(self, utilities: Utilities, randomness: Randomness) -> int:
         """Return the index of the chosen candidate."""
-        return self._peel(_integers(utilities), 1, randomness)[0]
+        return self._choose(_integers(utilities), randomness)
 
     @abstractmethod
-    def _peel(
-        self, utilities: NDArray[np.int64], n_chosen: int, randomness: Randomness
-    ) -> list[int]:
-        """Choose, set the chosen one aside, choose again."""
+    def _choose(self, utilities: NDArray[np.int64], randomness: Randomness) -> int:
+        """Return the index of the chosen one of candidates that were checked."""
 
 
 @dataclass(frozen=True)
@@ -108,15 +108,8 @@ class ExponentialMechanism(_Choice):
         sizes = _checked(multiplicities, values)
         return WeightedChoice(values, self.scale, sizes).draw(randomness)
 
-    def _peel(
-        self, utilities: NDArray[np.int64], n_chosen: int, randomness: Randomness
-    ) -> list[int]:
-        weighted = WeightedChoice(utilities, self.scale)
-        chosen = [weighted.draw(randomness)]
-        while len(chosen) < n_chosen:
-            weighted.remove(chosen[-1])
-            chosen.append(weighted.draw(randomness))
-        return chosen
+    def _choose(self, utilities: NDArray[np.int64], randomness: Randomness) -> int:
+        return WeightedChoice(utilities, self.scale).draw(randomness)
 
 
 @dataclass(frozen=True)
@@ -136,17 +129,8 @@ class PermuteAndFlip(_Choice):
         Whether it is proved that between adjacent data sets either no utility rises or none falls.
     """
 
-    def _peel(
-        self, utilities: NDArray[np.int64], n_chosen: int, randomness: Randomness
-    ) -> list[int]:
-        chosen: list[int] = []
-        while len(chosen) < n_chosen:
-            here = np.delete(utilities, chosen) if chosen else utilities
-            found = _first_to_pass(here, self.scale, randomness)
-            for earlier in sorted(chosen):  # count the ones set aside back in
-                found += earlier <= found
-            chosen.append(found)
-        return chosen
+    def _choose(self, utilities: NDArray[np.int64], randomness: Randomness) -> int:
+        return _first_to_pass(utilities, self.scale, randomness)
 
 
 @dataclass(frozen=True)
@@ -186,39 +170,40 @@ class Top:
         if self.n_chosen > values.size:
             rule = f"must be at most the number of candidates, {values.size}"
             raise InvalidParameter("n_chosen", rule, self.n_chosen, "Choose fewer.")
-        return self.choice._peel(values, self.n_chosen, randomness)
+        left, places, chosen = values.copy(), np.arange(values.size), []
+        for last in range(values.size - 1, values.size - 1 - self.n_chosen, -1):
+            index = self.choice._choose(left[: last + 1], randomness)
+            chosen.append(int(places[index]))
+            left[index], places[index] = left[last], places[last]  # the order does not matter
+        return chosen
 
 
 def _first_to_pass(utilities: NDArray[np.int64], scale: Fraction, randomness: Randomness) -> int:
-    """Flip all coins; of those that land, each is as likely to come first in a random order."""
-    best = int(utilities.max())
-    places = []
-    for start in range(0, utilities.size, BLOCK):
-        gaps = best - utilities[start : start + BLOCK]
-        places.append(start + np.flatnonzero(_lands(gaps, scale, randomness)))
-    passing = np.concatenate(places)  # the best is among them
-    return int(passing[randomness.below_hidden(passing.size)])
+    """Flip all coins; of those that land, each is as likely to come first in a random order.
 
-
-def _lands(gaps: NDArray[np.int64], scale: Fraction, randomness: Randomness) -> NDArray[np.bool_]:
-    """Flip a coin of probability e^(-gap / scale) for each gap, of a word each.
-
-    A word next to a probability, one of 2^57 or fewer, is prolonged until it decides.
+    A coin of probability e^(-gap / scale) is flipped by a byte. If that is the first byte of the
+    probability too, as one of 256 is, a word goes on with it, and further bits if a word does not
+    decide, once in 2^57 times or fewer. Words are drawn for more coins than ever need one.
     """
-    words = (randomness.words(gaps.size) >> np.uint64(WORD_BITS - WEIGHT_BITS)).astype(np.int64)
-    lows, slack = enclosed_weights(gaps, scale)
-    lands = words < lows
-    for index in np.flatnonzero(~lands & (words < lows + slack)):
-        uniform = Uniform(randomness, known=int(words[index]), length=WEIGHT_BITS)
-        lands[index] = uniform.is_below(_weight(int(gaps[index]), scale))
-    return lands
+    from privod.mechanisms.kernels.choosing import flip, nth, prolong  # numba: noise needs none
 
-
-def _weight(gap: int, scale: Fraction) -> Real:
-    def real(precision: int) -> Enclosure:
-        return exp_minus(gap / scale, precision)
-
-    return real
+    n, best = utilities.size, int(utilities.max())
+    digits, slack = tables_of(scale)
+    firsts = np.frombuffer(randomness.bytes(n), np.uint8)
+    landed, counts = np.empty(n, np.bool_), np.empty(-(-n // SUMMED), np.int64)
+    edges = np.empty(n, np.int64)
+    edges = edges[: flip(utilities, best, digits, firsts, landed, counts, edges)]
+    words = randomness.words(max(n // COINS_PER_WORD + SPARE_WORDS, edges.size))
+    coins = utilities, best, digits, slack, firsts, words, landed, counts, edges
+    number = prolong(*coins, 0)
+    while number < edges.size:
+        index = edges[number]
+        known = int(firsts[index]) << WORD_BITS | int(words[number])
+        uniform = Uniform(randomness, known=known, length=BYTE_BITS + WORD_BITS)
+        landed[index] = uniform.is_below(true_weight(best - int(utilities[index]), scale))
+        counts[index // SUMMED] += landed[index]
+        number = prolong(*coins, number + 1)
+    return nth(landed, counts, randomness.below_hidden(int(counts.sum())))  # the best has landed
 
 
 def _scale_for(epsilon: Number, sensitivity: Number, monotone: bool) -> Fraction:
@@ -238,7 +223,7 @@ def _integers(utilities: Utilities) -> NDArray[np.int64]:
         raise InvalidData("utilities must be a list of at least one number.")
     if max(-int(array.min()), int(array.max())) > LARGEST_UTILITY:
         raise InvalidData("utilities must lie within 2^61 of 0.")
-    return array.astype(np.int64, copy=False)
+    return np.require(array, np.int64, ["C", "W"])  # the kind that loops are compiled for
 
 
 def _checked(multiplicities: NDArray[Any], values: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -247,4 +232,4 @@ def _checked(multiplicities: NDArray[Any], values: NDArray[np.int64]) -> NDArray
         raise InvalidData("multiplicities must be positive integers, one for each utility.")
     if array.sum(dtype=np.float64) > LARGEST_TOTAL:  # a factor 2 below what 64 bits hold
         raise InvalidData("multiplicities must sum to at most 2^62.")
-    return array.astype(np.int64, copy=False)
+    return np.require(array, np.int64, ["C", "W"])  # the kind that loops are compiled for
