@@ -6,6 +6,7 @@ import subprocess
 import sys
 from fractions import Fraction
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 import pytest
@@ -239,10 +240,11 @@ def test_utilities_of_any_memory_are_read_by_the_same_compiled_loops() -> None:
         ExponentialMechanism(Fraction(1)).choose_group(utilities, sizes, secure())
 
     choose(np.array([1, 2, 3]), np.array([1, 1, 1]))
-    compiled = [len(loop.signatures) for loop in (flip, nth, add_up, locate)]
+    loops: tuple[Any, ...] = (flip, nth, add_up, locate)
+    compiled = [len(loop.signatures) for loop in loops]
     for utilities in arrays:
         choose(utilities, utilities + 1)
-    assert [len(loop.signatures) for loop in (flip, nth, add_up, locate)] == compiled
+    assert [len(loop.signatures) for loop in loops] == compiled
 
 
 def test_noise_alone_does_not_load_the_compiler() -> None:
