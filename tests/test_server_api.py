@@ -131,7 +131,7 @@ def test_opening_a_narrow_budget_says_what_it_gives_up_and_wants_a_yes(owner: ht
 def test_an_unexpected_failure_tells_and_logs_no_message(
     analyst: httpx.Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken(*_: Any) -> Any:
+    def broken(*_: Any, **__: Any) -> Any:
         raise RuntimeError(f"the secret is {CANARY}")
 
     monkeypatch.setattr(Curator, "budget", broken)

@@ -105,10 +105,10 @@ def test_too_many_requests_at_once_are_refused_in_the_one_shape(
     budget = Curator.budget
     inside, go_on = threading.Semaphore(0), threading.Event()
 
-    def slow(self: Curator, of: str) -> tuple[BudgetState, ...]:
+    def slow(self: Curator, of: str, *, token: str | None = None) -> tuple[BudgetState, ...]:
         inside.release()
         go_on.wait(PATIENCE)
-        return budget(self, of)
+        return budget(self, of, token=token)
 
     monkeypatch.setattr(Curator, "budget", slow)
     with (
