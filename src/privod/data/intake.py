@@ -215,10 +215,8 @@ class Intake:
     """
 
     def __init__(self, domain: Domain, dialect: CsvDialect | None = None) -> None:
-        dialect = dialect or CsvDialect()
         self.domain = domain
-        self._decimal = ord(dialect.decimal)
-        self._thousands = -1 if dialect.thousands is None else ord(dialect.thousands)
+        self._decimal, self._thousands = (dialect or CsvDialect()).marks
         self._read = self._nobody = self._incomplete = self._complete = 0
         self._cells = np.zeros((len(domain.columns), 3), np.int64)  # missing, filled, clipped
         self._counting = Lock()
@@ -319,5 +317,5 @@ def absent_columns(names: Any, domain: Domain) -> None:
     if absent:
         raise InvalidData(
             f"The data has no column {', '.join(map(repr, absent))}, which its domain declares."
-            " Add the column, or leave it out of the domain."
+            " Add the column; or its owner leaves it out of the domain."
         )
