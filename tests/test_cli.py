@@ -246,6 +246,18 @@ def test_what_takes_long_writes_a_line_now_and_then_where_nobody_sees_a_bar(
         assert capsys.readouterr().err == written
 
 
+def test_questions_between_several_are_listed_apart_where_their_extra_is_missing() -> None:
+    script = (
+        "import sys; sys.modules['cryptography'] = None; from privod.cli import main;"
+        " sys.argv = ['privod', 'questions']; main()"
+    )
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert shown.returncode == 0, shown.stderr
+    assert "histogram-1" in shown.stdout
+    assert "joint-outliers-1 is left out." in shown.stdout
+    assert "Install privod[joint]" in " ".join(shown.stdout.split())
+
+
 def test_help_names_every_command(place: Path) -> None:
     shown = run("--help")
     for command in (

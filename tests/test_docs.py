@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from scripts.docs_hooks import parameter_table, question_table, run_example
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from privod.cli import app
@@ -22,7 +25,7 @@ from privod.questions import questions
 
 ROOT = Path(__file__).parent.parent
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
-COMMAND = re.compile(r"^privod +([a-z-]+)", re.MULTILINE)
+INLINE = re.compile(r"`([^`\n]+)`")
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -52,11 +55,35 @@ def test_the_python_of_a_page_runs_from_top_to_bottom(
     assert "release" in names or "<!-- privod:example -->" not in text  # the site shows it
 
 
+def typed_in(text: str) -> Iterator[list[str]]:
+    """What a page types into a shell: the words after each `privod`, in blocks and in sentences."""
+    blocks = "\n".join(block for kind, block in FENCED.findall(text) if not kind)
+    lines = blocks.replace("\\\n", " ").splitlines()
+    for line in [*lines, *INLINE.findall(FENCED.sub("", text))]:
+        typed = re.match(r"(?:.*[\s(])?privod +(?!import )([a-z][a-z-]*(?: .*)?)$", line)
+        if typed:
+            yield re.split(r"[\s|)=]+", typed.group(1).partition(" #")[0])
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_command_that_a_page_names_exists(page: Path) -> None:
-    known = CliRunner().invoke(app, ["--help"]).stdout
-    for command in set(COMMAND.findall(page.read_text())):
-        assert re.search(rf"\b{command}\b", known), command
+def test_every_command_and_option_that_a_page_types_exists(page: Path) -> None:
+    for words in typed_in(page.read_text()):
+        command: Any = get_command(app)
+        while words and words[0] in getattr(command, "commands", {}):
+            command = command.commands[words.pop(0)]
+        assert not getattr(command, "commands", {}), words
+        known = {option for each in command.params for option in each.opts}
+        typed = {word for word in words if re.fullmatch(r"--[a-z-]+", word)}
+        assert typed <= known | {"--help"}, words
+
+
+def test_no_two_commands_have_one_name() -> None:
+    def named(typer: Any) -> list[str]:
+        return [one.name or one.callback.__name__ for one in typer.registered_commands]
+
+    for group in (app, *(one.typer_instance for one in app.registered_groups)):
+        assert group is not None
+        assert len(named(group)) == len(set(named(group)))
 
 
 @pytest.mark.parametrize("name", list(questions()))

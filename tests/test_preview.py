@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -15,19 +16,24 @@ from typer.testing import CliRunner
 
 from privod.cli import app
 from privod.curator import Curator
-from privod.data import Table
+from privod.data import Domain, Numeric, Table
 from privod.data.examples import HOSPITAL, hospital
 from privod.errors import InvalidParameter
-from privod.mechanisms import seeded
+from privod.mechanisms import DiscreteLaplace, seeded
 from privod.outliers.contexts.contexts import ContextSpace
 from privod.privacy import AddRemove, Loss
+from privod.queries.bounds import PrivateBounds
 from privod.queries.catalog import QUERIES
+from privod.queries.edit_models import edit_model
+from privod.queries.grid_knn.query import GridKnn, margin_of_kept
 from privod.queries.histogram import Histogram
 from privod.queries.mean_covariance.query import MeanCovariance
+from privod.queries.model_labels import ModelLabels
 from privod.queries.outlier_context.choosing import GroupChoice
 from privod.queries.outlier_context.query import OutlierContext
 from privod.queries.outlier_context.utility import POPULATION
 from privod.queries.outlier_count import OutlierCount
+from privod.queries.outlier_radius import OutlierRadius
 from privod.queries.preview import enough_epsilon, epsilon_within, worth
 from privod.queries.private_detector.query import DetectorProfile
 from privod.queries.rare_combinations import RareCombinations
@@ -173,7 +179,7 @@ def test_every_question_states_its_error_and_marks_noise_with_what_would_do(name
         remark = worth(noisy, HOSPITAL, records)
         assert "mostly noise" in remark
         assert f" of {records:,} records" in remark or noisy.preview(HOSPITAL).wrong_label
-        enough = re.search(r"epsilon ([0-9./]+) would do", remark)
+        enough = re.search(r"epsilon ([0-9./]+) (would do|at least)", remark)
         assert enough is not None, remark
         better = replace(noisy, epsilon=enough.group(1))
         assert "mostly noise" not in worth(better, HOSPITAL, records)
@@ -260,3 +266,119 @@ def test_the_command_line_prices_with_a_preview_and_finds_the_epsilon(tmp_path: 
     assert curator.budget("stays")[0].spent == Loss(0)
     paid = CliRunner().invoke(app, ["ask", *asked[1:-1], "epsilon=0.001", "--records", "200"])
     assert remark.group() in " ".join(paid.stdout.split())
+
+
+def test_counts_that_reached_a_threshold_are_right_to_within_what_is_told_of_them() -> None:
+    """Most cells hold a record or none: those kept are kept by their noise."""
+    domain = Domain((Numeric("x", 0, 1), Numeric("y", 0, 1)))
+    rows = np.random.default_rng(7).uniform(size=(400, 2))
+    table = Table(domain, {"x": rows[:, 0], "y": rows[:, 1]})
+    query = GridKnn(columns=("x", "y"), epsilon=1, cells_per_axis=30, drop_below=3)
+    grid, margin = query.grid(domain), query.preview(domain).margin
+    assert margin is not None
+    held = Counter(map(tuple, grid.cells_of(rows).tolist()))
+    off: list[int] = []
+    for seed in range(30):
+        value = query.answer(table, seeded(seed)).value
+        assert value.cells is not None
+        kept = zip(value.cells.tolist(), value.counts.tolist(), strict=True)
+        off += [abs(count - held[tuple(cell)]) for cell, count in kept]
+    assert len(off) > 1000
+    assert np.mean(np.array(off) <= query.count_noise.quantile(0.95)) < LEAST_COVERED
+    assert np.mean(np.array(off) <= margin) >= LEAST_COVERED
+    assert f"right to within {margin} with 95 %" in query.answer(table, seeded(1)).sentence()
+
+
+@pytest.mark.parametrize("records", [0, 3, 4, 12, 40])
+def test_no_number_of_records_in_a_cell_makes_its_kept_count_less_certain(records: int) -> None:
+    noise, threshold = DiscreteLaplace(Fraction(5)), 4
+    drawn = noise.draw(20_000, seeded(records))
+    kept = drawn[records + drawn >= threshold]
+    assert np.mean(np.abs(kept) <= margin_of_kept(noise, threshold)) >= 0.95 - 0.01
+
+
+def test_of_several_groups_each_is_compared_with_those_not_told_before_it() -> None:
+    (query,) = (one for one in OutlierContext.examples(HOSPITAL) if one.utility == "population")
+    space = ContextSpace.around(HOSPITAL, dict(query.record))
+    one = GroupChoice("grubbs", POPULATION, "direct", 30, Fraction(1, 2))
+    assert "told before" not in one.preview(space).sentence()
+    assert (
+        "not counting groups told before it" in replace(one, n_groups=2).preview(space).sentence()
+    )
+
+
+def test_a_clear_outlier_is_said_to_be_what_the_model_takes_for_one() -> None:
+    """Nothing lies near 5, but so many lie beyond it that its label is wrong far more often."""
+    query = ModelLabels(columns=("age",), records=((5.0,),), epsilon=2)
+    told = query.preview(HOSPITAL)
+    assert "farther out than all others in some column" in told.sentence()
+    model = edit_model(query.model)
+    crowd = np.concatenate([np.linspace(0, 1, 100), np.full(4, 9.0)])[:, None]
+    between = query.error(model.margin(crowd, np.array([5.0])))
+    farthest = query.error(model.margin(crowd[:100], np.array([5.0])))
+    assert told.wrong_label == pytest.approx(farthest)
+    assert between > 100 * farthest
+
+
+def test_where_noise_follows_the_rows_no_epsilon_is_said_to_do() -> None:
+    query = OutlierCount(
+        radius=5, max_crowd=20, epsilon="0.1", delta="1e-6", columns=("age",), noise="laplace"
+    )
+    remark = worth(query, HOSPITAL, 20_000)
+    assert "would do" not in remark
+    found = re.search(r"takes epsilon ([0-9.]+) at least, and more for some data", remark)
+    assert found is not None
+    enough = replace(query, epsilon=found.group(1))
+    least = enough.preview(HOSPITAL).least_margin
+    assert least is not None
+    assert least < 200  # 1 % of the records, as the remark assumes
+
+
+def test_the_least_epsilon_is_found_below_those_at_which_auto_takes_another_noise() -> None:
+    domain = Domain(tuple(Numeric(name, 0, 1) for name in "abcd"))
+    query = OutlierCount(radius=0.1, max_crowd=3, epsilon=1, columns=("a", "b", "c", "d"))
+    plain = epsilon_within(replace(query, noise="global"), domain, 200)
+    assert replace(query, epsilon=plain).chosen_noise(4) == "global"
+    assert replace(query, epsilon=2 * plain).chosen_noise(4) == "heavy"  # of no public margin
+    assert epsilon_within(query, domain, 200) == plain
+    far = replace(query, epsilon=epsilon_within(query, domain, 150)).preview(domain).margin
+    assert far is not None
+    assert far <= 150
+
+
+@pytest.mark.parametrize("zooms", [1, 2])
+def test_ranges_cut_off_no_more_records_of_the_usual_size_than_told(zooms: int) -> None:
+    """A crowd, then a few records at the far end, across bins that hold nobody."""
+    far = 60
+    values = np.concatenate([np.linspace(8.1, 8.9, 3000), np.full(far, 15.9)])
+    domain = Domain((Numeric("x", 0, 16),))
+    table = Table(domain, {"x": values})
+    query = PrivateBounds(columns=("x",), epsilon="0.5", zooms=zooms)
+    told = query.preview(domain)
+    assert str(query.records_cut) in told.sentence()
+    lost = np.array(
+        [
+            np.count_nonzero(values > query.answer(table, seeded(seed)).value[0].high)
+            for seed in range(40)
+        ]
+    )
+    assert np.mean(lost <= query.records_cut) >= 0.95
+    margin = told.margin
+    assert margin is not None
+    assert (lost > 2 * margin).any()  # what it once was said to stay within
+
+
+def test_a_range_of_far_larger_values_is_lost_however_many_they_are_and_that_is_told() -> None:
+    values = np.concatenate([np.full(1200, 0.7), np.full(800, 9e5)])
+    domain = Domain((Numeric("x", -1e6, 1e6),))
+    query = PrivateBounds(columns=("x",), epsilon=2)
+    found = query.answer(Table(domain, {"x": values}), seeded(1)).value[0]
+    assert np.count_nonzero(values > found.high) == 800 > query.records_cut
+    assert "however many" in query.preview(domain).sentence()
+
+
+def test_an_epsilon_at_which_any_radius_may_be_named_is_refused() -> None:
+    query = OutlierRadius(share="0.01", max_crowd=2, epsilon="0.01", columns=("age",))
+    with pytest.raises(InvalidParameter, match="epsilon must be larger to choose among 25 radii"):
+        query.check(HOSPITAL)
+    replace(query, epsilon="0.05").check(HOSPITAL)

@@ -395,3 +395,15 @@ def test_the_audit_catches_planted_bugs(kind: Any, places: tuple[int, ...], runs
     for place in places:
         caught = play(games(kind)[place], runs, seeded(1))
         assert not caught.holds, caught.sentence()
+
+
+def test_a_column_of_one_value_makes_no_record_look_far_out() -> None:
+    """It lies anywhere in its cell, and records that are drawn from the release must do so too."""
+    values = np.random.default_rng(3).standard_normal(2000)
+    domain = Domain((Numeric("constant", 0, 10), Numeric("usual", -10, 10)))
+    table = Table(domain, {"constant": np.full(2000, 3.0), "usual": values})
+    rows = np.column_stack([np.full(2000, 3.0), values])
+    query = DetectorProfile(columns=domain.names, epsilon=1)
+    profiles = [query.answer(table, seeded(seed)).value for seed in range(6)]
+    flagged = [np.mean(one.scores(rows) > one.threshold(0.01)) for one in profiles]
+    assert max(flagged) < 0.1

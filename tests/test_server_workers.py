@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -39,6 +40,7 @@ from privod.server.jobs.estimates import (
     most_seconds,
     needed_bytes,
 )
+from privod.server.jobs.workers import load_library
 from privod.server.limits import Limits, TooMuchWork
 from privod.server.sample import DATASET, sample
 from tests.odd import odd
@@ -202,6 +204,16 @@ def test_a_worker_killed_before_its_task_is_replaced_and_nothing_is_lost(
             with suppress(ProcessLookupError):  # killed before, and not needed since
                 os.kill(process, signal.SIGKILL)
     assert kinds(server).count("release") == 3
+
+
+def test_a_worker_has_the_compiler_ready_when_it_starts() -> None:
+    load_library()
+    loaded = "from privod.data.kernels.ranges import settle; exit(len(settle.overloads))"
+    context = multiprocessing.get_context("forkserver")
+    forked = context.Process(target=exec, args=(loaded, {}))
+    forked.start()
+    forked.join(PATIENCE)
+    assert forked.exitcode == 1
 
 
 def test_a_process_that_looked_at_one_data_set_never_looks_at_another(tmp_path: Path) -> None:

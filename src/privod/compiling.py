@@ -1,24 +1,33 @@
-"""Is something being compiled? Whoever listens to progress is told.
+"""Is something being compiled? Whoever listens to progress is told, and nobody compiles it twice.
 
 Each compiled loop is compiled when it is first called and kept on disk, so a first run takes many
-seconds longer than the next ones. Every package of kernels imports this module, so it also says
-where they are kept: in the folder that PRIVOD_CACHE names, for machines whose own folders cannot be
-written to, as in a container with a read-only root.
+seconds longer than the next ones. Every package of kernels takes `njit` from here, so this module
+also says where they are kept: in the folder that PRIVOD_CACHE names, for machines whose own folders
+cannot be written to, as in a container with a read-only root.
+
+Processes that need one loop at once, as those of a server do, take turns: the first compiles it and
+the others load what it kept. Left alone they would all compile it, and two that compile it for
+different types could write both results to one file, each under the other's name.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numba
 from numba.core import event
+from numba.core.caching import FunctionCache
 
 from privod.errors import Unavailable
 from privod.progress import report
 
-__all__ = ["COMPILING"]
+__all__ = ["COMPILING", "njit"]
+
+Loop = TypeVar("Loop", bound=Callable[..., Any])
 
 CACHE_VARIABLE = "PRIVOD_CACHE"
 
@@ -43,19 +52,100 @@ COMPILING = "compiling, once on this machine"
 
 
 class _Compiling(event.Listener):
-    """Reports how many loops have been compiled, of those begun."""
+    """Reports how many loops have been compiled, of those begun, here or in another process."""
 
     def __init__(self) -> None:
         self._begun = 0
         self._done = 0
 
-    def on_start(self, event: Any) -> None:  # noqa: ARG002 - numba's signature
+    def begin(self) -> None:
         self._begun += 1
         report(COMPILING, self._done, self._begun)
 
-    def on_end(self, event: Any) -> None:  # noqa: ARG002 - numba's signature
+    def end(self) -> None:
         self._done += 1
         report(COMPILING, self._done, self._begun)
 
+    def on_start(self, event: Any) -> None:  # noqa: ARG002 - numba's signature
+        self.begin()
 
-event.register("numba:compile", _Compiling())  # type: ignore[no-untyped-call]
+    def on_end(self, event: Any) -> None:
+        self.end()
+        loop = event.data["dispatcher"]
+        failed = tuple(event.data["args"]) not in loop.overloads
+        if failed and isinstance(loop._cache, _InTurn):
+            loop._cache.let_go()  # nothing will be kept
+
+
+_compiling = _Compiling()
+event.register("numba:compile", _compiling)
+
+
+class _InTurn(FunctionCache):
+    """Where a loop is kept; from the first miss until it is kept, other processes wait.
+
+    A loop is compiled with the loops that it calls, and none calls itself by way of another: so no
+    two processes ever wait for each other.
+    """
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)
+        self._turn: int | None = None
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        found = super().load_overload(sig, target_context)
+        if found is None and self._turn is None:
+            self._take_turn()
+            found = super().load_overload(sig, target_context)
+            if found is not None:
+                self.let_go()
+        return found
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)
+        finally:
+            self.let_go()
+
+    def _take_turn(self) -> None:
+        try:
+            self._impl.locator.ensure_cache_path()
+            path = Path(self.cache_path) / f"{self._impl.filename_base}.lock"
+            turn = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError:
+            return  # nothing can be kept here, so there is nothing to wait for
+        try:
+            _wait_for(turn)
+            self._turn = turn
+        except OSError:  # a file system without locks: compiled, perhaps more than once
+            pass
+        finally:
+            if self._turn is None:
+                os.close(turn)
+
+    def let_go(self) -> None:
+        """Let the next process have its turn."""
+        if self._turn is not None:
+            fcntl.flock(self._turn, fcntl.LOCK_UN)  # also if a child was forked meanwhile
+            os.close(self._turn)
+            self._turn = None
+
+
+def _wait_for(turn: int) -> None:
+    try:
+        fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        _compiling.begin()
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        _compiling.end()
+
+
+def njit(**options: Any) -> Callable[[Loop], Loop]:
+    """`numba.njit` with `cache=True`, whose loops are compiled by one process at a time."""
+
+    def compiled(function: Loop) -> Loop:
+        made: Any = numba.njit(**options)(function)
+        made._cache = _InTurn(function)
+        return cast(Loop, made)
+
+    return compiled

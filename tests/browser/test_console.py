@@ -233,15 +233,21 @@ def test_an_analyst_requests_a_budget_and_its_owner_decides(
     owner.end()
 
 
-@pytest.mark.parametrize("name", QUERIES)
-def test_every_question_can_be_put_together_and_priced(
-    server: Running, chromium: Browser, name: str
-) -> None:
+@pytest.fixture(scope="module")
+def analyst(server: Running, chromium: Browser) -> Iterator[Visit]:
+    """Somebody who signs in once and opens a window for each question."""
     visit = Visit.begin(chromium, server.url, server.token("analyst", "breast-cancer"))
-    visit.go(f"/data/breast-cancer/ask/{name}")
-    expect(visit.page.locator("#price")).not_to_be_empty()
-    visit.photograph(f"question-{name}", TWO_LOOKS)
+    expect(visit.page.locator("h1")).to_have_text("Data")
+    yield visit
     visit.end()
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_every_question_can_be_put_together_and_priced(analyst: Visit, name: str) -> None:
+    with analyst.another() as visit:
+        visit.go(f"/data/breast-cancer/ask/{name}")
+        expect(visit.page.locator("#price")).not_to_be_empty()
+        visit.photograph(f"question-{name}", TWO_LOOKS)
 
 
 def test_the_console_works_without_a_mouse(server: Running, chromium: Browser) -> None:

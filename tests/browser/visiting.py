@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -35,8 +36,10 @@ UNLABELED = """() => [...document.querySelectorAll('input, select, textarea, but
 
 PALE = """(least) => {
     const canvas = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
-    const rgba = css => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = css;
+    const read = css => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = css;
         canvas.fillRect(0, 0, 1, 1); return [...canvas.getImageData(0, 0, 1, 1).data]; };
+    const known = new Map();  // a page has few colors and many elements
+    const rgba = css => known.get(css) || known.set(css, read(css)).get(css);
     const light = c => { const s = c.slice(0, 3).map(v => { v /= 255;
         return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; });
         return 0.2126 * s[0] + 0.7152 * s[1] + 0.0722 * s[2]; };
@@ -71,15 +74,30 @@ class Visit:
         """Open a window, and sign in if there is a token."""
         context = browser.new_context(viewport={"width": WIDE, "height": HEIGHT}, **options)
         context.set_default_timeout(MILLISECONDS)
-        visit = cls(context.new_page(), url, context)
-        visit.page.on("console", visit._hear)
-        visit.page.on("pageerror", lambda error: visit.complaints.append(str(error)))
-        visit.page.on("request", visit._watch)
+        visit = cls._in(context, url)
         visit.page.goto(url)
         if token is not None:
             visit.page.fill("#token", token)
             visit.page.click("main button")
         return visit
+
+    @classmethod
+    def _in(cls, context: BrowserContext, url: str) -> Visit:
+        visit = cls(context.new_page(), url, context)
+        visit.page.on("console", visit._hear)
+        visit.page.on("pageerror", lambda error: visit.complaints.append(str(error)))
+        visit.page.on("request", visit._watch)
+        return visit
+
+    @contextmanager
+    def another(self) -> Iterator[Visit]:
+        """A further window of the same person, who has signed in already."""
+        visit = Visit._in(self.context, self.url)
+        try:
+            yield visit
+        finally:
+            visit.page.close()
+        assert visit.complaints == []
 
     def go(self, path: str) -> None:
         """Open a page of the server."""

@@ -12,7 +12,7 @@ import typer
 from privod import wire
 from privod.cli.app import DEFAULT_LOCATION, AsJson, At, app, curator_at, server_at
 from privod.cli.output import emit, progress_bars, table, words
-from privod.errors import InvalidParameter, PrivodError
+from privod.errors import InvalidParameter, NeedsConfirmation, PrivodError, Unavailable
 from privod.texts import check_text
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ Settings = Annotated[
 
 Records = Annotated[
     int | None,
-    typer.Option(help="About how many records there are, if that is public: marks noise."),
+    typer.Option(help="About how many records there are, if that is public; else the declared."),
 ]
 ENDED = {"waiting": "waiting", "answering": "under way", "done": "answered", "failed": "failed"}
 
@@ -45,10 +45,16 @@ def questions(
     from privod.wire.questions import describe
 
     if name is None:
-        known = [describe(kind) for kind in (*QUERIES.values(), *JOINT_QUESTIONS.values())]
+        known = [describe(kind) for kind in QUERIES.values()]
+        notes = ["A name ends in its version; without one, the newest is meant."]
+        for joint in JOINT_QUESTIONS:
+            try:
+                known.append(describe(JOINT_QUESTIONS[joint]))
+            except Unavailable as problem:
+                notes.append(f"{joint} is left out. {problem}")
         rows = [[one.name, one.question] for one in known]
-        version = "A name ends in its version; without one, the newest is meant."
-        emit(known, as_json, table("Questions", ["name", "question"], rows), words(version))
+        listed = table("Questions", ["name", "question"], rows)
+        emit(known, as_json, listed, *(words(note) for note in notes))
         return
     kind: Any = newest(name, JOINT_QUESTIONS) or kind_of(name)
     described = describe(kind)
@@ -152,7 +158,7 @@ def price(
     emit(
         wire.Price.of(found, query, domain),
         as_json,
-        words(worth(query, domain, records), "bold"),
+        words(worth(query, domain, records or found.most_records), "bold"),
         words(f"Epsilon: {decimal_text(query.epsilon)}." if within is not None else ""),
         words(query.guarantee().sentence(domain.max_rows_per_person)),
         words(_not_protected(query)),
@@ -184,18 +190,30 @@ def ask(
         str | None, typer.Option(help="Your own name for this request; a retry never pays twice.")
     ] = None,
     records: Records = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Pay also for what is mostly noise.")] = False,
     at: At = DEFAULT_LOCATION,
     as_json: AsJson = False,
 ) -> None:
-    """Ask a question: charge its price, then answer."""
+    """Ask a question: charge its price, then answer.
+
+    Where the answer would be mostly noise, even in as many records as were declared, it is asked
+    whether that is wanted.
+    """
     from privod.queries.preview import noise_remark
 
     query = _query(question, settings)
     if picture is not None and picture.suffix not in (".svg", ".png"):
         raise InvalidParameter("picture", "must end in .svg or .png", str(picture), "Rename it.")
-    with progress_bars(as_json), curator_at(at) as curator:
-        answer = curator.ask(query, dataset, request_id=request_id)
+    with curator_at(at) as curator:
         domain = curator.dataset(dataset).domain
+        priced = curator.price(curator.adapted(query, dataset), dataset)
+        known = records or priced.most_records
+        if not yes and priced.affordable and priced.charges:
+            remark = noise_remark(curator.adapted(query, dataset), domain, known)
+            if remark and (as_json or not typer.confirm(f"{remark}\nPay for it?")):
+                raise NeedsConfirmation(f"{remark} Nothing was charged. Confirm it to pay for it.")
+        with progress_bars(as_json):
+            answer = curator.ask(query, dataset, request_id=request_id)
     release = answer.release
     if out is not None and out.suffix == ".privod" and hasattr(release.value, "save"):
         release.value.save(out)
@@ -211,7 +229,7 @@ def ask(
         wire.Answer.of(answer),
         as_json,
         words(release.sentence(), "bold"),
-        words(noise_remark(release.query, domain, records)),
+        words(noise_remark(release.query, domain, known)),
         words(release.guarantee.sentence(domain.max_rows_per_person)),
         words(_not_protected(query)),
         words(paid),

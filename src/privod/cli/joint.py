@@ -23,7 +23,7 @@ from privod.progress import listening
 if TYPE_CHECKING:
     from privod.joint.questions import JointQuestion
 
-__all__ = ["aggregate", "approve", "flare_job", "party", "pki", "plan", "transcript"]
+__all__ = ["aggregate", "approve_run", "flare_job", "party", "pki", "plan", "transcript"]
 
 WAIT_SECONDS = 1.0  # until a daemon looks again
 
@@ -102,7 +102,7 @@ def plan(
 
 
 @app.command()
-def approve(
+def approve_run(
     roster: RosterFile,
     question: QuestionFile,
     domain: DomainFile,
@@ -212,7 +212,7 @@ def party(
         bool, typer.Option("--daemon", help="Wait for approved runs until none is left.")
     ] = False,
     approvals: Annotated[
-        Path | None, typer.Option(help="What `privod approve` wrote; needed by --daemon.")
+        Path | None, typer.Option(help="What `privod approve-run` wrote; needed by --daemon.")
     ] = None,
     charge: Annotated[
         str | None,
@@ -259,7 +259,7 @@ def party(
         run_once()
         return
     if site.approvals is None:
-        way_out = "Name the file that `privod approve` wrote with --approvals."
+        way_out = "Name the file that `privod approve-run` wrote with --approvals."
         raise InvalidParameter("daemon", "needs approvals", daemon, way_out)
     subject = subject_of(asked, site.domain, everyone)
     while site.approvals.left(subject):

@@ -91,7 +91,9 @@ class Asking:
             folder, seal = store.where_rows_are(connection, dataset.name)
             if not left:
                 self._check_size(question, folder, seal)
-            seconds = self._about_seconds(question, folder, seal)
+            size = self._tables.size(dataset.name, folder, seal) or SizeClass(IN_MEMORY)
+            most = size.most_records
+            seconds = question.query.seconds(dataset.domain, most)
             try:
                 dues = question.dues(connection)
             except (NoPromise, NotFound):
@@ -103,15 +105,12 @@ class Asking:
                     already_answered=False,
                     not_protected=unprotected,
                     about_seconds=seconds,
+                    most_records=most,
                 )
             found = price_of(dues, unprotected, ledger.limits_of(connection, dues, token))
         if left and not found.affordable:
             found = replace(found, charges=(), affordable=True)
-        return replace(found, about_seconds=seconds)
-
-    def _about_seconds(self, question: Question, folder: str, seal: str) -> float:
-        size = self._tables.size(question.dataset.name, folder, seal) or SizeClass(IN_MEMORY)
-        return question.query.seconds(question.dataset.domain, size.most_records)
+        return replace(found, about_seconds=seconds, most_records=most)
 
     def check_budget(
         self, query: Query[Any], dataset: DataSet, request_id: str | None, token: str | None

@@ -77,8 +77,8 @@ class Approvals:
             good = _good(kept, subject, now or datetime.now(UTC))
             if not good:
                 raise ProtocolAborted(
-                    "The operator of this site has not approved this run for now. `privod approve`"
-                    " does, with the same question, domain and roster."
+                    "The operator of this site has not approved this run for now."
+                    " `privod approve-run` does, with the same question, domain and roster."
                 )
             min(good, key=lambda one: str(one["until"]))["runs"] -= 1
 

@@ -16,7 +16,6 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import hypergeom
 
 from privod.errors import ProtocolAborted
 from privod.joint.planning import FIRST_EXPECTED, CountPlan, samples
@@ -178,6 +177,8 @@ def decisive(n: int, max_crowd: int, size: int) -> tuple[int, int]:
     """
     if size == n:
         return max_crowd, max_crowd + 1
+    from scipy.stats import hypergeom  # takes a while to import, and parties never need it
+
     counts = np.arange(min(size, 4 * FIRST_EXPECTED + 4 * size * max_crowd // n) + 1)
     with_crowd = hypergeom.cdf(counts, n, max_crowd + 1, size)
     without = hypergeom.sf(counts - 1, n, max_crowd, size)

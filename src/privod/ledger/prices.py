@@ -100,7 +100,8 @@ class Price:
 
     `charges` is empty when the question is already answered: the stored release costs nothing.
     `not_protected` says what those lose by this very answer whom its guarantee leaves out,
-    `about_seconds` how long one core takes to answer at worst, by what was declared about the data.
+    `about_seconds` how long one core takes to answer at worst, by what was declared about the data,
+    and `most_records` is how many records there may be at most, as declared.
     """
 
     charges: tuple[PricedCharge, ...]
@@ -108,6 +109,7 @@ class Price:
     already_answered: bool
     not_protected: str = ""
     about_seconds: float | None = None
+    most_records: int | None = None
 
     def _repr_html_(self) -> str:
         if self.already_answered:

@@ -21,6 +21,7 @@ from privod.data.binning import Equal, Octaves
 from privod.data.fineness import rounded
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness
+from privod.mechanisms.merged import MergedNoise
 from privod.privacy import AddRemove, Adjacency, positive
 from privod.queries.checks import ExactNumber, whole_number
 from privod.queries.count_query import CountQuery
@@ -82,12 +83,26 @@ class PrivateBounds(CountQuery[tuple[Numeric, ...]]):
     def n_histograms(self) -> int:
         return len(self.columns) * (1 + self.zooms)  # one a column and look
 
+    @property
+    def records_cut(self) -> int:
+        """At most so many records zooms cut off at an end of a column, with 95 % certainty.
+
+        Bins beside the stretch found have no sum above the penalty of each, noise included: by
+        the union bound over ends, numbers of bins and zooms [docs/proofs/bounds.md].
+        """
+        outside = BINS - 1
+        noise = MergedNoise(((self.laplace_noise.scale, outside),))
+        off = noise.quantile(1 - (1 - CERTAINTY) / (outside * self.zooms))
+        penalties = math.ceil(PENALTY * outside * float(self.laplace_noise.scale))
+        return self.zooms * (penalties + off)
+
     def preview(self, domain: Domain) -> Preview:  # noqa: ARG002
         margin = self.count_noise.quantile(CERTAINTY)
         words = (
             f"Each count that the ranges are read off will be right to within {margin} with 95 %"
-            f" certainty; ends of a column that hold fewer than about {2 * margin} records may be"
-            " cut off."
+            f" certainty. Up to about {self.records_cut} records may be cut off at either end of a"
+            " column, and however many that are more than twice as large as the three octaves with"
+            " the most records."
         )
         return Preview("each count", margin, typical_share=1 / BINS, words=words)
 

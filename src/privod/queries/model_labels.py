@@ -37,6 +37,11 @@ from privod.queries.query import Query, Release
 __all__ = ["ModelLabels"]
 
 MOST_RECORDS = 1000
+CLEAR = {  # what a record is like whose label is least often wrong
+    "knn-distance": "with no other near it",
+    "tail-rank": "farther out than all others in some column",
+}
+WHATEVER = "that no other record has a bearing on"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,9 +92,10 @@ class ModelLabels(Labels, Query[tuple[bool, ...]]):
 
     def preview(self, domain: Domain) -> Preview:  # noqa: ARG002
         alone = self._alone_error
+        clear = CLEAR.get(edit_model(self.model).name, WHATEVER)
         words = (
-            f"The label of a record with no other near it will be wrong with a probability of"
-            f" {alone:.2g}. {self._at_worst}."
+            f"The label of a record {clear} will be wrong with a probability of {alone:.2g}."
+            f" {self._at_worst}."
         )
         return Preview("The label", wrong_label=alone, words=words)
 

@@ -215,12 +215,13 @@ class OutlierCount(Query[CountedOutliers]):
         if chosen == "global":
             return of_counts(DiscreteLaplace(self._global_scale(*known)), 1)
         smooth = self._smooth(chosen)
+        margin = self._margins(*known)[chosen]
         words = (
             "How far off the count will be depends on the records, and the answer will say it:"
-            f" about {self._margins(*known)[chosen]} at least, with 95 % certainty."
+            f" about {margin} at least, with 95 % certainty."
         )
         least = smooth.deviation(float(smooth.staircase.value(self._calm(smooth, *known))))
-        return Preview("the count", least_deviation=least, words=words)
+        return Preview("the count", least_deviation=least, words=words, least_margin=margin)
 
     def check(self, domain: Domain) -> None:
         over = self._distances(domain)

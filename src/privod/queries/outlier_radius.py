@@ -170,6 +170,9 @@ class OutlierRadius(Query[ChosenRadius]):
 
     def check(self, domain: Domain) -> None:
         over = self._distances(domain)
+        if self.edits_off > MOST_EDITS:  # so far off radii look alike, and any may be named
+            rule = f"must be larger to choose among {self.n_radii} radii"
+            raise InvalidParameter("epsilon", rule, str(self.epsilon), "Try 0.5, or fewer radii.")
         if self.records_off(over.dimensions, over.n_groups(self.largest)) > LARGEST_COUNT:
             rule = "must be fewer, or a record could move more than can be counted"
             raise InvalidParameter("columns", rule, over.dimensions, "Name two or three.")

@@ -8,6 +8,7 @@ the number of records lets it say whether the answer would be mostly noise.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CERTAINTY",
+    "FEW",
     "Preview",
     "duration",
     "enough_epsilon",
@@ -36,6 +38,7 @@ FEW = 0.01  # of the records stand apart in data that an outlier question is wor
 WORTHLESS_LABEL = 1 / 3  # a label that is wrong more often is worth little
 LEAST_EPSILON, MOST_EPSILON = Fraction(1, 10**6), Fraction(10**6)
 DIGITS = 2  # of the epsilon that is proposed
+SEARCHED_BELOW, TRIED_RATIO = 1000, Fraction(21, 20)  # where less epsilon may do than a bit less
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,8 @@ class Preview:
         Whether the margin is a bound that answers usually stay far within.
     least_deviation : float or None
         Where there is no margin: the least standard deviation that the noise can have.
+    least_margin : int or None
+        Where there is no margin: about the least one that an answer can state.
     wrong_label : float or None
         The chance that the label of a clear outlier, with no other record near it, is wrong.
     words : str
@@ -70,12 +75,13 @@ class Preview:
     least_deviation: float | None = None
     wrong_label: float | None = None
     words: str = ""
+    least_margin: int | None = None
 
     def is_noise(self, records: int | None) -> bool:
         """Whether the answer would be mostly noise, in data of about so many records."""
         if self.wrong_label is not None:
             return self.wrong_label > WORTHLESS_LABEL
-        size = self.margin if self.margin is not None else self.least_deviation
+        size = self.margin if self.margin is not None else self.least_margin
         return records is not None and size is not None and size >= self.typical_share * records
 
     def sentence(self) -> str:
@@ -102,7 +108,8 @@ class Preview:
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as plain values."""
-        shown = {name: value for name, value in vars(self).items() if name != "words"}
+        unsaid = ("words", "least_margin")  # the sentence says both
+        shown = {name: value for name, value in vars(self).items() if name not in unsaid}
         return {**shown, "sentence": self.sentence()}
 
 
@@ -146,10 +153,12 @@ def noise_remark(query: Any, domain: Domain, records: int | None) -> str:
         noise = f"if what is counted is {share} of {records:,} records, {noise}"
     noise = noise[0].upper() + noise[1:]
     try:
-        enough = decimal_text(enough_epsilon(query, domain, records))
+        enough = enough_epsilon(query, domain, records)
     except InvalidParameter:
         return f"{noise}, whatever epsilon is."
-    return f"{noise}: epsilon {enough} would do."
+    if replace(query, epsilon=enough).preview(domain).least_margin is not None:
+        return f"{noise}: it takes epsilon {decimal_text(enough)} at least, and more for some data."
+    return f"{noise}: epsilon {decimal_text(enough)} would do."
 
 
 def duration(seconds: float) -> str:
@@ -192,10 +201,27 @@ def _least(query: Any, domain: Domain, enough: Any, rule: str) -> Fraction:
     low, high = LEAST_EPSILON, MOST_EPSILON
     if not does(high):
         raise InvalidParameter("within", rule, "epsilon up to 10^6", "Ask `privod price` without.")
+    low, high = _bisected(does, low, high)
+    if getattr(query, "noise", "") == "auto":  # another noise, from some epsilon on: less may do
+        low = high / SEARCHED_BELOW
+        for step in range(1, math.ceil(math.log(SEARCHED_BELOW) / math.log(TRIED_RATIO))):
+            tried = (high / SEARCHED_BELOW * TRIED_RATIO**step).limit_denominator(10**9)
+            if does(tried):
+                found = _rounded_up(_bisected(does, low, tried)[1])
+                if does(found):
+                    return found
+            low = tried
+    return _rounded_up(high)
+
+
+def _bisected(
+    does: Callable[[Fraction], bool], low: Fraction, high: Fraction
+) -> tuple[Fraction, Fraction]:
+    """The two ends, a hundredth apart: the higher one does, the lower one does not."""
     while high > low * Fraction(101, 100):
         middle = Fraction(math.sqrt(low * high)).limit_denominator(10**9)
         low, high = (low, middle) if does(middle) else (middle, high)
-    return _rounded_up(high)
+    return low, high
 
 
 def _rounded_up(number: Fraction) -> Fraction:

@@ -229,8 +229,8 @@ class Price:
     """What a question would cost, what its answer would guarantee and be worth.
 
     `not_protected` says what those lose by the answer whom its guarantee leaves out,
-    `about_seconds` how long one core takes to answer at worst, by what was declared about the data;
-    null where it was answered before.
+    `about_seconds` how long one core takes to answer at worst, by what was declared about the data,
+    and `most_records` is how many records were declared at most; null where it was answered before.
     """
 
     charges: tuple[PricedCharge, ...]
@@ -240,6 +240,7 @@ class Price:
     guarantee: Guarantee
     preview: Preview
     about_seconds: float | None = None
+    most_records: int | None = None
 
     @classmethod
     def of(cls, price: values.Price, query: Query[Any], domain: Domain) -> Price:
@@ -251,6 +252,7 @@ class Price:
             guarantee=Guarantee.of(query.guarantee()),
             preview=Preview.of(query.preview(domain)),
             about_seconds=price.about_seconds,
+            most_records=price.most_records,
         )
 
 

@@ -103,6 +103,7 @@ def read_price(noun: wire.Price) -> Price:
         noun.already_answered,
         noun.not_protected,
         noun.about_seconds,
+        noun.most_records,
     )
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from privod.compiling import njit
 
 __all__ = ["write_names", "write_numbers"]
 

@@ -7,8 +7,9 @@ used once, so that nobody can choose names that all fall into one partition.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from privod.compiling import njit
 
 __all__ = ["keyed_hashes"]
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from privod.compiling import njit
 from privod.data.fineness import FINEST, UNTOUCHED
 
 __all__ = ["settle"]

@@ -9,9 +9,9 @@ docs/proofs/selection.md.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from privod.compiling import njit
 from privod.mechanisms import weights
 from privod.mechanisms.weights import SUMMED
 

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.spatial import KDTree
 from scipy.special import bdtr, ndtr
 
 from privod.errors import InvalidParameter
@@ -45,6 +43,8 @@ def bin_sizes(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
 
 def bucket_width_for(n_hashes: int, radius: float, far_match: float = FAR_MATCH) -> float:
     """Return the width at which two records one radius apart share a table this often."""
+    from scipy.optimize import brentq  # takes a while to import, and only who plans needs it
+
     wanted = far_match ** (1 / n_hashes)
     ratio = brentq(lambda width: collision_probability(1.0, width) - wanted, 1e-6, 1e6)
     return float(ratio) * radius
@@ -160,6 +160,8 @@ class CloudModel:
 
 def _radius(cloud: NDArray[np.float64], limit: int, generator: np.random.Generator) -> float:
     """The radius at which the model's share of the records is outlying."""
+    from scipy.spatial import KDTree  # takes a while to import, and only who plans needs it
+
     rows = generator.choice(len(cloud), min(SAMPLE, len(cloud)), replace=False)
     last = min(limit, len(cloud) - 1) + 1  # itself is the first
     nearest = KDTree(cloud).query(cloud[rows], k=[last])[0]

@@ -46,11 +46,11 @@ from privod.queries.count_query import (
 from privod.queries.grid_knn.interactive import InteractiveGrid
 from privod.queries.grid_knn.release import NoisyGrid
 from privod.queries.memory import folding_bytes, sparse_cells_bytes
-from privod.queries.preview import Preview, of_counts
+from privod.queries.preview import CERTAINTY, FEW, Preview, of_counts
 from privod.queries.query import Release
 from privod.queries.release_file import LARGEST_SUM
 
-__all__ = ["GridKnn"]
+__all__ = ["GridKnn", "margin_of_kept"]
 
 MOST_HELD_CELLS = 10_000_000  # 80 megabytes of counts
 VALUES_AT_ONCE = 1 << 26  # 512 MB of keys, counts and cells, of rows that are not in memory
@@ -193,7 +193,13 @@ class GridKnn(CountQuery[NoisyGrid]):
         return super().within(accounting)
 
     def preview(self, domain: Domain) -> Preview:  # noqa: ARG002
-        return of_counts(self.count_noise, self.n_cells, "each count that is kept")
+        about = "each count that is kept"
+        if self.threshold is None:
+            return of_counts(self.count_noise, self.n_cells, about)
+        noise, share = self._noise_of_kept, max(FEW, 1 / self.n_cells)
+        margin = margin_of_kept(noise, self.threshold)
+        words = f"{_kept_in_words(noise, self.threshold)}."
+        return Preview(about, margin, typical_share=share, words=words)
 
     def check(self, domain: Domain) -> None:
         self.grid(domain)
@@ -283,8 +289,6 @@ class GridKnn(CountQuery[NoisyGrid]):
         else:
             least = f"whose noisy count is at least {value.drop_below}"
             kept = f"the {len(value.counts)} of {_rounded(grid.n_cells)} cells {least}"
-        merged = value.noise.n_draws > 1 and value.drop_below is not None
-        short = ", but for what parts of the merge have dropped," if merged else ""
         total = f"about {max(value.total, 0)} records in all"
         if value.records is not None:
             total += f" (to within {value.records.noise.quantile(0.95)})"
@@ -295,9 +299,8 @@ class GridKnn(CountQuery[NoisyGrid]):
                 " a smaller share than that is guesswork."
             )
         return (
-            f"A grid over {names} holds {kept}, {total}, each count{short} right to within"
-            f" {value.noise.quantile(0.95)} with 95 % certainty. New records can now be scored"
-            f" against it without further loss.{hidden}"
+            f"A grid over {names} holds {kept}, {total}{_certainty(value)}. New records can now be"
+            f" scored against it without further loss.{hidden}"
         )
 
     def value_to_json(self, value: NoisyGrid) -> Any:
@@ -449,6 +452,37 @@ def _n_draws(n_cells: int, most_records: int | None, n_occupied: int) -> int:
 def _log_reaching(threshold: int, scale: float) -> float:
     """ln P(noise >= threshold) = -threshold / scale - ln(1 + e^(-1/scale)), threshold >= 0."""
     return -threshold / scale - math.log1p(math.exp(-1 / scale))
+
+
+def margin_of_kept(noise: DiscreteLaplace, threshold: int) -> int:
+    """What a count is right to within with 95 % certainty, given that it reached the threshold.
+
+    It holds for a cell of any number of records, none included, by docs/proofs/grid_knn.md.
+    """
+    excess = math.ceil(float(noise.scale) * math.log(1 / (1 - CERTAINTY)))
+    return max(threshold - 1 + excess, noise.quantile(1 - (1 - CERTAINTY) / 2))
+
+
+def _kept_in_words(noise: DiscreteLaplace, threshold: int) -> str:
+    margin, kept = noise.quantile(CERTAINTY), margin_of_kept(noise, threshold)
+    return (
+        f"A cell of {threshold + margin} records or more is kept and its count right to within"
+        f" {margin}, with 95 % certainty; where a smaller one is kept its count tends to be too"
+        f" high, and is right to within {kept} with 95 % certainty"
+    )
+
+
+def _certainty(value: NoisyGrid) -> str:
+    """How far off the counts of a release may be, as the end of a sentence."""
+    margin, single = value.noise.quantile(CERTAINTY), value.noise.single
+    if value.drop_below is None:
+        return f", each count right to within {margin} with 95 % certainty"
+    if isinstance(single, DiscreteLaplace):
+        return f". {_kept_in_words(single, value.drop_below)}"
+    return (
+        f". The noise of a count stays within {margin} with 95 % certainty, but those kept tend to"
+        " be too high where cells hold few records, and lack what parts of the merge have dropped"
+    )
 
 
 def _rounded(count: int) -> str:

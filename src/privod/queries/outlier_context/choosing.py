@@ -103,6 +103,8 @@ class GroupChoice:
         else:
             says = f"be worth at most {short} less, by {self.utility.name}, than the best"
         among = "in which the person stands out" if direct else "that the search finds"
+        if self.n_groups > 1:  # none is told twice, and the second largest may be far smaller
+            among += ", not counting groups told before it"
         words = f"With 95 % certainty a group told will {says} one {among}."
         return Preview("the choice", short, typical_share=USUAL_GROUP, loose=True, words=words)
 

@@ -267,7 +267,10 @@ class NoisyProfile:
                 values = cells.astype(np.float64)
             else:
                 low, high = self.layout.ranges[axis]
-                values = low + (cells - 0.5) * (high - low) / self.layout.bins
+                within = np.full(size, 0.5)
+                if (shares[:-1] > 0).sum() == 1:  # their own values lie anywhere in it
+                    within = uniform_draws(size, len(self.columns))[:, place]
+                values = low + (cells - 1 + within) * (high - low) / self.layout.bins
                 axis += 1
             rows[:, place] = np.where(cells == len(shares) - 1, np.nan, values)
         return rows

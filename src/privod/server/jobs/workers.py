@@ -25,6 +25,7 @@ from privod.server.jobs.worker import DONE, PROGRESS, READY, work
 
 __all__ = ["TaskFailed", "TaskStopped", "Worker", "load_library"]
 
+LOADED = f"{__package__}.loaded"  # done there once, not in the server nor in each worker
 READY_SECONDS = 300.0  # the first one loads the library, perhaps on a busy machine
 LOOK_SECONDS = 0.2  # between looks whether a task was stopped
 END_SECONDS = 5.0
@@ -149,7 +150,7 @@ class Worker:
 
     def _start(self) -> None:
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload([work.__module__, *_modules()])
+        context.set_forkserver_preload([LOADED, work.__module__, *_modules()])
         ours, theirs = context.Pipe()
         process = context.Process(
             target=work, args=(theirs, self._most_bytes), name="privod-worker", daemon=True

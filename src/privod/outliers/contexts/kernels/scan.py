@@ -17,9 +17,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from privod.compiling import njit
 from privod.outliers.contexts.kernels.decide import (
     EVERYTHING,
     GRUBBS,

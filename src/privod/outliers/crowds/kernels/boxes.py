@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from numba import njit
-
+from privod.compiling import njit
 from privod.outliers.crowds.kernels.tree import Floats, Ints, Tree
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from privod.compiling import njit
 from privod.outliers.crowds.kernels.tree import Floats, Ints
 
 

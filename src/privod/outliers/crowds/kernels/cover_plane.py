@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from privod.compiling import njit
 from privod.outliers.crowds.kernels.tree import Floats, Ints
 
 

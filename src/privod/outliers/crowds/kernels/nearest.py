@@ -9,8 +9,8 @@ on boxes, by the same float64 operations as in `walk.py`; the order never change
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from privod.compiling import njit
 from privod.outliers.crowds.kernels.boxes import (
     bound_box,
     box_gap,

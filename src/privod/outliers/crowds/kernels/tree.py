@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from privod.compiling import njit
 from privod.outliers.crowds.kernels.tile import POINTS
 
 Floats = NDArray[np.float64]

@@ -7,8 +7,8 @@ the very float64 operations of the predicate. What remains is block against leaf
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from privod.compiling import njit
 from privod.outliers.crowds.kernels.boxes import Queries, bound_box, box_gap, box_reach, sift
 from privod.outliers.crowds.kernels.leaf import clear_workspace, make_workspace, meet_leaf
 from privod.outliers.crowds.kernels.tree import Floats, Ints, Tiles, Tree

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
+
+from privod.compiling import njit
 
 __all__ = ["cell_rows", "count_dense", "count_runs", "overshoot_rows", "pack_rows", "table_sums"]
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from privod.compiling import njit
 from privod.outliers.grid.kernels.shell import (
     AXIS,
     AXIS_CELL,

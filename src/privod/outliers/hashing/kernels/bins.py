@@ -1,8 +1,9 @@
 """The compiled loops of hashing: codes to keys, keys to bins, bins to suspects."""
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from privod.compiling import njit
 
 Words = NDArray[np.uint32]
 Keys = NDArray[np.uint64]
