@@ -17,6 +17,7 @@ from privod.data import Categorical, Domain, Numeric, Table
 from privod.errors import InvalidData, InvalidParameter, PrivodError
 from privod.estimators import GridKnnDetector, PrivateDetector
 from privod.mechanisms import seeded
+from privod.pictures.private_detector import draw_explained
 from privod.queries.grid_knn.query import GridKnn
 from privod.queries.private_detector.query import DetectorProfile
 from privod.queries.private_detector.release import NoisyProfile
@@ -270,6 +271,13 @@ def test_a_record_that_registration_drops_is_named_and_not_scored(profile: Path)
     assert "Column 'dose': 1 without a declared value, and without a fill." in told
     assert "1 not scored, since records with such a gap were dropped" in told
     assert "1 not read: lines with not as many cells as the header" in told
+
+
+def test_a_picture_names_records_by_their_lines(profile: Path) -> None:
+    value = NoisyProfile.load(profile)
+    drawn = draw_explained(value, np.array([[40.0, 5, 0], [95, 9.9, 1]]), np.array([3, 8]))
+    labels = [label.get_text() for label in drawn.axes[0].get_yticklabels()]
+    assert labels == ["row 3", "row 8"], "the most outlying on top"
 
 
 def test_every_line_keeps_its_number_where_one_is_longer_than_the_memory_allows(

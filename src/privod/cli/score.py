@@ -22,9 +22,9 @@ from privod.cli.output import emit, table, words
 from privod.errors import InvalidData, InvalidParameter, PrivodError
 
 if TYPE_CHECKING:
-    import numpy as np
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
+
+    from privod.queries.scoring import NewRecords
 
 __all__ = ["released_from", "score"]
 
@@ -99,7 +99,7 @@ def score(
     if picture is not None:
         from privod import pictures
 
-        drawn = _drawn(released, points, target, n_neighbors)
+        drawn = _drawn(released, taken, target, n_neighbors)
         picture.write_bytes(
             pictures.svg(drawn) if picture.suffix == ".svg" else pictures.png(drawn)
         )
@@ -188,7 +188,7 @@ def released_from(path: Path) -> Any:
 
 def _drawn(
     released: Any,
-    points: NDArray[np.float64],
+    taken: NewRecords,
     target: float,
     n_neighbors: int,
 ) -> Figure:
@@ -200,8 +200,8 @@ def _drawn(
     if scoring.explains(released):
         from privod.pictures.private_detector import draw_explained
 
-        return draw_explained(released, points)
+        return draw_explained(released, taken.points, taken.rows)
     if isinstance(released, NoisyGrid) and released.grid.n_axes == 2:
-        return draw_scored(released, points, n_neighbors, target)
-    scored = scoring.score(released, points, target, n_neighbors)
+        return draw_scored(released, taken.points, n_neighbors, target)
+    scored = scoring.score(released, taken.points, target, n_neighbors)
     return draw_score_histogram(scored.scores, scored.limit)
