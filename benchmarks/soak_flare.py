@@ -247,7 +247,8 @@ def check(kits: Path, roster: Roster, runs: int) -> None:
     for number, name in enumerate(NAMES):
         found = sorted((kits / name / "local" / "results").glob("*.csv"))
         assert len(found) == runs, f"{name} has {len(found)} results of {runs}"
-        assert all(path.read_text().split() == ["row", str(number)] for path in found), name
+        lines = [path.read_text().split()[1:] for path in found]
+        assert all([line.split(",")[0] for line in one] == [f"{number + 1}"] for one in lines), name
     folders = [kits / name / "local" / "results" for name in (*NAMES, SERVER)]
     stems = [path.stem for path in folders[-1].glob("*.json")]
     assert len(stems) == runs * len(questions())

@@ -107,15 +107,33 @@ def test_a_walk_of_many_shells_in_six_dimensions_equals_the_slow_twin() -> None:
 
 
 def test_more_ties_than_one_shell_holds_are_walked_in_order_of_index() -> None:
-    grid = unit_grid(13, 2)  # from the middle all 8192 cells are equally far
+    grid = unit_grid(13, 2)
+    middle = np.ones((1, 13))  # in the corner of the last cell
+    flipped = [np.bitwise_count(8191 ^ index) for index in range(grid.n_cells)]
+    tied = [index for index, flips in enumerate(flipped) if flips == 6]
+    assert len(tied) > 1024
     counts = np.zeros(grid.n_cells, dtype=np.int64)
-    counts[[7000, 8000]] = 1, 1
-    counts[5] = -1
-    middle = np.ones((1, 13))
-    walked = grid.walk(counts, middle, 1)
-    own = grid.cells_of(middle)[0]
-    last = grid.cells_at(np.array([8000]))[0]
-    assert walked.basic[0] == np.abs(own - last).sum() / 2
+    counts[[tied[700], tied[-1]]] = 1, 5
+    walked = grid.walk(counts - (np.arange(grid.n_cells) == tied[0]), middle, 1)
+    assert walked.weighted[0] == 6 * 5 / 2  # -1, 1 and 5 in this order
+    assert walked.graded[0] == (6 + 1 / 5) / 2
+    assert grid.walk(counts, middle, 1).graded[0] == (6 + 1) / 2
+
+
+@pytest.mark.parametrize("place", [0.0, 1.0, 2.0, 3.0])
+def test_the_own_cell_of_a_point_on_a_border_comes_first(place: float) -> None:
+    grid = unit_grid(2, 3)
+    own = grid.cells_of(np.array([[place, 1.0]]))[0]
+    for beside in range(9):
+        counts = np.zeros(9, dtype=np.int64)
+        counts[grid.indices_of(own[None])] = 50
+        counts[beside] += 60
+        some = grid.occupied_of(counts)
+        for walked in (
+            grid.walk(counts, np.array([[place, 1.0]]), 50),
+            grid.walk_some(some, np.array([[place, 1.0]]), 50),
+        ):
+            assert walked.basic[0] == 0
 
 
 @pytest.mark.parametrize(("n_axes", "cells_per_axis"), [(1, 400), (2, 40), (3, 12), (5, 5)])

@@ -218,3 +218,17 @@ def test_a_table_is_the_same_with_and_without_a_report() -> None:
     table, report = read_with_report(rows, Domain((Numeric("x", 0, 2),)), CsvDialect())
     assert table.numbers()[:, 0].tolist() == [1.0, 2.0]
     assert (report.read, report.kept, report.columns[0].clipped) == (3, 2, 1)
+
+
+def test_ids_with_a_stray_quote_are_counted_for_the_owner(tmp_path: Path) -> None:
+    text = 'id,age\n015194",40\n015194,41\n"013013,47\n"7",50\n"8""",nothing\nO\'Brien,51\n'
+    (tmp_path / "rows.csv").write_text(text)
+    domain = Domain((Numeric("age", 0, 120),), person="id")
+    table, report = read_with_report(tmp_path / "rows.csv", domain)
+    assert len(table) == 5, "each of the two is another person, and so is O'Brien"
+    assert report.quoted_ids == 3, "also that of a record that is dropped"
+    assert any("3 records with a quote in the id" in said for said in report.sentences())
+    assert IntakeReport.from_json(report.to_json()) == report
+    plain = read_with_report(tmp_path / "rows.csv", domain, CsvDialect(quote=None))[1]
+    assert plain.quoted_ids == 0, "where nothing is quoted, a quote is a character like others"
+    assert "quoted_ids" not in plain.to_json()

@@ -75,12 +75,27 @@ def test_a_result_file_names_suspects_by_id_and_is_the_owners_alone(
     path = tmp_path / "result.csv"
     write_result(path, answer, ids)
     lines = path.read_text().split()
-    assert lines == ["row,id", *(f"{row},patient-{row}" for row in answer.rows)]
+    assert answer.crowded_tables is not None
+    found = zip(answer.rows.tolist(), answer.crowded_tables.tolist(), strict=True)
+    expected = [f"{row + 1},patient-{row},{crowded}" for row, crowded in found]
+    assert lines == ["row,id,crowded_tables", *expected]
     assert path.stat().st_mode & 0o077 == 0
     with pytest.raises(InvalidParameter, match="must not exist yet"):
         write_result(path, answer, ids)
     with pytest.raises(InvalidData, match="as many as the rows"):
         write_result(tmp_path / "other.csv", answer, ids[1:])
+
+
+def test_suspects_are_listed_from_row_1_the_least_crowded_first(ran: Run) -> None:
+    some = replace(ran.answers["p1"], rows=np.array([0, 4, 9]), crowded_tables=np.array([2, 0, 1]))
+    assert "counted from 1 among those kept, the least crowded first" in some.listing()
+    assert some.listing().endswith(": 5 (0), 10 (1), 1 (2).")
+    assert some.to_json()["positions"] == [0, 4, 9]
+    unordered = replace(some, crowded_tables=None)
+    assert "nothing that this run tells orders them: 1, 5, 10." in unordered.listing()
+    many = replace(unordered, rows=np.arange(100))
+    assert many.listing().endswith("19, 20 and 80 more, which --json and --results list.")
+    assert replace(some, rows=np.arange(0)).listing() == "No row is a suspect."
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])

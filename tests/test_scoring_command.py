@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,15 @@ import pytest
 from typer.testing import CliRunner
 
 from privod.cli import app
-from privod.data import Domain, Numeric, Table
+from privod.data import Categorical, Domain, Numeric, Table
 from privod.errors import InvalidData, InvalidParameter, PrivodError
+from privod.estimators import GridKnnDetector, PrivateDetector
 from privod.mechanisms import seeded
+from privod.pictures.private_detector import draw_explained
 from privod.queries.grid_knn.query import GridKnn
 from privod.queries.private_detector.query import DetectorProfile
+from privod.queries.private_detector.release import NoisyProfile
+from privod.queries.query import Release
 
 RUNNER = CliRunner()
 DOMAIN = {
@@ -116,9 +121,9 @@ def test_records_that_stand_out_are_marked_and_explained_and_ordinary_ones_are_n
 ) -> None:
     rng = np.random.default_rng(0)
     domain = Domain((Numeric("age", 0, 100), Numeric("dose", 0, 10)))
-    table = Table(domain, {"age": rng.normal(40, 5, 2000), "dose": rng.normal(5, 0.5, 2000)})
+    rows = np.column_stack([rng.normal(40, 5, 2000), rng.normal(5, 0.5, 2000)])
     query = DetectorProfile(columns=("age", "dose"), epsilon=5)
-    query.answer(table, seeded(0)).value.save(tmp_path / "profile.privod")
+    query.answer_rows(domain, rows, seeded(0)).value.save(tmp_path / "profile.privod")
     (tmp_path / "new.csv").write_text("age,dose\n40,5\n40,0.1\n95,5\n,9.9\n")
     asked = ["score", str(tmp_path / "new.csv"), "--grid", str(tmp_path / "profile.privod")]
     shown = RUNNER.invoke(app, [*asked, "--why"], env={"COLUMNS": "200"}).stdout
@@ -209,8 +214,9 @@ def test_a_damaged_release_is_refused_in_words(
     ("content", "message"),
     [
         ("age\n40\n", "has no column 'dose'"),
-        ("age,dose\n40,\n", "Row 1 of the new records misses a value"),
-        ("age,dose\n40,much\n", "Column 'dose' of .* cannot be read as numbers"),
+        ("age,dose\n40,\n", "No record can be scored.*'dose': 1 without a declared value.*row 1"),
+        ("age,dose\n40\n", "No record can be scored.* not as many cells as the header"),
+        ("age;dose\n40;3\n", "no column 'age', 'dose'.*separated by ';'"),
     ],
 )
 def test_records_that_cannot_be_scored_get_a_clear_error(
@@ -219,6 +225,133 @@ def test_records_that_cannot_be_scored_get_a_clear_error(
     (tmp_path / "bad.csv").write_text(content)
     with pytest.raises(InvalidData, match=message):
         run("score", str(tmp_path / "bad.csv"), "--grid", str(place / "grid.privod"))
+
+
+WARD = Domain(
+    (Numeric("age", 0, 100, fill=40), Numeric("dose", 0, 10), Categorical("sex", ("f", "m"), "m"))
+)
+
+
+@pytest.fixture(scope="module")
+def profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of registered rows: an age or a sex that is missing is filled, a dose drops its record."""
+    rng = np.random.default_rng(0)
+    columns = {"age": rng.normal(40, 5, 2000), "dose": rng.normal(5, 0.5, 2000)}
+    table = Table(WARD, {**columns, "sex": rng.choice(["f", "m"], 2000)})
+    path = tmp_path_factory.mktemp("ward") / "profile.privod"
+    DetectorProfile(columns=WARD.names, epsilon=5).answer(table, seeded(0)).value.save(path)
+    return path
+
+
+def scored_by(profile: Path, text: str, *options: str, encoding: str = "utf-8") -> Any:
+    new = profile.parent / "new.csv"
+    new.write_bytes(text.encode(encoding))
+    return run("score", str(new), "--grid", str(profile), *options)
+
+
+@pytest.mark.parametrize("gap", ["", "NA", "?", "n/a", "1_000"])
+def test_a_gap_scores_as_the_fill_that_registration_puts_there(profile: Path, gap: str) -> None:
+    found = scored_by(profile, f"age,dose,sex\n{gap},5,f\n40,5,f\n41,9,x\n41,9,m\n")
+    assert found["scores"][0] == found["scores"][1]
+    assert found["scores"][2] == found["scores"][3]
+    assert found["missing"] == {"age": 1, "sex": 1}
+    assert found["rows_not_scored"] == []
+
+
+def test_a_record_that_registration_drops_is_named_and_not_scored(profile: Path) -> None:
+    out = profile.parent / "s.csv"
+    text = "age,dose,sex\n40,5,f\n40,?,f\n\n40,5\n95,9.9,m\n"
+    found = scored_by(profile, text, "--out", str(out))
+    assert found["rows"] == [1, 5], "lines below the header, whatever became of those before"
+    assert found["rows_not_scored"] == [2]
+    assert found["stands_out"] == [False, True]
+    assert [line.split(",")[0] for line in out.read_text().splitlines()] == ["row", "1", "2", "5"]
+    asked = ["score", str(profile.parent / "new.csv"), "--grid", str(profile)]
+    told = " ".join(RUNNER.invoke(app, asked).stdout.split())
+    assert "Column 'dose': 1 without a declared value, and without a fill." in told
+    assert "1 not scored, since records with such a gap were dropped" in told
+    assert "1 not read: lines with not as many cells as the header" in told
+
+
+def test_a_picture_names_records_by_their_lines(profile: Path) -> None:
+    value = NoisyProfile.load(profile)
+    drawn = draw_explained(value, np.array([[40.0, 5, 0], [95, 9.9, 1]]), np.array([3, 8]))
+    labels = [label.get_text() for label in drawn.axes[0].get_yticklabels()]
+    assert labels == ["row 3", "row 8"], "the most outlying on top"
+
+
+def test_every_line_keeps_its_number_where_one_is_longer_than_the_memory_allows(
+    profile: Path,
+) -> None:
+    text = f"age,dose,sex\n{'9' * (3 << 21)}\n40,5,f\n" + "40,5,f\n" * 3 + "\n41,5,m\n"
+    assert scored_by(profile, text)["rows"] == [2, 3, 4, 5, 7]
+
+
+def test_new_records_are_written_as_registered_ones_may_be(profile: Path) -> None:
+    plain = scored_by(profile, "age,dose,sex\n40.5,5.25,f\n")
+    options = ["--separator", ";", "--decimal", ",", "--encoding", "utf-16"]
+    text = "age;dose;sex\n40,5;5,25;f\n"
+    assert scored_by(profile, text, *options, encoding="utf-16")["scores"] == plain["scores"]
+    tabs = scored_by(profile, "age\tdose\tsex\n40.5\t5.25\tf\n", "--separator", "tab")
+    assert tabs["scores"] == plain["scores"]
+
+
+def test_an_infinite_number_scores_as_the_end_of_its_range(profile: Path) -> None:
+    found = scored_by(profile, "age,dose,sex\ninf,5,f\n100,5,f\n-inf,5,f\n0,5,f\n")
+    assert found["scores"][0] == found["scores"][1]
+    assert found["scores"][2] == found["scores"][3]
+
+
+@pytest.mark.parametrize("target", ["0.02", "0.3"])
+def test_how_far_off_the_limit_may_be_is_said_for_the_share_that_was_asked_for(
+    profile: Path, target: str
+) -> None:
+    found = scored_by(profile, "age,dose,sex\n40,5,f\n", "--target", target)
+    expected = NoisyProfile.load(profile).share_beyond(found["limit"])
+    assert expected is not None
+    assert found["share_beyond"] == list(expected)
+    asked = ["score", str(profile.parent / "new.csv"), "--grid", str(profile), "--target", target]
+    told = " ".join(RUNNER.invoke(app, asked).stdout.split())
+    low, high = expected
+    assert f"meant to flag {100 * float(target):g}% of the reference" in told
+    assert f"flags between {low:.1%} and {high:.1%} of it" in told
+
+
+def test_a_detector_made_of_a_release_fills_gaps_as_its_owner_declared(profile: Path) -> None:
+    value = NoisyProfile.load(profile)
+    query = DetectorProfile(columns=WARD.names, epsilon=5)
+    detector = PrivateDetector.from_release(Release(query, value, query.guarantee(), True))
+    gap, filled = detector.score_samples(np.array([[np.nan, 5, "f"], [40, 5, "f"]], dtype=object))
+    assert gap == filled
+
+
+def test_a_detector_of_a_grid_fills_gaps_and_refuses_those_without_a_fill() -> None:
+    domain = Domain((Numeric("age", 0, 100, fill=40), Numeric("dose", 0, 10)))
+    rng = np.random.default_rng(0)
+    table = Table(domain, {"age": rng.normal(40, 5, 500), "dose": rng.normal(5, 1, 500)})
+    release = GridKnn(columns=("age", "dose"), epsilon=5, cells_per_axis=10).answer(
+        table, seeded(0)
+    )
+    detector = GridKnnDetector.from_release(release)
+    gap, filled = detector.score_samples(np.array([[np.nan, 5], [40, 5]]))
+    assert gap == filled
+    with pytest.raises(ValueError, match="NaN"):
+        detector.score_samples(np.array([[40, np.nan]]))
+
+
+def test_gaps_count_as_missing_where_the_reference_might_have_them(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([rng.normal(40, 5, 2000), rng.normal(5, 0.5, 2000)])
+    rows[::2, 0] = np.nan
+    bounds = {"x0": (0.0, 100.0), "x1": Numeric("x1", 0, 10, fill=5)}
+    detector = PrivateDetector(5, bounds=bounds, random_state=0).fit(rows)
+    assert detector.release_.value.layout.gaps
+    detector.release_.value.save(tmp_path / "profile.privod")
+    found = scored_by(tmp_path / "profile.privod", "x0,x1\n,5\n40,5\n40,?\n")
+    assert found["stands_out"] == [False, False, False], "half of the reference misses it"
+    assert found["scores"][1] == found["scores"][2]
+    merged = detector.release_.value.merge(replace(detector.release_.value))
+    assert merged.layout.gaps
 
 
 def test_files_of_the_wrong_kind_get_a_clear_error(place: Path) -> None:

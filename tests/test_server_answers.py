@@ -134,14 +134,24 @@ def test_a_file_is_scored_as_well(analyst: Browser) -> None:
     assert "of 1 records stand out" in page.text
 
 
+def test_what_is_missing_is_said_beside_the_scores(analyst: Browser) -> None:
+    records = "age,weight\n40,70\n\nNA,70\n41,71\n"
+    page = analyst.post(answer_path("patients", GRID), records=records)
+    rows = re.findall(r'<td class="number">(\d+)</td><td class="number">[^<]+</td>', page.text)
+    assert sorted(rows) == ["1", "4"]
+    assert "1 without a declared value" in page.text
+    assert "row 3." in page.text
+
+
 @pytest.mark.parametrize(
     ("records", "said"),
     [
         ("", "Nothing was sent"),
         ("age\n1\n", "has no column"),
-        ("age,weight\nx,y\n", "cannot be read as numbers"),
-        ("age,weight\n1\n", "not CSV with a header"),
-        ("age,weight\n1,\n", "misses a value"),
+        ("age,weight\nx,y\n", "No record can be scored"),
+        ("age,weight\n1\n", "not as many cells as the header"),
+        ("age,weight\n1,\n", "without a declared value"),
+        ("age;weight\n1;2\n", "Its header is separated by"),
         ("age,weight\n" + "1,2\n" * (MOST_SCORED + 1), f"At most {MOST_SCORED} records"),
     ],
 )

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 __all__ = ["cell_of", "counts_of", "overshoot", "score", "sums"]
 
 Floats = NDArray[np.float64]
+INSIDE = 2.0**-20  # a point on a border is taken to lie so far inside its own cell
 
 
 def cell_of(point: Floats, lows: Floats, scales: Floats, cells_per_axis: int) -> tuple[int, ...]:
@@ -41,8 +42,8 @@ def score(
     """Basic and weighted score in steps, and the needed share of the last count, cell by cell."""
     own = cell_of(point, lows, scales, cells_per_axis)
     place = [
-        min(max((float(x) - low) * scale, 0.0), float(cells_per_axis))
-        for x, low, scale in zip(point, lows, scales, strict=True)
+        min(max((float(x) - low) * scale, cell + INSIDE), cell + 1 - INSIDE)
+        for x, low, scale, cell in zip(point, lows, scales, own, strict=True)
     ]
 
     def distance(cell: tuple[int, ...]) -> float:

@@ -16,9 +16,11 @@ from privod.errors import BudgetExceeded, InvalidParameter, PrivodError
 
 if TYPE_CHECKING:
     from privod.client import Client
+    from privod.data.sources import CsvDialect
     from privod.wire.protocol import CuratorProtocol
 
-__all__ = ["AsJson", "At", "DatabaseUrl", "Directory", "app", "curator_at", "main", "server_at"]
+__all__ = ["AsJson", "At", "DatabaseUrl", "DecimalMark", "Directory", "Encoding", "Separator"]
+__all__ += ["Thousands", "app", "curator_at", "dialect_of", "main", "server_at"]
 
 LOCATION_VARIABLE = "PRIVOD_AT"
 DATABASE_VARIABLE = "PRIVOD_DATABASE"
@@ -57,6 +59,10 @@ DatabaseUrl = Annotated[
         help="A postgresql:// URL, where the ledger is not in the directory.",
     ),
 ]
+Encoding = Annotated[str, typer.Option(help="Of a CSV file, such as latin-1.")]
+Separator = Annotated[str, typer.Option(help="Of a CSV file: , ; | or tab.")]
+DecimalMark = Annotated[str, typer.Option("--decimal", help="Before a fraction: . or ,")]
+Thousands = Annotated[str | None, typer.Option(help="Between groups of three digits, if at all.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
@@ -74,6 +80,14 @@ def options(
     ] = False,
 ) -> None:
     """Read what stands before the command."""
+
+
+def dialect_of(encoding: str, separator: str, decimal: str, thousands: str | None) -> CsvDialect:
+    """How a CSV file is written, by what was typed."""
+    from privod.data.sources import CsvDialect
+
+    mark = "\t" if separator == "tab" else separator
+    return CsvDialect(encoding=encoding, separator=mark, decimal=decimal, thousands=thousands)
 
 
 def curator_at(location: str, *, read_only: bool = False, create: bool = False) -> CuratorProtocol:

@@ -297,7 +297,7 @@ def _show(answer: Any, picture: Path | None, as_json: bool) -> None:
     lines = [
         answer.sentence(),
         answer.expectation(),
-        f"Rows, counted from 0 among those kept: {answer.rows.tolist()}",
+        answer.listing(),
         answer.question.secrecy().sentence(),
         *([f"The published table: {promise}"] if promise else []),
         *answer.traffic.lines(),

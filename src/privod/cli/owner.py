@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from privod import wire
-from privod.cli.app import DEFAULT_LOCATION, AsJson, At, app, curator_at
+from privod.cli.app import (
+    DEFAULT_LOCATION,
+    AsJson,
+    At,
+    DecimalMark,
+    Encoding,
+    Separator,
+    Thousands,
+    app,
+    curator_at,
+    dialect_of,
+)
 from privod.cli.output import emit, progress_bars, table, words
 from privod.errors import InvalidParameter, NeedsConfirmation
 
@@ -56,12 +67,10 @@ def register(
         str | None,
         typer.Option(help="An earlier data set about the same people: shares its budgets."),
     ] = None,
-    encoding: Annotated[str, typer.Option(help="Of a CSV file, such as latin-1.")] = "utf-8",
-    separator: Annotated[str, typer.Option(help="Of a CSV file: , ; | or tab.")] = ",",
-    decimal: Annotated[str, typer.Option(help="Before a fraction: . or ,")] = ".",
-    thousands: Annotated[
-        str | None, typer.Option(help="Between groups of three digits, if at all.")
-    ] = None,
+    encoding: Encoding = "utf-8",
+    separator: Separator = ",",
+    decimal: DecimalMark = ".",
+    thousands: Thousands = None,
     most_records: Annotated[
         int | None,
         typer.Option(
@@ -78,13 +87,10 @@ def register(
     """Bring a data set into the curator, within its declared domain."""
     from privod.data import Domain
     from privod.data.intake import LossyIntake
-    from privod.data.sources import CsvDialect
     from privod.engines.size import UNLESS_DECLARED
 
     declared = Domain.from_json(_read_json(domain))
-    mark = "\t" if separator == "tab" else separator
-    dialect = CsvDialect(encoding=encoding, separator=mark, decimal=decimal, thousands=thousands)
-
+    dialect = dialect_of(encoding, separator, decimal, thousands)
     source = _source(file, sql, database, order_by)
 
     def take(confirmed: bool) -> Registered:

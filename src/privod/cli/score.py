@@ -9,15 +9,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privod.cli.app import AsJson, app
+from privod.cli.app import (
+    AsJson,
+    DecimalMark,
+    Encoding,
+    Separator,
+    Thousands,
+    app,
+    dialect_of,
+)
 from privod.cli.output import emit, table, words
 from privod.errors import InvalidData, InvalidParameter, PrivodError
 
 if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
+
+    from privod.queries.scoring import NewRecords
 
 __all__ = ["released_from", "score"]
 
@@ -49,12 +56,21 @@ def score(
     picture: Annotated[
         Path | None, typer.Option(help="Also draw the records and their scores: .svg or .png.")
     ] = None,
+    encoding: Encoding = "utf-8",
+    separator: Separator = ",",
+    decimal: DecimalMark = ".",
+    thousands: Thousands = None,
     as_json: AsJson = False,
 ) -> None:
     """Score new records against a released grid: free, offline, higher is more outlying.
 
-    A record outside the ranges is scored at their border, plus how far outside it lies.
+    Records are read as registered ones are: what is missing is filled as the owner declared, and a
+    record that would have been dropped is not scored. Rows are lines below the header, from 1. A
+    record outside the ranges is scored at their border, plus how far outside it lies.
     """
+    if records.suffix.lower() not in (".csv", ".parquet"):
+        way_out = "Convert it to CSV or Parquet."
+        raise InvalidParameter("records", "must end in .csv or .parquet", records.name, way_out)
     if picture is not None and picture.suffix not in (".svg", ".png"):
         raise InvalidParameter("picture", "must end in .svg or .png", str(picture), "Rename it.")
     from privod.queries import scoring
@@ -65,22 +81,25 @@ def score(
         raise InvalidParameter("why", "needs a release of private-detector", str(grid), way_out)
     columns = scoring.columns_of(released)
     names = [column.name for column in columns]
-    points = scoring.points_of(_frame(records), released, repr(str(records)))
+    dialect = dialect_of(encoding, separator, decimal, thousands)
+    taken = scoring.read_records(records, released, dialect)
+    points, rows = taken.points, taken.rows.tolist()
     scored = scoring.score(released, points, target, n_neighbors)
-    scores, limit, hidden = scored.scores, scored.limit, scored.hidden_share
+    scores, limit = scored.scores, scored.limit
     flagged = scored.stands_out
     if out is not None:
         with out.open("w", newline="", encoding="utf-8") as file:
             written = csv.writer(file)
             written.writerow(["row", "score", *([] if limit is None else ["stands_out"])])
-            written.writerows(
-                [place, f"{value:.9g}", *([] if limit is None else [int(value > limit)])]
-                for place, value in enumerate(scores, 1)
-            )
+            flags = [] if limit is None else [""]
+            lines: dict[int, list[Any]] = {row: ["", *flags] for row in taken.left_out.tolist()}
+            for row, value in zip(rows, scores.tolist(), strict=True):
+                lines[row] = [f"{value:.9g}", *([] if limit is None else [int(value > limit)])]
+            written.writerows([row, *lines[row]] for row in sorted(lines))
     if picture is not None:
         from privod import pictures
 
-        drawn = _drawn(released, points, target, n_neighbors)
+        drawn = _drawn(released, taken, target, n_neighbors)
         picture.write_bytes(
             pictures.svg(drawn) if picture.suffix == ".svg" else pictures.png(drawn)
         )
@@ -88,7 +107,7 @@ def score(
     reasons = scoring.reasons(released, points, scored) if why else []
     shown = [
         [
-            str(place + 1),
+            str(rows[place]),
             f"{scores[place]:.4g}",
             *([] if flagged is None else ["stands out" if flagged[place] else "ordinary"]),
             *([reasons[place]] if why else []),
@@ -102,17 +121,20 @@ def score(
     headings = ["row", "score", *([] if flagged is None else [""]), *(["why"] if why else [])]
     data = {
         "limit": limit,
+        "share_beyond": None if scored.beyond is None else list(scored.beyond),
+        "rows": rows,
         "scores": scores.tolist(),
         "stands_out": None if flagged is None else flagged.tolist(),
         "guarantee": released.guarantee.to_json(),
         "seeded": released.seeded,
-        "hidden_share": hidden,
+        "hidden_share": scored.hidden_share,
+        "rows_not_scored": taken.left_out.tolist(),
+        "missing": {column.name: column.missing for column in taken.gaps},
     }
     if why:
         explained = released.explain(points)
         data["why"] = {"columns": list(explained.columns), "shares": explained.shares.tolist()}
     warning = "Made with a test seed: it protects nobody." if released.seeded else ""
-    doubt = f"About {hidden:.0%} of the reference cannot be told from noise: the limit is a guess."
     found = (
         f"{len(scores)} records in order: a sketch does not say from which score on one stands out."
         if flagged is None
@@ -124,7 +146,8 @@ def score(
         words(found, "bold"),
         table("The most outlying", [*headings, *names[:6]], shown),
         words(f"About the reference: {released.guarantee.sentence()} Scoring cost nothing more."),
-        words(doubt if hidden > target else ""),
+        words(scored.doubt(target)),
+        *map(words, taken.sentences()),
         words(warning, "red"),
     )
 
@@ -165,7 +188,7 @@ def released_from(path: Path) -> Any:
 
 def _drawn(
     released: Any,
-    points: NDArray[np.float64],
+    taken: NewRecords,
     target: float,
     n_neighbors: int,
 ) -> Figure:
@@ -177,26 +200,8 @@ def _drawn(
     if scoring.explains(released):
         from privod.pictures.private_detector import draw_explained
 
-        return draw_explained(released, points)
+        return draw_explained(released, taken.points, taken.rows)
     if isinstance(released, NoisyGrid) and released.grid.n_axes == 2:
-        return draw_scored(released, points, n_neighbors, target)
-    scored = scoring.score(released, points, target, n_neighbors)
+        return draw_scored(released, taken.points, n_neighbors, target)
+    scored = scoring.score(released, taken.points, target, n_neighbors)
     return draw_score_histogram(scored.scores, scored.limit)
-
-
-def _frame(path: Path) -> pa.Table:
-    """The asker's own records."""
-    import pyarrow as pa
-    import pyarrow.csv
-    import pyarrow.parquet
-
-    readers = {".csv": pyarrow.csv.read_csv, ".parquet": pyarrow.parquet.read_table}
-    if path.suffix.lower() not in readers:
-        way_out = "Convert it to CSV or Parquet."
-        raise InvalidParameter("records", "must end in .csv or .parquet", path.name, way_out)
-    if not path.is_file():
-        raise InvalidData(f"There is no file {str(path)!r}. Check the path.")
-    try:
-        return readers[path.suffix.lower()](path)
-    except pa.ArrowException:
-        raise InvalidData(f"{str(path)!r} cannot be read. Check its header and cells.") from None

@@ -9,11 +9,12 @@ file is written (encoding, separator, decimal mark) is declared, never guessed f
 from __future__ import annotations
 
 import codecs
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +31,8 @@ from privod.data.kernels.lines import (
 )
 from privod.errors import InvalidData, InvalidParameter
 
-__all__ = ["ENCODINGS", "CsvDialect", "LineTally", "csv_batches", "csv_header"]
+__all__ = ["ENCODINGS", "CsvBytes", "CsvDialect", "CsvSource", "LineTally"]
+__all__ += ["csv_batches", "csv_header"]
 
 LONGEST_LINE = 1 << 20  # bytes in UTF-8; a line beyond is dropped before it fills the memory
 READ_AT_ONCE = 1 << 22  # bytes
@@ -93,6 +95,29 @@ class CsvDialect:
         if self.quote is not None:
             _one_of("quote", self.quote, ('"', "'"))
 
+    @property
+    def marks(self) -> tuple[int, int]:
+        """The bytes before a fraction and between groups of digits, -1 for none."""
+        return ord(self.decimal), -1 if self.thousands is None else ord(self.thousands)
+
+
+@dataclass(frozen=True)
+class CsvBytes:
+    """A CSV file that lies in memory, and what errors call it."""
+
+    data: bytes
+    called: str
+
+    def open(self, mode: Literal["rb"]) -> BinaryIO:  # noqa: ARG002 - as a path has it
+        """The bytes as an open file."""
+        return io.BytesIO(self.data)
+
+    def __str__(self) -> str:
+        return self.called
+
+
+CsvSource = Path | CsvBytes
+
 
 def _one_of(what: str, value: object, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
@@ -106,9 +131,15 @@ def _no_lines() -> NDArray[np.int64]:
 
 @dataclass
 class LineTally:
-    """Lines that are no records, by class, and records with a quote that does not close."""
+    """Lines that are no records, by class, and records with a quote that does not close.
+
+    `places`, where somebody gives a list, gets for each batch of records which lines below the
+    header they are, the first 1.
+    """
 
     counts: NDArray[np.int64] = field(default_factory=_no_lines)
+    places: list[NDArray[np.int64]] | None = None
+    lines: int = 0
 
     @property
     def wrong_cells(self) -> int:
@@ -126,7 +157,7 @@ class LineTally:
         return int(self.counts[OPEN_QUOTE])
 
 
-def csv_header(path: Path, dialect: CsvDialect) -> list[str]:
+def csv_header(path: CsvSource, dialect: CsvDialect) -> list[str]:
     """The names in the first line."""
     with path.open("rb") as file:
         header, _rest, _blocks = _opened(path, file, dialect)
@@ -134,7 +165,7 @@ def csv_header(path: Path, dialect: CsvDialect) -> list[str]:
 
 
 def csv_batches(
-    path: Path, dialect: CsvDialect, wanted: list[str], tally: LineTally
+    path: CsvSource, dialect: CsvDialect, wanted: list[str], tally: LineTally
 ) -> Iterator[pa.RecordBatch]:
     """The wanted columns of a file's records, as bytes in UTF-8, null where a cell is empty."""
     with path.open("rb") as file:
@@ -147,7 +178,7 @@ def csv_batches(
 
 
 def _opened(
-    path: Path, file: BinaryIO, dialect: CsvDialect
+    path: CsvSource, file: BinaryIO, dialect: CsvDialect
 ) -> tuple[list[str], bytes, Iterator[bytes]]:
     """The header, what was read beyond it, and the rest of the file as UTF-8."""
     blocks = _decoded(path, file, dialect)
@@ -195,7 +226,7 @@ def _names(line: bytes, dialect: CsvDialect) -> list[str]:
     return [(cell or b"").decode("utf-8") for cell in cells]
 
 
-def _decoded(path: Path, file: BinaryIO, dialect: CsvDialect) -> Iterator[bytes]:
+def _decoded(path: CsvSource, file: BinaryIO, dialect: CsvDialect) -> Iterator[bytes]:
     """The file as UTF-8, block by block; bytes that the encoding does not know are replaced."""
     codec = ENCODINGS[dialect.encoding]
     first = file.read(READ_AT_ONCE)
@@ -205,7 +236,7 @@ def _decoded(path: Path, file: BinaryIO, dialect: CsvDialect) -> Iterator[bytes]
         else:
             said, way_out = "starts with the mark of UTF-16", "utf-16"
         raise InvalidData(f"The file {str(path)!r} {said}. Declare its `encoding` as {way_out}.")
-    if codec.startswith("utf-16") and path.stat().st_size % 2:
+    if codec.startswith("utf-16") and _size(file) % 2:
         raise InvalidData(
             f"The file {str(path)!r} has an odd number of bytes, which UTF-16 never has: from some"
             " line on, every character would be another. Export it again."
@@ -220,6 +251,14 @@ def _decoded(path: Path, file: BinaryIO, dialect: CsvDialect) -> Iterator[bytes]
         yield decoder.decode(first).encode("utf-8")
         first = file.read(READ_AT_ONCE)
     yield decoder.decode(b"", final=True).encode("utf-8")
+
+
+def _size(file: BinaryIO) -> int:
+    """How many bytes the file has, wherever it is being read."""
+    at = file.tell()
+    size = file.seek(0, io.SEEK_END)
+    file.seek(at)
+    return size
 
 
 def _whole_lines(rest: bytes, blocks: Iterator[bytes], tally: LineTally) -> Iterator[bytes]:
@@ -240,6 +279,7 @@ def _whole_lines(rest: bytes, blocks: Iterator[bytes], tally: LineTally) -> Iter
             begun += block
         if len(begun) > LONGEST_LINE + 1:  # one more: it may be the half of a line's end
             tally.counts[TOO_LONG] += 1
+            tally.lines += 1
             begun, skipping = b"", True
 
 
@@ -251,13 +291,18 @@ def _split(
     tally: LineTally,
 ) -> pa.RecordBatch:
     block = np.frombuffer(lines, np.uint8)
-    shape = len(wanted), int(np.count_nonzero(block == ord("\n")))
+    line_ends = block == ord("\n")
+    shape = len(wanted), int(np.count_nonzero(line_ends))
     starts, ends = np.empty(shape, np.int32), np.empty(shape, np.int32)
     doubled = np.empty(shape, np.uint8)
     separator, quote = ord(dialect.separator), _quote(dialect)
     kept = split_lines(
         block, separator, quote, places, LONGEST_LINE, starts, ends, doubled, tally.counts
     )
+    if tally.places is not None:
+        before = np.searchsorted(np.flatnonzero(line_ends), starts[0, :kept])
+        tally.places.append(tally.lines + before + 1)
+    tally.lines += shape[1]
     columns = [
         _column(block, starts[place, :kept], ends[place, :kept], doubled[place, :kept], quote)
         for place in range(len(wanted))

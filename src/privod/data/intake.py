@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from privod.data.cells import codes_of, names_of, numbers_of
@@ -76,6 +77,8 @@ class IntakeReport:
         Lines, dropped or not, with a cell that opens with a quote and does not close on the line.
     columns : tuple of ColumnReport
         Cells, column by column.
+    quoted_ids : int
+        Records, dropped or not, whose person's id holds a quote: a stray one makes another person.
     """
 
     read: int
@@ -87,6 +90,7 @@ class IntakeReport:
     capped: int
     open_quotes: int
     columns: tuple[ColumnReport, ...]
+    quoted_ids: int = 0
 
     @property
     def dropped(self) -> int:
@@ -104,8 +108,11 @@ class IntakeReport:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The report as plain values."""
-        return {**vars(self), "columns": [vars(column).copy() for column in self.columns]}
+        """The report as plain values; without quotes in ids as before they were counted."""
+        data = {**vars(self), "columns": [vars(column).copy() for column in self.columns]}
+        if not self.quoted_ids:
+            del data["quoted_ids"]
+        return data
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> IntakeReport:
@@ -150,6 +157,13 @@ class IntakeReport:
                 f"{_records(self.open_quotes)} with a quote that does not close on its line: a"
                 " stray one, or a cell with a line end in it, of which every line is a record here."
                 " If it is the latter, convert the file to Parquet."
+            )
+        if self.quoted_ids:
+            said.append(
+                f"{_records(self.quoted_ids)} with a quote in the id of the person. It is part of"
+                " the id: where it is a stray one, the record is taken for another person's, and"
+                " neither the cap nor the protection joins the two. Mend such ids and register"
+                " again."
             )
         return tuple(said)
 
@@ -215,10 +229,10 @@ class Intake:
     """
 
     def __init__(self, domain: Domain, dialect: CsvDialect | None = None) -> None:
-        dialect = dialect or CsvDialect()
         self.domain = domain
-        self._decimal = ord(dialect.decimal)
-        self._thousands = -1 if dialect.thousands is None else ord(dialect.thousands)
+        dialect = dialect or CsvDialect()
+        self._decimal, self._thousands = dialect.marks
+        self._quote, self._quoted_ids = dialect.quote, 0
         self._read = self._nobody = self._incomplete = self._complete = 0
         self._cells = np.zeros((len(domain.columns), 3), np.int64)  # missing, filled, clipped
         self._counting = Lock()
@@ -258,7 +272,16 @@ class Intake:
         )
         capped = self._complete - kept
         report = IntakeReport(
-            self._read, kept, 0, 0, self._nobody, self._incomplete, capped, 0, columns
+            self._read,
+            kept,
+            0,
+            0,
+            self._nobody,
+            self._incomplete,
+            capped,
+            0,
+            columns,
+            self._quoted_ids,
         )
         return report if lines is None else report.with_lines(lines)
 
@@ -281,9 +304,13 @@ class Intake:
                 keep &= ~np.isnan(numbers[column.name])
             else:
                 keep &= codes[column.name] >= 0
+        quoted = 0
+        if persons is not None and self._quote is not None:
+            quoted = pc.sum(pc.match_substring(persons, self._quote)).as_py() or 0
         n_somebody, n_kept = int(np.count_nonzero(somebody)), int(np.count_nonzero(keep))
         with self._counting:
             self._cells += tallies
+            self._quoted_ids += quoted
             self._read += n
             self._nobody += n - n_somebody
             self._incomplete += n_somebody - n_kept
@@ -319,5 +346,5 @@ def absent_columns(names: Any, domain: Domain) -> None:
     if absent:
         raise InvalidData(
             f"The data has no column {', '.join(map(repr, absent))}, which its domain declares."
-            " Add the column, or leave it out of the domain."
+            " Add the column; or its owner leaves it out of the domain."
         )

@@ -20,7 +20,15 @@ import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 
 from privod.data.cells import as_arrow
-from privod.data.csv_file import SEPARATORS, CsvDialect, LineTally, csv_batches, csv_header
+from privod.data.csv_file import (
+    SEPARATORS,
+    CsvBytes,
+    CsvDialect,
+    CsvSource,
+    LineTally,
+    csv_batches,
+    csv_header,
+)
 from privod.data.domain import Domain
 from privod.data.intake import Intake, IntakeReport, absent_columns
 from privod.data.sql import SqlQuery, sql_portions
@@ -73,6 +81,8 @@ def portions_of(
     """The declared columns of a source as they are there, a bounded number of records at a time."""
     if isinstance(source, str | Path):
         return _from_file(Path(source), domain, dialect or CsvDialect(), lines)
+    if isinstance(source, CsvBytes):
+        return _from_csv(source, domain, dialect or CsvDialect(), lines)
     if isinstance(source, SqlQuery):
         return sql_portions(source, domain, wanted_of(domain), ROWS_AT_ONCE, check_names)
     if isinstance(source, Table):
@@ -249,7 +259,7 @@ def _texts(schema: Any, domain: Domain) -> list[str]:
 
 
 def _from_csv(
-    path: Path, domain: Domain, dialect: CsvDialect, lines: LineTally
+    path: CsvSource, domain: Domain, dialect: CsvDialect, lines: LineTally
 ) -> Iterator[Columns]:
     names = csv_header(path, dialect)
     try:
@@ -260,7 +270,7 @@ def _from_csv(
         yield dict(zip(wanted_of(domain), batch.columns, strict=True))
 
 
-def _other_separator(path: Path, domain: Domain, dialect: CsvDialect) -> str:
+def _other_separator(path: CsvSource, domain: Domain, dialect: CsvDialect) -> str:
     """A word of help, from the header alone, if another separator would split it well."""
     for separator in SEPARATORS:
         names = csv_header(path, replace(dialect, separator=separator))

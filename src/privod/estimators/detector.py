@@ -17,11 +17,11 @@ from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OutlierMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _get_feature_names, check_is_fitted, validate_data
 
-from privod.data import Domain, Numeric, Table
+from privod.data import Column, Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.estimators.bounds import declared_columns
 from privod.estimators.spending import charge, enter, warn_of_callers
@@ -34,6 +34,7 @@ from privod.queries.bounds import PrivateBounds
 from privod.queries.checks import dp_adjacency
 from privod.queries.count_query import told_of_epsilon
 from privod.queries.query import Query, Release
+from privod.queries.scores import filled
 
 __all__ = ["EXACT", "ReleaseDetector", "column_names_of", "numbered_names"]
 
@@ -134,7 +135,8 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
     def from_release(cls, release: Release[Value], **parameters: Any) -> Self:
         """A fitted detector of what was released elsewhere, by a curator for instance.
 
-        It takes arrays with the columns in the release's order, and frames with its names.
+        It takes arrays with the columns in the release's order, and frames with its names. Where a
+        row misses a value (NaN), it is given what the column's owner declared as its fill.
         """
         if not isinstance(getattr(release, "query", None), cls._asks):
             rule = f"must be a release of {cls._asks.name}"
@@ -144,7 +146,7 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         detector.release_ = release
         detector.bounds_release_ = None
         detector.guarantee_ = release.guarantee
-        detector.n_features_in_ = detector._n_columns
+        detector.n_features_in_ = len(detector._columns)
         return detector._set_offset()
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:  # noqa: ARG002, N803 - scikit-learn's names
@@ -226,12 +228,13 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         """The score beyond which `target_fraction` of the reference lie, from the release alone."""
 
     @property
-    def _n_columns(self) -> int:
-        return self._geometry.n_axes
+    def _columns(self) -> tuple[Column, ...]:
+        """What is declared of the released columns; a fill stands in for what a row misses."""
+        return self._geometry.columns
 
     @property
     def _column_names(self) -> tuple[str, ...]:
-        return tuple(column.name for column in self._geometry.columns)
+        return tuple(column.name for column in self._columns)
 
     def _prepared(self, X: ArrayLike) -> Any:  # noqa: N803 - scikit-learn's name
         """The rows as scikit-learn reads them."""
@@ -310,14 +313,19 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         if made_of_release and _get_feature_names(X) is not None:
             reader = copy(self)
             reader.feature_names_in_ = np.array(names, dtype=object)
+        columns = self._columns
+        fills = any(column.fill is not None for column in columns)
         rows: Floats = validate_data(
             reader,
             self._prepared(X),
             dtype=np.float64,
             order="C",
             reset=False,
-            ensure_all_finite=self._finite,
+            ensure_all_finite="allow-nan" if fills else self._finite,
         )
+        if fills:
+            rows = np.ascontiguousarray(filled(rows, columns))
+            assert_all_finite(rows, allow_nan=self._finite == "allow-nan", input_name="X")
         return rows
 
     def _randomness(self, batch: int) -> Randomness:

@@ -134,16 +134,8 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         return tags
 
     @property
-    def _declared(self) -> tuple[Column, ...]:
+    def _columns(self) -> tuple[Column, ...]:
         return self.release_.value.layout.columns
-
-    @property
-    def _n_columns(self) -> int:
-        return len(self._declared)
-
-    @property
-    def _column_names(self) -> tuple[str, ...]:
-        return self.release_.value.columns
 
     def _fit_anew(self, X: ArrayLike) -> None:  # noqa: N803 - scikit-learn's name
         """Read what is declared, and ask; whatever public can be wrong is found before."""
@@ -184,7 +176,7 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         known = self.release_.value
         loss = Loss(positive(self.epsilon, "epsilon"), chance(self.delta, "delta"))
         query = self._like(self.release_, loss)
-        domain = Domain(self._declared)
+        domain = Domain(self._columns)
         query.check(domain)
         charge(query.guarantee())
         batch = query.answer_rows(domain, rows, self._randomness(known.noise.n_draws))
@@ -215,7 +207,7 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         )
 
     def _prepared(self, X: ArrayLike) -> Any:  # noqa: N803 - scikit-learn's name
-        return coded(X, self._declared)
+        return coded(X, self._columns)
 
     def _scores(self, rows: Floats) -> Floats:
         return self.release_.value.scores(rows)

@@ -46,8 +46,8 @@ def take_part(
     channel: Channel,
     session: Session,
     randomness: Randomness,
-) -> tuple[NDArray[np.int64], int, CountPlan]:
-    """Return one's own suspects, how many records all parties have, and the plan."""
+) -> tuple[NDArray[np.int64], NDArray[np.int64], int, CountPlan]:
+    """Return one's own suspects, in how many tables each has a crowd, all records, and the plan."""
     n_records = joint_size(channel, session, len(points))
     check_crowd(crowd_limit(question.far_fraction, n_records))
     n_parties = len(session.roster.names)
@@ -70,7 +70,7 @@ def take_part(
     rows = np.flatnonzero(heavy <= plan.most_heavy)
     if question.verify:
         rows = verify_records(question, plan, points, rows, n_records, channel, session)
-    return rows, n_records, plan
+    return rows, heavy[rows], n_records, plan
 
 
 def own_slots(

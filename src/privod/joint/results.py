@@ -71,14 +71,20 @@ def _plain(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
 
 
 def write_result(path: Path, answer: JointAnswer, ids: Sequence[str] | None) -> None:
-    """Write the suspects as CSV, row and id; readable by the owner alone."""
+    """Write the suspects as CSV: row, counted from 1, id, and in how many tables it has a crowd.
+
+    The last two where they are known; readable by the owner alone.
+    """
     if ids is not None and len(ids) != answer.own_records:
         raise InvalidData("The ids are not as many as the rows. Give ids and rows in one file.")
     with _private(path) as file:
         writer = csv.writer(file)
-        writer.writerow(["row"] if ids is None else ["row", "id"])
-        for row in answer.rows.tolist():
-            writer.writerow([row] if ids is None else [row, ids[row]])
+        crowded = answer.crowded_tables
+        last = [] if crowded is None else ["crowded_tables"]
+        writer.writerow(["row", *([] if ids is None else ["id"]), *last])
+        for place, row in enumerate(answer.rows.tolist()):
+            named = [] if ids is None else [ids[row]]
+            writer.writerow([row + 1, *named, *([] if crowded is None else [int(crowded[place])])])
 
 
 def write_release(path: Path, release: JointRelease) -> None:

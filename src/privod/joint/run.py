@@ -33,6 +33,9 @@ from privod.outliers.hashing.outliers import crowd_limit
 __all__ = ["Aggregation", "JointAnswer", "Rehearsal", "aggregate", "rehearse", "take_part"]
 
 
+MOST_LISTED = 20  # suspects in a sentence; files and JSON have all
+
+
 @dataclass(frozen=True, eq=False)
 class JointAnswer:
     """What one party has at the end.
@@ -44,7 +47,8 @@ class JointAnswer:
     party : str
         Whose answer this is.
     rows : int64 array
-        The rows of its table that are suspects: probably outlying in the joint data, ascending.
+        The rows of its table that are suspects: probably outlying in the joint data, ascending,
+        counted from 0 as arrays are. What people read counts from 1.
     n_records : int
         How many records all parties have.
     plan : CountPlan or None
@@ -55,6 +59,9 @@ class JointAnswer:
         How many rows this party has.
     traffic : Traffic
         Bytes and seconds, step by step.
+    crowded_tables : int64 array, optional
+        In how many tables each suspect's bin holds a crowd, by the tables that all parties see.
+        None over columns and in published protocols, which tell nobody.
     person : str, optional
         The column by which this party tells persons apart; it kept one record of each.
     """
@@ -67,6 +74,7 @@ class JointAnswer:
     run: bytes
     own_records: int
     traffic: Traffic = field(repr=False)
+    crowded_tables: NDArray[np.int64] | None = None
     person: str | None = None
 
     @property
@@ -104,14 +112,39 @@ class JointAnswer:
         """How sure the answer is, in words; nothing is known of the published protocols."""
         return "" if self.plan is None else self.plan.sentence()
 
+    def listing(self) -> str:
+        """The first suspects in words, rows from 1; the least crowded first where that is known."""
+        if not len(self.rows):
+            return "No row is a suspect."
+        order = range(len(self.rows))
+        by = "by number: nothing that this run tells orders them"
+        if self.crowded_tables is not None and self.plan is not None:
+            order = self.crowded_tables.argsort(kind="stable").tolist()
+            by = (
+                "the least crowded first, each with how many of the"
+                f" {self.plan.n_tables} tables show a crowd around it"
+            )
+        shown = [self._listed(place) for place in order[:MOST_LISTED]]
+        more = len(self.rows) - len(shown)
+        rest = f" and {more} more, which --json and --results list" if more else ""
+        return f"Rows, counted from 1 among those kept, {by}: {', '.join(shown)}{rest}."
+
+    def _listed(self, place: int) -> str:
+        row = f"{int(self.rows[place]) + 1}"
+        if self.crowded_tables is None:
+            return row
+        return f"{row} ({int(self.crowded_tables[place])})"
+
     def to_json(self) -> dict[str, Any]:
-        """Everything, as plain values."""
+        """Everything, as plain values; positions count from 0 among the rows that were kept."""
         promise = self.question.table_guarantee()
+        crowded = self.crowded_tables
         return {
             "question": self.question.to_json(),
             "party": self.party,
             "run": self.run.hex(),
-            "rows": self.rows.tolist(),
+            "positions": self.rows.tolist(),
+            "crowded_tables": None if crowded is None else crowded.tolist(),
             "n_records": self.n_records,
             "plan": None if self.plan is None else asdict(self.plan),
             "secrecy": self.question.secrecy().to_json(),
@@ -182,9 +215,9 @@ def take_part(
     placed = rows_digest(table, question.own_columns(domain), ordered=True)  # rows by number
     kept.prepare(_subject(question.terms(domain), roster, placed), session)
     points = question.scaled(table.numbers(question.own_columns(domain)), domain)
-    plan = None
+    plan, crowded = None, None
     if question.partition == "horizontal" and question.protocol == "sealed":
-        rows, n, plan = horizontal.take_part(
+        rows, crowded, n, plan = horizontal.take_part(
             question, points, domain, channel, session, randomness or secure()
         )
     elif question.partition == "horizontal":
@@ -204,6 +237,7 @@ def take_part(
         session.id,
         len(table),
         channel.traffic,
+        crowded,
         domain.person,
     )
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from privod.data import Categorical, Column
 from privod.errors import InvalidData, InvalidParameter
 
-__all__ = ["check_fraction", "limit", "scored_points"]
+__all__ = ["check_fraction", "filled", "limit", "scored_points"]
 
 Floats = NDArray[np.float64]
 
@@ -26,6 +29,25 @@ def scored_points(points: ArrayLike, n_axes: int) -> Floats:
     if not np.isfinite(asked).all():
         raise InvalidData("points must be finite. Drop or fill what is missing.")
     return asked
+
+
+def filled(points: Floats, columns: Sequence[Column]) -> Floats:
+    """Records with what their columns declare in the place of missing values, as registered ones.
+
+    NaN stays where a column declares nothing.
+    """
+    missing = np.isnan(points)
+    if not missing.any():
+        return points
+    fills = [
+        np.nan
+        if column.fill is None
+        else float(column.values.index(column.fill))
+        if isinstance(column, Categorical)
+        else column.fill
+        for column in columns
+    ]
+    return np.where(missing, np.array(fills), points)
 
 
 def check_fraction(target_fraction: float) -> None:

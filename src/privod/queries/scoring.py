@@ -1,7 +1,8 @@
 """Score an asker's own records against a release: no private rows are read, nothing is charged.
 
-The command line and the console both come here. A record outside the ranges is scored at their
-border, plus how far outside it lies.
+The command line and the console both come here. Records are read as registration reads rows, cell
+by cell, and gaps are filled as it fills them; a record that it would have dropped is not scored. A
+record outside the ranges is scored at their border, plus how far outside it lies.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from privod.data.domain import Categorical, Column
+from privod.data.cells import codes_of, numbers_of
+from privod.data.csv_file import CsvDialect, LineTally
+from privod.data.domain import Categorical, Column, Domain
+from privod.data.sources import portions_of
 from privod.errors import InvalidData
 from privod.outliers.grid.grid import Grid
 from privod.queries.density_sketch.release import NoisySketch
@@ -21,31 +24,124 @@ from privod.queries.grid_knn.release import NoisyGrid
 from privod.queries.marginals.release import NoisyMarginals
 from privod.queries.mean_covariance.release import NoisyMoments
 from privod.queries.private_detector.release import NoisyProfile
+from privod.queries.scores import filled
 
-__all__ = ["SCORING", "Scorable", "Scored", "columns_of", "explains"]
-__all__ += ["points_of", "reasons", "score", "shown"]
+__all__ = ["SCORING", "ColumnGaps", "NewRecords", "Scorable", "Scored", "columns_of", "explains"]
+__all__ += ["read_records", "reasons", "score", "shown"]
 
 Scorable = NoisyGrid | NoisyMarginals | NoisyMoments | NoisyProfile | NoisySketch
 SCORING = (NoisyGrid, NoisyMarginals, NoisyMoments, NoisyProfile, NoisySketch)
 """What releases can score."""
 MOST_REASONS = 3
+MOST_ROWS = 10  # named in a sentence
+
+
+@dataclass(frozen=True)
+class ColumnGaps:
+    """How many cells of a column held no declared value, and what stands in for them, if anything.
+
+    Parameters
+    ----------
+    name : str
+        The column.
+    missing : int
+        Its cells without a number, or without one of the declared values.
+    fill : float, str or int, optional
+        What the owner declared to stand in for them; None if nothing.
+    """
+
+    name: str
+    missing: int
+    fill: float | str | None
+
+
+@dataclass(frozen=True)
+class NewRecords:
+    """The asker's own records, read as registered rows were.
+
+    Parameters
+    ----------
+    points : array of float, shape (n_records, n_columns)
+        Those that can be scored; categories as places in their lists, NaN where one is missing.
+    rows : array of int
+        Which lines below the header they are, or which rows of a frame; the first is 1.
+    left_out : array of int
+        The same of those that miss what registration would have dropped them for.
+    gaps : tuple of ColumnGaps
+        The columns with missing cells.
+    takes_gaps : bool
+        Whether what has no fill is scored as missing, since records of the reference might miss it.
+    wrong_lines : int
+        Lines of another number of cells than the header, or too long, which are no records.
+    """
+
+    points: NDArray[np.float64]
+    rows: NDArray[np.int64]
+    left_out: NDArray[np.int64]
+    gaps: tuple[ColumnGaps, ...]
+    takes_gaps: bool
+    wrong_lines: int
+
+    def sentences(self) -> tuple[str, ...]:
+        """What became of cells and lines that say nothing, for the asker."""
+        said = [self._told(column) for column in self.gaps]
+        if len(self.left_out):
+            some = ", ".join(map(str, self.left_out[:MOST_ROWS].tolist()))
+            more = " and so on" if len(self.left_out) > MOST_ROWS else ""
+            said.append(
+                f"{len(self.left_out)} not scored, since records with such a gap were dropped at"
+                f" registration: row {some}{more}."
+            )
+        if self.wrong_lines:
+            said.append(
+                f"{self.wrong_lines} not read: lines with not as many cells as the header, or too"
+                " long. Rows are counted with them."
+            )
+        return tuple(said)
+
+    def _told(self, column: ColumnGaps) -> str:
+        cells = f"Column {column.name!r}: {column.missing} without a declared value"
+        if column.fill is not None:
+            fill = repr(column.fill) if isinstance(column.fill, str) else f"{column.fill:g}"
+            return f"{cells}, read as {fill} as at registration."
+        return (
+            f"{cells}, scored as missing." if self.takes_gaps else f"{cells}, and without a fill."
+        )
 
 
 @dataclass(frozen=True)
 class Scored:
     """Scores, higher more outlying; the limit beyond which records stand out, where one is known.
 
-    `hidden_share` is the share of the reference that cannot be told from noise.
+    `hidden_share` is the share of the reference that cannot be told from noise; `beyond`, where it
+    is known, between which shares of the reference lie beyond the limit, with 95 % certainty.
     """
 
     scores: NDArray[np.float64]
     limit: float | None
     hidden_share: float
+    beyond: tuple[float, float] | None = None
 
     @property
     def stands_out(self) -> NDArray[np.bool_] | None:
         """Which records lie beyond the limit; None without one."""
         return None if self.limit is None else self.scores > self.limit
+
+    def doubt(self, target: float) -> str:
+        """How far off the limit for a share of the reference may be, in a sentence; or nothing."""
+        if self.limit is None:
+            return ""
+        known = ""
+        if self.beyond is not None:
+            low, high = self.beyond
+            known = (
+                f"The limit is meant to flag {100 * target:.3g}% of the reference; it flags between"
+                f" {low:.1%} and {high:.1%} of it, with 95 % certainty."
+            )
+        if self.hidden_share <= target:
+            return known
+        hidden = f"About {self.hidden_share:.0%} of the reference cannot be told from noise"
+        return f"{hidden}: the limit is a guess. {known}".strip()
 
 
 def columns_of(released: Scorable) -> tuple[Column, ...]:
@@ -68,7 +164,8 @@ def score(
     """
     if isinstance(released, NoisyProfile):
         limit = float(released.threshold(target))
-        return Scored(released.scores(points), limit, released.hidden_share)
+        beyond = released.share_beyond(limit)
+        return Scored(released.scores(points), limit, released.hidden_share, beyond)
     if isinstance(released, NoisySketch):
         return Scored(released.scores(points), None, 0)
     if isinstance(released, NoisyMoments):
@@ -128,35 +225,44 @@ def shown(value: float, column: Column) -> str:
     return f"{value:.4g}"
 
 
-def points_of(frame: pa.Table, released: Scorable, source: str) -> NDArray[np.float64]:
-    """The columns that the release needs, as numbers; categories as places in their lists.
+def read_records(source: Any, released: Scorable, dialect: CsvDialect | None = None) -> NewRecords:
+    """Read the columns that the release needs by the rules of registration; fill what it fills.
 
-    Only a profile takes records that miss values.
+    Of a profile that was fitted to rows with gaps, a record may miss what has no fill; of anything
+    else such a record is left out.
     """
-    columns = columns_of(released)
-    names = [column.name for column in columns]
-    absent = [name for name in names if name not in frame.column_names]
-    if absent:
-        raise InvalidData(f"{source} has no column {', '.join(map(repr, absent))}.")
-    read = [_read(frame[column.name], column, source) for column in columns]
-    points = np.column_stack(read) if len(frame) else np.empty((0, len(names)))
-    missing = isinstance(released, NoisyProfile)
-    wrong = np.isinf(points) if missing else ~np.isfinite(points)
-    places = np.flatnonzero(wrong.any(axis=1))
-    if len(places):
-        raise InvalidData(f"Row {places[0] + 1} of the new records misses a value. Fill it first.")
-    return points
+    columns, dialect = columns_of(released), dialect or CsvDialect()
+    places: list[NDArray[np.int64]] = []
+    lines = LineTally(places=places)
+    read = [
+        np.column_stack([_values(portion[each.name], each, dialect) for each in columns])
+        for portion in portions_of(source, Domain(columns), dialect, lines)
+    ]
+    points = np.concatenate(read) if read else np.empty((0, len(columns)))
+    rows = np.concatenate(places) if places else np.arange(1, len(points) + 1)
+    missing = np.isnan(points)
+    gaps = tuple(
+        ColumnGaps(column.name, count, column.fill)
+        for column, count in zip(columns, missing.sum(axis=0).tolist(), strict=True)
+        if count
+    )
+    points = filled(points, columns)
+    takes_gaps = isinstance(released, NoisyProfile) and released.layout.gaps
+    kept = np.full(len(points), True) if takes_gaps else ~np.isnan(points).any(axis=1)
+    found = NewRecords(
+        points[kept], rows[kept], rows[~kept], gaps, takes_gaps, lines.wrong_cells + lines.too_long
+    )
+    if not len(found.points) and (len(found.left_out) or found.wrong_lines):
+        raise InvalidData(f"No record can be scored. {' '.join(found.sentences())}")
+    return found
 
 
-def _read(column: pa.ChunkedArray, declared: Column, source: str) -> NDArray[Any]:
+def _values(cells: Any, declared: Column, dialect: CsvDialect) -> NDArray[np.float64]:
     """A column's numbers, or the places of its categories; NaN where nothing known is said."""
-    if not isinstance(declared, Categorical):
-        try:
-            return np.asarray(column.cast(pa.float64()).to_numpy())
-        except pa.ArrowException:
-            raise InvalidData(
-                f"Column {declared.name!r} of {source} cannot be read as numbers. Check its cells."
-            ) from None
-    places = {value: float(place) for place, value in enumerate(declared.values)}
-    known: dict[Any, float] = {**places, **{str(value): at for value, at in places.items()}}
-    return np.array([known.get(value, np.nan) for value in column.to_pylist()])
+    decimal, thousands = dialect.marks
+    if isinstance(declared, Categorical):
+        places = codes_of(cells, declared, decimal).astype(np.float64)
+        return np.where(places < 0, np.nan, places)
+    values = numbers_of(cells, declared, decimal, thousands)
+    infinite = np.isinf(values)  # beyond every range, of which registration takes the end
+    return np.where(infinite, np.clip(values, declared.low, declared.high), values)

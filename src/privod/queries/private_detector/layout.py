@@ -191,6 +191,9 @@ class Layout:
         Of the numeric columns, for the sums of products; empty without them.
     scored : bool
         Whether the records were counted by their scores, too.
+    gaps : bool
+        Whether records might miss values of columns without a fill, and were counted as such: so
+        it is for rows in memory, while a table drops these records.
     """
 
     columns: tuple[Column, ...]
@@ -199,6 +202,7 @@ class Layout:
     centers: tuple[float, ...] = ()
     scales: tuple[float, ...] = ()
     scored: bool = False
+    gaps: bool = False
 
     @property
     def numeric(self) -> list[int]:
@@ -245,7 +249,7 @@ class Layout:
         return counts
 
     def to_json(self) -> dict[str, Any]:
-        """Everything, as plain values; without counts of scores as before there were any."""
+        """Everything, as plain values; what is not so is left out, as before it could be so."""
         return {
             "columns": [column.to_json() for column in self.columns],
             "ranges": [list(pair) for pair in self.ranges],
@@ -253,6 +257,7 @@ class Layout:
             "centers": list(self.centers),
             "scales": list(self.scales),
             **({"scored": True} if self.scored else {}),
+            **({"gaps": True} if self.gaps else {}),
         }
 
     @property
@@ -271,9 +276,10 @@ class Layout:
         )
         ranges = tuple((float(low), float(high)) for low, high in data["ranges"])
         centers, scales = (tuple(map(float, data[name])) for name in ("centers", "scales"))
-        found = cls(columns, ranges, data["bins"], centers, scales, data.get("scored", False))
+        scored, gaps = (data.get(name, False) for name in ("scored", "gaps"))
+        found = cls(columns, ranges, data["bins"], centers, scales, scored, gaps)
         wrong = InvalidData("The cells do not fit the columns.")
-        if type(found.scored) is not bool:
+        if type(scored) is not bool or type(gaps) is not bool:
             raise wrong
         if len({column.name for column in columns}) != len(columns) or not columns:
             raise wrong

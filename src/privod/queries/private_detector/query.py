@@ -65,6 +65,7 @@ from privod.queries.private_detector.layout import (
 from privod.queries.private_detector.release import FEWEST_RECORDS, MOST_DRAWN, NoisyProfile
 from privod.queries.private_detector.thresholds import counts_of_scores, scoring_pays
 from privod.queries.query import Query, Release
+from privod.queries.scores import filled
 
 __all__ = ["MOST_DECLARED", "DetectorProfile"]
 
@@ -238,17 +239,28 @@ class DetectorProfile(Query[NoisyProfile]):
 
     def answer(self, table: Table, randomness: Randomness) -> Release[NoisyProfile]:
         columns = tuple(table.domain[name] for name in self.columns)
-        return self._answer(columns, len(table), partial(table.sums, self.columns), randomness)
+        add_up = partial(table.sums, self.columns)
+        return self._answer(columns, len(table), add_up, randomness, gaps=False)
 
     def answer_rows(
         self, domain: Domain, rows: Floats, randomness: Randomness
     ) -> Release[NoisyProfile]:
-        """Answer for rows in the order of the columns, categories as their places, NaN missing."""
+        """Answer for rows in the order of the columns, categories as their places, NaN missing.
+
+        What a column declares as its fill stands in for what is missing there.
+        """
         columns = tuple(domain[name] for name in self.columns)
-        return self._answer(columns, len(rows), lambda work: work(rows), randomness)
+        rows = filled(rows, columns)
+        return self._answer(columns, len(rows), lambda work: work(rows), randomness, gaps=True)
 
     def _answer(
-        self, columns: tuple[Column, ...], n_rows: int, add_up: AddUp, randomness: Randomness
+        self,
+        columns: tuple[Column, ...],
+        n_rows: int,
+        add_up: AddUp,
+        randomness: Randomness,
+        *,
+        gaps: bool,
     ) -> Release[NoisyProfile]:
         counted = self.noise_of_total.add_to(np.array([n_rows]), randomness)
         total = int(counted[0])
@@ -266,9 +278,9 @@ class DetectorProfile(Query[NoisyProfile]):
             # Odd: a crowd in the middle of its range is not cut in two by the border of a bin.
             bins = bins_for(records, MergedNoise.of(counts_noise).scale)
             bins = min(bins, MOST_BINS - 1) | 1
-            layout = Layout(columns, ranges, bins)
+            layout = Layout(columns, ranges, bins, gaps=gaps)
         else:
-            layout = replace(given, scored=False)
+            layout = replace(given, scored=False, gaps=gaps)
             product_loss = rest * MOMENT_SHARE if layout.centers else Fraction(0)
             counts_noise = self.noise_of_counts(rest - product_loss)
         value = NoisyProfile(

@@ -51,7 +51,7 @@ from privod.queries.release_file import (
     signed,
     write_file,
 )
-from privod.queries.scores import check_fraction
+from privod.queries.scores import check_fraction, filled
 
 __all__ = ["FEWEST_RECORDS", "Explanation", "NoisyProfile"]
 
@@ -148,6 +148,7 @@ class NoisyProfile:
     def scores(self, rows: ArrayLike) -> Floats:
         """Score records: columns in order, categories as places in their lists, NaN missing.
 
+        What a column declares as its fill stands in for what is missing there.
         Minus the log of about the share of records that are as far from ordinary.
         """
         return self.scores_of(self._asked(rows))
@@ -245,7 +246,7 @@ class NoisyProfile:
     @cached_property
     def reference_scores(self) -> Floats:
         """The scores of records drawn from the release."""
-        return self.scores(self.drawn)
+        return self.scores_of(self.drawn)
 
     @cached_property
     def drawn(self) -> Floats:
@@ -314,6 +315,7 @@ class NoisyProfile:
             )
         return replace(
             merged,
+            layout=replace(self.layout, gaps=any(part.layout.gaps for part in parts)),
             range_loss=max(part.range_loss for part in parts),
             guarantee=merged_promise([part.guarantee for part in parts]),
             seeded=any(part.seeded for part in parts),
@@ -322,7 +324,8 @@ class NoisyProfile:
     @property
     def _shape(self) -> tuple[object, ...]:
         gaussian = bool(self.noise_of_total.gaussian)
-        return self.layout, len(self.products), self.guarantee.adjacency, gaussian
+        cells = replace(self.layout, gaps=False)
+        return cells, len(self.products), self.guarantee.adjacency, gaussian
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as plain values."""
@@ -416,7 +419,7 @@ class NoisyProfile:
         if np.isinf(asked).any():
             rule = "must be finite, or NaN where missing"
             raise InvalidParameter("records", rule, math.inf, "Leave out infinite values.")
-        return asked
+        return filled(asked, self.layout.columns)
 
     @cached_property
     def _shares(self) -> list[Shares]:

@@ -23,6 +23,7 @@ from privod.errors import LimitReached, NotFound, Unavailable
 from privod.privacy import Loss
 from privod.queries.catalog import query_from_json
 from privod.queries.query import Query, Release
+from privod.queries.scoring import NewRecords
 from privod.server.jobs.workers import TaskFailed, Worker
 from privod.server.limits import Limits
 from privod.wire import answer_key
@@ -140,15 +141,20 @@ class Answers:
 
         return await self._by_worker(place, task)
 
-    async def scored(self, of: str, key: str, points: list[list[float]]) -> dict[str, Any]:
+    async def scored(self, of: str, key: str, records: NewRecords) -> dict[str, Any]:
         """A visitor's own records scored against a stored answer; neither is kept."""
         place = (of, key, secrets.token_hex(8))
-        task = {"kind": "score", "release": self.release(of, key).to_json(), "points": points}
+        task = {
+            "kind": "score",
+            "release": self.release(of, key).to_json(),
+            "points": records.points.tolist(),
+            "rows": records.rows.tolist(),
+        }
         with self._lock:
             future = self._submit(place, lambda: self._done(task))
         written = await asyncio.shield(asyncio.wrap_future(future))
         found: dict[str, Any] = json.loads(written)
-        return found
+        return {**found, "notes": records.sentences()}
 
     async def history_picture(
         self, of: str, title: str, budget: Loss, charges: list[tuple[str, Loss]]

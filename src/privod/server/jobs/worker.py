@@ -124,7 +124,7 @@ def _done(task: dict[str, Any], tables: dict[str, Table], channel: Connection) -
     if kind == "csv":
         return as_csv(release).encode()
     if kind == "score":
-        return _scores(release.value, task["points"])
+        return _scores(release.value, task["points"], task["rows"])
     from privod import pictures
 
     return pictures.svg(pictures.draw(release, task["titles"]))
@@ -163,14 +163,14 @@ def _protected(task: dict[str, Any], tables: dict[str, Table]) -> bytes:
     return json.dumps([one.to_json() for one in found]).encode()
 
 
-def _scores(released: scoring.Scorable, rows: list[list[float]]) -> bytes:
+def _scores(released: scoring.Scorable, records: list[list[float]], rows: list[int]) -> bytes:
     """A visitor's records scored, the most outlying first."""
-    points = np.array(rows, dtype=np.float64).reshape(len(rows), -1)
+    points = np.array(records, dtype=np.float64).reshape(len(rows), -1)
     found = scoring.score(released, points, TARGET, N_NEIGHBORS)
     why, beyond = scoring.reasons(released, points, found), found.stands_out
     shown = [
         {
-            "row": at + 1,
+            "row": rows[at],
             "score": f"{found.scores[at]:.4g}",
             "out": beyond is not None and bool(beyond[at]),
             "why": why[at],
@@ -183,7 +183,8 @@ def _scores(released: scoring.Scorable, rows: list[list[float]]) -> bytes:
         "limit": None if found.limit is None else f"{found.limit:.4g}",
         "share": f"{TARGET:.0%}",
         "explains": scoring.explains(released),
-        "doubt": bool(found.hidden_share > TARGET),
+        "guess": bool(found.hidden_share > TARGET),
+        "doubt": found.doubt(TARGET),
     }
     return json.dumps(told).encode()
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import io
 from typing import Any, Literal
 
-import pyarrow as pa
-import pyarrow.csv as pa_csv
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import Response
 
 from privod.data import Domain
+from privod.data.csv_file import CsvBytes
 from privod.errors import InvalidData, PrivodError
 from privod.queries import as_code, scoring
 from privod.queries.parameters import Parameter, parameters_of
@@ -83,8 +81,8 @@ async def score(request: Request) -> Response:
     """The answer's page with the visitor's own records scored: nothing is kept, nothing charged."""
     of, key = request.path_params["dataset"], request.path_params["key"]
     try:
-        points = await run_in_threadpool(_points, request)
-        scored = await site_of(request).answers.scored(of, key, points)
+        taken = await run_in_threadpool(_taken, request)
+        scored = await site_of(request).answers.scored(of, key, taken)
     except PrivodError as problem:
         return await run_in_threadpool(_page, request, problem=str(problem), status=422)
     return await run_in_threadpool(_page, request, scored=scored)
@@ -118,18 +116,21 @@ def _page(
     )
 
 
-def _points(request: Request) -> list[list[float]]:
-    """What was sent, as the numbers that the answer scores."""
+def _taken(request: Request) -> scoring.NewRecords:
+    """What was sent, read as registered rows are."""
     release = _release(request)
     if not isinstance(release.value, scoring.SCORING):
         raise InvalidData("This answer cannot score records.")
-    points: list[list[float]] = scoring.points_of(
-        _records(request), release.value, "What was sent"
-    ).tolist()
-    return points
+    taken = scoring.read_records(_sent(request), release.value)
+    if len(taken.rows) > MOST_SCORED:
+        raise InvalidData(
+            f"At most {MOST_SCORED} records are scored here. Download the answer as JSON and score"
+            " more with `privod score`."
+        )
+    return taken
 
 
-def _records(request: Request) -> pa.Table:
+def _sent(request: Request) -> CsvBytes:
     """The records that were typed or sent as a file, as CSV with a header."""
     form = form_of(request)
     sent, typed = form.get("file"), form.get("records", "")
@@ -140,16 +141,7 @@ def _records(request: Request) -> pa.Table:
         data = typed.encode() if isinstance(typed, str) else b""
     if not data.strip():
         raise InvalidData("Nothing was sent. Type a header and a record below it, or pick a file.")
-    try:
-        frame = pa_csv.read_csv(io.BytesIO(data), pa_csv.ReadOptions(use_threads=False))
-    except pa.ArrowException:
-        raise InvalidData("What was sent is not CSV with a header. Check it.") from None
-    if len(frame) > MOST_SCORED:
-        raise InvalidData(
-            f"At most {MOST_SCORED} records are scored here. Download the answer as JSON and score"
-            " more with `privod score`."
-        )
-    return frame
+    return CsvBytes(data, "sent here")
 
 
 def answer_json(request: Request) -> Response:

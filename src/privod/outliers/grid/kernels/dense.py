@@ -30,7 +30,7 @@ from privod.outliers.grid.kernels.shell import (
     list_tails,
     restart,
 )
-from privod.outliers.grid.kernels.walks import Axes, Walked
+from privod.outliers.grid.kernels.walks import Axes, Walked, place_on
 
 __all__ = ["walk_dense"]
 
@@ -289,7 +289,7 @@ def walk_dense(
     points: Floats, grid: Axes, counts: Ints, n_neighbors: int, max_steps: int, walked: Walked
 ) -> None:
     """Score each row of the points."""
-    lows, scales, cells_per_axis = grid
+    cells_per_axis = grid.cells_per_axis
     basic, weighted, share = walked
     n_rows, n_columns = points.shape
     padding = max(0, TAIL_AXES - n_columns)  # axes of one cell, to have enough for a tail
@@ -298,18 +298,14 @@ def walk_dense(
     near = np.zeros((n_axes, cells_per_axis), AXIS_CELL)
     tails = _room_for_tails(FIRST_ROOM)
     listing = _room_for_cells(FIRST_ROOM)
-    edge = float(cells_per_axis)
     for row in range(n_rows):
         own_index = 0
-        on_border = False
         for column in range(n_columns):
-            where = min(max((points[row, column] - lows[column]) * scales[column], 0.0), edge)
-            along = int(min(where, edge - 1.0))
+            where, along = place_on(grid, column, points[row, column])
             axes[padding + column].place = where
             axes[padding + column].own = along
             own_index = own_index * cells_per_axis + along
-            on_border = on_border or abs(where - (along + 0.5)) == 0.5
-        if not on_border and counts[own_index] >= n_neighbors:
+        if counts[own_index] >= n_neighbors:
             basic[row] = 0  # the own cell comes first and is enough: most inliers end here
             weighted[row] = 0
             share[row] = n_neighbors / counts[own_index]

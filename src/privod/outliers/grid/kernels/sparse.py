@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privod.compiling import njit
-from privod.outliers.grid.kernels.walks import Axes, Walked
+from privod.outliers.grid.kernels.walks import Axes, Walked, place_on
 
 __all__ = ["Buckets", "walk_sparse"]
 
@@ -165,11 +165,10 @@ def walk_sparse(
     walked: Walked,
 ) -> None:
     """Score each row as `walk_dense` would."""
-    lows, scales, cells_per_axis = grid
+    cells_per_axis = grid.cells_per_axis
     cells, counts, prefix, starts = kept_cells
     basic, weighted, share = walked
     n_rows, n_axes = points.shape
-    edge = float(cells_per_axis)
     limited = max_steps < n_axes * cells_per_axis
     place = np.empty(n_axes)
     own = np.empty(n_axes, np.int64)
@@ -184,16 +183,12 @@ def walk_sparse(
     which = np.empty(held, np.int64)
     for row in range(n_rows):
         own_bucket = 0
-        on_border = False
         for axis in range(n_axes):
-            where = min(max((points[row, axis] - lows[axis]) * scales[axis], 0.0), edge)
-            place[axis] = where
-            own[axis] = int(min(where, edge - 1.0))
-            on_border = on_border or abs(where - (own[axis] + 0.5)) == 0.5
+            place[axis], own[axis] = place_on(grid, axis, points[row, axis])
             if axis < prefix:
                 own_bucket = own_bucket * cells_per_axis + own[axis]
         kept = _find(own, prefix, starts[own_bucket], starts[own_bucket + 1], cells)
-        if not on_border and kept >= 0 and counts[kept] >= n_neighbors:
+        if kept >= 0 and counts[kept] >= n_neighbors:
             basic[row] = 0  # the own cell comes first and is enough: most inliers end here
             weighted[row] = 0
             share[row] = n_neighbors / counts[kept]
