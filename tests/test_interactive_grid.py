@@ -30,7 +30,7 @@ def test_a_lazy_grid_scores_like_a_dense_one_and_never_draws_twice() -> None:
     points = rng.random((200, 4))
     table = Table(domain, {f"x{axis}": points[:, axis] for axis in range(4)})
     exactly = GridKnn(columns=domain.names, epsilon=500, cells_per_axis=3)
-    asked = rng.random((25, 4))
+    asked = np.vstack([rng.random((25, 4)), rng.integers(0, 4, (10, 4)) / 3])  # and on borders
     for depth in ("0.4", "1", "2.7"):
         dense = exactly.answer(table, seeded(9)).value.scores(asked, 6, depth)
         lazy = exactly.lazy(table, seeded(9)).scores(asked, 6, depth)

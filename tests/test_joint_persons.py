@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from privod.cli import app
 from privod.data import Table
-from privod.errors import InvalidParameter
+from privod.errors import InvalidParameter, ProtocolAborted
 from privod.joint.contributions import Contributions
 from privod.joint.counts import JointCounts, release_counts
 from privod.joint.pki import make_identities, write_pki
@@ -69,6 +69,13 @@ def test_with_one_row_each_the_answer_says_what_holds_for_persons(tmp_path: Path
     for counted in rehearse(COUNTS, held).answers.values():
         assert "a person who is at one party only" in counted.sentence()
     assert rehearse(question("horizontal"), held).answers["p0"].promise() == ""
+
+
+def test_who_is_a_person_is_agreed_on_before_a_run_over_rows() -> None:
+    held = tables(1)
+    rows = dict(zip(COLUMNS, all_points()[2::3].T, strict=True))
+    with pytest.raises(ProtocolAborted, match="or person column"):
+        rehearse(NOISY, {**held, "p2": Table(domain(), rows)})
 
 
 def test_a_promise_about_records_says_nothing_of_persons() -> None:

@@ -130,7 +130,7 @@ def test_other_ranges_are_other_parameters() -> None:
     tables = rows_apart(all_points())
     wider = Domain(tuple(Numeric(name, -31, 30, fill=0.0) for name in COLUMNS))
     odd = Table(wider, dict(zip(COLUMNS, all_points()[::3].T, strict=True)))
-    with pytest.raises(ProtocolAborted, match="other parameters or column ranges"):
+    with pytest.raises(ProtocolAborted, match="other parameters, column ranges or person column"):
         rehearse(question("horizontal"), {**tables, "p2": odd})
 
 

@@ -30,7 +30,8 @@ ROWS = {
     "weight": [60, 70, 80, 90] * 5,
     "who": [place // 4 for place in range(20)],
 }
-PER_RECORD, PER_PERSON = "a factor exp(0.4) (", "towards a person it is a factor exp(1.2)"
+PER_RECORD = "a factor exp(0.4) ("
+PER_PERSON = "Towards a person with up to 3 records it is a factor exp(1.2)"
 COUNT = Histogram(columns=("age",), bins=4, epsilon="0.4")
 SCORED = ("grid-knn", "marginals", "mean-covariance", "density-sketch", "private-detector")
 
@@ -106,7 +107,7 @@ def test_what_is_carried_away_to_score_says_what_a_person_loses(
     told = CliRunner().invoke(
         app, ["score", str(tmp_path / "new.csv"), "--grid", str(tmp_path / "carried.privod")]
     )
-    assert "A person has up to 3 records here" in " ".join(told.output.split())
+    assert "Towards a person with up to 3 records" in " ".join(told.output.split())
 
 
 def test_one_row_of_a_person_is_written_as_it_always_was() -> None:
@@ -127,4 +128,4 @@ def test_what_is_put_together_has_the_largest_cap() -> None:
     assert in_parallel([one, three]) == three
     crowd = InCrowd(1, ("age",), 5)
     assert three.under(crowd) == Guarantee(Loss(2), crowd, 3)
-    assert "towards a person as a whole nothing is promised" in three.under(crowd).sentence()
+    assert "records as a whole nothing is promised" in three.under(crowd).sentence()

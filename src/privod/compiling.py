@@ -70,11 +70,11 @@ class _Compiling(event.Listener):
         self.begin()
 
     def on_end(self, event: Any) -> None:
-        self.end()
         loop = event.data["dispatcher"]
         failed = tuple(event.data["args"]) not in loop.overloads
         if failed and isinstance(loop._cache, _InTurn):
             loop._cache.let_go()  # nothing will be kept
+        self.end()
 
 
 _compiling = _Compiling()
@@ -91,6 +91,7 @@ class _InTurn(FunctionCache):
     def __init__(self, function: Any) -> None:
         super().__init__(function)
         self._turn: int | None = None
+        self._holder = 0
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         found = super().load_overload(sig, target_context)
@@ -116,7 +117,7 @@ class _InTurn(FunctionCache):
             return  # nothing can be kept here, so there is nothing to wait for
         try:
             _wait_for(turn)
-            self._turn = turn
+            self._turn, self._holder = turn, os.getpid()
         except OSError:  # a file system without locks: compiled, perhaps more than once
             pass
         finally:
@@ -126,7 +127,8 @@ class _InTurn(FunctionCache):
     def let_go(self) -> None:
         """Let the next process have its turn."""
         if self._turn is not None:
-            fcntl.flock(self._turn, fcntl.LOCK_UN)  # also if a child was forked meanwhile
+            if self._holder == os.getpid():  # and not a child that was forked meanwhile
+                fcntl.flock(self._turn, fcntl.LOCK_UN)
             os.close(self._turn)
             self._turn = None
 

@@ -210,8 +210,10 @@ def ask(
         known = records or priced.most_records
         if not yes and priced.affordable and priced.charges:
             remark = noise_remark(curator.adapted(query, dataset), domain, known)
-            if remark and (as_json or not typer.confirm(f"{remark}\nPay for it?")):
-                raise NeedsConfirmation(f"{remark} Nothing was charged. Confirm it to pay for it.")
+            if remark and (as_json or not typer.confirm(f"{remark}\nAsk it all the same?")):
+                raise NeedsConfirmation(
+                    f"{remark} Nothing was charged. Confirm it to ask it all the same."
+                )
         with progress_bars(as_json):
             answer = curator.ask(query, dataset, request_id=request_id)
     release = answer.release

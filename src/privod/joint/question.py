@@ -314,10 +314,12 @@ class JointOutliers(HashSettings):
             ) from None
 
     def terms(self, domain: Domain | None) -> bytes:
-        """Return what all parties must agree on; in a horizontal run also the columns' ranges."""
-        shared = domain.numeric(self.columns) if domain and self.partition == "horizontal" else ()
-        ranges = [[column.name, column.low, column.high] for column in shared]
-        return canonical_json({"question": self.to_json(), "ranges": ranges}).encode()
+        """Return what all parties must agree on; over rows also the ranges, and who is a person."""
+        if domain is None or self.partition == "vertical":
+            return canonical_json({"question": self.to_json(), "ranges": []}).encode()
+        ranges = [[one.name, one.low, one.high] for one in domain.numeric(self.columns)]
+        agreed = {"question": self.to_json(), "ranges": ranges, "person": domain.person}
+        return canonical_json(agreed).encode()
 
 
 def _declared(

@@ -191,7 +191,8 @@ def _check_terms(name: str, hello: dict[str, str], terms: dict[str, str]) -> Non
         raise ProtocolAborted(f"{name!r} has another roster. Give everybody the same roster file.")
     if hello["parameters"] != terms["parameters"]:
         raise ProtocolAborted(
-            f"{name!r} has other parameters or column ranges. Give everybody the same question."
+            f"{name!r} has other parameters, column ranges or person column. Give everybody the"
+            " same."
         )
 
 

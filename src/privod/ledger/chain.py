@@ -399,12 +399,12 @@ def check_left(dataset: str, dues: Sequence[Due], rows_per_person: int) -> None:
             raise BudgetExceeded(
                 f"The {state.adjacency.name} budget of {dataset!r} allows {state.budget}"
                 f"{_allowed_rho(state)}; this question would bring it to {brought}."
-                f" Left is {state.left}.{_times(rows_per_person)} Ask for less."
+                f" Left is {state.left}.{_times(state, rows_per_person)} Ask for less."
             )
 
 
-def _times(rows_per_person: int) -> str:
-    if rows_per_person == 1:
+def _times(state: BudgetState, rows_per_person: int) -> str:
+    if rows_per_person == 1 or state.zcdp is not None:  # there rho is counted too, by squares
         return ""
     return (
         f" A person may have {rows_per_person} rows there, so a question costs {rows_per_person}"
@@ -430,8 +430,8 @@ def check_token(
             raise BudgetExceeded(
                 f"This token may spend {allowed.budget} of the {state.adjacency.name} budget; this"
                 f" question would bring it to {allowed.spent + cost.loss}. Left to it is"
-                f" {allowed.left}.{_times(rows_per_person)} Ask for less, or ask the owner for"
-                " more."
+                f" {allowed.left}.{_times(state, rows_per_person)} Ask for less, or ask the owner"
+                " for more."
             )
 
 

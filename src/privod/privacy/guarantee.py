@@ -106,11 +106,11 @@ class Guarantee:
         rows = self.rows_per_person
         if rows == 1:
             return ""
-        has = f" A person has up to {rows} records here:"
+        person = f"Towards a person with up to {rows} records"
         try:
-            return f"{has} towards a person it is {self.for_groups(rows)._factor()}."
+            return f" {person} it is {self.for_groups(rows)._factor()}."
         except NoPromise:
-            return f"{has} towards a person as a whole nothing is promised."
+            return f" {person} as a whole nothing is promised."
 
     def to_json(self) -> dict[str, Any]:
         """Loss and adjacency, and how many rows a person may have where these are several."""

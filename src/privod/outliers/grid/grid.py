@@ -27,7 +27,7 @@ from privod.outliers.grid.kernels.alike import number_alike
 from privod.outliers.grid.kernels.counts import cell_rows, overshoot_rows, table_sums
 from privod.outliers.grid.kernels.dense import walk_dense
 from privod.outliers.grid.kernels.sparse import Buckets, walk_sparse
-from privod.outliers.grid.kernels.walks import Axes, Walked
+from privod.outliers.grid.kernels.walks import INSIDE, Axes, Walked
 from privod.threads import in_threads
 
 __all__ = [
@@ -203,8 +203,8 @@ class Grid:
 
     def distances(self, point: Floats, cells: Cells) -> Floats:
         """L1 distance of one point to the center of each cell, in cells, added axis by axis."""
-        edge = float(self.cells_per_axis)
-        place = np.clip((point - self._lows) * self._scales, 0.0, edge)
+        own = self.cells_of(point[None])[0]
+        place = np.clip((point - self._lows) * self._scales, own + INSIDE, own + 1 - INSIDE)
         total = np.zeros(len(cells))
         for axis in range(self.n_axes):
             total += np.abs(place[axis] - (cells[:, axis] + 0.5))

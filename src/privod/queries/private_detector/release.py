@@ -270,7 +270,7 @@ class NoisyProfile:
                 low, high = self.layout.ranges[axis]
                 within = np.full(size, 0.5)
                 if (shares[:-1] > 0).sum() == 1:  # their own values lie anywhere in it
-                    within = uniform_draws(size, len(self.columns))[:, place]
+                    within = uniform_draws(size, 2 * len(self.columns))[:, -1 - place]
                 values = low + (cells - 1 + within) * (high - low) / self.layout.bins
                 axis += 1
             rows[:, place] = np.where(cells == len(shares) - 1, np.nan, values)
