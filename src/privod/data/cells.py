@@ -61,7 +61,7 @@ def as_arrow(values: Any, declared: Numeric | Categorical | str) -> pa.Array:
     if array.ndim != 1:
         raise InvalidData(f"The column {name!r} must hold one value for each row.")
     if array.dtype.kind in "biuf":
-        return pa.array(np.ascontiguousarray(array))  # Arrow itself copies strided ones slowly
+        return pa.array(array)
     if array.dtype.kind in "OUST":
         return _from_objects(array.tolist(), declared)
     raise InvalidData(_wrong_type(name, declared, array.dtype))

@@ -30,7 +30,7 @@ from privod.outliers.grid.kernels.shell import (
     list_tails,
     restart,
 )
-from privod.outliers.grid.kernels.walks import Axes, Walked, place_on
+from privod.outliers.grid.kernels.walks import Axes, Walked, cell_on, place_in
 
 __all__ = ["walk_dense"]
 
@@ -301,15 +301,16 @@ def walk_dense(
     for row in range(n_rows):
         own_index = 0
         for column in range(n_columns):
-            where, along = place_on(grid, column, points[row, column])
-            axes[padding + column].place = where
-            axes[padding + column].own = along
-            own_index = own_index * cells_per_axis + along
+            own_index = own_index * cells_per_axis + cell_on(grid, column, points[row, column])
         if counts[own_index] >= n_neighbors:
             basic[row] = 0  # the own cell comes first and is enough: most inliers end here
             weighted[row] = 0
             share[row] = n_neighbors / counts[own_index]
             continue
+        for column in range(n_columns):
+            own = cell_on(grid, column, points[row, column])
+            axes[padding + column].own = own
+            axes[padding + column].place = place_in(grid, column, points[row, column], own)
         basic[row] = NO_ROOM_FOR_CELLS
         while basic[row] < 0:
             basic[row], weighted[row], share[row] = _walk(

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privod.compiling import njit
-from privod.outliers.grid.kernels.walks import Axes, Walked, place_on
+from privod.outliers.grid.kernels.walks import Axes, Walked, cell_on, place_in
 
 __all__ = ["Buckets", "walk_sparse"]
 
@@ -184,7 +184,7 @@ def walk_sparse(
     for row in range(n_rows):
         own_bucket = 0
         for axis in range(n_axes):
-            place[axis], own[axis] = place_on(grid, axis, points[row, axis])
+            own[axis] = cell_on(grid, axis, points[row, axis])
             if axis < prefix:
                 own_bucket = own_bucket * cells_per_axis + own[axis]
         kept = _find(own, prefix, starts[own_bucket], starts[own_bucket + 1], cells)
@@ -194,6 +194,7 @@ def walk_sparse(
             share[row] = n_neighbors / counts[kept]
             continue
         for axis in range(n_axes - 1, -1, -1):
+            place[axis] = place_in(grid, axis, points[row, axis], own[axis])
             least[axis] = least[axis + 1] + abs(place[axis] - (own[axis] + 0.5))
         for axis in range(prefix):
             _by_distance(place[axis], own[axis], near[axis], cell[axis])

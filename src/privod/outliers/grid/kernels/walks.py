@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from privod.compiling import njit
 
-__all__ = ["INSIDE", "Axes", "Walked", "place_on"]
+__all__ = ["INSIDE", "Axes", "Walked", "cell_on", "place_in"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -43,9 +43,14 @@ class Walked(NamedTuple):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def place_on(axes: Axes, axis: int, value: float) -> tuple[float, int]:
-    """Where a value lies along an axis, in cells, and which cell that is."""
-    last = axes.cells_per_axis - 1
-    where = min(max((value - axes.lows[axis]) * axes.scales[axis], 0.0), float(last + 1))
-    own = min(int(where), last)
-    return min(max(where, own + INSIDE), own + 1 - INSIDE), own
+def cell_on(axes: Axes, axis: int, value: float) -> int:
+    """In which cell of an axis a value lies; what is outside the range lies in its last one."""
+    place = (value - axes.lows[axis]) * axes.scales[axis]
+    return int(min(max(place, 0.0), axes.cells_per_axis - 1.0))
+
+
+@njit(cache=True, nogil=True, inline="always")
+def place_in(axes: Axes, axis: int, value: float, own: int) -> float:
+    """Where a value lies along an axis, in cells, inside its own cell."""
+    place = (value - axes.lows[axis]) * axes.scales[axis]
+    return min(max(place, own + INSIDE), own + 1 - INSIDE)
