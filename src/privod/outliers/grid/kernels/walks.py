@@ -52,5 +52,5 @@ def cell_on(axes: Axes, axis: int, value: float) -> int:
 @njit(cache=True, nogil=True, inline="always")
 def place_in(axes: Axes, axis: int, value: float, own: int) -> float:
     """Where a value lies along an axis, in cells, inside its own cell."""
-    place = (value - axes.lows[axis]) * axes.scales[axis]
+    place: float = (value - axes.lows[axis]) * axes.scales[axis]
     return min(max(place, own + INSIDE), own + 1 - INSIDE)
