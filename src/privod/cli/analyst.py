@@ -206,10 +206,11 @@ def ask(
         raise InvalidParameter("picture", "must end in .svg or .png", str(picture), "Rename it.")
     with curator_at(at) as curator:
         domain = curator.dataset(dataset).domain
-        priced = curator.price(curator.adapted(query, dataset), dataset)
+        adapted = curator.adapted(query, dataset)
+        priced = curator.price(adapted, dataset)
         known = records or priced.most_records
         if not yes and priced.affordable and priced.charges:
-            remark = noise_remark(curator.adapted(query, dataset), domain, known)
+            remark = noise_remark(adapted, domain, known)
             if remark and (as_json or not typer.confirm(f"{remark}\nAsk it all the same?")):
                 raise NeedsConfirmation(
                     f"{remark} Nothing was charged. Confirm it to ask it all the same."

@@ -39,7 +39,8 @@ class Guarantee:
         Which data sets must look alike.
     rows_per_person : int
         How many records a person may have in the data that was asked: what a person loses follows
-        from it and is said beside. It changes neither the loss nor what is charged.
+        from it and is said beside. It changes neither the loss nor what is charged. 1 also where
+        no column tells persons apart, and then nothing is said of persons.
     """
 
     loss: Loss
@@ -150,8 +151,9 @@ def in_parallel(guarantees: Iterable[Guarantee]) -> Guarantee:
 def merged_promise(parts: Sequence[Guarantee]) -> Guarantee:
     """The promise of like releases about disjoint records, of different persons, added up.
 
-    A record lies in one part and stays there, so what it loses is the largest loss of a part; a
-    person has at most as many records as the largest cap allows.
+    A record lies in one part and stays there, so what it loses is the largest loss of a part. What
+    is said of persons is for those with as many records as the largest cap; a part that tells no
+    persons apart has none, and somebody with more records there loses more.
     """
     epsilon = max(part.loss.epsilon for part in parts)
     delta = max(part.loss.delta for part in parts)
