@@ -167,6 +167,10 @@ class CountQuery(Query[Value]):
         return replace(self, noise="gaussian")  # type: ignore[type-var]
 
     def guarantee(self) -> Guarantee:
+        return self._promise
+
+    @cached_property
+    def _promise(self) -> Guarantee:
         noise = self.count_noise
         if isinstance(noise, DiscreteLaplace):
             return Guarantee(noise.loss(self._counts_changed), self.adjacency)
