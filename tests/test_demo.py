@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from pathlib import Path
 
 import pytest
 
+from privod.cli.demo import demo
 from privod.data.examples import HOSPITAL
-from privod.demo import Demo, headline, run
+from privod.demo import SHOWN, Demo, run
 from privod.queries.catalog import QUERIES
 
-WIDTH, LINES = 64, 48  # of the sentences on a terminal, where prices stand beside them
+WIDTH, LINES = 80, 40  # of the answers on a terminal
+ERROR = re.compile(r"right to within|with a probability of at most|with 95 % certainty")
 
 
 @pytest.fixture(scope="module")
@@ -33,31 +36,28 @@ def test_every_answer_has_a_sentence_a_promise_a_price_and_a_picture(shown: Demo
         assert b"<svg" in step.picture
 
 
-def test_the_first_screen_has_a_short_sentence_and_a_price_for_each_question(shown: Demo) -> None:
-    lines = shown.first_screen()
-    assert len(lines) == len({step.name for step in shown.steps})
-    assert sum(len(textwrap.wrap(told, WIDTH)) for told, _ in lines) <= LINES
-    for told, price in lines:
-        assert told.endswith(".")
-        assert price.startswith("epsilon ")
+def test_the_first_screen_has_whole_answers_with_their_errors_and_prices(shown: Demo) -> None:
+    steps = shown.first_screen()
+    assert {step.name for step in steps} == set(SHOWN)
+    assert set(SHOWN) | set(shown.others()) == {step.name for step in shown.steps}
+    texts = [text for step in steps for text in (step.question, step.sentence, step.price)]
+    assert sum(len(textwrap.wrap(text, WIDTH)) for text in texts) <= LINES
+    for step in steps:
+        assert step in shown.steps
+        if step.name != "outlier-context-1":  # a group is chosen at random, with no margin
+            assert ERROR.search(step.sentence), step.sentence
 
 
-@pytest.mark.parametrize(
-    ("sentence", "short"),
-    [
-        (
-            "About 5 stand apart in age: at most 3 lie near; right to within 2.",
-            "About 5 stand apart in age.",
-        ),
-        (
-            "They lie within: age from 0 to 9.5, b from 1 to 2.",
-            "They lie within: age from 0 to 9.5, b from 1 to 2.",
-        ),
-        ("One. Two.", "One."),
-    ],
-)
-def test_a_headline_ends_where_the_explanation_begins(sentence: str, short: str) -> None:
-    assert headline(sentence) == short
+def test_the_same_records_are_shown_under_both_ways_to_protect_them(shown: Demo) -> None:
+    prices = [step.price for step in shown.first_screen() if step.name == "anomaly-labels-1"]
+    assert prices == ["epsilon 0.5 (add-remove)", "epsilon 0.5 (in-crowd)"]
+
+
+def test_the_total_names_every_budget_and_what_it_lost(shown: Demo) -> None:
+    told = shown.total()
+    for budget in shown.budgets:
+        assert f"{budget.spent} ({budget.adjacency})" in told
+    assert told.startswith(f"All {len(shown.steps)} answers cost {shown.budgets[0].spent} (add-")
 
 
 def test_the_page_needs_nothing_from_elsewhere(shown: Demo) -> None:
@@ -70,3 +70,21 @@ def test_the_page_needs_nothing_from_elsewhere(shown: Demo) -> None:
 
 def test_the_demo_as_json_has_every_step(shown: Demo) -> None:
     assert len(shown.to_json()["steps"]) == len(shown.steps)
+
+
+def test_the_terminal_shows_question_answer_price_and_total(
+    shown: Demo,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(WIDTH))
+    monkeypatch.setattr("privod.demo.run", lambda _: shown)
+    demo(report=tmp_path / "report.html")
+    told = " ".join(capsys.readouterr().out.split())
+    for step in shown.first_screen():
+        whole = f"{step.name}: {step.question} {step.sentence} Price: {step.price}."
+        assert " ".join(whole.split()) in told
+    for name in shown.others():
+        assert name in told
+    assert shown.total() in told

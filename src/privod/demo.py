@@ -7,7 +7,6 @@ A question added to the catalog appears here by itself, with the examples it giv
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
@@ -24,9 +23,19 @@ from privod.progress import track
 from privod.queries.catalog import QUERIES
 from privod.queries.query import Query
 
-__all__ = ["Demo", "Step", "ask_all", "headline", "run"]
+__all__ = ["Demo", "Step", "ask_all", "run"]
 
 DATASET = "hospital-stays"
+
+SHOWN = {
+    "histogram-1": 1,
+    "outlier-count-1": 1,
+    "outlier-subspaces-1": 1,
+    "anomaly-labels-1": 2,  # the same records, protected in two ways
+    "private-detector-1": 1,
+    "outlier-context-1": 1,
+}
+"""How many of a question's answers stand on the first screen; the report has all."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +47,6 @@ class Step:
     parameters: str
     sentence: str
     promise: str
-    loss: str
     price: str
     picture: bytes
 
@@ -48,6 +56,7 @@ class BudgetStep:
     """One budget of the demo after all questions were asked."""
 
     adjacency: str
+    spent: str
     state: str
     gives_up: str
     picture: bytes
@@ -68,22 +77,33 @@ class Demo:
         ]
         return {"steps": steps, "budgets": [state.state for state in self.budgets]}
 
-    def first_screen(self) -> list[tuple[str, str]]:
-        """The first answer of each question in one sentence, and its price."""
-        first = {step.name: step for step in reversed(self.steps)}
-        return [(headline(step.sentence), step.loss) for step in reversed(first.values())]
+    def first_screen(self) -> list[Step]:
+        """The answers that a terminal shows whole: a few, with their errors and prices."""
+        shown: dict[str, list[Step]] = {name: [] for name in SHOWN}
+        for step in self.steps:
+            if len(shown.get(step.name, ())) < SHOWN.get(step.name, 0):
+                shown[step.name].append(step)
+        return [step for steps in shown.values() for step in steps]
+
+    def others(self) -> list[str]:
+        """The questions that are asked too, and answered in the report alone."""
+        return list(dict.fromkeys(step.name for step in self.steps if step.name not in SHOWN))
+
+    def total(self) -> str:
+        """What all answers cost together, under each adjacency."""
+        wide = [f"{one.spent} ({one.adjacency})" for one in self.budgets if not one.gives_up]
+        narrow = [f"{one.spent} ({one.adjacency})" for one in self.budgets if one.gives_up]
+        told = f"All {len(self.steps)} answers cost {' and '.join(wide)}"
+        if narrow:
+            more = f"{len(narrow)} allowances" if len(narrow) > 1 else "an allowance"
+            told += f", and from {more} whose guarantees are narrower {', '.join(narrow)}"
+        return f"{told}. Budgets as wide as these are for made-up data."
 
     def html(self) -> str:
         """One self-contained page."""
         steps = "\n".join(_step_html(step) for step in self.steps)
         budgets = "\n".join(_budget_html(state) for state in self.budgets)
         return PAGE.format(style=STYLE, steps=steps, budgets=budgets, count=len(self.steps))
-
-
-def headline(sentence: str) -> str:
-    """The first sentence of an answer, up to what explains it."""
-    told = re.split(r"; |\. |: at most |, with at most ", sentence.removesuffix("."))[0]
-    return f"{told}."
 
 
 def run(directory: Path) -> Demo:
@@ -150,7 +170,6 @@ def _ask(curator: Curator, query: Query[Any]) -> Step:
         parameters=", ".join(f"{key} = {_short(value)}" for key, value in settings.items()),
         sentence=release.sentence(),
         promise=release.guarantee.sentence(),
-        loss=str(release.guarantee.loss),
         price=charged,
         picture=svg(draw(release)),
     )
@@ -171,7 +190,8 @@ def _spent(curator: Curator, queries: list[Query[Any]], domain: Domain) -> Itera
         charges = list(_charged(queries, state.adjacency, domain))
         picture = svg(draw_budget(title, state.budget, charges))
         words = f"{state.adjacency.name}: spent {state.spent} of {state.budget}, left {state.left}"
-        yield BudgetStep(state.adjacency.name, words, state.adjacency.gives_up, picture)
+        spent, gives_up = str(state.spent), state.adjacency.gives_up
+        yield BudgetStep(state.adjacency.name, spent, words, gives_up, picture)
 
 
 def _image(picture: bytes, text: str) -> str:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from privod.cli.app import AsJson, app
-from privod.cli.output import columns, emit, progress_bars, words
+from privod.cli.output import emit, progress_bars, words
 
 __all__ = ["audit", "demo"]
 
@@ -31,13 +31,13 @@ def demo(
         shown = run(Path(directory))
     report.parent.mkdir(parents=True, exist_ok=True)
     report.write_text(shown.html(), encoding="utf-8")
-    prices = [[told, price] for told, price in shown.first_screen()]
-    first = words("20,000 made-up hospital stays; each answer was charged before it was made.")
-    every = (
-        f"All {len(shown.steps)} answers with their margins, pictures, guarantees and budgets:"
-        f" {report}"
-    )
-    lines = [first, columns(prices), words(every, "green")]
+    asked = f"20,000 made-up hospital stays; each of {len(shown.steps)} answers was charged first."
+    lines = [words(asked), words("")]
+    for step in shown.first_screen():
+        lines += [words(f"{step.name}: {step.question}", "bold"), words(step.sentence)]
+        lines += [words(f"Price: {step.price}."), words("")]
+    lines += [words(f"Asked as well: {', '.join(shown.others())}."), words(shown.total())]
+    lines += [words(f"All answers with pictures, guarantees and budgets: {report}", "green")]
     emit({**shown.to_json(), "report": str(report)}, as_json, *lines)
 
 

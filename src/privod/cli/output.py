@@ -13,7 +13,7 @@ from privod.errors import PrivodError
 from privod.progress import Listener, listening
 from privod.wire import encode, problem_of
 
-__all__ = ["columns", "complain", "emit", "progress_bars", "table", "words"]
+__all__ = ["complain", "emit", "progress_bars", "table", "words"]
 
 LINE_SECONDS = 10.0  # between two lines of progress, where nobody sees a bar
 
@@ -51,16 +51,6 @@ def table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) ->
     drawn = RichTable(title=title, title_justify="left", header_style="bold", box=SIMPLE)
     for heading in headings:
         drawn.add_column(heading, overflow="fold")
-    for row in rows:
-        drawn.add_row(*(words(cell) for cell in row))
-    return drawn
-
-
-def columns(rows: Sequence[Sequence[str]]) -> Any:
-    """Lines in columns, without headings: a text that wraps, and what belongs to it."""
-    from rich.table import Table as RichTable
-
-    drawn = RichTable.grid(padding=(0, 2))
     for row in rows:
         drawn.add_row(*(words(cell) for cell in row))
     return drawn

@@ -120,7 +120,11 @@ class PrivateBounds(CountQuery[tuple[Numeric, ...]]):
     def sentence(self, value: tuple[Numeric, ...]) -> str:
         ranges = [f"{column.name} from {column.low:.4g} to {column.high:.4g}" for column in value]
         shown = ", ".join(ranges[:6]) + (f" and {len(ranges) - 6} more" if len(ranges) > 6 else "")
-        return f"The bulk of the records lie within: {shown}."
+        return (
+            f"The bulk of the records lie within: {shown}. Up to about {self.records_cut} records"
+            " may lie beyond either end of a column, and however many that are far larger. A range"
+            " as wide as the declared one says only that nothing narrower was found."
+        )
 
     def value_to_json(self, value: tuple[Numeric, ...]) -> Any:
         return [column.to_json() for column in value]

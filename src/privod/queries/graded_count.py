@@ -187,11 +187,11 @@ class GradedCount(Query[GradedOutliers]):
         where = f"in {', '.join(self.columns)}" if self.columns else "in all numeric columns"
         margin = self.margin(value.n_columns, value.n_groups)
         return (
-            f"The outlying records add up to about {value.count:.4g} {where}, right to within"
-            f" {margin:.3g} with 95 % certainty. A record counts in full with at most"
+            f"How far out the records lie {where} adds up to about {value.count:.4g}, right to"
+            f" within {margin:.3g} with 95 % certainty. A record adds 1 with at most"
             f" {self.max_crowd} records, itself included, within {self.radius:g}"
-            f"{distance_in_words(self.scale, self.weights)} of it, and by 1/{self.n_grades} less"
-            " for each further one."
+            f"{distance_in_words(self.scale, self.weights)} of it, and 1/{self.n_grades} less"
+            " for each further one, so the sum is not a number of records."
         )
 
     def table(self, value: GradedOutliers) -> dict[str, list[Any]]:
