@@ -16,6 +16,7 @@ from privod.curator import Curator
 from privod.engines.size import SizeClass
 from privod.errors import BudgetExceeded, InvalidParameter, NeedsConfirmation, NoPromise, NotFound
 from privod.progress import report
+from privod.queries.catalog import release_from_json
 
 RUNNER = CliRunner()
 DOMAIN = {
@@ -99,8 +100,10 @@ def test_answers_are_sentences_for_people(patients: Path) -> None:
 
 def test_a_release_and_its_picture_are_written(patients: Path) -> None:
     setting = ("histogram", "columns=age,sex", "epsilon=0.5")
-    run("ask", "patients", *setting, "--out", "r.json", "--picture", "p.svg")
-    assert json.loads((patients / "r.json").read_text())["query"]["name"] == "histogram-1"
+    run("ask", "patients", *setting, "--out", "r.json", "--csv", "r.csv", "--picture", "p.svg")
+    written = json.loads((patients / "r.json").read_text())
+    assert written["query"]["name"] == "histogram-1"
+    assert (patients / "r.csv").read_bytes().decode() == release_from_json(written).to_csv()
     assert b"<svg" in (patients / "p.svg").read_bytes()
     run("ask", "patients", *setting, "--picture", "p.png")
     assert (patients / "p.png").read_bytes().startswith(b"\x89PNG")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import sys
 from html import escape
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from privod.curator import Answer, Curator
@@ -16,9 +19,14 @@ from privod.errors import Unavailable
 from privod.mechanisms import seeded
 from privod.privacy import AddRemove, Loss
 from privod.queries.catalog import QUERIES
+from privod.queries.grid_knn.query import GridKnn
 from privod.queries.histogram import Histogram
+from privod.queries.marginals.query import MarginalHistograms
 from privod.queries.outlier_count import OutlierCount
+from privod.queries.private_detector.query import DetectorProfile
 
+(WARDS,) = (one for one in HOSPITAL.categorical() if one.name == "ward")
+OFF = 30  # records on a border, and noise of a small scale
 NOTEBOOKS = sorted((Path(__file__).parent.parent / "examples").glob("*.ipynb"))
 
 
@@ -54,11 +62,44 @@ def test_every_answer_is_a_table_a_picture_and_a_page(name: str) -> None:
             pandas, polars = shown.to_pandas(), shown.to_polars()
             assert list(pandas.columns) == polars.columns == list(columns)
             assert len(pandas) == len(polars) == len(next(iter(columns.values())))
+        header, *rows = csv.reader(io.StringIO(release.to_csv()))
+        assert header == list(columns)
+        assert len(rows) == len(pandas)
+        for cell in (cell for row in rows for cell in row):
+            assert not cell.startswith(("{", "[")), "a list or an object is no cell of a table"
         assert release.plot().axes
         page = Answer(release, (), stored=True)._repr_html_()
         for part in (release.sentence(), release.guarantee.sentence(), "cost nothing"):
             assert escape(part) in page
         assert "data:image/svg+xml" in page
+
+
+def test_each_cell_of_a_table_stands_beside_its_own_count() -> None:
+    table = hospital(5000)
+    grid = GridKnn(columns=("age", "stay"), epsilon=100, expected_records=5000)
+    marginals = MarginalHistograms(columns=("age", "stay"), epsilon=100)
+    profile = DetectorProfile(columns=("age", "ward"), epsilon=1000)
+    rows = {name: np.asarray(table.columns()[name]) for name in ("age", "stay", "ward")}
+
+    def within(name: str, low: float | None, high: float | None) -> Any:
+        return (rows[name] >= (low if low is not None else -np.inf)) & (
+            rows[name] < (high if high is not None else np.inf)
+        )
+
+    cells = grid.answer(table, seeded(1)).table()
+    for age_low, age_high, low, high, count in zip(*cells.values(), strict=True):
+        assert (
+            abs(int((within("age", age_low, age_high) & within("stay", low, high)).sum()) - count)
+            < OFF
+        )
+    bins = marginals.answer(table, seeded(1)).table()
+    for name, low, high, count in zip(*bins.values(), strict=True):
+        assert abs(int(within(name, low, high).sum()) - count) < OFF
+    parts = profile.answer(table, seeded(1)).table()
+    for name, category, low, high, count in zip(*parts.values(), strict=True):
+        found = within(name, low, high) if category is None else rows[name] == category
+        assert abs(int(found.sum()) - count) < OFF
+    assert parts["category"][-4:] == list(WARDS.values)
 
 
 def test_prices_and_budgets_are_tables_and_pictures(tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from privod.privacy import AddRemove, Guarantee, InCrowd, Loss, in_parallel
 from privod.queries.catalog import kind_of, release_from_json
 from privod.queries.histogram import Histogram
 from privod.queries.scoring import SCORING
-from privod.server.jobs.tables import as_csv
 from privod.wire.reading import read_answer, read_guarantee
 
 DOMAIN = Domain(
@@ -50,7 +49,6 @@ def everywhere(answer: Answer) -> list[str]:
     return [
         answer.release.guarantee.sentence(),
         answer._repr_html_(),
-        as_csv(answer.release),
         wire.Answer.of(answer).guarantee.sentence,
         read_answer(wire.Answer.of(answer)).release.guarantee.sentence(),
         release_from_json(sent).guarantee.sentence(),

@@ -459,7 +459,7 @@ def test_a_picture_that_takes_too_long_is_given_up_and_the_answer_is_there(
         assert "Take it as JSON" in refused.json()["error"]["message"]
         assert json.loads(api.get(here).text)["sentence"]
         server.site.answers._limits = SMALL
-        assert api.get(f"{here}/csv").text.startswith("what,value")
+        assert api.get(f"{here}/csv").text.startswith("count,swollen")
 
 
 def test_an_answer_of_millions_of_numbers_is_refused_before_the_charge(tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ def test_from_an_owners_registration_to_an_analysts_answer(
     expect(page.locator("figure img")).to_be_visible()
     analyst.photograph("answer")
     assert page.evaluate("document.querySelector('figure img').naturalWidth") > 0
-    for kind, start in [("JSON", "{"), ("CSV", "what,value"), ("SVG", "<?xml")]:
+    for kind, start in [("JSON", "{"), ("CSV", "age,sex,noisy count"), ("SVG", "<?xml")]:
         with page.expect_download() as download:
             page.click(f"a:has-text('{kind}')")
         assert Path(download.value.path()).read_text().startswith(start)

@@ -185,6 +185,9 @@ def ask(
         Path | None,
         typer.Option(help="Also write the release here, as JSON; what can score also as .privod."),
     ] = None,
+    csv: Annotated[
+        Path | None, typer.Option(help="Also write the answer here as a table, labels in columns.")
+    ] = None,
     picture: Annotated[Path | None, typer.Option(help="Also draw it: .svg or .png.")] = None,
     request_id: Annotated[
         str | None, typer.Option(help="Your own name for this request; a retry never pays twice.")
@@ -222,6 +225,8 @@ def ask(
         release.value.save(out)
     elif out is not None:
         out.write_text(json.dumps(release.to_json(), indent=2) + "\n", encoding="utf-8")
+    if csv is not None:
+        csv.write_text(release.to_csv(), encoding="utf-8", newline="")
     if picture is not None:
         from privod import pictures
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privod.data import Column, Numeric
 
-__all__ = ["Axis"]
+__all__ = ["Axis", "table_of_counts"]
 
 
 @dataclass(frozen=True)
@@ -29,3 +32,14 @@ class Axis:
         edges = np.linspace(column.low, column.high, bins + 1).tolist()
         names = tuple(f"{low:.4g} to {high:.4g}" for low, high in pairwise(edges))
         return cls(column.name, names, tuple(edges))
+
+
+def table_of_counts(
+    axes: Sequence[Axis], called: str, counts: NDArray[np.int64]
+) -> dict[str, list[Any]]:
+    """A row for each cell of the axes: its names, and its count."""
+    cells = list(product(*(axis.names for axis in axes)))
+    found: dict[str, list[Any]] = {
+        axis.column: [cell[place] for cell in cells] for place, axis in enumerate(axes)
+    }
+    return {**found, called: counts.ravel().tolist()}

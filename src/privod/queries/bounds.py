@@ -126,6 +126,13 @@ class PrivateBounds(CountQuery[tuple[Numeric, ...]]):
             " as wide as the declared one says only that nothing narrower was found."
         )
 
+    def table(self, value: tuple[Numeric, ...]) -> dict[str, list[Any]]:
+        return {
+            "column": [column.name for column in value],
+            "from": [column.low for column in value],
+            "to": [column.high for column in value],
+        }
+
     def value_to_json(self, value: tuple[Numeric, ...]) -> Any:
         return [column.to_json() for column in value]
 

@@ -1,13 +1,22 @@
-"""An answer, a price or a budget as a table, for pandas and polars."""
+"""An answer, a price or a budget as a table: for pandas and polars, and as CSV."""
 
 from __future__ import annotations
 
+import csv
+import io
+from collections.abc import Mapping, Sequence
 from importlib import import_module
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
+from privod.data import Numeric
 from privod.errors import Unavailable
 
-__all__ = ["as_frame"]
+__all__ = ["as_csv", "as_frame", "bins_of", "of_records", "safe_cell"]
+
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def as_frame(library: str, columns: dict[str, list[Any]]) -> Any:
@@ -19,3 +28,34 @@ def as_frame(library: str, columns: dict[str, list[Any]]) -> Any:
             f"{library} is not installed here. Install it, or read `table()`."
         ) from None
     return module.DataFrame(columns)
+
+
+def as_csv(columns: Mapping[str, Sequence[Any]]) -> str:
+    """The columns as text, names first; a spreadsheet opens it without running anything."""
+    file = io.StringIO(newline="")
+    writer = csv.writer(file)
+    writer.writerow([safe_cell(name) for name in columns])
+    for row in zip(*columns.values(), strict=True):
+        writer.writerow([safe_cell(value) for value in row])
+    return file.getvalue()
+
+
+def safe_cell(value: Any) -> Any:
+    """A cell that no spreadsheet takes for a formula; numbers stay numbers."""
+    if isinstance(value, str) and value.startswith(FORMULA_STARTS):
+        return f"'{value}"
+    return value
+
+
+def of_records(
+    columns: Sequence[str], records: Sequence[Sequence[Any]], told: Mapping[str, Sequence[Any]]
+) -> dict[str, list[Any]]:
+    """Records that were asked about, and beside them what is said of each."""
+    asked = zip(*records, strict=True)
+    found = {name: list(some) for name, some in zip(columns, asked, strict=True)}
+    return {**found, **{name: list(some) for name, some in told.items()}}
+
+
+def bins_of(column: Numeric, n_bins: int) -> list[tuple[float, float]]:
+    """Where each of the equal bins of a column begins and ends."""
+    return list(pairwise(np.linspace(column.low, column.high, n_bins + 1).tolist()))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import product
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -21,7 +20,7 @@ from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness
 from privod.mechanisms.merged import MergedNoise
 from privod.privacy import AddRemove, Adjacency, Guarantee, positive
-from privod.queries.axes import Axis
+from privod.queries.axes import Axis, table_of_counts
 from privod.queries.checks import ExactNumber, whole_number
 from privod.queries.count_query import CountQuery, NoiseName, chance
 from privod.queries.preview import Preview, of_counts
@@ -152,11 +151,7 @@ class Histogram(CountQuery[NoisyCounts]):
         )
 
     def table(self, value: NoisyCounts) -> dict[str, list[Any]]:
-        cells = list(product(*(axis.names for axis in value.axes)))
-        found: dict[str, list[Any]] = {
-            axis.column: [cell[place] for cell in cells] for place, axis in enumerate(value.axes)
-        }
-        return {**found, "noisy count": value.counts.ravel().tolist()}
+        return table_of_counts(value.axes, "noisy count", value.counts)
 
     def value_to_json(self, value: NoisyCounts) -> Any:
         axes = [  # "labels": stored releases have it so from the first version on

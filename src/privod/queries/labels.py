@@ -15,6 +15,7 @@ from typing import Any
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness, damped_logistic
 from privod.outliers.crowds.anomalies import edits_to_flip, sensitive_edits_to_flip
+from privod.queries.frames import of_records
 
 __all__ = [
     "CrowdLabels",
@@ -70,15 +71,6 @@ def said_to_be(labels: Sequence[bool], one: str, many: str) -> str:
     return f"Of the {len(labels)} {many}, {len(places)}{named} {verb} said to be"
 
 
-def labeled(
-    columns: Sequence[str], records: Sequence[Sequence[Any]], labels: Sequence[bool]
-) -> dict[str, list[Any]]:
-    """Records and what is said of each, as the columns of a table."""
-    asked = zip(*records, strict=True)
-    found = {name: list(some) for name, some in zip(columns, asked, strict=True)}
-    return {**found, "said anomalous": list(labels)}
-
-
 class Labels:
     """What all labels share: a loss of each, a limit of edits, and how they are told."""
 
@@ -101,7 +93,7 @@ class Labels:
         return chance_of_error(1, self.label_epsilon)
 
     def table(self, value: tuple[bool, ...]) -> dict[str, list[Any]]:
-        return labeled(self.columns, self.records, value)
+        return of_records(self.columns, self.records, {"said anomalous": value})
 
     def value_to_json(self, value: tuple[bool, ...]) -> Any:
         return list(value)

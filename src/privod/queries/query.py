@@ -18,7 +18,7 @@ from privod.data import Domain, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms.randomness import Randomness
 from privod.privacy import Adjacency, Cost, Guarantee, Statement, adjacency_from_json
-from privod.queries.frames import as_frame
+from privod.queries.frames import as_csv, as_frame
 from privod.queries.html import figure, release_html
 from privod.queries.memory import folding_bytes
 from privod.queries.preview import Preview
@@ -269,6 +269,10 @@ class Release(Generic[Value]):
     def table(self) -> dict[str, list[Any]]:
         """The answer as columns of equal length."""
         return self.query.table(self.value)
+
+    def to_csv(self) -> str:
+        """The answer as CSV: `table()` with its names in the first line."""
+        return as_csv(self.table())
 
     def to_pandas(self) -> Any:
         """The answer as a pandas data frame."""

@@ -19,7 +19,7 @@ from privod.data.binning import Codes
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness
 from privod.privacy import positive
-from privod.queries.axes import Axis
+from privod.queries.axes import Axis, table_of_counts
 from privod.queries.checks import (
     LARGEST_COUNT,
     ExactNumber,
@@ -150,6 +150,10 @@ class RareCombinations(ExactWhereRare, Query[CombinationCounts]):
             f"Exactly {len(rare)} of {value.counts.size} combinations of {what} have 1 to"
             f" {self.noisy_from - 1} records: {named}{rest}; {others}."
         )
+
+    def table(self, value: CombinationCounts) -> dict[str, list[Any]]:
+        counted = table_of_counts(value.axes, "count", value.counts)
+        return {**counted, "noisy": value.noisy.ravel().tolist()}
 
     def value_to_json(self, value: CombinationCounts) -> Any:
         axes = [{"column": axis.column, "names": list(axis.names)} for axis in value.axes]

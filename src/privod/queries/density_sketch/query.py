@@ -156,6 +156,14 @@ class DensitySketch(CountQuery[NoisySketch]):
             " against it without further loss."
         )
 
+    def table(self, value: NoisySketch) -> dict[str, list[Any]]:
+        tables, bins = np.indices(value.counts.shape) + 1
+        return {
+            "table": tables.ravel().tolist(),
+            "bin": bins.ravel().tolist(),
+            "noisy count": value.counts.ravel().tolist(),
+        }
+
     def value_to_json(self, value: NoisySketch) -> Any:
         return value.to_json()
 

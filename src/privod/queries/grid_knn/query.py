@@ -43,6 +43,7 @@ from privod.queries.count_query import (
     told_of_epsilon,
     uniform_cells,
 )
+from privod.queries.frames import bins_of
 from privod.queries.grid_knn.interactive import InteractiveGrid
 from privod.queries.grid_knn.release import NoisyGrid
 from privod.queries.memory import folding_bytes, sparse_cells_bytes
@@ -302,6 +303,16 @@ class GridKnn(CountQuery[NoisyGrid]):
             f"A grid over {names} holds {kept}, {total}{_certainty(value)}. New records can now be"
             f" scored against it without further loss.{hidden}"
         )
+
+    def table(self, value: NoisyGrid) -> dict[str, list[Any]]:
+        grid = value.grid
+        cells = grid.cells_at(range(grid.n_cells)) if value.cells is None else value.cells
+        found: dict[str, list[Any]] = {}
+        for column, places in zip(grid.columns, cells.T.tolist(), strict=True):
+            bins = bins_of(column, grid.cells_per_axis)
+            found[f"{column.name} from"] = [bins[place][0] for place in places]
+            found[f"{column.name} to"] = [bins[place][1] for place in places]
+        return {**found, "noisy count": value.counts.tolist()}
 
     def value_to_json(self, value: NoisyGrid) -> Any:
         return value.to_json()

@@ -28,6 +28,7 @@ from privod.queries.checks import (
     numeric_columns,
     whole_number,
 )
+from privod.queries.frames import of_records
 from privod.queries.interactive_grid.kept import KeptQuery
 from privod.queries.preview import Preview, of_counts
 from privod.queries.query import canonical_json
@@ -186,6 +187,9 @@ class InteractiveGridScores(KeptQuery[GridScores]):
             f" {self.n_neighbors} nearest. Each cell's count is right to within {margin} with 95 %"
             " certainty, and stays as it is: asking again takes no noise away."
         )
+
+    def table(self, value: GridScores) -> dict[str, list[Any]]:
+        return of_records(self.columns, self.records, self.value_to_json(value))
 
     def value_to_json(self, value: GridScores) -> Any:
         scores = {"basic": value.basic, "weighted": value.weighted, "graded": value.graded}

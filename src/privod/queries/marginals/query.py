@@ -35,6 +35,7 @@ from privod.queries.count_query import (
     chance,
     told_of_epsilon,
 )
+from privod.queries.frames import bins_of
 from privod.queries.marginals.release import MarginalScores, NoisyMarginals
 from privod.queries.preview import Preview, of_counts
 from privod.queries.query import Release
@@ -208,6 +209,17 @@ class MarginalHistograms(CountQuery[NoisyMarginals]):
             f" {value.noise.quantile(0.95)} with 95 % certainty. New records can now be scored"
             " against them without further loss."
         )
+
+    def table(self, value: NoisyMarginals) -> dict[str, list[Any]]:
+        bins = [bins_of(column, value.counts.shape[1]) for column in value.columns]
+        return {
+            "column": [
+                one.name for one, some in zip(value.columns, bins, strict=True) for _ in some
+            ],
+            "from": [low for some in bins for low, _ in some],
+            "to": [high for some in bins for _, high in some],
+            "noisy count": value.counts.ravel().tolist(),
+        }
 
     def value_to_json(self, value: NoisyMarginals) -> Any:
         return value.to_json()

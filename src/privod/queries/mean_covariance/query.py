@@ -210,6 +210,15 @@ class MeanCovariance(Query[NoisyMoments]):
             " scored against them without further loss."
         )
 
+    def table(self, value: NoisyMoments) -> dict[str, list[Any]]:
+        names = [column.name for column in value.frame.columns]
+        with_others = zip(names, value.covariance.T.tolist(), strict=True)
+        return {
+            "column": names,
+            "noisy mean": value.mean.tolist(),
+            **{f"noisy covariance with {name}": numbers for name, numbers in with_others},
+        }
+
     def value_to_json(self, value: NoisyMoments) -> Any:
         return value.to_json()
 

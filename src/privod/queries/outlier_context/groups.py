@@ -21,6 +21,7 @@ from privod.outliers.contexts.contexts import Context, ContextSpace
 from privod.privacy import Cost, Guarantee, Number, SameContexts, Zcdp, positive
 from privod.privacy.loss import as_exact
 from privod.queries.checks import ExactNumber, column_names, finite_number, whole_number
+from privod.queries.frames import of_records
 from privod.queries.memory import context_bytes
 from privod.queries.outlier_context.choosing import GroupChoice
 from privod.queries.outlier_context.persons import record_text
@@ -213,6 +214,18 @@ class OutlierGroups(Query[tuple[PersonGroups, ...]]):
         if len(pairs) > MOST_NAMED:
             parts.append(f"So much for {MOST_NAMED} of {len(pairs)} persons.")
         return " ".join(parts)
+
+    def table(self, value: tuple[PersonGroups, ...]) -> dict[str, list[Any]]:
+        """A row for each group, and one without a group for a person who has none."""
+        rows: list[tuple[tuple[Any, ...], str | None, int | None]] = []
+        for row, found in zip(self.persons, value, strict=True):
+            sizes = found.sizes or (None,) * len(found.groups)
+            told = zip(found.groups, sizes, strict=True)
+            rows += [(row, group.in_words(), size) for group, size in told] or [(row, None, None)]
+        told_of: dict[str, list[Any]] = {"stands out in": [group for _, group, _ in rows]}
+        if self.size_noise is not None:
+            told_of["noisy size"] = [size for _, _, size in rows]
+        return of_records((*self.group_columns, self.column), [row for row, _, _ in rows], told_of)
 
     def value_to_json(self, value: tuple[PersonGroups, ...]) -> Any:
         return [

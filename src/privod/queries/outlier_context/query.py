@@ -168,6 +168,11 @@ class OutlierContext(Query[Context | None]):
             return f"A{person} stands out {group}."
         return f"If a{person} stands out anywhere, then perhaps {group}."
 
+    def table(self, value: Context | None) -> dict[str, list[Any]]:
+        person: dict[str, list[Any]] = {name: [category] for name, category in self.record}
+        group = None if value is None else value.in_words()
+        return {**person, self.column: [self.value], "stands out in": [group]}
+
     def value_to_json(self, value: Context | None) -> Any:
         return None if value is None else value.to_json()
 

@@ -48,6 +48,7 @@ from privod.queries.count_query import (
     loss_of,
     told_of_epsilon,
 )
+from privod.queries.frames import bins_of
 from privod.queries.moments import (
     product_sums,
     products_change,
@@ -332,6 +333,26 @@ class DetectorProfile(Query[NoisyProfile]):
             " New records can now be scored against it, and their scores explained, without"
             " further loss."
         )
+
+    def table(self, value: NoisyProfile) -> dict[str, list[Any]]:
+        """The cells of every column: what lies below its bins and above them has an open end."""
+        layout, ranges = value.layout, iter(value.layout.ranges)
+        rows: list[tuple[str, str | None, float | None, float | None, int]] = []
+        for start, column in zip(layout.starts, layout.columns, strict=False):
+            if isinstance(column, Numeric):
+                low, high = next(ranges)
+                inner = bins_of(Numeric(column.name, low, high), layout.bins)
+                ends = [(None, low), *inner, (high, None)]
+                rows += [(column.name, None, *pair, start + at) for at, pair in enumerate(ends)]
+            else:
+                values = enumerate(column.values)
+                rows += [(column.name, str(one), None, None, start + at) for at, one in values]
+            if layout.gaps:
+                rows.append((column.name, "(missing)", None, None, rows[-1][-1] + 1))
+        names, categories, lows, highs, places = map(list, zip(*rows, strict=True))
+        counts = value.counts[places].tolist()
+        told = {"column": names, "category": categories, "from": lows, "to": highs}
+        return {**told, "noisy count": counts}
 
     def value_to_json(self, value: NoisyProfile) -> Any:
         return value.to_json()

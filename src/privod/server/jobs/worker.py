@@ -33,7 +33,6 @@ from privod.queries import scoring
 from privod.queries.catalog import query_from_json, release_from_json
 from privod.queries.interactive_grid.kept import looked
 from privod.queries.query import Release, canonical_json
-from privod.server.jobs.tables import as_csv
 
 __all__ = ["DONE", "FAILED", "PROGRESS", "READY", "where", "work"]
 
@@ -122,7 +121,7 @@ def _done(task: dict[str, Any], tables: dict[str, Table], channel: Connection) -
         return _budget_picture(task)
     release = release_from_json(task["release"])
     if kind == "csv":
-        return as_csv(release).encode()
+        return release.to_csv().encode()
     if kind == "score":
         return _scores(release.value, task["points"], task["rows"])
     from privod import pictures
