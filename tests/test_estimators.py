@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import pickle
 import re
 import warnings
@@ -27,11 +28,12 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from privod.data import Domain, Numeric, Table
-from privod.errors import InvalidParameter
+from privod.errors import InvalidData, InvalidParameter
 from privod.estimators import (
     GridKnnDetector,
     MarginalDetector,
     PrivacyWarning,
+    PrivateDetector,
     Spending,
     search_loss,
     spending,
@@ -39,9 +41,11 @@ from privod.estimators import (
 from privod.mechanisms import seeded
 from privod.privacy import Guarantee, Loss, Replace
 from privod.queries.bounds import PrivateBounds
+from privod.queries.catalog import release_from_json
 from privod.queries.grid_knn.query import GridKnn
 from privod.queries.grid_knn.release import NoisyGrid
 from privod.queries.marginals.query import MarginalHistograms
+from privod.queries.private_detector.query import DetectorProfile
 
 Floats = NDArray[np.float64]
 
@@ -367,6 +371,62 @@ def test_the_release_of_a_detector_makes_its_like(kind: Any, question: Any) -> N
     for wrong in (fitted.release_, fitted.release_.value, None):
         with pytest.raises(InvalidParameter, match="release must be a release of"):
             others.from_release(wrong)
+
+
+CARRIED: list[tuple[Any, Any]] = [
+    (GridKnnDetector, GridKnn(columns=("age", "dose"), epsilon=1)),
+    (GridKnnDetector, GridKnn(columns=("age", "dose"), epsilon=1, drop_below=3)),
+    (
+        GridKnnDetector,
+        GridKnn(columns=("age", "dose"), epsilon=1, noise="gaussian", delta="1e-6"),
+    ),
+    (MarginalDetector, MarginalHistograms(columns=("age", "dose"), epsilon=1)),
+    (MarginalDetector, MarginalHistograms(columns=("age", "dose"), epsilon=1, bins=9)),
+    (PrivateDetector, DetectorProfile(columns=("age", "dose"), epsilon=1)),
+    (
+        PrivateDetector,
+        DetectorProfile(columns=("age", "dose"), epsilon=1, noise="gaussian", delta="1e-6"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "question"), CARRIED)
+def test_what_was_carried_away_in_a_file_makes_a_detector_with_its_promise(
+    kind: Any, question: Any, tmp_path: Path
+) -> None:
+    domain = Domain((Numeric("age", -5, 5), Numeric("dose", -5, 5)))
+    rows = cloud(2000)
+    table = Table(domain, {"age": rows[:, 0], "dose": rows[:, 1]})
+    release = question.answer(table, seeded(0)).of_persons(3)
+    release.value.save(tmp_path / "release.privod")
+    (tmp_path / "release.json").write_text(json.dumps(release.to_json()))
+    asked = cloud(20, seed=1)
+    expected = kind.from_release(release)
+    parameters = {"delta": question.delta} if kind is PrivateDetector else {}
+    for given in (
+        tmp_path / "release.json",
+        str(tmp_path / "release.privod"),
+        type(release.value).load(tmp_path / "release.privod"),
+    ):
+        detector = kind.from_release(given, **parameters)
+        assert detector.guarantee_ == release.guarantee
+        assert detector.release_.seeded
+        assert detector.predict(asked).tolist() == expected.predict(asked).tolist()
+        assert detector.score_samples(asked).tolist() == expected.score_samples(asked).tolist()
+        assert release_from_json(detector.release_.to_json()) == detector.release_
+        assert detector.partial_fit(cloud(50)).release_.value.noise.n_draws == 2
+
+
+def test_a_file_of_another_release_makes_no_detector(tmp_path: Path) -> None:
+    fitted = MarginalDetector(bounds=(-5, 5)).fit(cloud(100))
+    fitted.release_.value.save(tmp_path / "m.privod")
+    with pytest.raises(InvalidParameter, match="must be a release of grid-knn-1, its file"):
+        GridKnnDetector.from_release(tmp_path / "m.privod")
+    with pytest.raises(InvalidData, match="There is no file"):
+        GridKnnDetector.from_release(str(tmp_path / "nothing.privod"))
+    for text in ("{}", json.dumps(fitted.release_.to_json())):
+        with pytest.raises(InvalidData, match=r"json\.loads"):
+            release_from_json(text)  # type: ignore[arg-type]
 
 
 def test_the_page_about_estimators_runs_as_written() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,7 +18,7 @@ from privod.cli.app import (
     dialect_of,
 )
 from privod.cli.output import emit, table, words
-from privod.errors import InvalidData, InvalidParameter, PrivodError
+from privod.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -154,32 +153,11 @@ def score(
 
 def released_from(path: Path) -> Any:
     """The release in a file, of one of the questions that score."""
-    from privod.queries.catalog import release_from_json
-    from privod.queries.density_sketch.release import NoisySketch
-    from privod.queries.grid_knn.release import NoisyGrid
-    from privod.queries.marginals.release import NoisyMarginals
-    from privod.queries.mean_covariance.release import NoisyMoments
-    from privod.queries.private_detector.release import NoisyProfile
-    from privod.queries.release_file import kind_of_file
+    from privod.queries.saved import read_saved
     from privod.queries.scoring import SCORING
 
-    if not path.is_file():
-        raise InvalidData(f"There is no file {str(path)!r}. Check the path.")
-    if path.suffix != ".json":
-        kinds: dict[str, Any] = {
-            "grid": NoisyGrid,
-            "marginals": NoisyMarginals,
-            "profile": NoisyProfile,
-            "moments": NoisyMoments,
-            "sketch": NoisySketch,
-        }
-        return kinds[kind_of_file(path)].load(path)
-    try:
-        value = release_from_json(json.loads(path.read_text(encoding="utf-8"))).value
-    except (PrivodError, OSError):
-        raise
-    except Exception:  # a file from anywhere can be wrong in any way
-        raise InvalidData(f"{str(path)!r} is not a release of privod.") from None
+    found = read_saved(path)
+    value = getattr(found, "value", found)
     if not isinstance(value, SCORING):
         way_out = "Ask for private-detector, grid-knn or marginals, for instance."
         raise InvalidParameter("grid", "must be a release that can score", str(path), way_out)

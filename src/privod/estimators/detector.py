@@ -12,6 +12,7 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
@@ -34,6 +35,7 @@ from privod.queries.bounds import PrivateBounds
 from privod.queries.checks import dp_adjacency
 from privod.queries.count_query import told_of_epsilon
 from privod.queries.query import Query, Release
+from privod.queries.saved import read_saved
 from privod.queries.scores import filled
 
 __all__ = ["EXACT", "ReleaseDetector", "column_names_of", "numbered_names"]
@@ -103,6 +105,8 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
     }
 
     _asks: ClassVar[type[Query[Any]]]
+    _carries: ClassVar[type[Any]]
+    """What its releases hold, and their files."""
     _finite: ClassVar[bool | str] = True
     """What scikit-learn calls `ensure_all_finite`."""
 
@@ -132,20 +136,19 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         self.random_state = random_state
 
     @classmethod
-    def from_release(cls, release: Release[Value], **parameters: Any) -> Self:
+    def from_release(cls, release: Release[Value] | Value | str | Path, **parameters: Any) -> Self:
         """A fitted detector of what was released elsewhere, by a curator for instance.
 
-        It takes arrays with the columns in the release's order, and frames with its names. Where a
-        row misses a value (NaN), it is given what the column's owner declared as its fill.
+        Give the release, the path of its file (.json or .privod), or what such a file holds. It
+        takes arrays with the columns in the release's order, and frames with its names. Where a row
+        misses a value (NaN), it is given what the column's owner declared as its fill.
         """
-        if not isinstance(getattr(release, "query", None), cls._asks):
-            rule = f"must be a release of {cls._asks.name}"
-            raise InvalidParameter("release", rule, type(release), "Ask that question.")
+        found = cls._release_of(release)
         detector = cls(**parameters)
         detector._check()
-        detector.release_ = release
+        detector.release_ = found
         detector.bounds_release_ = None
-        detector.guarantee_ = release.guarantee
+        detector.guarantee_ = found.guarantee
         detector.n_features_in_ = len(detector._columns)
         return detector._set_offset()
 
@@ -213,6 +216,23 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
     @abstractmethod
     def _query_like(self, release: Release[Value], epsilon: Fraction) -> Query[Value]:
         """The same question for another batch, over the same cells."""
+
+    @classmethod
+    def _release_of(cls, given: Any) -> Release[Value]:
+        """The release itself, of whatever stands for it."""
+        found = read_saved(given) if isinstance(given, str | Path) else given
+        if isinstance(found, cls._carries):
+            return Release(cls._query_of(found), found, found.guarantee, found.seeded)
+        if isinstance(found, Release) and isinstance(found.query, cls._asks):
+            return found
+        rule = f"must be a release of {cls._asks.name}, its file or what that holds"
+        asked = found.query.name if isinstance(found, Release) else type(found).__name__
+        raise InvalidParameter("release", rule, asked, "Ask that question.")
+
+    @staticmethod
+    @abstractmethod
+    def _query_of(value: Value) -> Query[Value]:
+        """The question that a release answers of which the value alone was carried away."""
 
     @property
     @abstractmethod

@@ -87,6 +87,7 @@ class GridKnnDetector(ReleaseDetector[NoisyGrid]):
     }
 
     _asks = GridKnn
+    _carries = NoisyGrid
 
     def __init__(
         self,
@@ -141,6 +142,19 @@ class GridKnnDetector(ReleaseDetector[NoisyGrid]):
         assert isinstance(query, GridKnn)  # noqa: S101 - what a release of a grid answers
         cells = value.grid.cells_per_axis
         return replace(query, epsilon=epsilon, cells_per_axis=cells, drop_below=value.drop_below)
+
+    @staticmethod
+    def _query_of(value: NoisyGrid) -> GridKnn:
+        loss = value.guarantee.loss
+        return GridKnn(
+            columns=tuple(column.name for column in value.grid.columns),
+            epsilon=loss.epsilon,
+            cells_per_axis=value.grid.cells_per_axis,
+            drop_below=value.drop_below,
+            noise="gaussian" if loss.delta else "laplace",
+            delta=loss.delta,
+            adjacency=value.guarantee.adjacency,
+        )
 
     @property
     def _geometry(self) -> Grid:

@@ -60,6 +60,7 @@ class MarginalDetector(ReleaseDetector[NoisyMarginals]):
     }
 
     _asks = MarginalHistograms
+    _carries = NoisyMarginals
 
     def __init__(
         self,
@@ -103,6 +104,18 @@ class MarginalDetector(ReleaseDetector[NoisyMarginals]):
         query = release.query
         assert isinstance(query, MarginalHistograms)  # noqa: S101 - what such a release answers
         return replace(query, epsilon=epsilon, bins=release.value.counts.shape[1])
+
+    @staticmethod
+    def _query_of(value: NoisyMarginals) -> MarginalHistograms:
+        loss, bins = value.guarantee.loss, value.counts.shape[1]
+        return MarginalHistograms(
+            columns=tuple(column.name for column in value.columns),
+            epsilon=loss.epsilon,
+            bins=None if value.records is not None else bins,  # bought to choose them
+            noise="gaussian" if loss.delta else "laplace",
+            delta=loss.delta,
+            adjacency=value.guarantee.adjacency,
+        )
 
     @property
     def _geometry(self) -> Grid:

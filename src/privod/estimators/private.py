@@ -91,6 +91,7 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
     }
 
     _asks = DetectorProfile
+    _carries = NoisyProfile
     _finite = "allow-nan"
 
     def __init__(
@@ -191,6 +192,18 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         self.guarantee_ = merged.guarantee  # batches are disjoint
         self._set_offset()
         return batch.guarantee
+
+    @staticmethod
+    def _query_of(value: NoisyProfile) -> DetectorProfile:
+        loss = value.guarantee.loss
+        return DetectorProfile(
+            columns=tuple(column.name for column in value.layout.columns),
+            epsilon=loss.epsilon,
+            layout=value.layout.text,
+            noise="gaussian" if loss.delta else "laplace",
+            delta=loss.delta,
+            adjacency=value.guarantee.adjacency,
+        )
 
     @staticmethod
     def _like(release: Release[NoisyProfile], loss: Loss) -> DetectorProfile:

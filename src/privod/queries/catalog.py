@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from privod.errors import InvalidParameter, NoPromise, NotFound
+from privod.errors import InvalidData, InvalidParameter, NoPromise, NotFound
 from privod.privacy import Guarantee
 from privod.queries.checks import checked_truth
 from privod.queries.query import Query, Release
@@ -19,6 +19,8 @@ __all__ = [
     "query_from_json",
     "release_from_json",
 ]
+
+WRITTEN = {"query", "value", "guarantee", "seeded"}  # of every release, since the first one
 
 
 class Catalog(Mapping[str, Any]):
@@ -86,6 +88,10 @@ def release_from_json(data: dict[str, Any], query: Query[Any] | None = None) -> 
 
     Whoever has its question already, and knows that it is the one, need not have it built again.
     """
+    if not isinstance(data, dict) or not data.keys() >= WRITTEN:
+        way_out = " Read the text with json.loads first." if isinstance(data, str) else ""
+        written = ", ".join(sorted(WRITTEN))
+        raise InvalidData(f"This is not a release: a JSON object with {written}.{way_out}")
     query = query or query_from_json(data["query"])
     guarantee = Guarantee.from_json(data["guarantee"])
     if guarantee.of_persons(1) != query.guarantee():
