@@ -149,7 +149,7 @@ class OutlierRadius(Query[ChosenRadius]):
     @property
     def edits_off(self) -> int:
         """The radius named is at most this many edits farther off than the best: 95 % sure."""
-        return of_choice(self.choice.scale, self.n_radii)
+        return of_choice(self.choice, self.n_radii)
 
     def records_off(self, dimensions: int, n_groups: int = 1) -> int:
         """By at most so many records `edits_off` edits can move the outliers off the share."""
