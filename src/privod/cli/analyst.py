@@ -130,6 +130,7 @@ def price(
     as_json: AsJson = False,
 ) -> None:
     """Say what a question would cost and be worth; looks at no data and charges nothing."""
+    from privod.ledger.prices import BEGUN
     from privod.privacy import decimal_text
     from privod.queries.preview import duration, epsilon_within, worth
 
@@ -152,6 +153,8 @@ def price(
         for charge in found.charges
     ]
     remark = "It was answered before: asking again is free." if found.already_answered else ""
+    if found.begun:
+        remark = BEGUN
     if not found.affordable:
         remark = "It is over budget."
     seconds = found.about_seconds or 0
@@ -197,7 +200,7 @@ def ask(
     """Ask a question: charge its price, then answer.
 
     Where the answer would be mostly noise, even in as many records as were declared, it is asked
-    whether that is wanted.
+    whether that is wanted; not where it is paid already.
     """
     from privod.queries.preview import noise_remark
 
@@ -209,7 +212,7 @@ def ask(
         adapted = curator.adapted(query, dataset)
         priced = curator.price(adapted, dataset)
         known = records or priced.most_records
-        if not yes and priced.affordable and priced.charges:
+        if not yes and priced.affordable and priced.charges and not priced.begun:
             remark = noise_remark(adapted, domain, known)
             if remark and (as_json or not typer.confirm(f"{remark}\nAsk it all the same?")):
                 raise NeedsConfirmation(
