@@ -137,6 +137,7 @@ def test_nothing_is_spent_before_the_price_is_confirmed(server: Running, analyst
     assert server.curator.history("patients") == before
     assert analyst.ask(ASK, **fields).status_code == 303
     assert analyst.post(ASK, **fields).status_code == 303  # stored by now, and free
+    assert "histogram columns=age epsilon=0.21" in checked(analyst.get("/data/patients/history"))
 
 
 def test_the_button_says_what_a_person_of_several_rows_is_charged(

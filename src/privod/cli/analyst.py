@@ -12,7 +12,7 @@ import typer
 from privod import wire
 from privod.cli.app import DEFAULT_LOCATION, AsJson, At, app, curator_at, server_at
 from privod.cli.output import emit, progress_bars, table, words
-from privod.errors import InvalidParameter, NeedsConfirmation, PrivodError, Unavailable
+from privod.errors import InvalidParameter, NeedsConfirmation, Unavailable
 from privod.texts import check_text
 
 if TYPE_CHECKING:
@@ -262,10 +262,12 @@ def jobs(
     as_json: AsJson = False,
 ) -> None:
     """List what your token asked of a server, answered, under way or failed."""
+    from privod.queries.as_code import typed
+
     with server_at(at) as server:
         found = server.jobs()[:most]
     rows = [
-        [job.time, job.dataset, _typed(job.query), ENDED[job.state], job.message or ""]
+        [job.time, job.dataset, typed(job.query), ENDED[job.state], job.message or ""]
         for job in found
     ]
     headings = ["asked", "data", "question", "state", "why there is no answer"]
@@ -276,14 +278,3 @@ def jobs(
         table("Your questions", shown, [row[: len(shown)] for row in rows]),
         words("Asking again what was answered, or is under way, costs nothing."),
     )
-
-
-def _typed(query: dict[str, Any]) -> str:
-    """A question as it is typed; by its name alone if this version cannot read it."""
-    from privod.queries.as_code import as_settings
-    from privod.queries.catalog import query_from_json
-
-    try:
-        return as_settings(query_from_json(query))
-    except PrivodError:
-        return str(query.get("name"))
