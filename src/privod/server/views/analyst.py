@@ -57,6 +57,8 @@ def questions(request: Request) -> Response:
     for kind in QUERIES.values():
         examples = kind.examples(dataset.domain)
         guarantee = examples[0].guarantee() if examples else None
+        if isinstance(guarantee, Guarantee):
+            guarantee = guarantee.of_persons(dataset.domain.max_rows_per_person)
         if guarantee is None or isinstance(guarantee, Guarantee):
             shown.append({"kind": kind, "promise": promise_of(kind), "guarantee": guarantee})
     budgets = curator.budget(dataset.name, token=visitor_of(request).token)
