@@ -236,7 +236,7 @@ class OutlierRadius(Query[ChosenRadius]):
         columns = domain.numeric_names[:2]
         if not columns:
             return ()
-        return (cls(share="0.01", max_crowd=5, epsilon="0.5", columns=columns),)
+        return (cls(share="0.01", max_crowd=5, epsilon=2, columns=columns),)
 
     @property
     def _share_moved(self) -> Fraction:
