@@ -101,6 +101,9 @@ def test_a_retired_data_set_keeps_its_releases_and_loses_its_rows(tmp_path: Path
     before = curator.head()
     with pytest.raises(NotFound, match="was retired"):
         curator.ask(wide(4), "people")
+    with pytest.raises(NotFound, match="was retired"):
+        curator.price(wide(4), "people")
+    assert curator.price(wide(3), "people").already_answered
     with pytest.raises(AlreadyExists):
         curator.retire("people", "again", confirmed=True)
     assert curator.head() == before
