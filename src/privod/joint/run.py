@@ -124,6 +124,8 @@ class JointAnswer:
                 "the least crowded first, each with how many of the"
                 f" {self.plan.n_tables} tables show a crowd around it"
             )
+            if not self.question.verify:
+                by += ", and so likelier a false alarm"
         shown = [self._listed(place) for place in order[:MOST_LISTED]]
         more = len(self.rows) - len(shown)
         rest = f" and {more} more, which --json and --results list" if more else ""
