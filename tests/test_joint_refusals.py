@@ -12,6 +12,7 @@ from privod.joint.contributions import Contributions
 from privod.joint.held import HeldRecords
 from privod.joint.pki import make_identities
 from privod.joint.run import aggregate, rehearse, take_part
+from privod.joint.transport.channel import Channel
 from privod.joint.transport.memory import meet
 from tests.test_joint_outliers import (
     COLUMNS,
@@ -66,6 +67,34 @@ def test_a_rerun_with_fewer_parties_is_refused_because_it_would_reveal_the_missi
     for columns in (COLUMNS, COLUMNS[:1], COLUMNS[1:]):
         with pytest.raises(ProtocolAborted, match="would show the rows of p3"):
             run(["p0", "p1", "p2"], columns)
+
+
+def test_whom_records_went_to_before_is_told_to_their_party_alone() -> None:
+    tables = rows_apart(all_points())
+    asked = question("horizontal")
+    roster, identities = make_identities(sorted(tables), "hub", "memory:0")
+    records = {name: Contributions() for name in tables}
+    records["p0"].claim(HeldRecords(tables["p0"], COLUMNS), ["p0", "elsewhere"])
+    read: dict[str, str] = {}
+
+    def party(channel: Channel) -> None:
+        name = channel.name
+        try:
+            take_part(asked, tables[name], channel, identities[name], roster, records[name])
+        except ProtocolAborted as problem:
+            read[name] = str(problem)
+            raise
+
+    with pytest.raises(ProtocolAborted, match="would show the rows of elsewhere"):
+        meet(
+            dict.fromkeys(tables, party),
+            lambda meeting: check_size(
+                aggregate(asked, meeting, identities["hub"], roster, domain())
+            ),
+        )
+    assert "elsewhere" in read["p0"]
+    assert read["p1"] == read["p2"]
+    assert read["p1"].startswith("'p0' ended the run: its ledger of runs refuses")
 
 
 def test_the_same_rows_are_known_again_in_another_order() -> None:

@@ -28,6 +28,7 @@ from privod.privacy import AddRemove, Guarantee, Loss, Replace, adjacency_from_j
 __all__ = ["Contributions", "Run", "SentRecords"]
 
 SALT_BYTES = 32
+REFUSED = "its ledger of runs refuses to send its records together with these parties."
 
 
 @dataclass(frozen=True)
@@ -156,7 +157,7 @@ class Contributions:
             for run in _of_the_same(kept["runs"], names):
                 noisy = promise is not None and run["epsilon"] is not None
                 if run["parties"] != together and not noisy:
-                    raise ProtocolAborted(_difference(run["parties"], together))
+                    raise ProtocolAborted(_difference(run["parties"], together), REFUSED)
             kept["runs"].append(
                 {
                     "marks": sorted(names),
