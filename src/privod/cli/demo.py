@@ -25,14 +25,14 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Ask every question about sample data and write a report with pictures."""
-    from privod.demo import run
+    from privod.demo import DIFFER, run
 
     with tempfile.TemporaryDirectory() as directory, progress_bars(as_json):
         shown = run(Path(directory))
     report.parent.mkdir(parents=True, exist_ok=True)
     report.write_text(shown.html(), encoding="utf-8")
     asked = f"20,000 made-up hospital stays; each of {len(shown.steps)} answers was charged first."
-    lines = [words(asked), words("")]
+    lines = [words(f"{asked} {DIFFER}"), words("")]
     for step in shown.first_screen():
         lines += [words(f"{step.name}: {step.question}", "bold"), words(step.sentence)]
         lines += [words(f"Price: {step.price}."), words("")]
