@@ -114,6 +114,19 @@ def test_the_id_of_a_token_is_never_wrapped(patients: Path) -> None:
         assert made["id"] in shown
 
 
+def test_a_narrow_terminal_breaks_no_name_of_a_budget(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    run("register", "patients", "patients.csv", "--domain", "domain.json")
+    run("open", "patients", "--epsilon", "1000/3", "--delta", "1e-7", "--yes")
+    run("open", "patients", "--epsilon", "1/3", "--adjacency", "admitted-contexts", "--yes")
+    run("ask", "patients", "histogram", "columns=age", "epsilon=1/7", "--yes")
+    words = run("budget", "patients").split()
+    for name in ("add-remove", "admitted-contexts", "allowance", "epsilon"):
+        assert name in words
+
+
 def test_a_release_and_its_picture_are_written(patients: Path) -> None:
     setting = ("histogram", "columns=age,sex", "epsilon=0.5")
     run("ask", "patients", *setting, "--out", "r.json", "--csv", "r.csv", "--picture", "p.svg")

@@ -131,10 +131,42 @@ def test_records_that_stand_out_are_marked_and_explained_and_ordinary_ones_are_n
     assert "ordinary" in lines["1"]
     assert "%" not in lines["1"]
     assert "stands out" in lines["2"]
-    assert "dose (low)" in lines["2"]
-    assert "age (high)" in lines["3"]
-    assert "dose (high)" in lines["4"]
+    assert "dose 0.1 (low)" in lines["2"]
+    assert "age 95 (high)" in lines["3"]
+    assert "dose 9.9 (high)" in lines["4"]
     assert "age (missing)" in lines["4"]
+
+
+@pytest.mark.parametrize("why", [["--why"], []])
+def test_ids_and_reasons_are_written_and_a_record_is_read_in_few_lines(
+    tmp_path: Path, why: list[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    names = ("age", "household_income", "heart_rate", "systolic_pressure", "length_of_stay")
+    domain = Domain(tuple(Numeric(name, 0, 200_000) for name in names))
+    rows = rng.normal(41_990, 500, (2000, len(names)))
+    query = DetectorProfile(columns=names, epsilon=50)
+    query.answer_rows(domain, rows, seeded(0)).value.save(tmp_path / "profile.privod")
+    odd = [150_000.4] * len(names)
+    written = [",".join([f"=P{at}", *map(str, row)]) for at, row in enumerate([rows[0], odd])]
+    (tmp_path / "new.csv").write_text("\n".join([f"who,{','.join(names)}", *written]) + "\n")
+    asked = ["score", str(tmp_path / "new.csv"), "--grid", str(tmp_path / "profile.privod")]
+    asked += ["--ids", "who", "--out", str(tmp_path / "s.csv"), *why]
+    shown = RUNNER.invoke(app, asked, env={"COLUMNS": "80"}).stdout
+    below = shown.split("The most outlying")[1].split("About the reference")[0].splitlines()
+    assert len([line for line in below if line.strip()]) <= 2 + 2 * 4  # headings, two records
+    assert "=P1" in shown
+    assert "e+0" not in shown
+    assert "150000" in shown  # written out, whole
+    with (tmp_path / "s.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    assert [line["id"] for line in lines] == ["'=P0", "'=P1"]  # no formula
+    if why:
+        assert lines[0]["why"] == ""
+        assert "150000 (high)" in lines[1]["why"]
+    assert run(*asked)["ids"] == ["=P0", "=P1"]
+    with pytest.raises(InvalidParameter, match="not be a column that is scored"):
+        run(*asked[:-1] if why else asked, "--ids", "age")
 
 
 @pytest.mark.parametrize("grid", ["grid.privod", "m.privod"])

@@ -271,7 +271,7 @@ def budget(
     headings = ["adjacency", "role", "counted by", "budget", "spent", "left"]
     headings += ["left to you"] if limited else []
     data = [wire.Budget.of(state) for state in budgets]
-    emit(data, as_json, table(f"Budgets of {name}", headings, rows))
+    emit(data, as_json, table(f"Budgets of {name}", headings, rows, whole=headings[:1]))
 
 
 @app.command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,13 +22,16 @@ from privod.cli.output import emit, table, words
 from privod.errors import InvalidParameter
 
 if TYPE_CHECKING:
+    import numpy as np
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
-    from privod.queries.scoring import NewRecords
+    from privod.queries.scoring import NewRecords, Scored
 
 __all__ = ["released_from", "score"]
 
 MOST_SHOWN = 10
+MOST_VALUES = 6  # of a record that are shown
 
 
 @app.command()
@@ -51,7 +55,12 @@ def score(
         bool,
         typer.Option(help="Say why records stand out: by which columns (private-detector only)."),
     ] = False,
-    out: Annotated[Path | None, typer.Option(help="Also write every score here, as CSV.")] = None,
+    ids: Annotated[
+        str | None, typer.Option(help="A column of the file that names your records.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Also write every score here, as CSV, and with --why why.")
+    ] = None,
     picture: Annotated[
         Path | None, typer.Option(help="Also draw the records and their scores: .svg or .png.")
     ] = None,
@@ -78,23 +87,16 @@ def score(
     if why and not scoring.explains(released):
         way_out = "Ask for private-detector."
         raise InvalidParameter("why", "needs a release of private-detector", str(grid), way_out)
-    columns = scoring.columns_of(released)
-    names = [column.name for column in columns]
     dialect = dialect_of(encoding, separator, decimal, thousands)
-    taken = scoring.read_records(records, released, dialect)
+    taken = scoring.read_records(records, released, dialect, ids)
     points, rows = taken.points, taken.rows.tolist()
     scored = scoring.score(released, points, target, n_neighbors)
     scores, limit = scored.scores, scored.limit
     flagged = scored.stands_out
+    reasons = scoring.reasons(released, points, scored) if why else [""] * len(rows)
     if out is not None:
         with out.open("w", newline="", encoding="utf-8") as file:
-            written = csv.writer(file)
-            written.writerow(["row", "score", *([] if limit is None else ["stands_out"])])
-            flags = [] if limit is None else [""]
-            lines: dict[int, list[Any]] = {row: ["", *flags] for row in taken.left_out.tolist()}
-            for row, value in zip(rows, scores.tolist(), strict=True):
-                lines[row] = [f"{value:.9g}", *([] if limit is None else [int(value > limit)])]
-            written.writerows([row, *lines[row]] for row in sorted(lines))
+            csv.writer(file).writerows(_lines(taken, scored, reasons, with_ids=bool(ids), why=why))
     if picture is not None:
         from privod import pictures
 
@@ -102,22 +104,21 @@ def score(
         picture.write_bytes(
             pictures.svg(drawn) if picture.suffix == ".svg" else pictures.png(drawn)
         )
-    order = (-scores).argsort(kind="stable")[:MOST_SHOWN]
-    reasons = scoring.reasons(released, points, scored) if why else []
+    order = (-scores).argsort(kind="stable")[:MOST_SHOWN].tolist()
+    headings = ["row", *(["id"] if ids else []), "score", *([] if flagged is None else [""])]
     shown = [
         [
             str(rows[place]),
+            *([taken.ids[rows[place]]] if ids else []),
             f"{scores[place]:.4g}",
             *([] if flagged is None else ["stands out" if flagged[place] else "ordinary"]),
-            *([reasons[place]] if why else []),
-            *(
-                scoring.shown(x, column)
-                for x, column in zip(points[place][:6], columns, strict=False)
-            ),
+            reasons[place] if why else _written(points[place], released),
         ]
-        for place in order.tolist()
+        for place in order
     ]
-    headings = ["row", "score", *([] if flagged is None else [""]), *(["why"] if why else [])]
+    short = [heading for heading in headings if heading != "id"]
+    headings.append("why" if why else "record")
+    said = table("The most outlying", headings, shown, whole=short)
     data = {
         "limit": limit,
         "share_beyond": None if scored.beyond is None else list(scored.beyond),
@@ -130,6 +131,8 @@ def score(
         "rows_not_scored": taken.left_out.tolist(),
         "missing": {column.name: column.missing for column in taken.gaps},
     }
+    if ids:
+        data["ids"] = [taken.ids[row] for row in rows]
     if why:
         explained = released.explain(points)
         data["why"] = {"columns": list(explained.columns), "shares": explained.shares.tolist()}
@@ -143,12 +146,38 @@ def score(
         data,
         as_json,
         words(found, "bold"),
-        table("The most outlying", [*headings, *names[:6]], shown),
+        said,
         words(f"About the reference: {released.guarantee.sentence()} Scoring cost nothing more."),
         words(scored.doubt(target)),
         *map(words, taken.sentences()),
         words(warning, "red"),
     )
+
+
+def _lines(
+    taken: NewRecords, scored: Scored, reasons: list[str], *, with_ids: bool, why: bool
+) -> Iterator[list[Any]]:
+    """The header and a line for every record that was read, also where it could not be scored."""
+    from privod.queries.frames import safe_cell
+
+    limit = scored.limit
+    last = [*([] if limit is None else ["stands_out"]), *(["why"] if why else [])]
+    yield ["row", *(["id"] if with_ids else []), "score", *last]
+    lines: dict[int, list[Any]] = {row: ["", *[""] * len(last)] for row in taken.left_out.tolist()}
+    told = zip(taken.rows.tolist(), scored.scores.tolist(), reasons, strict=True)
+    for row, value, reason in told:
+        flag = [] if limit is None else [int(value > limit)]
+        lines[row] = [f"{value:.9g}", *flag, *([safe_cell(reason)] if why else [])]
+    for row in sorted(lines):
+        yield [row, *([safe_cell(taken.ids[row])] if with_ids else []), *lines[row]]
+
+
+def _written(point: NDArray[np.float64], released: Any) -> str:
+    """The first values of a record, each with its column."""
+    from privod.queries import scoring
+
+    some = zip(scoring.columns_of(released)[:MOST_VALUES], point.tolist(), strict=False)
+    return ", ".join(f"{column.name} {scoring.shown(value, column)}" for column, value in some)
 
 
 def released_from(path: Path) -> Any:

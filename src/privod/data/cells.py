@@ -21,7 +21,7 @@ from privod.data.domain import Categorical, Numeric
 from privod.data.kernels.cells import write_names, write_numbers
 from privod.errors import InvalidData
 
-__all__ = ["as_arrow", "bytes_of", "codes_of", "names_of", "numbers_of"]
+__all__ = ["as_arrow", "bytes_of", "codes_of", "names_of", "numbers_of", "texts_of"]
 
 POINT = ord(".")
 NONE = -1
@@ -245,6 +245,15 @@ def _names(column: pa.Array, decimal: int) -> pa.Array:
     valid = np.packbits(np.diff(ends) > 0, bitorder="little")
     buffers = [pa.py_buffer(part) for part in (valid, ends, written)]
     return pa.Array.from_buffers(pa.large_binary(), len(column), buffers)
+
+
+def texts_of(column: Any) -> list[str]:
+    """The cells as they are written, for whoever's they are; nothing where one is missing."""
+    return ["" if cell is None else _decoded(cell) for cell in column.to_pylist()]
+
+
+def _decoded(cell: Any) -> str:
+    return cell.decode("utf-8", "replace") if isinstance(cell, bytes) else str(cell)
 
 
 def bytes_of(column: pa.Array) -> tuple[NDArray[np.uint8], Ints]:

@@ -21,9 +21,8 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from privod.data import Domain
+from privod.data.cells import texts_of
 from privod.data.csv_file import LineTally
 from privod.data.sources import portions_of
 from privod.errors import InvalidData, InvalidParameter, ProtocolAborted
@@ -61,13 +60,8 @@ def read_ids(source: Any, domain: Domain, column: str) -> list[str]:
     portions = portions_of(source, with_ids, None, LineTally())
     found: list[str] = []
     for columns in portions:
-        found += ["" if one is None else str(one) for one in _plain(columns[column]).to_pylist()]
+        found += texts_of(columns[column])
     return found
-
-
-def _plain(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    is_text = pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)
-    return column.cast(pa.large_string()) if is_text else column
 
 
 def write_result(path: Path, answer: JointAnswer, ids: Sequence[str] | None) -> None:

@@ -7,17 +7,17 @@ record outside the ranges is scored at their border, plus how far outside it lie
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.data.cells import codes_of, numbers_of
+from privod.data.cells import codes_of, numbers_of, texts_of
 from privod.data.csv_file import CsvDialect, LineTally
 from privod.data.domain import Categorical, Column, Domain
 from privod.data.sources import portions_of
-from privod.errors import InvalidData
+from privod.errors import InvalidData, InvalidParameter
 from privod.outliers.grid.grid import Grid
 from privod.queries.density_sketch.release import NoisySketch
 from privod.queries.grid_knn.release import NoisyGrid
@@ -33,6 +33,7 @@ Scorable = NoisyGrid | NoisyMarginals | NoisyMoments | NoisyProfile | NoisySketc
 SCORING = (NoisyGrid, NoisyMarginals, NoisyMoments, NoisyProfile, NoisySketch)
 """What releases can score."""
 MOST_REASONS = 3
+MOST_DIGITS, LONGEST = 1e4, 1e15  # in between a number is written out, without its fraction
 MOST_ROWS = 10  # named in a sentence
 
 
@@ -73,6 +74,8 @@ class NewRecords:
         Whether what has no fill is scored as missing, since records of the reference might miss it.
     wrong_lines : int
         Lines of another number of cells than the header, or too long, which are no records.
+    ids : dict of int to str
+        What the asker calls each row, where a column of the file says it.
     """
 
     points: NDArray[np.float64]
@@ -81,6 +84,7 @@ class NewRecords:
     gaps: tuple[ColumnGaps, ...]
     takes_gaps: bool
     wrong_lines: int
+    ids: dict[int, str] = field(default_factory=dict)
 
     def sentences(self) -> tuple[str, ...]:
         """What became of cells and lines that say nothing, for the asker."""
@@ -188,7 +192,7 @@ def explains(released: Scorable) -> bool:
 def reasons(released: Scorable, points: NDArray[np.float64], scored: Scored) -> list[str]:
     """Of each record that stands out the columns that add most to its score; nothing if unknown.
 
-    With their shares, and whether the value is high or low among what was released, or missing.
+    With their values and shares, and whether a value is high or low among what was released.
     """
     beyond = scored.stands_out
     texts = [""] * len(points)
@@ -198,22 +202,24 @@ def reasons(released: Scorable, points: NDArray[np.float64], scored: Scored) -> 
     if not len(places):
         return texts
     explained, sides = released.explain(points[places]), released.sides(points[places])
+    columns = columns_of(released)
     for place, shares, side in zip(places.tolist(), explained.shares, sides, strict=True):
         raising = np.maximum(shares, 0)  # what lowers the score is no reason for it
         order = (-raising).argsort(kind="stable")[:MOST_REASONS].tolist()
         whole = max(float(raising.sum()), 1e-12)
         texts[place] = ", ".join(
-            f"{explained.columns[at]}{_side(points[place, at], side[at])} {raising[at] / whole:.0%}"
+            f"{_valued(points[place, at], columns[at], side[at])} {raising[at] / whole:.0%}"
             for at in order
             if raising[at] > 0
         )
     return texts
 
 
-def _side(value: float, side: int) -> str:
+def _valued(value: float, column: Column, side: int) -> str:
     if value != value:  # NaN
-        return " (missing)"
-    return {1: " (high)", -1: " (low)"}.get(int(side), "")
+        return f"{column.name} (missing)"
+    told = {1: " (high)", -1: " (low)"}.get(int(side), "")
+    return f"{column.name} {shown(value, column)}{told}"
 
 
 def shown(value: float, column: Column) -> str:
@@ -222,22 +228,32 @@ def shown(value: float, column: Column) -> str:
         return "-"
     if isinstance(column, Categorical):
         return str(column.values[int(value)])
-    return f"{value:.4g}"
+    return f"{value:.0f}" if MOST_DIGITS <= abs(value) < LONGEST else f"{value:.4g}"
 
 
-def read_records(source: Any, released: Scorable, dialect: CsvDialect | None = None) -> NewRecords:
+def read_records(
+    source: Any,
+    released: Scorable,
+    dialect: CsvDialect | None = None,
+    ids: str | None = None,
+) -> NewRecords:
     """Read the columns that the release needs by the rules of registration; fill what it fills.
 
     Of a profile that was fitted to rows with gaps, a record may miss what has no fill; of anything
-    else such a record is left out.
+    else such a record is left out. `ids` is a column that says what the asker calls the records.
     """
     columns, dialect = columns_of(released), dialect or CsvDialect()
+    if ids in [column.name for column in columns]:
+        way_out = "Name a column that is not scored, such as a record number."
+        raise InvalidParameter("ids", "must not be a column that is scored", ids, way_out)
+    read_as = Domain(columns, person=ids)  # ids are read as they are, like whose a record is
+    names: list[str] = []
     places: list[NDArray[np.int64]] = []
     lines = LineTally(places=places)
-    read = [
-        np.column_stack([_values(portion[each.name], each, dialect) for each in columns])
-        for portion in portions_of(source, Domain(columns), dialect, lines)
-    ]
+    read = []
+    for portion in portions_of(source, read_as, dialect, lines):
+        read.append(np.column_stack([_values(portion[one.name], one, dialect) for one in columns]))
+        names += texts_of(portion[ids]) if ids is not None else []
     points = np.concatenate(read) if read else np.empty((0, len(columns)))
     rows = np.concatenate(places) if places else np.arange(1, len(points) + 1)
     missing = np.isnan(points)
@@ -249,9 +265,9 @@ def read_records(source: Any, released: Scorable, dialect: CsvDialect | None = N
     points = filled(points, columns)
     takes_gaps = isinstance(released, NoisyProfile) and released.layout.gaps
     kept = np.full(len(points), True) if takes_gaps else ~np.isnan(points).any(axis=1)
-    found = NewRecords(
-        points[kept], rows[kept], rows[~kept], gaps, takes_gaps, lines.wrong_cells + lines.too_long
-    )
+    wrong = lines.wrong_cells + lines.too_long
+    called = dict(zip(rows.tolist(), names, strict=False))
+    found = NewRecords(points[kept], rows[kept], rows[~kept], gaps, takes_gaps, wrong, called)
     if not len(found.points) and (len(found.left_out) or found.wrong_lines):
         raise InvalidData(f"No record can be scored. {' '.join(found.sentences())}")
     return found
