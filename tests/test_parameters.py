@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import pytest
@@ -12,12 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privod.data import Categorical, Domain, Numeric
-from privod.errors import PrivodError
+from privod.data.examples import HOSPITAL
+from privod.errors import InvalidParameter, PrivodError
 from privod.privacy import AddRemove, Adjacency, Number
 from privod.queries.catalog import JOINT_QUESTIONS, QUERIES, query_from_json
 from privod.queries.histogram import Histogram
 from privod.queries.parameters import Parameter, parameters_of, promise_of
 from privod.queries.query import Query
+from privod.server.views.forms import boxes_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,3 +209,32 @@ def test_every_parameter_of_every_question_is_explained(name: str) -> None:
     kind: Any = {**QUERIES, **JOINT_QUESTIONS}[name]
     for parameter in parameters_of(kind):
         assert len(parameter.doc) > 10, parameter.name
+
+
+OF_COLUMNS = [
+    (kind, parameter.name)
+    for kind in QUERIES.values()
+    for parameter in parameters_of(kind)
+    if parameter.kind in ("column", "columns")
+]
+
+
+@pytest.mark.parametrize(("kind", "name"), OF_COLUMNS)
+def test_a_form_offers_the_columns_that_the_question_takes_and_no_others(
+    kind: Any, name: str
+) -> None:
+    (box,) = (box for box in boxes_of(kind, HOSPITAL, [], {}) if box.name == name)
+    offered = {choice.value for choice in box.choices}
+    taken: set[str] = set()
+    for example in kind.examples(HOSPITAL):
+        told = getattr(example, name)
+        some = (told,) if isinstance(told, str) else told
+        taken |= set(some)
+        for other in set(HOSPITAL.names) - set(some):
+            others = other if isinstance(told, str) else (other, *some[1:])
+            with suppress(InvalidParameter):
+                replace(example, **{name: others}).check(HOSPITAL)
+                taken.add(other)
+    assert taken <= offered
+    kinds = {type(HOSPITAL[column]) for column in taken}
+    assert {type(HOSPITAL[column]) for column in offered} == kinds

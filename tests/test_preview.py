@@ -35,7 +35,7 @@ from privod.queries.outlier_context.query import OutlierContext
 from privod.queries.outlier_context.utility import POPULATION
 from privod.queries.outlier_count import OutlierCount
 from privod.queries.outlier_radius import OutlierRadius
-from privod.queries.preview import enough_epsilon, epsilon_within, worth
+from privod.queries.preview import enough_epsilon, epsilon_within, longest, worth
 from privod.queries.private_detector.query import DetectorProfile
 from privod.queries.rare_combinations import RareCombinations
 
@@ -381,3 +381,12 @@ def test_an_epsilon_at_which_any_radius_may_be_named_is_refused() -> None:
     with pytest.raises(InvalidParameter, match="epsilon must be larger to choose among 25 radii"):
         query.check(HOSPITAL)
     replace(query, epsilon="0.05").check(HOSPITAL)
+
+
+def test_the_longest_time_is_said_to_be_a_bound_for_the_declared_size() -> None:
+    told = longest(112.4, 100_000)
+    assert told.startswith(
+        "It takes at most about 113 seconds: so long on 100,000 records, as many"
+    )
+    assert told.endswith("Most answers take far less.")
+    assert longest(0.9, 100_000) == longest(None, 100_000) == longest(5, None) == ""

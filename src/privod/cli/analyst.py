@@ -132,7 +132,7 @@ def price(
     """Say what a question would cost and be worth; looks at no data and charges nothing."""
     from privod.ledger.prices import BEGUN
     from privod.privacy import decimal_text
-    from privod.queries.preview import duration, epsilon_within, worth
+    from privod.queries.preview import epsilon_within, longest, worth
 
     if within is not None and not _names_epsilon(settings):
         settings = [*(settings or []), "epsilon=1"]
@@ -157,7 +157,6 @@ def price(
         remark = BEGUN
     if not found.affordable:
         remark = "It is over budget."
-    seconds = found.about_seconds or 0
     emit(
         wire.Price.of(found, query, domain),
         as_json,
@@ -166,7 +165,7 @@ def price(
         words(query.guarantee().of_persons(domain.max_rows_per_person).sentence()),
         words(_not_protected(query)),
         table("Price", ["budget", "cost", "would be left", "such questions left"], rows),
-        words(f"It takes at most about {duration(seconds)}." if seconds > 1 else ""),
+        words(longest(found.about_seconds, found.most_records)),
         words(remark),
     )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +71,7 @@ class AnomalyLabels(CrowdLabels, Query[tuple[bool, ...]]):
     """
 
     name: ClassVar[str] = "anomaly-labels-1"
+    column_kinds: ClassVar[dict[str, Any]] = {"columns": Numeric}
     question: ClassVar[str] = "Which of these records are in the data and anomalous there?"
 
     records: tuple[tuple[float, ...], ...]

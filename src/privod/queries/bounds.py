@@ -64,6 +64,7 @@ class PrivateBounds(CountQuery[tuple[Numeric, ...]]):
     """
 
     name: ClassVar[str] = "private-bounds-1"
+    column_kinds: ClassVar[dict[str, Any]] = {"columns": Numeric}
     question: ClassVar[str] = "Between which values do the bulk of the records lie?"
 
     columns: tuple[str, ...]

@@ -65,6 +65,7 @@ class LookaheadCount(ExactWhereRare, Query[CopyCount]):
     """
 
     name: ClassVar[str] = "lookahead-count-1"
+    column_kinds: ClassVar[dict[str, Any]] = {"columns": Numeric}
     question: ClassVar[str] = "How many copies of this record are there, if it is rare?"
 
     record: tuple[float, ...]

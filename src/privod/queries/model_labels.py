@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -69,6 +69,7 @@ class ModelLabels(Labels, Query[tuple[bool, ...]]):
     """
 
     name: ClassVar[str] = "model-labels-1"
+    column_kinds: ClassVar[dict[str, Any]] = {"columns": Numeric}
     question: ClassVar[str] = "Which of these new records would be anomalous by this model?"
 
     columns: tuple[str, ...]

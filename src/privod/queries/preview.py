@@ -32,6 +32,7 @@ __all__ = [
     "duration",
     "enough_epsilon",
     "epsilon_within",
+    "longest",
     "noise_remark",
     "of_choice",
     "of_counts",
@@ -169,6 +170,16 @@ def duration(seconds: float) -> str:
         if seconds > 2 * size:
             return f"{math.ceil(seconds / size)} {unit}"
     return "1 second" if seconds <= 1 else f"{math.ceil(seconds)} seconds"
+
+
+def longest(seconds: float | None, most_records: int | None) -> str:
+    """How long an answer may take, where that is worth saying: a bound for the declared size."""
+    if seconds is None or most_records is None or seconds <= 1:
+        return ""
+    return (
+        f"It takes at most about {duration(seconds)}: so long on {most_records:,} records, as many"
+        " as were declared, if they are as hard as can be. Most answers take far less."
+    )
 
 
 def epsilon_within(query: Any, domain: Domain, margin: int) -> Fraction:

@@ -50,6 +50,10 @@ class Query(ABC, Generic[Value]):
     question: ClassVar[str]
     """What is asked, in one sentence a doctor understands."""
 
+    column_kinds: ClassVar[dict[str, Any]] = {}
+    """Of parameters that name columns, which kind alone they take, Numeric or Categorical; any kind
+    where nothing is said. Forms offer no others, and `check` refuses them."""
+
     later: ClassVar[dict[str, Any]] = {}
     """Parameters that came later, as plain values: written only where they say something else, so
     that a question asked before reads as it always did."""

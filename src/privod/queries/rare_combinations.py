@@ -88,6 +88,7 @@ class RareCombinations(ExactWhereRare, Query[CombinationCounts]):
     """
 
     name: ClassVar[str] = "rare-combinations-1"
+    column_kinds: ClassVar[dict[str, Any]] = {"columns": Categorical}
     question: ClassVar[str] = "Which combinations of these categories are rare?"
 
     columns: tuple[str, ...]

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.data import Domain, Table
+from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import ExponentialMechanism, PermuteAndFlip, Randomness, Top
 from privod.privacy import AddRemove, Adjacency, Cost, Guarantee, Statement, positive
@@ -126,6 +126,7 @@ class OutlierSubspaces(Query[FoundSubspaces]):
     """
 
     name: ClassVar[str] = "outlier-subspaces-1"
+    column_kinds: ClassVar[dict[str, Any]] = {"columns": Numeric}
     question: ClassVar[str] = "In which columns do the most outliers show?"
     later: ClassVar[dict[str, Any]] = {"delta": "0", "scale": "own", "weights": []}
 

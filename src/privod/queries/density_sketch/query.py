@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.data import Domain, Table
+from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness
 from privod.mechanisms.merged import MergedNoise
@@ -74,6 +74,7 @@ class DensitySketch(CountQuery[NoisySketch]):
     """
 
     name: ClassVar[str] = "density-sketch-1"
+    column_kinds: ClassVar[dict[str, Any]] = {"columns": Numeric}
     question: ClassVar[str] = "How densely do the records lie around a new one?"
 
     columns: tuple[str, ...]

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from privod.data import Domain, Table
+from privod.data import Domain, Numeric, Table
 from privod.data.folding import SomeRows
 from privod.engines.size import IN_MEMORY
 from privod.errors import InvalidParameter
@@ -105,6 +105,7 @@ class GridKnn(CountQuery[NoisyGrid]):
     """
 
     name: ClassVar[str] = "grid-knn-1"
+    column_kinds: ClassVar[dict[str, Any]] = {"columns": Numeric}
     question: ClassVar[str] = "How far from the records at hand does a new record lie?"
 
     columns: tuple[str, ...]

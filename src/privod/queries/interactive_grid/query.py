@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.data import Domain, Table
+from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace
 from privod.outliers.grid.grid import MOST_CELLS_PER_AXIS, Grid, cells_within
@@ -87,6 +87,7 @@ class InteractiveGridScores(KeptQuery[GridScores]):
     """
 
     name: ClassVar[str] = "interactive-grid-1"
+    column_kinds: ClassVar[dict[str, Any]] = {"columns": Numeric}
     question: ClassVar[str] = (
         "How far from the records at hand do these lie, by a grid asked bit by bit?"
     )

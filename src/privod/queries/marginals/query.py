@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.data import Domain, Table
+from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, Randomness
 from privod.mechanisms.merged import MergedNoise
@@ -76,6 +76,7 @@ class MarginalHistograms(CountQuery[NoisyMarginals]):
     """
 
     name: ClassVar[str] = "marginals-1"
+    column_kinds: ClassVar[dict[str, Any]] = {"columns": Numeric}
     question: ClassVar[str] = "How rare are the values of a new record, column by column?"
 
     columns: tuple[str, ...]

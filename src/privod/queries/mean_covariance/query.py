@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.data import Domain, Table
+from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteGaussian, DiscreteLaplace, Randomness
 from privod.mechanisms.merged import MergedNoise
@@ -86,6 +86,7 @@ class MeanCovariance(Query[NoisyMoments]):
     """
 
     name: ClassVar[str] = "mean-covariance-1"
+    column_kinds: ClassVar[dict[str, Any]] = {"columns": Numeric}
     question: ClassVar[str] = "How far from the usual combinations of values is a new record?"
 
     columns: tuple[str, ...]

@@ -98,6 +98,7 @@ class OutlierGroups(Query[tuple[PersonGroups, ...]]):
     """
 
     name: ClassVar[str] = "outlier-groups-1"
+    column_kinds: ClassVar[dict[str, Any]] = {"column": Numeric}
     question: ClassVar[str] = "In which groups of the population do these persons stand out?"
 
     group_columns: tuple[str, ...]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, get_args
 
-from privod.data import Categorical, Domain, Table
+from privod.data import Categorical, Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness
 from privod.outliers.contexts import detectors
@@ -76,6 +76,7 @@ class OutlierContext(Query[Context | None]):
     """
 
     name: ClassVar[str] = "outlier-context-1"
+    column_kinds: ClassVar[dict[str, Any]] = {"column": Numeric}
     question: ClassVar[str] = "In which group of the population does this person stand out?"
 
     record: tuple[tuple[str, Category], ...]

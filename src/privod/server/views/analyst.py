@@ -24,7 +24,7 @@ from privod.ledger.prices import BEGUN
 from privod.privacy import Guarantee, decimal_text
 from privod.queries.catalog import QUERIES, kind_of, query_from_json
 from privod.queries.parameters import parameters_of, promise_of
-from privod.queries.preview import duration, epsilon_within, worth
+from privod.queries.preview import epsilon_within, longest, worth
 from privod.queries.query import Query, canonical_json
 from privod.server.asking import begin, failure_of, find_job, state_of, stop
 from privod.server.http.authorization import form_of, text_of
@@ -254,15 +254,13 @@ def _priced(request: Request, query: Query[Any]) -> dict[str, Any]:
         if charge.adjacency in budgets
     ]
     guarantee, most = query.guarantee(), curator.size_class(of).most_records
-    seconds = price.about_seconds or 0
     priced = {
         "stored": price.already_answered,
         "begun": BEGUN if price.begun else "",
         "cost": " and ".join(dict.fromkeys(str(line["cost"]) for line in lines)),
         "lines": lines,
         "worth": worth(query, domain, most),
-        "longest": duration(seconds) if seconds > 1 else "",
-        "records": most,
+        "longest": longest(price.about_seconds, most),
         "sentence": guarantee.of_persons(domain.max_rows_per_person).sentence(),
         "not_protected": price.not_protected,
     }

@@ -74,15 +74,19 @@ def boxes_of(
     problem: InvalidParameter | None = None,
 ) -> list[Box]:
     """The fields of a question's form, filled with plain values."""
-    return [
-        _box(parameter, domain, budgets, values.get(parameter.name, parameter.default), problem)
-        for parameter in parameters_of(kind)
-    ]
+    boxes = []
+    for parameter in parameters_of(kind):
+        taken = kind.column_kinds.get(parameter.name, Column)
+        names = tuple(column.name for column in domain.columns if isinstance(column, taken))
+        value = values.get(parameter.name, parameter.default)
+        boxes.append(_box(parameter, domain, names, budgets, value, problem))
+    return boxes
 
 
 def _box(
     parameter: Parameter,
     domain: Domain,
+    names: tuple[str, ...],
     budgets: Sequence[BudgetState],
     value: Any,
     problem: InvalidParameter | None,
@@ -97,19 +101,19 @@ def _box(
         "optional": parameter.optional,
     }
     kind = parameter.kind
-    if kind == "columns" and len(domain.columns) <= MOST_CHOICES:
+    if kind == "columns" and len(names) <= MOST_CHOICES:
         chosen = (value,) if isinstance(value, str) else tuple(value or ())
-        choices = _column_choices(domain, domain.names)
+        choices = _column_choices(domain, names)
         return Box(**box, widget="checks", values=chosen, choices=choices)
-    if kind == "column" and len(domain.columns) <= MOST_CHOICES:
-        names = domain.names if parameter.required else ("", *domain.names)
-        return Box(**box, widget="select", choices=_column_choices(domain, names))
+    if kind == "column" and len(names) <= MOST_CHOICES:
+        offered = names if parameter.required else ("", *names)
+        return Box(**box, widget="select", choices=_column_choices(domain, offered))
     if kind == "adjacency":
         return Box(**box, widget="select", choices=_adjacencies(budgets, box["text"]))
     if kind in ("choice", "truth"):
         words = parameter.choices if kind == "choice" else ("yes", "no")
-        offered = ("", *words) if parameter.optional else words
-        return Box(**box, widget="select", choices=tuple(Choice(word, word) for word in offered))
+        some = ("", *words) if parameter.optional else words
+        return Box(**box, widget="select", choices=tuple(Choice(word, word) for word in some))
     if kind in ("records", "json", "columns"):
         return Box(**box, widget="lines", hint=HINTS[kind])
     modes = {"whole": "numeric", "number": "decimal", "float": "decimal"}
