@@ -31,18 +31,12 @@ from privod.mechanisms.merged import MergedNoise
 from privod.privacy import Guarantee, exact
 from privod.privacy.guarantee import merged_promise
 from privod.queries.checks import checked_truth
+from privod.queries.laws import Law, law_of, uniform_draws
 from privod.queries.private_detector.components import Components
-from privod.queries.private_detector.laws import Law, law_of, uniform_draws
 from privod.queries.private_detector.layout import Layout
 from privod.queries.private_detector.promise import Noises
 from privod.queries.private_detector.rarity import Rarity
 from privod.queries.private_detector.shares import LEAST_SHAPE, Shares, believed_shares
-from privod.queries.private_detector.thresholds import (
-    EDGES,
-    believed_tails,
-    limit,
-    shares_beyond,
-)
 from privod.queries.release_file import (
     ArrayOf,
     build_from_file,
@@ -51,6 +45,7 @@ from privod.queries.release_file import (
     signed,
     write_file,
 )
+from privod.queries.score_counts import EDGES, believed_tails, limit, shares_beyond
 from privod.queries.scores import check_fraction, filled
 
 __all__ = ["FEWEST_RECORDS", "Explanation", "NoisyProfile"]
