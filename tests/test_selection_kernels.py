@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from decimal import Context, Decimal
 from fractions import Fraction
 from itertools import accumulate
 from typing import Any
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from privod.mechanisms.exact import exp_minus
-from privod.mechanisms.kernels.choosing import add_up, coarse_weight, flip, locate, nth, weight
+from privod.mechanisms.kernels.choosing import add_up, flip, locate, nth, weight
 from privod.mechanisms.randomness import Randomness, secure
 from privod.mechanisms.selection import (
     COINS_PER_WORD,
@@ -25,7 +26,7 @@ from privod.mechanisms.selection import (
     PermuteAndFlip,
 )
 from privod.mechanisms.weighted_choice import EACH_ONE
-from privod.mechanisms.weights import SUMMED, WEIGHT_BITS, tables_of
+from privod.mechanisms.weights import SUMMED, WEIGHT_BITS, borders_of, tables_of
 from tests.reference.mechanisms import exp, product_of_digits
 
 Ints = NDArray[np.int64]
@@ -48,11 +49,7 @@ def test_weights_are_enclosed_at_every_gap_and_scale(gap: int, scale: Fraction) 
         assert low == product_of_digits(at, digits.tolist())
         assert low << 200 - WEIGHT_BITS <= known.high
         assert known.low <= low + int(slack) << 200 - WEIGHT_BITS
-        coarse = int(coarse_weight(np.uint64(at), digits))
-        assert coarse << 200 - 31 <= known.high
-        assert known.low <= coarse + 3 * len(digits) + 1 << 200 - 31
     assert weigh(0, scale) == 1 << WEIGHT_BITS
-    assert coarse_weight(np.uint64(0), digits) == 1 << 31
     assert slack < 32
 
 
@@ -153,31 +150,38 @@ def test_each_coin_left_open_has_a_word_of_its_own() -> None:
         assert coins.n_landed == len(expected) + 1
 
 
-def n_open(gap: int, scale: Fraction) -> int:
-    """How many of all first bytes leave the coin of a gap open."""
+def open_bytes(gap: int, scale: Fraction) -> set[int]:
+    """The first bytes that leave the coin of a gap open; all below them land, none above does."""
     firsts = np.frombuffer(bytes(range(256)), np.uint8)
     lands, counts, edges = np.empty(256, np.bool_), np.empty(1, np.int64), np.empty(256, np.int64)
-    return flip(np.full(256, -gap), 0, tables_of(scale).digits, firsts, lands, counts, edges)
+    n = flip(np.full(256, -gap), 0, borders_of(scale), firsts, lands, counts, edges)
+    assert set(np.flatnonzero(lands)) == set(range(edges[0]))
+    assert counts[0] == edges[0]
+    return set(edges[:n].tolist())
 
 
 @settings(deadline=None, max_examples=60)
 @given(st.fractions(0, 60), SCALES)
 @example(Fraction(1, 2**40), Fraction(2**40))  # next to 1
 @example(Fraction(0), Fraction(1, 10**9))
+@example(Fraction(3), Fraction(2**40))
 def test_one_byte_leaves_a_coin_open_whatever_its_probability(
     far: Fraction, scale: Fraction
 ) -> None:
-    """Two if a border between bytes lies within what is not known of the probability."""
-    for gap in (0, int(far * scale), 2**62):
-        digits = tables_of(scale).digits
-        coarse = int(coarse_weight(np.uint64(gap), digits))
-        own = {min(255, known >> 23) for known in (coarse, coarse + 3 * len(digits))}
-        assert n_open(gap, scale) == len(own)
+    """More only if a border between bytes lies within what is not known of the probability."""
+    for gap in (0, int(far * scale), int(far * scale) + 1, 2**62):
+        known = exp_minus(gap / scale, 200)
+        own = min(255, known.low >> 200 - 8), min(255, known.high >> 200 - 8)
+        low, slack = weigh(gap, scale), int(tables_of(scale).slack)
+        near = max(0, low - slack) >> WEIGHT_BITS - 8, low + 2 * slack >> WEIGHT_BITS - 8
+        assert set(own) <= open_bytes(gap, scale) <= {min(255, byte) for byte in near}
 
 
 def test_a_probability_at_a_border_between_bytes_leaves_two_open() -> None:
-    """A scale that somebody might choose for it: e^(-1 / scale) is 1/2, nearly."""
-    assert n_open(1, Fraction(1_442_695_040, 10**9)) == 2
+    """A scale that somebody might choose for it: e^(-1 / scale) is 1/2, but for 2^-70."""
+    half = 1 / Fraction(Decimal(2).ln(Context(prec=40)))
+    assert open_bytes(1, half.limit_denominator(2**40)) == {127, 128}
+    assert open_bytes(1, Fraction(1_442_695_040, 10**9)) == {127}
 
 
 def test_the_words_that_are_drawn_are_enough_for_all_coins_left_open() -> None:

@@ -25,7 +25,8 @@ from privod.ledger import chain
 from privod.privacy import AddRemove, InCrowd, Loss
 from privod.queries.catalog import QUERIES
 from privod.queries.histogram import Histogram
-from privod.texts import DEEPEST, check_texts, is_text
+from privod.queries.query import canonical_json
+from privod.texts import DEEPEST, check_texts, is_plain_json, is_text
 from tests.running_server import DOMAIN, ROWS, Running, running
 
 SURROGATE, CONTROL = "\ud800", "a\x00b"
@@ -314,3 +315,27 @@ def test_nesting_has_an_end() -> None:
         deep = [deep]
     with pytest.raises(InvalidParameter, match="nested deeper"):
         check_texts(deep, "the body")
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=6,
+)
+
+
+@given(VALUES, st.integers(0, 2 * DEEPEST))
+def test_what_is_plain_at_a_glance_is_never_refused_at_a_closer_look(
+    value: Any, depth: int
+) -> None:
+    for _ in range(depth):
+        value = [value]
+    if is_plain_json(canonical_json(value)):
+        check_texts(value, "the value")
+
+
+@pytest.mark.parametrize("letter", ["\x07", "\n", "\x7f", "\x9b", "\ud800", "\\", "\u202e"])
+def test_no_control_character_and_no_escape_is_plain(letter: str) -> None:
+    assert is_plain_json(canonical_json({"name": ["a b", 1]}))
+    assert not is_plain_json(canonical_json({"name": [f"a{letter}b"]}))
+    assert not is_plain_json(canonical_json({f"a{letter}b": 1}))

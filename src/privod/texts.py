@@ -12,7 +12,7 @@ from typing import Any
 
 from privod.errors import InvalidParameter
 
-__all__ = ["LONGEST_NAME", "check_text", "check_texts", "is_text"]
+__all__ = ["LONGEST_NAME", "check_text", "check_texts", "is_plain_json", "is_text"]
 
 LONGEST_NAME = 200  # characters of a name or a title
 DEEPEST = 100  # levels of lists and objects; no question has more than three
@@ -38,6 +38,14 @@ def check_text(value: object, what: str, *, lines: bool = False) -> None:
     """Refuse what is not a text that may be stored."""
     if not is_text(value, lines=lines):
         raise InvalidParameter(what, RULE, ascii(value)[:LONGEST_NAME], WAY_OUT)
+
+
+def is_plain_json(text: str) -> bool:
+    """Whether a JSON text shows at a glance that `check_texts` holds of what it says.
+
+    Where nothing is escaped, every text inside is printable as the whole is.
+    """
+    return text.isprintable() and "\\" not in text and text.count("[") + text.count("{") < DEEPEST
 
 
 def check_texts(data: Any, what: str) -> None:

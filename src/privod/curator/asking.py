@@ -85,7 +85,7 @@ class Asking:
         question = self._checked(query, dataset)
         unprotected = question.query.not_protected()
         with self._database.reading() as connection:
-            if store.find_release(connection, question.key) is not None:
+            if store.find_release(connection, question.key, question.query) is not None:
                 return Price((), affordable=True, already_answered=True)
             left = unfinished.is_unfinished(connection, question.key)
             folder, seal = store.where_rows_are(connection, dataset.name)
@@ -151,11 +151,11 @@ class Asking:
         question, of = self._checked(query, dataset), dataset.name
         with self._database.glancing() as connection:
             paid = question.paid_before(connection, asker.request_id)
-            left = unfinished.is_unfinished(connection, question.key)
-            stored = store.find_release(connection, question.key)
+            stored = store.find_release(connection, question.key, question.query)
         if stored is not None:
             return self._already(question, stored)
         with self._database.reading() as connection:
+            left = unfinished.is_unfinished(connection, question.key)
             if not left:
                 question.dues(connection)
             folder, seal = store.where_rows_are(connection, of)
@@ -216,7 +216,7 @@ class Asking:
         of = question.dataset.name
         with self._database.writing() as connection:
             self._erase_failed(connection)
-            stored = store.find_release(connection, question.key)
+            stored = store.find_release(connection, question.key, question.query)
             if stored is not None:
                 return stored
             begun = unfinished.begin_again(connection, question.key)
@@ -268,7 +268,7 @@ class Asking:
         try:
             self.erase_failed()
             with self._database.glancing() as connection:
-                stored = store.find_release(connection, question.key)
+                stored = store.find_release(connection, question.key, question.query)
         except PrivodError as problem:
             raise Interrupted(NOT_STORED) from problem
         if stored is not None:

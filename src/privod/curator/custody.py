@@ -135,8 +135,7 @@ class Custody:
             Of the question that the release answers.
         """
         with self.database.glancing() as connection:
-            entry = release_entry(connection, key)
-            head = Head(*ledger.read_head(connection))
+            entry, head = release_entry(connection, key)
         if not self.database.read_only and not self.witnesses.have_seen(entry):
             self.database.sync()
             self.witnesses.note(head)

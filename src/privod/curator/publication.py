@@ -88,7 +88,7 @@ def publish(
     of, ask = question.dataset.name, begun.charges[0].entry
     try:
         with custody.database.writing() as connection:
-            release = store.find_release(connection, question.key)
+            release = store.find_release(connection, question.key, question.query)
             # Two were charged after a lock was lost: the first release counts.
             if release is None:
                 if begun.key is not None and not stands(connection, question.key, begun.key):

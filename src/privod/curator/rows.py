@@ -188,15 +188,17 @@ class RowStore:
 
     def has(self, name: str) -> bool:
         """Whether the rows are here at all."""
-        folder = self.directory / name
-        partitions = self._partitions(folder)
+        partitions = self._partitions(self.directory / name)
         return partitions is not None and all(path.is_file() for path in partitions)
 
     def can_be_read(self, name: str) -> bool:
         """Whether everything is here that reading the rows takes: salt and seals beside them."""
         folder = self.directory / name
-        beside = [folder / SALT, *map(seals_beside, self._partitions(folder) or [])]
-        return self.has(name) and all(path.is_file() for path in beside)
+        partitions = self._partitions(folder)
+        if partitions is None:
+            return False
+        needed = [folder / SALT, *partitions, *map(seals_beside, partitions)]
+        return all(path.is_file() for path in needed)
 
     def _partitions(self, folder: Path) -> list[Path] | None:
         """The files that the manifest names; None if there is none to be read."""

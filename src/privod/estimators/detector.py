@@ -346,7 +346,8 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
 
 
 def _table(domain: Domain, rows: Floats) -> Table:
-    return Table(domain, {name: rows[:, place] for place, name in enumerate(domain.names)})
+    columns = np.ascontiguousarray(rows.T)  # at once: one by one would read every row for each
+    return Table(domain, dict(zip(domain.names, columns, strict=True)))
 
 
 def column_names_of(estimator: ReleaseDetector[Any], n_columns: int) -> tuple[str, ...]:

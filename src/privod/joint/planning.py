@@ -13,7 +13,7 @@ from functools import lru_cache
 from privod.errors import InvalidParameter, ProtocolAborted
 from privod.joint.question import JointOutliers
 from privod.joint.transport.channel import Channel, Meeting
-from privod.outliers.hashing.heavy import CloudModel, HeavyOdds, bucket_width_for
+from privod.outliers.hashing.heavy import CloudModel, HashedCloud, HeavyOdds, bucket_width_for
 from privod.outliers.hashing.outliers import crowd_limit
 from privod.outliers.hashing.plan import HashPlan
 
@@ -171,7 +171,12 @@ def _few_enough(question: JointOutliers, plan: CountPlan) -> bool:
 def _odds(
     n_records: int, max_crowd: int, widths: tuple[int, ...], n_hashes: int, deviation: float
 ) -> HeavyOdds:
-    return CloudModel(n_records, max_crowd, widths).odds(n_hashes, deviation)
+    return _hashed(n_records, max_crowd, widths, n_hashes).odds(deviation)
+
+
+@lru_cache(maxsize=2)  # tens of megabytes each, looked at once for every number of tables
+def _hashed(n_records: int, max_crowd: int, widths: tuple[int, ...], n_hashes: int) -> HashedCloud:
+    return CloudModel(n_records, max_crowd, widths).hashed(n_hashes)
 
 
 def samples(n_records: int, max_crowd: int) -> list[int]:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any
 
@@ -21,7 +22,7 @@ from privod.ledger.budget_state import BudgetState
 from privod.ledger.database import Connection
 from privod.privacy import Adjacency, Cost, Loss, Zcdp, adjacency_from_json, decimal_text
 from privod.queries.query import canonical_json
-from privod.texts import check_texts
+from privod.texts import check_texts, is_plain_json
 
 __all__ = [
     "FIELDS",
@@ -124,8 +125,8 @@ class Entry:
         return cls(
             **values,
             budget=budget,
-            adjacency=None if adjacency is None else adjacency_from_json(json.loads(adjacency)),
-            loss=None if epsilon is None else Loss(Fraction(epsilon), Fraction(delta)),
+            adjacency=None if adjacency is None else _adjacency(adjacency),
+            loss=None if epsilon is None else _loss(epsilon, delta),
             query=None if query is None else json.loads(query),
             details=None if details is None else json.loads(details),
         )
@@ -216,13 +217,14 @@ def append(connection: Connection, **fields: Any) -> int:
 def _check_readable(row: tuple[Any, ...]) -> None:
     """Refuse an entry that could not be read back: it would stop whoever reads the ledger."""
     try:
-        entry = Entry.from_row(row).to_json()
+        entry = Entry.from_row(row)
     except (ValueError, TypeError, KeyError):  # InvalidParameter is a ValueError
         entry = None
     if entry is None:
         rule = "must be one that can be read back"
         raise InvalidParameter("the entry", rule, "another", "Check the names in it.")
-    check_texts(entry, "the entry")
+    if not all(is_plain_json(text) for text in row if isinstance(text, str)):
+        check_texts(entry.to_json(), "the entry")
 
 
 def read_rows(connection: Connection) -> Iterator[tuple[Any, ...]]:
@@ -255,9 +257,9 @@ def budgets_of(connection: Connection, root: str) -> tuple[BudgetState, ...]:
         BudgetState(
             number,
             root,
-            adjacency_from_json(json.loads(adjacency)),
-            Loss(Fraction(sums[0]), Fraction(sums[1])),
-            Loss(Fraction(sums[2]), Fraction(sums[3])),
+            _adjacency(adjacency),
+            _loss(sums[0], sums[1]),
+            _loss(sums[2], sums[3]),
             role=role,
             closed=closed,
             converted=converted,
@@ -277,7 +279,7 @@ def losses_of(connection: Connection, budget: int) -> tuple[tuple[Loss, int], ..
         " GROUP BY epsilon, delta ORDER BY epsilon, delta",
         budget,
     )
-    losses = [(Loss(Fraction(e), Fraction(d)), int(times)) for e, d, times in tallies]
+    losses = [(_loss(epsilon, delta), int(times)) for epsilon, delta, times in tallies]
     return tuple(pair for pair in losses if pair[0] != Loss(0))  # some share another's charge
 
 
@@ -381,8 +383,7 @@ def charges_of(connection: Connection, ask: int) -> tuple[Charge, ...]:
     charges = []
     for number, adjacency, epsilon, delta, details in rows:
         rho = None if details is None else Zcdp.from_json(json.loads(details)["zcdp"]).rho
-        loss = Loss(Fraction(epsilon), Fraction(delta))
-        charges.append(Charge(number, adjacency_from_json(json.loads(adjacency)), loss, rho))
+        charges.append(Charge(number, _adjacency(adjacency), _loss(epsilon, delta), rho))
     return tuple(charges)
 
 
@@ -461,7 +462,7 @@ def allowed_to(connection: Connection, state: BudgetState, token: str) -> Budget
     )
     if not limits:
         return None
-    limit = Loss(Fraction(limits[0][0]), Fraction(limits[0][1]))
+    limit = _loss(*limits[0])
     conversion = None  # a limit without a delta is counted by sums
     if state.zcdp is not None and limit.delta:
         conversion = limit.delta * state.zcdp.conversion_delta / state.budget.delta
@@ -481,12 +482,24 @@ def allowed_to(connection: Connection, state: BudgetState, token: str) -> Budget
         state.number,
     )
     for epsilon, delta, details in rows:
-        loss = Loss(Fraction(epsilon), Fraction(delta))
+        loss = _loss(epsilon, delta)
         cost = Cost.of_loss(loss)
         if details is not None:
             cost = Cost(loss, Zcdp.from_json(json.loads(details)["zcdp"]))
         allowed = allowed.after(cost) or allowed.overrun(cost)
     return allowed
+
+
+@lru_cache(maxsize=256)
+def _adjacency(text: str) -> Adjacency:
+    """An adjacency as the database holds it; there are few, and every entry names one."""
+    return adjacency_from_json(json.loads(text))
+
+
+@lru_cache(maxsize=1024)
+def _loss(epsilon: str, delta: str) -> Loss:
+    """A loss as the database holds it."""
+    return Loss(Fraction(epsilon), Fraction(delta))
 
 
 def _spend(connection: Connection, state: BudgetState) -> None:

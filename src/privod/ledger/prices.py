@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from privod.data import Domain, Numeric
@@ -222,6 +223,7 @@ def shares_charge(entry: Entry, paid: set[tuple[str, str]]) -> bool:
     return known
 
 
+@lru_cache(maxsize=1024)  # an ask looks twice, and whoever verifies looks at equal questions again
 def cost_towards(state: Adjacency, statement: Statement, max_rows_per_person: int) -> Cost | None:
     """What a question costs a budget; None if it says nothing under the budget's adjacency."""
     cost = statement.towards(state, max_rows_per_person)

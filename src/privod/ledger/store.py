@@ -11,8 +11,9 @@ from privod.data import Domain
 from privod.errors import InvalidParameter, LedgerDamaged, NotFound, SeededRelease
 from privod.ledger.chain import append, digest
 from privod.ledger.database import Connection
+from privod.ledger.witness import Head
 from privod.queries.catalog import release_from_json
-from privod.queries.query import Release, canonical_json
+from privod.queries.query import Query, Release, canonical_json
 from privod.texts import LONGEST_NAME
 
 __all__ = [
@@ -179,18 +180,23 @@ def enter_release(
     )
 
 
-def find_release(connection: Connection, question: str) -> Release[Any] | None:
-    """The stored answer to a question, as the ledger says it was."""
+def find_release(
+    connection: Connection, question: str, asked: Query[Any] | None = None
+) -> Release[Any] | None:
+    """The stored answer to a question, as the ledger says it was; whoever `asked` knows it."""
     rows = connection.execute(
         f"{RELEASES} WHERE r.question = ?",
         question,
     )
-    return _release(*rows[0]) if rows else None
+    return _release(asked, *rows[0]) if rows else None
 
 
-def release_entry(connection: Connection, question: str) -> int:
-    """The number under which a stored answer is entered."""
-    return int(connection.execute("SELECT entry FROM releases WHERE question = ?", question)[0][0])
+def release_entry(connection: Connection, question: str) -> tuple[int, Head]:
+    """The number under which a stored answer is entered, and where the ledger ends."""
+    entry, length, digest = connection.execute(
+        "SELECT r.entry, h.length, h.hash FROM releases r, head h WHERE r.question = ?", question
+    )[0]
+    return int(entry), Head(int(length), str(digest))
 
 
 def read_releases(connection: Connection, dataset: str) -> list[Release[Any]]:
@@ -199,11 +205,13 @@ def read_releases(connection: Connection, dataset: str) -> list[Release[Any]]:
         f"{RELEASES} WHERE r.dataset = ? ORDER BY r.entry",
         dataset,
     )
-    return [_release(*row) for row in rows]
+    return [_release(None, *row) for row in rows]
 
 
-def _release(entry: int, text: str, entered: str | None, domain: str) -> Release[Any]:
+def _release(
+    asked: Query[Any] | None, entry: int, text: str, entered: str | None, domain: str
+) -> Release[Any]:
     if digest(text) != entered:
         raise LedgerDamaged(f"The stored release of entry {entry} is not the one that was entered.")
-    release = release_from_json(json.loads(text))
+    release = release_from_json(json.loads(text), asked)
     return release.of_persons(_domain(domain).max_rows_per_person)  # early releases do not say it

@@ -28,7 +28,7 @@ from privod.mechanisms.exact import Uniform
 from privod.mechanisms.noise import Geometric
 from privod.mechanisms.randomness import Randomness
 from privod.mechanisms.weighted_choice import WeightedChoice
-from privod.mechanisms.weights import SUMMED, tables_of, true_weight
+from privod.mechanisms.weights import SUMMED, borders_of, tables_of, true_weight
 from privod.privacy import Loss, Number, Zcdp, positive
 
 __all__ = ["ExponentialMechanism", "PermuteAndFlip", "Top", "Utilities"]
@@ -188,13 +188,12 @@ def _first_to_pass(utilities: NDArray[np.int64], scale: Fraction, randomness: Ra
     from privod.mechanisms.kernels.choosing import flip, nth, prolong  # numba: noise needs none
 
     n, best = utilities.size, int(utilities.max())
-    digits, slack = tables_of(scale)
     firsts = np.frombuffer(randomness.bytes(n), np.uint8)
     landed, counts = np.empty(n, np.bool_), np.empty(-(-n // SUMMED), np.int64)
     edges = np.empty(n, np.int64)
-    edges = edges[: flip(utilities, best, digits, firsts, landed, counts, edges)]
+    edges = edges[: flip(utilities, best, borders_of(scale), firsts, landed, counts, edges)]
     words = randomness.words(max(n // COINS_PER_WORD + SPARE_WORDS, edges.size))
-    coins = utilities, best, digits, slack, firsts, words, landed, counts, edges
+    coins = utilities, best, *tables_of(scale), firsts, words, landed, counts, edges
     number = prolong(*coins, 0)
     while number < edges.size:
         index = edges[number]

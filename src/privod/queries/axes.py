@@ -26,6 +26,6 @@ class Axis:
         """Cut a column into its categories, or into equal intervals."""
         if not isinstance(column, Numeric):
             return cls(column.name, tuple(str(value) for value in column.values))
-        edges = np.linspace(column.low, column.high, bins + 1)
+        edges = np.linspace(column.low, column.high, bins + 1).tolist()
         names = tuple(f"{low:.4g} to {high:.4g}" for low, high in pairwise(edges))
-        return cls(column.name, names, tuple(edges.tolist()))
+        return cls(column.name, names, tuple(edges))

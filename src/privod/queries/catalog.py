@@ -81,9 +81,15 @@ def query_from_json(data: dict[str, Any]) -> Query[Any]:
     return kind_of(data["name"]).from_parameters(parameters)
 
 
-def release_from_json(data: dict[str, Any]) -> Release[Any]:
-    """Read back a release; its promise must be the one its question makes."""
-    query = query_from_json(data["query"])
+def release_from_json(data: dict[str, Any], asked: Query[Any] | None = None) -> Release[Any]:
+    """Read back a release; its promise must be the one its question makes.
+
+    A question that was just `asked` need not be built a second time.
+    """
+    if asked is not None and asked.to_json() == data["query"]:
+        query = asked
+    else:
+        query = query_from_json(data["query"])
     guarantee = Guarantee.from_json(data["guarantee"])
     if guarantee.of_persons(1) != query.guarantee():
         raise NoPromise(

@@ -167,6 +167,11 @@ class CountQuery(Query[Value]):
         return replace(self, noise="gaussian")  # type: ignore[type-var]
 
     def guarantee(self) -> Guarantee:
+        return self._promise_of_counts
+
+    @cached_property
+    def _promise_of_counts(self) -> Guarantee:
+        """What the counts promise, derived once; a question may tell more than them."""
         noise = self.count_noise
         if isinstance(noise, DiscreteLaplace):
             return Guarantee(noise.loss(self._counts_changed), self.adjacency)

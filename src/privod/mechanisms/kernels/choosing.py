@@ -1,7 +1,8 @@
 """Which coins land, what do candidates weigh together, and at whom does a draw point?
 
 Every loop goes through all of its candidates and does the same for each, whatever they weigh; only
-coins whose first byte leaves them open, one in 256, are looked at again. Sums of weights times
+coins whose first byte leaves them open, one in 256, are weighed: of the others it says which gaps
+land. Sums of weights times
 multiplicities take up to 124 bits: they are pairs of words, the high one first. Proofs:
 docs/proofs/selection.md.
 """
@@ -15,7 +16,7 @@ from privod.compiling import njit
 from privod.mechanisms import weights
 from privod.mechanisms.weights import SUMMED
 
-__all__ = ["add_up", "coarse_weight", "flip", "locate", "nth", "prolong", "weight"]
+__all__ = ["add_up", "find_borders", "flip", "locate", "nth", "prolong", "weight"]
 
 Ints = NDArray[np.int64]
 Words = NDArray[np.uint64]
@@ -27,8 +28,8 @@ BYTE_BITS, WORD_BITS = np.uint64(8), np.uint64(64)
 WEIGHT_BITS = np.uint64(weights.WEIGHT_BITS)
 REST_BITS = WEIGHT_BITS - BYTE_BITS  # of a coin, after its first byte
 HALF_BITS = np.uint64(weights.WEIGHT_BITS // 2)
-HALF_REST_BITS = HALF_BITS - BYTE_BITS
 HALF = (ONE << HALF_BITS) - ONE
+FAR = ONE << np.uint64(62)  # no gap is larger; here every weight is 0
 DIGIT_BITS = np.uint64(weights.DIGIT_BITS)
 DIGIT = (ONE << DIGIT_BITS) - ONE
 SHORT_BITS = np.uint64(32)
@@ -55,21 +56,37 @@ def _product(one: np.uint64, other: np.uint64) -> np.uint64:
 
 
 @njit(cache=True, nogil=True)
-def coarse_weight(gap: np.uint64, digits: Words) -> np.uint64:
-    """A lower bound of 2^31 e^(-gap / scale), at most 3 units for each digit and 1 too small."""
-    low, rest = ONE << HALF_BITS, gap
-    for place in range(digits.shape[0]):
-        factor = digits[place, rest & DIGIT] >> HALF_BITS & SHORT
-        low = low * factor >> HALF_BITS & SHORT if place else factor
-        rest >>= DIGIT_BITS
-    return ZERO if rest else low
+def find_borders(digits: Words, slack: np.uint64, borders: Words) -> None:
+    """Write, for each first byte of a coin, below which gap it lands, and up to which it may.
+
+    A gap of 0 has a byte too that leaves it open, though it always lands: so all gaps have one.
+    """
+    last = borders.shape[0] - 1
+    for byte in range(last + 1):
+        least = np.uint64(byte) << REST_BITS  # of what a coin of this byte may turn out to be
+        most = least + (ONE << REST_BITS)
+        borders[byte, 0] = _fallen(digits, ZERO, most) if byte < last else ZERO
+        borders[byte, 1] = _fallen(digits, slack, least + ONE) - ONE if byte else FAR
+
+
+@njit(cache=True, nogil=True)
+def _fallen(digits: Words, more: np.uint64, bound: np.uint64) -> np.uint64:
+    """A gap whose weight and `more` are below `bound`, where those of the gap before it are not."""
+    above, below = ZERO, FAR
+    while below - above > ONE:
+        gap = above + (below - above >> ONE)
+        if weight(gap, digits) + more < bound:
+            below = gap
+        else:
+            above = gap
+    return below
 
 
 @njit(cache=True, nogil=True)
 def flip(
     utilities: Ints,
     best: int,
-    digits: Words,
+    borders: Words,
     firsts: NDArray[np.uint8],
     landed: NDArray[np.bool_],
     counts: Ints,
@@ -80,19 +97,17 @@ def flip(
     These have not landed yet. `counts` are of SUMMED coins at a time.
     """
     n_edges = 0
-    over = np.uint64(3 * digits.shape[0])  # a weight is less than this and 1 above its lower bound
     for block in range(counts.size):
         start, end = block * SUMMED, (block + 1) * SUMMED
         # Slices from 0 on: the compiler need not look whether an index is negative.
         values, bytes_, lands = utilities[start:end], firsts[start:end], landed[start:end]
         count = 0
         for index in range(values.size):
-            # A weight of 1 is cut, so that it too has a byte of its own that leaves it open.
-            low = min(coarse_weight(np.uint64(best - values[index]), digits), HALF)
-            first, edge = np.uint64(bytes_[index]), low >> HALF_REST_BITS
-            lands[index] = first < edge
-            count += int(first < edge)
-            if (first == edge) | (first == low + over >> HALF_REST_BITS):
+            gap, byte = np.uint64(best - values[index]), bytes_[index]
+            landing = gap < borders[byte, 0]
+            lands[index] = landing
+            count += int(landing)
+            if (not landing) & (gap <= borders[byte, 1]):
                 edges[n_edges] = start + index
                 n_edges += 1
         counts[block] = count

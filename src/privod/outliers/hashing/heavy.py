@@ -18,7 +18,7 @@ from privod.errors import InvalidParameter
 from privod.outliers.crowds.distance import crowds
 from privod.outliers.hashing.plan import collision_probability
 
-__all__ = ["CloudModel", "HeavyOdds", "Threshold", "bin_sizes", "bucket_width_for"]
+__all__ = ["CloudModel", "HashedCloud", "HeavyOdds", "Threshold", "bin_sizes", "bucket_width_for"]
 
 FAR_MATCH = 0.05  # of all tables are shared by two records exactly one radius apart
 MODEL_RECORDS = 10_000  # enough for fifty outliers
@@ -86,14 +86,45 @@ class HeavyOdds:
         Tables are independent, so a record with chance q is heavy in Bin(n_tables, q) of them and
         the tail is exact.
         """
-        for most in range(n_tables + 1):
-            suspected = bdtr(most, n_tables, self.chances)
-            found = float(suspected[self.outlying].mean())
-            if found >= find or most == n_tables:
-                every = float(suspected.mean())
-                right = float((suspected * self.outlying).mean()) / max(every, 1e-300)
-                return Threshold(n_tables, most, found, right, every)
-        raise AssertionError("the last threshold suspects everybody")
+        chances = self.chances[self.outlying]
+        below, most = -1, n_tables  # the last threshold suspects everybody
+        while most - below > 1:
+            middle = (below + most) // 2
+            if bdtr(middle, n_tables, chances).mean() >= find:
+                most = middle
+            else:
+                below = middle
+        suspected = bdtr(most, n_tables, self.chances)
+        right, every = float((suspected * self.outlying).mean()), float(suspected.mean())
+        found = float(suspected[self.outlying].mean())
+        return Threshold(n_tables, most, found, right / max(every, 1e-300), every)
+
+
+@dataclass(frozen=True, eq=False)
+class HashedCloud:
+    """A model in its bins.
+
+    Attributes
+    ----------
+    above : array of int
+        For each table and record, by how much its bin is above a crowd.
+    outlying : array of bool
+        Whether a record is outlying.
+    scale : float
+        How many records it has for each of the joint data.
+    """
+
+    above: NDArray[np.int32]
+    outlying: NDArray[np.bool_]
+    scale: float
+
+    def odds(self, noise_deviation: float) -> HeavyOdds:
+        """The chances where noise of this deviation is added to the counts of the joint data."""
+        deviation = noise_deviation * self.scale
+        chances = np.zeros(len(self.outlying))
+        for above in self.above:
+            chances += ndtr((above - 0.5) / deviation) if deviation else above > 0
+        return HeavyOdds(chances / len(self.above), self.outlying)
 
 
 @dataclass(frozen=True)
@@ -118,9 +149,9 @@ class CloudModel:
     widths: tuple[int, ...]
     n_columns: int = MODEL_COLUMNS
 
-    def odds(self, n_hashes: int, noise_deviation: float = 0.0) -> HeavyOdds:
-        """Hash the model with `n_hashes` per holder and table; noise is added to bin counts."""
-        size, limit, deviation = self._scaled(noise_deviation)
+    def hashed(self, n_hashes: int) -> HashedCloud:
+        """Hash the model with `n_hashes` per holder and table."""
+        size, limit = self._scaled()
         d = min(self.n_columns, sum(self.widths))
         generator = np.random.default_rng(0)  # made-up data: nothing secret, alike everywhere
         cloud = generator.normal(size=(size, d))
@@ -129,8 +160,8 @@ class CloudModel:
         turned = np.linalg.qr(generator.normal(size=(sum(self.widths), d)))[0]  # d columns to all
         parts = np.split(turned, np.cumsum(self.widths)[:-1])
         width = bucket_width_for(n_hashes * len(parts), radius)
-        chances = np.zeros(size)
-        for _ in range(MODEL_TABLES):
+        above = np.empty((MODEL_TABLES, size), np.int32)
+        for table in above:
             keys = np.zeros(size, np.uint64)
             for part in parts:
                 own = width * np.sqrt(len(part) / sum(self.widths))
@@ -140,11 +171,11 @@ class CloudModel:
                 for column in codes.T:
                     odd = np.uint64(generator.integers(0, 2**63)) | np.uint64(1)
                     keys += column.astype(np.uint64) * odd
-            above = bin_sizes(keys) - limit
-            chances += ndtr((above - 0.5) / deviation) if deviation else above > 0
-        return HeavyOdds(chances / MODEL_TABLES, outlying)
+            table[:] = bin_sizes(keys) - limit
+        return HashedCloud(above, outlying, size / self.n_records)
 
-    def _scaled(self, noise_deviation: float) -> tuple[int, int, float]:
+    def _scaled(self) -> tuple[int, int]:
+        """How many records the model has, and how many of them are a crowd."""
         if self.max_crowd < 1:
             raise InvalidParameter(
                 "far_fraction",
@@ -154,8 +185,7 @@ class CloudModel:
             )
         wanted = MODEL_CROWD * self.n_records // self.max_crowd
         size = min(self.n_records, max(MODEL_RECORDS, wanted), MOST_MODEL_RECORDS)
-        scale = size / self.n_records
-        return size, max(1, round(self.max_crowd * scale)), noise_deviation * scale
+        return size, max(1, round(self.max_crowd * (size / self.n_records)))
 
 
 def _radius(cloud: NDArray[np.float64], limit: int, generator: np.random.Generator) -> float:
