@@ -141,6 +141,8 @@ class Scored:
         if self.hidden_share <= target:
             return known
         hidden = f"About {self.hidden_share:.0%} of the reference cannot be told from noise"
+        if self.hidden_share >= 1:
+            hidden = "How the reference itself scores was not counted, or noise hides it"
         return f"{hidden}: the limit is a guess. {known}".strip()
 
 

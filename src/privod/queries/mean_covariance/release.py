@@ -172,14 +172,14 @@ class NoisyMoments:
         columns several times as many may lie beyond.
         """
         check_fraction(target_fraction)
-        surprise = -math.log(target_fraction)
+        distance = np.array([chdtri(len(self.frame.columns), target_fraction)])
         if self.scored is not None and self.shows_scores:
             surprise = self.scored.limit(target_fraction, self.records)
-        distance = self._distance_of(np.array([surprise]))
+            distance = self._distance_of(np.array([surprise]))
         return MomentScores(distance, self._residual_limit(target_fraction))
 
     def _distance_of(self, surprise: Floats) -> Floats:
-        """Beyond which minus so much is the log of the share of normal records.
+        """Beyond which about minus so much is the log of the share of normal records.
 
         Far in and far out, where no record is normal, distances are stretched.
         """
@@ -195,7 +195,8 @@ class NoisyMoments:
 
         Chi-square with a degree a column without noise. A variance is raised by the noise, and
         along it records look nearer: the two are chosen by the mean and the variance of the sum
-        [Satterthwaite 1946].
+        [Satterthwaite 1946]. Where noise hides all variances it says little; bins are then
+        where it is, and thresholds where the records are.
         """
         _, raised = self._components
         own = np.maximum(raised - 2 * self._edge, LEAST_VARIANCE / len(raised))
