@@ -15,10 +15,13 @@ import pytest
 
 from privod.curator import Curator
 from privod.errors import InvalidParameter, LedgerDamaged
+from privod.ledger import store
 from privod.ledger.chain import COLUMNS, FIELDS, LATER_FIELDS, entry_hash
 from privod.ledger.sqlite import LEDGER_FILE
 from privod.ledger.witness import Head
 from privod.privacy import Loss, Replace
+from privod.queries.histogram import Histogram
+from privod.queries.query import canonical_json
 from tests.test_ledger import DOMAIN, question, start
 
 
@@ -51,6 +54,10 @@ def kept(tmp_path: Path) -> Kept:
     curator.register("people-2", {"age": np.arange(50.0)}, DOMAIN, continues="people")
     curator.ask(question(3), "people-2")
     return Kept(tmp_path, curator)
+
+
+def question_key(dataset: str, query: Histogram) -> str:
+    return store.question_key(dataset, canonical_json(query.to_json()))
 
 
 def flipped(value: Any) -> Any:
@@ -211,6 +218,15 @@ def test_a_swapped_release_is_not_served(kept: Kept) -> None:
     kept.change(("UPDATE releases SET release = replace(release, '1', '2') WHERE entry = 4", ()))
     with pytest.raises(LedgerDamaged, match="entry 4"):
         kept.curator.ask(question(1), "people")
+
+
+def test_the_release_of_another_question_is_not_served(kept: Kept) -> None:
+    first, second = (question_key("people", question(bins)) for bins in (1, 2))
+    renamed = "UPDATE releases SET question = ? WHERE question = ?"
+    kept.change((renamed, ("", first)), (renamed, (first, second)), (renamed, (second, "")))
+    for bins in (1, 2):
+        with pytest.raises(LedgerDamaged, match="answers another question"):
+            kept.curator.ask(question(bins), "people")
 
 
 def rebuild(kept: Kept, alter: Callable[[dict[str, Any]], None]) -> None:

@@ -6,8 +6,9 @@ import os
 import shutil
 import sqlite3
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,9 +17,11 @@ from benchmarks.soak_ledger import empty
 from privod.curator import Curator, backup
 from privod.data import Domain, Numeric
 from privod.errors import AnswerFailed, LedgerDamaged, Unavailable
+from privod.ledger import verification
+from privod.ledger.database import Connection
 from privod.ledger.private_files import sync_file
-from privod.ledger.sqlite import LEDGER_FILE
-from privod.ledger.witness import SLOT, SLOTS, Head, Witness
+from privod.ledger.sqlite import LEDGER_FILE, SQLite
+from privod.ledger.witness import SLOT, SLOTS, Head, Witness, Witnesses
 from privod.privacy import AddRemove, Guarantee, Loss
 from privod.queries.histogram import Histogram
 from tests.postgres_cluster import find_server, running_server
@@ -193,6 +196,155 @@ def test_a_witness_that_is_gone_is_missed(tmp_path: Path) -> None:
             curator.ask(question(9), "people")
         curator.accept_restored("the witness was lost")
         curator.ask(question(9), "people")
+
+
+def rolled_back_without_witness(tmp_path: Path) -> Path:
+    """A ledger replaced by an older one, whose witness is gone: nobody can tell."""
+    with filled(tmp_path / "live", charges=1) as curator:
+        old = copy_as_after_a_crash(curator, tmp_path / "old")
+        curator.ask(question(2), "people")
+        (tmp_path / "live" / "witness").replace(tmp_path / "witness")
+    for file in (tmp_path / "live").glob(f"{LEDGER_FILE}*"):
+        file.unlink()
+    for file in old.glob(f"{LEDGER_FILE}*"):
+        shutil.copy(file, tmp_path / "live")
+    return tmp_path / "live"
+
+
+def charge(curator: Curator) -> None:
+    curator.charge_elsewhere("people", Guarantee(Loss("0.01"), AddRemove()), "a slide")
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        charge,
+        lambda curator: curator.ask(question(1), "people"),
+        lambda curator: curator.release("people", question(1)),
+        lambda curator: curator.releases("people"),
+        lambda curator: curator.raise_budget("people", AddRemove(), Loss(2), "more"),
+    ],
+    ids=["charge", "stored answer", "release", "releases", "budget"],
+)
+def test_nothing_but_accepting_it_lets_a_ledger_without_witness_sell(
+    tmp_path: Path, step: Callable[[Curator], object]
+) -> None:
+    """A witness begun anew by any step would hide that entries are missing."""
+    directory = rolled_back_without_witness(tmp_path)
+    with Curator.open(directory, restoring=True) as opened:
+        step(opened)
+        with pytest.raises(Unavailable, match="accept"):
+            opened.ask(question(3), "people")
+    with pytest.raises(LedgerDamaged, match="is gone"):
+        Curator.open(directory)
+    with Curator.open(directory, restoring=True) as opened:
+        opened.accept_restored("compared with the head that the auditor has")
+    with Curator.open(directory) as opened:
+        assert not opened.ask(question(3), "people").stored
+
+
+def test_a_whole_ledger_opened_to_be_restored_is_witnessed_and_sells_nothing(
+    tmp_path: Path,
+) -> None:
+    """As `privod charge` opens any ledger."""
+    filled(tmp_path, charges=1).close()
+    with Curator.open(tmp_path, restoring=True) as curator:
+        charge(curator)
+        noted = Witness(tmp_path / "witness").read()
+        assert noted is not None
+        assert str(noted) == curator.head()
+        with pytest.raises(Unavailable, match="accept"):
+            curator.ask(question(2), "people")
+
+
+def test_a_witness_that_goes_under_a_running_curator_is_missed(tmp_path: Path) -> None:
+    with filled(tmp_path / "live", charges=2) as curator:
+        witness = tmp_path / "live" / "witness"
+        witness.unlink()
+        before = curator.head()
+        for ask in (question(3), question(1)):
+            with pytest.raises(LedgerDamaged, match="is gone"):
+                curator.ask(ask, "people")
+        assert curator.head() == before
+        charge(curator)
+        assert not witness.exists()
+
+
+def meanwhile(
+    monkeypatch: pytest.MonkeyPatch, of: type, name: str, act: Callable[[], None]
+) -> None:
+    """Let something happen once, just after a step."""
+    step, waiting = getattr(of, name), [act]
+
+    def stepped(*given: Any) -> Any:
+        found = step(*given)
+        if waiting:
+            waiting.pop()()
+        return found
+
+    monkeypatch.setattr(of, name, stepped)
+
+
+def test_a_ledger_that_grows_while_it_is_read_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer that another process gives in between is in its witness, not in what was read."""
+    with filled(tmp_path / "live", charges=2) as curator, Curator.open(tmp_path / "live") as other:
+        bins = iter(range(3, 100))
+
+        def answer() -> None:
+            other.ask(question(next(bins)), "people")
+
+        with monkeypatch.context() as patched:
+            meanwhile(patched, Connection, "execute", answer)  # a transaction sees one moment
+            curator.check_ledger()
+        with monkeypatch.context() as patched:
+            patched.setattr(verification, "_check_tokens", lambda *_: answer())
+            assert curator.verify().releases == 3
+        with monkeypatch.context() as patched:
+            meanwhile(patched, SQLite, "check_file", answer)
+            assert curator.verify().releases == 5
+        copied = SQLite.copied_from
+
+        def copied_from(directory: Path) -> SQLite:
+            copy = copied(directory)
+            answer()
+            return copy
+
+        monkeypatch.setattr(SQLite, "copied_from", copied_from)
+        with Curator.open(tmp_path / "live", read_only=True) as auditor:
+            answer()
+            assert auditor.verify().releases == 5
+            auditor.check_ledger()
+        assert next(bins) == 8
+
+
+class PowerFailure(BaseException):
+    """Ends everything at once."""
+
+
+def fail(*_: object, **__: object) -> None:
+    raise PowerFailure
+
+
+def test_a_stored_answer_waits_for_a_witness_that_others_have_not_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, synced: list[bytes]
+) -> None:
+    """Its release was entered, a crash came, and an owner's step has noted a later head."""
+    with filled(tmp_path / "live", charges=1) as curator:
+        with monkeypatch.context() as patched:
+            patched.setattr(Witnesses, "note", fail)
+            with pytest.raises(PowerFailure):
+                curator.ask(question(2), "people")
+        charge(curator)  # noted, and not waited for
+        with Curator.open(tmp_path / "live") as other:
+            before = len(synced)
+            answer = other.ask(question(2), "people")
+            assert answer.stored
+            assert len(synced) > before
+            before = len(synced)
+            other.ask(question(2), "people")
+            assert len(synced) == before
 
 
 def test_a_witness_that_was_damaged_is_not_taken_for_none(tmp_path: Path) -> None:

@@ -31,6 +31,8 @@ from privod.privacy import AddRemove, AdmittedContexts, InCrowd, Loss, Replace
 from privod.queries.outlier_count import OutlierCount
 from tests.test_allowances import (
     CROWD,
+    DOMAIN,
+    ROWS,
     adjacency_of,
     allow_copies,
     copies,
@@ -90,6 +92,19 @@ def test_a_raised_budget_names_what_it_replaces_and_keeps_what_was_spent(tmp_pat
     curator.verify()
 
 
+def test_closing_names_the_versions_that_share_the_budgets(tmp_path: Path) -> None:
+    curator = people(tmp_path)
+    with pytest.raises(NeedsConfirmation) as alone:
+        curator.close_budget("people", AddRemove(), "the end")
+    assert "share" not in str(alone.value)
+    curator.register("people-2027", ROWS, DOMAIN, continues="people")
+    with pytest.raises(NeedsConfirmation, match="also for 'people-2027', which shares them"):
+        curator.close_budget("people", AddRemove(), "the end")
+    curator.close_budget("people", AddRemove(), "the end", confirmed=True)
+    with pytest.raises(AlreadyExists, match="closed for good"):
+        curator.open_budget("people-2027", AddRemove(), Loss(1))
+
+
 def test_a_retired_data_set_keeps_its_releases_and_loses_its_rows(tmp_path: Path) -> None:
     curator = people(tmp_path)
     answer = curator.ask(wide(3), "people")
@@ -101,6 +116,9 @@ def test_a_retired_data_set_keeps_its_releases_and_loses_its_rows(tmp_path: Path
     before = curator.head()
     with pytest.raises(NotFound, match="was retired"):
         curator.ask(wide(4), "people")
+    with pytest.raises(NotFound, match="was retired"):
+        curator.price(wide(4), "people")
+    assert curator.price(wide(3), "people").already_answered
     with pytest.raises(AlreadyExists):
         curator.retire("people", "again", confirmed=True)
     assert curator.head() == before

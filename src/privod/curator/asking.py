@@ -87,6 +87,7 @@ class Asking:
         with self._database.reading() as connection:
             if store.find_release(connection, question.key, question.query) is not None:
                 return Price((), affordable=True, already_answered=True)
+            _check_open(connection, dataset.name)
             left = unfinished.is_unfinished(connection, question.key)
             folder, seal = store.where_rows_are(connection, dataset.name)
             if not left:
@@ -159,9 +160,7 @@ class Asking:
             if not left:
                 question.dues(connection)
             folder, seal = store.where_rows_are(connection, of)
-            retired = store.is_retired(connection, of)
-        if retired:
-            raise NotFound(RETIRED.format(of))
+            _check_open(connection, of)
         if left or not paid:
             self._check_rows(question, folder, seal, left=left)
         # Whoever asks the same at the same time waits here, and then finds the release stored.
@@ -222,8 +221,7 @@ class Asking:
             begun = unfinished.begin_again(connection, question.key)
             if begun is None and question.paid_before(connection, asker.request_id):
                 return None  # and no error, which would undo that a key is erased
-            if store.is_retired(connection, of):  # while it waited
-                raise NotFound(RETIRED.format(of))
+            _check_open(connection, of)  # it may have been retired while this waited
             self._custody.check_sells(connection)
             if begun is not None:
                 return begun
@@ -294,3 +292,9 @@ class Asking:
 
     def _look(self, query: Query[Any], rows: KeptRows, key: bytes | None) -> Release[Any] | Ints:
         return looked(query, self._tables.of(rows), rows.noise(key, query))
+
+
+def _check_open(connection: Connection, of: str) -> None:
+    """Refuse what would be asked of rows that are deleted."""
+    if store.is_retired(connection, of):
+        raise NotFound(RETIRED.format(of))

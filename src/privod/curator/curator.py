@@ -148,10 +148,14 @@ class Curator:
                 f"There is no curator in {str(directory)!r}. Check the directory (--at, PRIVOD_AT);"
                 " `privod register` starts one."
             )
+        if read_only and database is None:
+            witnesses = witnesses_of(directory, None, "", witness).as_they_are()
+            kept = open_database(directory, None, read_only=True)
+            bring_up_to_date(kept)  # of the copy in a temporary place
+            kept.read_only = True
+            return cls(directory, kept, witnesses, restoring=restoring)
         if read_only:
             kept = open_database(directory, database, read_only=True)
-            if database is None:
-                bring_up_to_date(kept)  # of the copy in a temporary place
             kept.read_only = True
             witnesses = witnesses_of(directory, database, kept.where, witness)
             return cls(directory, kept, witnesses, restoring=restoring)
@@ -664,8 +668,9 @@ class Curator:
 
     def check_ledger(self) -> None:
         """Raise unless the ledger can be read and contains what its witnesses saw: in a moment."""
+        seen = self.witnesses.read()
         with self.database.reading() as connection:
-            self.witnesses.check(connection)
+            self.witnesses.check(connection, seen)
 
     def verify(self, expected_head: str | None = None) -> Verification:
         """Recompute the whole ledger; raise `LedgerDamaged` naming the first entry that is wrong.

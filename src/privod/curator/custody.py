@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -19,11 +19,18 @@ __all__ = ["Custody"]
 
 BACKUP = (
     "The ledger in {0!r} is a backup: what was asked after it was made is not in it, and would be"
-    " sold again. Put it back by `privod restore`, or open it to be read only."
+    " sold again. Put it back (`privod restore`), charge there what it lacks (`privod charge`) and"
+    " accept it (`privod accept-restored`); or open it to be read only."
 )
 UNACCEPTED = (
     "The ledger was opened to be restored and sells nothing before its owner accepts it. Charge"
     " what it lacks, then accept it as restored."
+)
+
+GONE = (
+    "The witness of the ledger in {0!r} is gone, so nobody can tell whether the ledger lost"
+    " entries. Put it back; if it is lost, compare the ledger with a head noted elsewhere and"
+    " accept it as restored."
 )
 
 
@@ -49,31 +56,40 @@ class Custody:
         self.witnesses = witnesses
         self.directory = directory
         self._restoring = restoring
-        if not restoring:
+        self._unsound = restoring
+        """Whether it may lack entries: then witnesses are told nothing, which would hide it."""
+        with suppress(*((LedgerDamaged, Unavailable) if restoring else ())):
             self._check()
+            self._unsound = False
 
     def _check(self) -> None:
         """Refuse a ledger that lost entries; begin a witness where there was none."""
+        seen = self.witnesses.read()
         with self.database.reading() as connection:
-            self.witnesses.check(connection)
+            self.witnesses.check(connection, seen)
             head = Head(*ledger.read_head(connection))
-            witnessed, backup = connection.execute("SELECT witnessed, backup FROM head")[0]
-        if self.database.read_only:
+            backup = connection.execute("SELECT backup FROM head")[0][0]
+            if self.database.read_only:
+                return
+            if backup:
+                raise Unavailable(BACKUP.format(str(self.directory)))
+            self._check_there(connection, seen)
+        if seen[0] is not None:
             return
-        if backup:
-            raise Unavailable(BACKUP.format(str(self.directory)))
-        if not self.witnesses.missing():
-            return
-        if witnessed and isinstance(self.database, SQLite):
-            raise LedgerDamaged(
-                f"The witness of the ledger in {str(self.directory)!r} is gone, so nobody can tell"
-                " whether the ledger lost entries. Put it back; if it is lost, compare the ledger"
-                " with a head noted elsewhere and accept it as restored."
-            )
         self.database.sync()
         self.witnesses.note(head)
         with self.database.writing() as connection:
             connection.execute("UPDATE head SET witnessed = 1")
+
+    def _check_there(self, connection: Connection, seen: Sequence[Head | None]) -> None:
+        """Refuse a ledger whose witness is gone: the one beside it, which every ledger has.
+
+        Several hosts may serve one database of PostgreSQL, and the next one has none yet.
+        """
+        if seen[0] is not None or not isinstance(self.database, SQLite):
+            return
+        if connection.execute("SELECT witnessed FROM head")[0][0]:
+            raise LedgerDamaged(GONE.format(str(self.directory)))
 
     def accept_restored(self, reason: str) -> str:
         """Go on with a ledger that lost entries, for the reason given; returns its head.
@@ -90,7 +106,7 @@ class Custody:
             erase_all(connection)  # what was left may have been answered where entries were lost
             head = Head(*ledger.read_head(connection))
         self.witnesses.start_anew(head)
-        self._restoring = False
+        self._restoring = self._unsound = False
         return str(head)
 
     def mark_as_backup(self) -> None:
@@ -100,19 +116,26 @@ class Custody:
 
     def check_sells(self, connection: Connection) -> None:
         """Refuse to charge a question to a ledger that may lack entries."""
-        self.witnesses.check(connection)
+        seen = self.witnesses.read()
+        self.witnesses.check(connection, seen)
         if connection.execute("SELECT backup FROM head")[0][0]:
             raise Unavailable(BACKUP.format(str(self.directory)))
         if self._restoring:
             raise Unavailable(UNACCEPTED)
+        self._check_there(connection, seen)
 
     def _note(self, head: Head) -> None:
-        """Let the witnesses see what an owner did, unless they saw more than the ledger holds.
+        """Let the witnesses see what an owner did, unless the ledger may lack entries.
 
-        No answer waits for it, so the disk is not waited for a second time.
+        It may where they saw more than it holds, and where the one beside it is gone. No answer
+        waits for it, so the disk is not waited for a second time.
         """
+        if self._unsound:
+            return
+        seen = self.witnesses.read()
         with self.database.glancing() as connection, suppress(LedgerDamaged):
-            self.witnesses.check(connection)
+            self.witnesses.check(connection, seen)
+            self._check_there(connection, seen)
             self.witnesses.note(head, durably=False)
 
     @contextmanager
@@ -127,7 +150,7 @@ class Custody:
         """Where the ledger ends; if a release was not on disk and witnessed before, it is now.
 
         A crash may have come before that, or its storing goes on. Who opened the ledger to read
-        it only sees what they find there.
+        it only sees what they find there, and one that may lack entries has no witness to tell.
 
         Parameters
         ----------
@@ -136,7 +159,11 @@ class Custody:
         """
         with self.database.glancing() as connection:
             entry, head = release_entry(connection, key)
-        if not self.database.read_only and not self.witnesses.have_seen(entry):
-            self.database.sync()
+        if self.database.read_only or (not self._unsound and self.witnesses.hold(entry)):
+            return head
+        self.database.sync()
+        if not self._unsound:
+            with self.database.glancing() as connection:
+                self._check_there(connection, self.witnesses.read())
             self.witnesses.note(head)
         return head

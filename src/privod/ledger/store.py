@@ -213,5 +213,8 @@ def _release(
 ) -> Release[Any]:
     if digest(text) != entered:
         raise LedgerDamaged(f"The stored release of entry {entry} is not the one that was entered.")
-    release = release_from_json(json.loads(text), asked)
+    data = json.loads(text)
+    if asked is not None and data["query"] != asked.to_json():
+        raise LedgerDamaged(f"The stored release of entry {entry} answers another question.")
+    release = release_from_json(data, asked)
     return release.of_persons(_domain(domain).max_rows_per_person)  # early releases do not say it

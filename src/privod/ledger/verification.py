@@ -96,6 +96,7 @@ def verify(
     findings = database.check_file()
     if findings:
         raise LedgerDamaged(f"The database file is damaged: {findings}. Restore it from a backup.")
+    seen = () if witnesses is None else witnesses.read()
     with database.reading() as connection:
         entries = _check_chain(connection)
         if wanted is not None:
@@ -109,7 +110,7 @@ def verify(
         _check_tokens(connection, entries, replay.rules)
         _check_limits(connection, entries)
         if witnesses is not None:
-            witnesses.check(connection)
+            witnesses.check(connection, seen)
         length, last = ledger.read_head(connection)
     return Verification(
         head=f"{length}:{last}",

@@ -11,7 +11,7 @@ import fcntl
 import hashlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -23,7 +23,7 @@ from privod.ledger.chain import read_head
 from privod.ledger.database import Connection
 from privod.ledger.private_files import private_file, sync_file
 
-__all__ = ["Head", "Remembers", "Witness", "Witnesses"]
+__all__ = ["Head", "Remembered", "Remembers", "Witness", "Witnesses"]
 
 SLOT = 512  # bytes, what a disk writes as a whole: a torn write leaves the other slots as they were
 SLOTS = 8  # as many may be on their way to the disk at once; in all one page of the file system
@@ -65,6 +65,7 @@ class Witness:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._durable = 0  # entries up to this one were seen here and synced, by this process
 
     def read(self) -> Head | None:
         """The latest head that was noted; None if there is no witness."""
@@ -95,6 +96,18 @@ class Witness:
             fcntl.flock(handle, fcntl.LOCK_UN)
             if durably:
                 os.fdatasync(handle)  # also for what another process wrote and has not synced yet
+                self._durable = head.number
+
+    def holds(self, number: int) -> bool:
+        """Whether it saw this entry; if so, that is on disk now, whoever wrote it."""
+        noted = self.read()
+        if noted is None or noted.number < number:
+            return False
+        if number > self._durable:
+            with self._open() as handle:
+                os.fdatasync(handle)
+            self._durable = noted.number
+        return True
 
     def start_anew(self, head: Head) -> None:
         """Forget what was noted, and remember this head; for a ledger restored on purpose."""
@@ -103,6 +116,7 @@ class Witness:
             os.ftruncate(handle, 0)
             os.pwrite(handle, _slot(head).ljust(SLOT * SLOTS), 0)
             os.fsync(handle)
+            self._durable = head.number
 
     def _latest(self, content: bytes) -> Head | None:
         if not content.strip():
@@ -152,8 +166,35 @@ class Remembers(Protocol):
     def note(self, head: Head, *, durably: bool = True) -> None:
         """Remember a head, unless a later one is remembered already."""
 
+    def holds(self, number: int) -> bool:
+        """Whether it saw this entry, durably."""
+
     def start_anew(self, head: Head) -> None:
         """Forget what was noted, and remember this head."""
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """What a witness said before a ledger was copied; the ledger itself may have grown since."""
+
+    path: Path | str
+    head: Head | None
+
+    def read(self) -> Head | None:
+        """The head that was noted then."""
+        return self.head
+
+    def note(self, head: Head, *, durably: bool = True) -> None:  # noqa: ARG002 - as the others
+        """Refuse: a copy is never written to."""
+        raise Unavailable("A ledger that was opened to be read only notes nothing.")
+
+    def holds(self, number: int) -> bool:
+        """Whether it had seen this entry."""
+        return self.head is not None and self.head.number >= number
+
+    def start_anew(self, head: Head) -> None:
+        """Refuse: a copy is never written to."""
+        self.note(head)
 
 
 @dataclass(frozen=True)
@@ -162,11 +203,22 @@ class Witnesses:
 
     files: tuple[Remembers, ...]
 
-    def check(self, connection: Connection) -> None:
-        """Refuse a ledger that does not contain the latest head that a witness saw."""
+    def read(self) -> tuple[Head | None, ...]:
+        """The latest head that each of them saw.
+
+        They are asked before a ledger is read, or nobody else may write it meanwhile: an entry that
+        is made in between would be missing from what was read.
+        """
+        return tuple(file.read() for file in self.files)
+
+    def as_they_are(self) -> Witnesses:
+        """What they say now, for a ledger that is copied next."""
+        return Witnesses(tuple(Remembered(file.path, file.read()) for file in self.files))
+
+    def check(self, connection: Connection, seen: Sequence[Head | None]) -> None:
+        """Refuse a ledger that does not contain the latest heads that they saw (`read`)."""
         length, _ = read_head(connection)
-        for file in self.files:
-            noted = file.read()
+        for file, noted in zip(self.files, seen, strict=True):
             if noted is None or noted.number == 0:
                 continue
             if length < noted.number:
@@ -183,14 +235,9 @@ class Witnesses:
                     f" nothing. {WAY_OUT}"
                 )
 
-    def missing(self) -> bool:
-        """Whether the witness beside the ledger is gone."""
-        return self.files[0].read() is None
-
-    def have_seen(self, number: int) -> bool:
-        """Whether every witness saw this entry."""
-        noted = [file.read() for file in self.files]
-        return all(head is not None and head.number >= number for head in noted)
+    def hold(self, number: int) -> bool:
+        """Whether every witness saw this entry, durably."""
+        return all(file.holds(number) for file in self.files)
 
     def note(self, head: Head, *, durably: bool = True) -> None:
         """Let every witness remember a head, durably unless told otherwise."""

@@ -50,6 +50,11 @@ class WitnessElsewhere:
         """Remember a head, unless a later one is remembered already."""
         self._asked({"head": str(head)})
 
+    def holds(self, number: int) -> bool:
+        """Whether it saw this entry."""
+        noted = self.read()
+        return noted is not None and noted.number >= number
+
     def start_anew(self, head: Head) -> None:
         """Refuse: whoever keeps a witness elsewhere decides whether it forgets."""
         noted = self.read()

@@ -81,15 +81,12 @@ def query_from_json(data: dict[str, Any]) -> Query[Any]:
     return kind_of(data["name"]).from_parameters(parameters)
 
 
-def release_from_json(data: dict[str, Any], asked: Query[Any] | None = None) -> Release[Any]:
+def release_from_json(data: dict[str, Any], query: Query[Any] | None = None) -> Release[Any]:
     """Read back a release; its promise must be the one its question makes.
 
-    A question that was just `asked` need not be built a second time.
+    Whoever has its question already, and knows that it is the one, need not have it built again.
     """
-    if asked is not None and asked.to_json() == data["query"]:
-        query = asked
-    else:
-        query = query_from_json(data["query"])
+    query = query or query_from_json(data["query"])
     guarantee = Guarantee.from_json(data["guarantee"])
     if guarantee.of_persons(1) != query.guarantee():
         raise NoPromise(
