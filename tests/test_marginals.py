@@ -325,3 +325,12 @@ def test_the_audit_catches_the_noise_of_one_column_and_not_the_honest_one(place:
     assert not caught.holds, caught.sentence()
     honest = play(games()[place], 1000, seeded(2))
     assert honest.holds, honest.sentence()
+
+
+def test_before_paying_it_says_of_how_many_records_a_threshold_is_a_guess() -> None:
+    domain = normal_table(0, 2).domain
+    query = MarginalHistograms(columns=domain.names, epsilon=1)
+    sentence = query.preview(domain).sentence()
+    assert "flag 1% of the records is a guess where they are fewer than about 10,000" in sentence
+    value = query.answer(normal_table(10_000, 2), seeded(0)).value
+    assert 0.005 < value.hidden_share < 0.015

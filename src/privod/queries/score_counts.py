@@ -26,11 +26,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privod.errors import InvalidData
+from privod.mechanisms import DiscreteGaussian, DiscreteLaplace
 from privod.mechanisms.merged import MergedNoise
 from privod.queries.release_file import check_counts
 
-__all__ = ["EDGES", "FAR_EDGES", "LEAST_SCORED", "SCORE_SHARE", "ScoreCounts", "believed_tails"]
-__all__ += ["counts_of_scores", "limit", "scoring_pays", "shares_beyond", "told_of_threshold"]
+__all__ = ["EDGES", "FAR_EDGES", "SCORE_SHARE", "ScoreCounts", "believed_tails"]
+__all__ += ["counts_of_scores", "hidden_records", "limit", "scoring_pays", "shares_beyond"]
+__all__ += ["told_before", "told_of_threshold"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -48,6 +50,7 @@ FAR_EDGES: Floats = np.array(
 where noise makes all records look alike."""
 
 SCORE_SHARE = Fraction(1, 10)  # of epsilon or rho, for counting the records by their scores
+ASKED_SHARE = 0.01  # of the records: a threshold for so few is often asked for
 TOLD_SHARE = 0.1  # of the records, whose threshold a sentence tells the error of
 
 LEAST_SCORED = 10.0  # records to a noise scale of the counts below which they show nothing
@@ -93,7 +96,7 @@ class ScoreCounts:
         """Which share of so many records noise may hide: a threshold for fewer is a guess."""
         if not self.show(records):
             return 1.0
-        return min(1.0, 2 * math.sqrt(len(self.counts) / 2) * self.noise.deviation / records)
+        return min(1.0, hidden_records(self.noise.deviation, len(self.counts)) / records)
 
     def shares_beyond(self, score: float, confidence: float) -> tuple[float, float] | None:
         """Between which shares of the records score higher; None for merged ones."""
@@ -122,6 +125,20 @@ class ScoreCounts:
         if noise.skellam:
             raise InvalidData("Nobody counts scores with noise in shares.")
         return cls(counts, noise)
+
+
+def hidden_records(deviation: float, n_cells: int) -> float:
+    """How many records noise may hide: two deviations of that in half of the counts of scores."""
+    return 2 * math.sqrt(n_cells / 2) * deviation
+
+
+def told_before(noise: DiscreteLaplace | DiscreteGaussian, edges: Floats) -> str:
+    """Of how many records a threshold is worth asking for, to be said before anything is paid."""
+    enough = hidden_records(noise.deviation, len(edges)) / ASKED_SHARE
+    return (
+        f" A threshold that is to flag {ASKED_SHARE:.0%} of the records is a guess where they are"
+        f" fewer than about {float(f'{enough:.1g}'):,.0f}."
+    )
 
 
 def scoring_pays(records: float, scale: float) -> bool:

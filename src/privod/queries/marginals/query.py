@@ -46,6 +46,7 @@ from privod.queries.score_counts import (
     SCORE_SHARE,
     ScoreCounts,
     counts_of_scores,
+    told_before,
     told_of_threshold,
 )
 
@@ -175,10 +176,12 @@ class MarginalHistograms(CountQuery[NoisyMarginals]):
     def preview(self, domain: Domain) -> Preview:  # noqa: ARG002
         if self.buys_total:
             shown = of_counts(self.count_noise, 2, f"each count of the {len(self.columns)} columns")
-            return replace(shown, typical_share=1 / FEWEST_BINS)
-        bins = self.bins or self._bins(self.expected_records or 1)
-        shown = of_counts(self.count_noise, bins * len(self.columns))
-        return replace(shown, typical_share=1 / bins)
+            shown = replace(shown, typical_share=1 / FEWEST_BINS)
+        else:
+            bins = self.bins or self._bins(self.expected_records or 1)
+            shown = of_counts(self.count_noise, bins * len(self.columns))
+            shown = replace(shown, typical_share=1 / bins)
+        return replace(shown, words=shown.sentence() + told_before(self.noise_of_scores, FAR_EDGES))
 
     def check(self, domain: Domain) -> None:
         domain.numeric(self.columns)

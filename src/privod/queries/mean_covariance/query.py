@@ -46,10 +46,10 @@ from privod.queries.preview import Preview
 from privod.queries.query import Query, Release
 from privod.queries.score_counts import (
     FAR_EDGES,
-    LEAST_SCORED,
     SCORE_SHARE,
     ScoreCounts,
     counts_of_scores,
+    told_before,
     told_of_threshold,
 )
 
@@ -156,11 +156,10 @@ class MeanCovariance(Query[NoisyMoments]):
         margin = self.noise_of("total").quantile(0.95)
         d = len(self.columns)
         enough = 2 * d**1.5 * self.noise_of("products").deviation / UNIT**2
-        guessed = LEAST_SCORED * MergedNoise.of(self.noise_of("scores")).scale
         words = (
             f"The number of records will be right to within {margin} with 95 % certainty. Of fewer"
-            f" than about {enough:.2g} records, how the columns go together drowns in noise, and"
-            f" of fewer than about {guessed:.2g} a threshold is a guess."
+            f" than about {enough:.2g} records, how the columns go together drowns in noise."
+            f"{told_before(self.noise_of('scores'), FAR_EDGES)}"
         )
         share = max(margin, 1) / max(enough, 1.0)
         return Preview("the number of records", margin, typical_share=share, words=words)

@@ -65,9 +65,11 @@ from privod.queries.private_detector.layout import (
 from privod.queries.private_detector.release import FEWEST_RECORDS, MOST_DRAWN, NoisyProfile
 from privod.queries.query import Query, Release
 from privod.queries.score_counts import (
+    EDGES,
     SCORE_SHARE,
     counts_of_scores,
     scoring_pays,
+    told_before,
     told_of_threshold,
 )
 from privod.queries.scores import filled
@@ -206,7 +208,10 @@ class DetectorProfile(Query[NoisyProfile]):
             loss *= 1 - MOMENT_SHARE
         about = f"each count of the {len(self.columns)} columns"
         shown = of_counts(self.noise_of_counts(loss), 2, about)
-        return replace(shown, typical_share=1 / FEWEST_BINS)
+        words = shown.sentence()
+        if given is None or given.scored:
+            words += told_before(self.noise_of_scores, EDGES)
+        return replace(shown, typical_share=1 / FEWEST_BINS, words=words)
 
     def check(self, domain: Domain) -> None:
         columns = tuple(domain[name] for name in self.columns)

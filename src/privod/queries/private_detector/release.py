@@ -45,7 +45,13 @@ from privod.queries.release_file import (
     signed,
     write_file,
 )
-from privod.queries.score_counts import EDGES, believed_tails, limit, shares_beyond
+from privod.queries.score_counts import (
+    EDGES,
+    believed_tails,
+    hidden_records,
+    limit,
+    shares_beyond,
+)
 from privod.queries.scores import check_fraction, filled
 
 __all__ = ["FEWEST_RECORDS", "Explanation", "NoisyProfile"]
@@ -218,7 +224,7 @@ class NoisyProfile:
         """
         if self.noise_of_scores is None:
             return 1.0
-        hidden = 2 * math.sqrt(len(EDGES) / 2) * self.noise_of_scores.deviation
+        hidden = hidden_records(self.noise_of_scores.deviation, len(EDGES))
         return min(1.0, hidden / self.records)
 
     def share_beyond(self, score: float, confidence: float = 0.95) -> tuple[float, float] | None:
