@@ -51,6 +51,7 @@ STEPS = UNIT  # to a radius: places, as fine as products are taken
 FARTHEST = 256.0  # radii from the center, along a column, beyond which all is alike
 NORMAL = (0.5, 24.0)  # minus logs of shares: outside, no law is taken for the records' ...
 STRETCH = 3.0  # ... and distances change by so many powers of these
+BLOCK = 1 << 12  # rows at a time
 EXACT_BITS = 52  # of a float, that sums of whole numbers may fill
 DRAWN = 20_000_000  # values drawn for a threshold, at most
 MOST_DRAWN, FEWEST_DRAWN = 20_001, 2001  # records
@@ -143,7 +144,11 @@ class NoisyMoments:
 
     def distances_of(self, rows: Floats) -> Floats:
         """The distances alone, of rows that were read and checked before."""
-        return _squared(self._inverse, self._away(rows))
+        found = np.empty(len(rows))
+        for start in range(0, len(rows), BLOCK):
+            part = rows[start : start + BLOCK]
+            found[start : start + BLOCK] = _squared(self._inverse, self._away(part))
+        return found
 
     def ready(self) -> NoisyMoments:
         """The same, with what all scores need computed once, before copies of it go elsewhere."""
@@ -345,8 +350,12 @@ class NoisyMoments:
     def _away(self, rows: Floats) -> Floats:
         """Distances from the center, in radii, by the step that they lie on."""
         _, halves = half_ranges(self.frame.columns)
-        away = standardized(rows, self.frame.centers, halves) / self.frame.radius
-        return np.asarray(np.rint(np.clip(away, -FARTHEST, FARTHEST) * STEPS) / STEPS)
+        away = standardized(rows, self.frame.centers, halves)
+        away *= STEPS / self.frame.radius
+        np.clip(away, -FARTHEST * STEPS, FARTHEST * STEPS, out=away)
+        np.rint(away, out=away)
+        away /= STEPS
+        return away
 
     @cached_property
     def _components(self) -> tuple[Floats, Floats]:
@@ -393,8 +402,10 @@ def _on_lattice(form: Floats) -> Floats:
 
 def _squared(form: Floats, away: Floats) -> Floats:
     """The quadratic form of every row, added up column after column."""
+    products = away @ form
+    products *= away
     sums = np.zeros(len(away))
-    for column in (away * (away @ form)).T:
+    for column in products.T:
         sums += column
     return sums
 
