@@ -140,6 +140,10 @@ class MarginalHistograms(CountQuery[NoisyMarginals]):
         return DiscreteLaplace.for_loss(self.epsilon * SCORE_SHARE, COUNTS_CHANGED[self.adjacency])
 
     def guarantee(self) -> Guarantee:
+        return self._promise
+
+    @cached_property
+    def _promise(self) -> Guarantee:
         lost = self._lost_beside_counts(COUNTS_CHANGED[self.adjacency])
         return super().guarantee() + Guarantee(lost, self.adjacency)
 
