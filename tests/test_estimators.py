@@ -240,7 +240,7 @@ def test_narrow_columns_far_from_zero_are_found_by_zooming(kind: Any) -> None:
         years = rng.integers(2000, 2021, n).astype(float)
         return np.column_stack([years, rng.normal(kelvin, 1, n)])
 
-    asked = np.vstack([weather(500, 310), weather(30, 303), weather(30, 317)])
+    asked = np.vstack([weather(500, 310), weather(30, 306), weather(30, 314)])
     truth = np.r_[np.zeros(500), np.ones(60)]
     quality = {}
     for zooms in (1, 3):
@@ -382,6 +382,7 @@ CARRIED: list[tuple[Any, Any]] = [
     ),
     (MarginalDetector, MarginalHistograms(columns=("age", "dose"), epsilon=1)),
     (MarginalDetector, MarginalHistograms(columns=("age", "dose"), epsilon=1, bins=9)),
+    (MarginalDetector, MarginalHistograms(columns=("age", "dose"), epsilon=1, score_by="tail")),
     (PrivateDetector, DetectorProfile(columns=("age", "dose"), epsilon=1)),
     (
         PrivateDetector,
@@ -414,6 +415,7 @@ def test_what_was_carried_away_in_a_file_makes_a_detector_with_its_promise(
         assert detector.predict(asked).tolist() == expected.predict(asked).tolist()
         assert detector.score_samples(asked).tolist() == expected.score_samples(asked).tolist()
         assert release_from_json(detector.release_.to_json()) == detector.release_
+        assert getattr(detector.release_.query, "score_by", "") == getattr(question, "score_by", "")
         assert detector.partial_fit(cloud(50)).release_.value.noise.n_draws == 2
 
 
