@@ -150,6 +150,19 @@ def test_the_button_says_what_a_person_of_several_rows_is_charged(
     assert "Spend at most epsilon 0.5 and ask" in review
 
 
+def test_the_console_names_no_budget_that_a_cap_rules_out(
+    server: Running, analyst: Browser
+) -> None:
+    jobs = (Categorical("job", ("cook", "pilot")),)
+    domain = Domain(jobs, person="id", max_rows_per_person=3)
+    server.curator.register("survey", {"id": ["a", "a"], "job": ["cook", "pilot"]}, domain)
+    server.curator.open_budget("survey", AddRemove(), Loss(1))
+    asked = {"columns": "job", "max_crowd": "5", "epsilon": "0.5", "edit_margin": "1"}
+    piece = analyst.post("/data/survey/price/rare-combinations-1", **asked).text
+    assert "must be 1 for budgets and questions under in-crowd" in piece
+    assert "What the owner must enter" not in piece
+
+
 def test_the_live_price_is_a_piece_of_the_page(analyst: Browser) -> None:
     fields = {"columns": ["age", "sex"], "epsilon": "0.125"}
     piece = analyst.post("/data/patients/price/histogram-1", **fields)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +18,7 @@ from privod.errors import InvalidParameter, NeedsConfirmation, PrivodError, Unav
 from privod.texts import check_text
 
 if TYPE_CHECKING:
-    from privod.privacy import Adjacency
+    from privod.queries.query import Query
 
 __all__ = ["ask", "guarantee", "jobs", "price", "questions"]
 
@@ -99,21 +101,29 @@ def guarantee(question: Question, settings: Settings = None, as_json: AsJson = F
         as_json,
         words(given.sentence()),
         words(_not_protected(query)),
-        words(_opening(given.adjacency)),
+        *map(words, _opening(query)),
     )
 
 
-def _opening(adjacency: Adjacency) -> str:
-    """What an owner types so that a question with this guarantee can be asked."""
+def _opening(query: Query[Any]) -> Iterator[str]:
+    """What an owner types so that the question can be asked, and of which data it never can."""
     from privod.privacy import SameContexts
+    from privod.queries.query import Query
 
-    written = json.dumps(adjacency.to_json())
+    adjacency = query.guarantee().adjacency
+    written = shlex.quote(json.dumps(adjacency.to_json()))
     if isinstance(adjacency, SameContexts):
-        return (
-            "A budget for it: privod open DATA --epsilon LIMIT --adjacency admitted-contexts\n"
-            f"and then: privod admit DATA '{written}' --reason WHY"
+        yield "A budget for it: privod open DATA --epsilon LIMIT --adjacency admitted-contexts"
+        yield f"and then: privod admit DATA {written} --reason WHY"
+        return
+    yield f"A budget for it: privod open DATA --epsilon LIMIT --adjacency {written}"
+    if type(query).exact_counts is not Query.exact_counts:
+        yield (
+            "and, where it tells counts exactly: privod allow-exact DATA --counts N"
+            f" --adjacency {written} --reason WHY"
         )
-    return f"A budget for it: privod open DATA --epsilon LIMIT --adjacency '{written}'"
+    if not adjacency.stretches_to_persons:
+        yield "It can be asked only of data that declare at most 1 row per person."
 
 
 @app.command()

@@ -21,7 +21,6 @@ from privod.curator.owners import (
     check_registration,
     dues_elsewhere,
     open_budget,
-    versions_of,
 )
 from privod.curator.protection import SAMPLE, Protection, check_narrow, who_is_protected
 from privod.curator.publication import Look
@@ -626,7 +625,7 @@ class Curator:
             if of is None:
                 return tuple(ledger.read_entries(connection))
             root = store.find_dataset(connection, of).root
-            return tuple(ledger.read_entries(connection, versions_of(connection, root)))
+            return tuple(ledger.read_entries(connection, store.versions_of(connection, root)))
 
     def release(self, of: str, query: Query[Any]) -> Release[Any]:
         """The stored answer to a question."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from privod.curator.owners import open_budget
+from privod.curator.owners import check_possible, open_budget
 from privod.errors import (
     AlreadyExists,
     InvalidParameter,
@@ -297,7 +297,8 @@ def file_request(
 ) -> Request:
     """Enter what an analyst needs: a budget or allowance up to a loss, or a person admitted."""
     text = short_text(reason, "reason")
-    store.find_dataset(connection, of)
+    root = store.find_dataset(connection, of).root
+    check_possible(adjacency, store.versions_of(connection, root))
     if (loss is None) != isinstance(adjacency, SameContexts):
         rule = "must be given for a budget, and left out for a person"
         raise InvalidParameter("loss", rule, str(loss), "Ask for a person or for a budget.")

@@ -30,6 +30,7 @@ __all__ = [
     "registration_digest",
     "release_entry",
     "short_text",
+    "versions_of",
     "where_rows_are",
 ]
 
@@ -104,6 +105,12 @@ def read_datasets(connection: Connection) -> list[DataSet]:
         "SELECT name, domain, registered, continues, root FROM datasets ORDER BY entry"
     )
     return [_dataset(row) for row in rows]
+
+
+def versions_of(connection: Connection, root: str) -> dict[str, Domain]:
+    """The versions of a data set, with what is public about each."""
+    datasets = read_datasets(connection)
+    return {dataset.name: dataset.domain for dataset in datasets if dataset.root == root}
 
 
 def find_dataset(connection: Connection, name: str) -> DataSet:
