@@ -33,6 +33,13 @@ Records = Annotated[
     int | None,
     typer.Option(help="About how many records there are, if that is public; else the declared."),
 ]
+Expect = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="How many records you expect in what is counted; 1 % of all for outliers unless said.",
+    ),
+]
 ENDED = {"waiting": "waiting", "answering": "under way", "done": "answered", "failed": "failed"}
 
 
@@ -136,6 +143,7 @@ def price(
         typer.Option(help="Find the least epsilon whose answer is right to within this."),
     ] = None,
     records: Records = None,
+    expect: Expect = None,
     at: At = DEFAULT_LOCATION,
     as_json: AsJson = False,
 ) -> None:
@@ -165,10 +173,12 @@ def price(
     if not found.affordable:
         remark = "It is over budget."
     seconds = found.about_seconds or 0
+    assumed = expect is None and query.preview(domain).noise is not None
     emit(
         wire.Price.of(found, query, domain),
         as_json,
-        words(worth(query, domain, records or found.most_records), "bold"),
+        words(worth(query, domain, records or found.most_records, expect), "bold"),
+        words("Name what you expect with --expect." if assumed else ""),
         words(f"Epsilon: {decimal_text(query.epsilon)}." if within is not None else ""),
         words(query.guarantee().of_persons(domain.max_rows_per_person).sentence()),
         words(_not_protected(query)),
@@ -200,6 +210,7 @@ def ask(
         str | None, typer.Option(help="Your own name for this request; a retry never pays twice.")
     ] = None,
     records: Records = None,
+    expect: Expect = None,
     yes: Annotated[bool, typer.Option("--yes", help="Pay also for what is mostly noise.")] = False,
     at: At = DEFAULT_LOCATION,
     as_json: AsJson = False,
@@ -207,7 +218,7 @@ def ask(
     """Ask a question: charge its price, then answer.
 
     Where the answer would be mostly noise, even in as many records as were declared, it is asked
-    whether that is wanted.
+    whether that is wanted. Say with --expect how many records you expect in what is counted.
     """
     from privod.queries.preview import noise_remark
 
@@ -220,7 +231,7 @@ def ask(
         priced = curator.price(adapted, dataset)
         known = records or priced.most_records
         if not yes and priced.affordable and priced.charges:
-            remark = noise_remark(adapted, domain, known)
+            remark = noise_remark(adapted, domain, known, expect)
             if remark and (as_json or not typer.confirm(f"{remark}\nAsk it all the same?")):
                 raise NeedsConfirmation(
                     f"{remark} Nothing was charged. Confirm it to ask it all the same."
@@ -242,7 +253,7 @@ def ask(
         wire.Answer.of(answer),
         as_json,
         words(release.sentence(), "bold"),
-        words(noise_remark(release.query, domain, known)),
+        words(noise_remark(release.query, domain, known, expect)),
         words(release.guarantee.sentence()),
         words(_not_protected(query)),
         words(paid),

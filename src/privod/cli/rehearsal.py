@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from privod.cli.analyst import Expect
 from privod.cli.app import AsJson, app
 from privod.cli.output import emit, progress_bars, table, words
 from privod.errors import InvalidParameter, PrivodError
@@ -68,6 +69,7 @@ def rehearse(
     ],
     domain: DomainFile,
     records: Records = 1000,
+    expect: Expect = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a whole analysis on made-up rows and print what it would cost and be worth.
@@ -95,7 +97,7 @@ def rehearse(
         raise InvalidParameter("analysis", rule, str(analysis), refused[0]["message"])
     with tempfile.TemporaryDirectory() as directory, progress_bars(as_json):
         shown = ask_all(Path(directory), mock_table(declared, records), queries)
-    worths = [worth(query, declared, records) for query in queries]
+    worths = [worth(query, declared, records, expect) for query in queries]
     rows = [[step.name, step.price, told] for step, told in zip(shown.steps, worths, strict=True)]
     for one in refused:
         rows.insert(one["place"] - 1, [one["name"], "cannot be asked", one["message"]])

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
 from typing import Any, ClassVar, Literal, Self
@@ -249,14 +249,25 @@ class OutlierSubspaces(Query[FoundSubspaces]):
     def preview(self, domain: Domain) -> Preview:
         n_columns = len(numeric_columns(domain, self.columns))
         number = self._number_of_candidates(n_columns)
-        if number <= self.n_subspaces:
-            return Preview("the choice", 0, words="Every competing set will be named.")
-        missing = max(self.surely_missing(size, number) for size in self._sizes())
-        words = (
-            f"With 95 % certainty no set left out will have {missing} more records that stand apart"
-            " than a set named of its size."
+        missing, words = 0, "Every competing set will be named."
+        if number > self.n_subspaces:
+            missing = max(self.surely_missing(size, number) for size in self._sizes())
+            words = (
+                f"With 95 % certainty no set left out will have {missing} more records that stand"
+                " apart than a set named of its size."
+            )
+        chosen = Preview("the choice", missing, loose=missing > 0, words=words)
+        if not self.count_share:
+            return chosen
+        pool = numeric_columns(domain, self.columns)[: self.size]
+        widest = max(self.candidates, key=len) if self.candidates else pool
+        counted = self.counting(widest).preview(domain)
+        return replace(
+            chosen,
+            margin=max(missing, counted.margin or 0),
+            least_margin=counted.least_margin,
+            words=f"{words} Of each count: {counted.sentence()}",
         )
-        return Preview("the choice", missing, loose=True, words=words)
 
     def check(self, domain: Domain) -> None:
         n_columns = len(numeric_columns(domain, self.columns))
