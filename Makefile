@@ -17,7 +17,7 @@ ARGS ?=  # for papers, race and soak: --quick makes each script a matter of a mi
 demo: $(VENV)/ready-demo  ## set up and ask every question of the catalog on sample data
 	$(BIN)/privod demo
 
-serve: $(VENV)/ready-test  ## a server on this machine with sample data, its tokens printed
+serve: $(VENV)/ready-demo $(VENV)/ready-server  ## a server on this machine with sample data, its tokens printed
 	$(BIN)/privod serve --sample
 
 test: check system  ## set everything up; format, lint, types, floors, tests

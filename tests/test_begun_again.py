@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from privod.cli import app
 from privod.curator import Curator, backup
 from privod.curator.job_records import JobRecord
 from privod.curator.publication import GivenUp, Interrupted
@@ -387,13 +389,28 @@ def use_up(curator: Curator) -> None:
 def test_what_was_left_can_be_asked_whatever_is_left_to_pay_with(
     curator: Curator, end: Callable[[Curator], None]
 ) -> None:
+    assert not curator.price(QUESTION, "d").begun
     leave(curator)
     assert len(curator.price(QUESTION, "d").charges) == 1, "if it fails before it is gone on with"
     end(curator)
     price = curator.price(QUESTION, "d")
     assert (price.charges, price.affordable, price.already_answered) == ((), True, False)
+    assert price.begun
     curator.check_budget(QUESTION, "d", request_id="b")
     assert curator.ask(QUESTION, "d", request_id="b", look=Looking()).stored
+
+
+def test_the_command_asks_nothing_about_noise_that_is_paid_already(curator: Curator) -> None:
+    noisy = Histogram(columns=("group",), epsilon="0.0001")
+    typed = [f"--at={curator.directory}", "d", "histogram", "columns=group", "epsilon=0.0001"]
+    assert CliRunner().invoke(app, ["ask", *typed, "--json"]).exit_code != 0  # asks before it pays
+    with pytest.raises(Interrupted):
+        curator.ask(noisy, "d", request_id="r", look=Looking(left=1))
+    told = CliRunner().invoke(app, ["price", *typed])
+    assert "asking goes on with that at no price" in " ".join(told.output.split())
+    went_on = CliRunner().invoke(app, ["ask", *typed, "--json"])
+    assert went_on.exception is None
+    assert spent(curator) == Loss("0.0001")
 
 
 def test_what_failed_at_one_process_is_not_stored_by_another_that_lost_its_lock(

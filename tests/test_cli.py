@@ -97,6 +97,22 @@ def test_answers_are_sentences_for_people(patients: Path) -> None:
         assert run(*command)
 
 
+def test_the_history_shows_which_question_was_asked_at_what_price(patients: Path) -> None:
+    run("ask", "patients", "histogram", "columns=sex", "epsilon=0.25")
+    shown = run("history", "patients")
+    assert "charge, epsilon 0.25, add-remove, by owner" in shown
+    assert "histogram columns=sex epsilon=0.25" in shown
+    assert "release of no. 3, by owner" in shown
+
+
+def test_the_id_of_a_token_is_never_wrapped(patients: Path) -> None:
+    run("token", "add", "analyst", "--name", "Ada " * 20)
+    (made,) = as_json("token", "list")
+    for width in ("10", "40", "80"):
+        shown = RUNNER.invoke(app, ["token", "list"], env={"COLUMNS": width}).stdout
+        assert made["id"] in shown
+
+
 def test_a_release_and_its_picture_are_written(patients: Path) -> None:
     setting = ("histogram", "columns=age,sex", "epsilon=0.5")
     run("ask", "patients", *setting, "--out", "r.json", "--picture", "p.svg")

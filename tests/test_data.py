@@ -135,6 +135,15 @@ def test_frames_of_every_kind_make_the_same_table(frame: Any) -> None:
     assert same(read(frame, DOMAIN), Table(DOMAIN, ROWS))
 
 
+def test_columns_that_pandas_names_by_numbers_are_read_by_their_texts() -> None:
+    declared = Domain((Numeric("0", 0, 10), Numeric("1", 0, 10)))
+    frame = pd.DataFrame([[1.0, 2.0], [3.0, 4.0]])
+    assert read(frame, declared).numbers().tolist() == [[1, 2], [3, 4]]
+    both = pd.DataFrame([[1.0, 2.0, 5.0]], columns=[0, 1, "1"])
+    with pytest.raises(InvalidData, match="several columns named 1"):
+        read(both, declared)
+
+
 def test_csv_and_parquet_make_the_same_table(tmp_path: Path) -> None:
     frame = pd.DataFrame(ROWS)
     frame.to_csv(tmp_path / "rows.csv", index=False)

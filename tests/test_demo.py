@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from privod.data.examples import HOSPITAL
+from privod.data.examples import HOSPITAL, hospital
 from privod.demo import Demo, headline, run
 from privod.queries.catalog import QUERIES
+from privod.queries.preview import noise_remark
 
 WIDTH, LINES = 64, 48  # of the sentences on a terminal, where prices stand beside them
 
@@ -23,6 +24,12 @@ def test_every_question_of_the_catalog_appears(shown: Demo) -> None:
     asked = [step.name for step in shown.steps]
     for name, kind in QUERIES.items():
         assert asked.count(name) == len(kind.examples(HOSPITAL))
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_no_example_is_asked_at_an_epsilon_at_which_its_answer_is_mostly_noise(name: str) -> None:
+    for query in QUERIES[name].examples(HOSPITAL):
+        assert noise_remark(query, HOSPITAL, len(hospital())) == ""
 
 
 def test_every_answer_has_a_sentence_a_promise_a_price_and_a_picture(shown: Demo) -> None:

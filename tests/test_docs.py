@@ -77,6 +77,14 @@ def test_every_command_and_option_that_a_page_types_exists(page: Path) -> None:
         assert typed <= known | {"--help"}, words
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_sentence_says_of_commands_alone_that_they_print(page: Path) -> None:
+    """Wherever a name alone stands for a command, without `privod` before it."""
+    commands = set(get_command(app).commands)  # type: ignore[attr-defined]
+    said = re.findall(r"`(?:privod )?([a-z][a-z-]*)`\s+prints\b", FENCED.sub("", page.read_text()))
+    assert set(said) <= commands
+
+
 def test_no_two_commands_have_one_name() -> None:
     def named(typer: Any) -> list[str]:
         return [one.name or one.callback.__name__ for one in typer.registered_commands]

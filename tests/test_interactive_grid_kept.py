@@ -183,7 +183,8 @@ def test_a_cell_told_after_a_backup_is_not_drawn_again_by_the_restored_curator(
     ):
         kept_copy.ask(later, of="plane")
     restore(tmp_path / "kept", tmp_path / "restored")
-    with Curator.open(tmp_path / "restored") as restored:
+    with Curator.open(tmp_path / "restored", restoring=True) as restored:
+        restored.accept_restored("the original's disk broke")
         with pytest.raises(NoPromise, match="restored after this grid was opened"):
             restored.ask(later, of="plane")
         assert restored.ask(ASK, of="plane").stored

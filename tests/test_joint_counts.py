@@ -18,8 +18,9 @@ from privod.audit import Reading, search
 from privod.cli import app
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.errors import InvalidData, InvalidParameter, NotFound, ProtocolAborted
-from privod.joint.contributions import Contributions, rows_digest
+from privod.joint.contributions import Contributions
 from privod.joint.counts import PHASE, JointCounts, JointRelease, noisy_share, release_counts
+from privod.joint.held import HeldRecords
 from privod.joint.pki import make_identities
 from privod.joint.question import JointOutliers
 from privod.joint.questions import joint_question
@@ -190,25 +191,24 @@ def test_the_ledger_of_runs_counts_the_loss_and_allows_other_parties_with_noise(
     asked = JointCounts(of=ASKED[0])
     run(asked, kept)
     run(asked, kept)
-    digest = rows_digest(rows(0), ("x", "ward"))
-    assert kept["p0"].spent(digest) == Loss(2, "0.000002")
-    kept["p0"].claim(digest, ["p0", "p1"], Loss(1, "0.1"))
-    assert kept["p0"].spent(digest) == Loss(3, "0.100002")
+    held = HeldRecords(rows(0), ("x", "ward"))
+    assert kept["p0"].sent(held).promise() == Guarantee(Loss(2, "0.000002"), AddRemove())
+    more = Guarantee(Loss(1, "0.1"), AddRemove())
+    kept["p0"].claim(held, ["p0", "p1"], more)
+    assert kept["p0"].sent(held).promise() == Guarantee(Loss(3, "0.100002"), AddRemove())
     with pytest.raises(ProtocolAborted, match="would show the rows of"):
-        kept["p0"].claim(digest, ["p0", "p1"])
-    assert digest != rows_digest(rows(0), ("x",))
-    assert digest != rows_digest(rows(1), ("x", "ward"))
+        kept["p0"].claim(held, ["p0", "p1"])
+    assert kept["p0"].sent(HeldRecords(rows(1), ("x", "ward"))).runs == ()
 
 
-def test_a_run_that_an_earlier_version_entered_without_a_delta_promises_nothing(
-    tmp_path: Path,
-) -> None:
-    file, digest = tmp_path / "runs.json", rows_digest(rows(0), ("x",))
-    Contributions(file).claim(digest, ["p0", "p1"], Loss(1, "0.1"))
-    kept = json.loads(file.read_text())
-    del kept["runs"][0]["delta"]
-    file.write_text(json.dumps(kept))
-    assert Contributions(file).spent(digest) == Loss(1, 1)
+def test_the_answer_says_what_all_runs_of_the_same_records_lost() -> None:
+    kept = {name: Contributions() for name in NAMES}
+    run(JointCounts(of=Histogram(columns=("x",), bins=4, epsilon=1)), kept)
+    releases, _ = run(JointCounts(of=Histogram(columns=("y",), bins=4, epsilon=2)), kept)
+    sent = releases["p0"].sent
+    assert sent.promise() == Guarantee(Loss(3, "0.000002"), AddRemove())
+    assert "2 runs with noise, epsilon 3, delta 2e-06 (add-remove)" in sent.sentence()
+    assert "sent" not in releases["p0"].to_json()  # which is published, as other runs are not
 
 
 def test_what_cannot_be_counted_so_is_refused() -> None:

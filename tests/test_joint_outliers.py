@@ -274,12 +274,28 @@ def test_the_plan_is_made_from_targets_and_says_what_it_expects() -> None:
     assert few.found >= 0.99
     loose = question("vertical", n_tables=None, find=0.8)
     assert joint_planning.joint_plan(loose, N, (2, 1, 2), 3).most_heavy < few.most_heavy
-    assert "of the suspects are outliers" in few.sentence()
+    assert "of the suspects are outliers. These are estimates, no bounds" in few.sentence()
+    assert "more of the suspects are" in few.sentence()
     strict = question("vertical", n_tables=None, false_alarms=0.01)
     with pytest.raises(InvalidParameter, match="false_alarms"):
         joint_planning.joint_plan(strict, N, (2, 1, 2), 3)
     verified = question("vertical", n_tables=None, false_alarms=0.01, verify=True)
     assert joint_planning.joint_plan(verified, N, (2, 1, 2), 3).precision == 1
+
+
+def test_suspects_around_whom_more_tables_show_a_crowd_are_likelier_false_alarms() -> None:
+    points = np.random.default_rng(3).normal(size=(2000, 5))
+    asked = question("horizontal", n_tables=50, radius=2.0)
+    answers = rehearse(asked, rows_apart(points)).answers
+    (first, *_) = answers.values()
+    outlying = crowds(points, 2.0) <= first.max_crowd
+    tables = np.concatenate([np.asarray(one.crowded_tables) for one in answers.values()])
+    right = np.concatenate(
+        [outlying[at :: len(answers)][one.rows] for at, one in enumerate(answers.values())]
+    )
+    right = right[tables.argsort(kind="stable")]
+    third = len(right) // 3
+    assert right[:third].mean() > 1.5 * right[-third:].mean()
 
 
 def test_noise_that_drowns_the_crowd_is_refused_before_anything_is_sent() -> None:

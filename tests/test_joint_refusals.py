@@ -8,9 +8,11 @@ import pytest
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter, ProtocolAborted
 from privod.joint import run as joint_run
-from privod.joint.contributions import Contributions, rows_digest
+from privod.joint.contributions import Contributions
+from privod.joint.held import HeldRecords
 from privod.joint.pki import make_identities
 from privod.joint.run import aggregate, rehearse, take_part
+from privod.joint.transport.channel import Channel
 from privod.joint.transport.memory import meet
 from tests.test_joint_outliers import (
     COLUMNS,
@@ -39,9 +41,11 @@ def test_a_rerun_with_fewer_parties_is_refused_because_it_would_reveal_the_missi
     tables = rows_apart(all_points(), 4)
     records = {name: Contributions() for name in tables}
 
-    def run(names: list[str]) -> dict[str, joint_run.JointAnswer]:
+    def run(
+        names: list[str], columns: tuple[str, ...] = COLUMNS
+    ) -> dict[str, joint_run.JointAnswer]:
         roster, identities = make_identities(names, "hub", "memory:0")
-        asked = question("horizontal")
+        asked = question("horizontal", columns=columns)
         return meet(
             {
                 name: lambda channel: take_part(
@@ -60,16 +64,46 @@ def test_a_rerun_with_fewer_parties_is_refused_because_it_would_reveal_the_missi
         )
 
     assert len(run(["p0", "p1", "p2", "p3"])) == 4
-    with pytest.raises(ProtocolAborted, match="would show the rows of p3"):
-        run(["p0", "p1", "p2"])
+    for columns in (COLUMNS, COLUMNS[:1], COLUMNS[1:]):
+        with pytest.raises(ProtocolAborted, match="would show the rows of p3"):
+            run(["p0", "p1", "p2"], columns)
 
 
-def test_the_same_rows_are_known_again_in_another_order_of_the_columns() -> None:
+def test_whom_records_went_to_before_is_told_to_their_party_alone() -> None:
+    tables = rows_apart(all_points())
+    asked = question("horizontal")
+    roster, identities = make_identities(sorted(tables), "hub", "memory:0")
+    records = {name: Contributions() for name in tables}
+    records["p0"].claim(HeldRecords(tables["p0"], COLUMNS), ["p0", "elsewhere"])
+    read: dict[str, str] = {}
+
+    def party(channel: Channel) -> None:
+        name = channel.name
+        try:
+            take_part(asked, tables[name], channel, identities[name], roster, records[name])
+        except ProtocolAborted as problem:
+            read[name] = str(problem)
+            raise
+
+    with pytest.raises(ProtocolAborted, match="would show the rows of elsewhere"):
+        meet(
+            dict.fromkeys(tables, party),
+            lambda meeting: check_size(
+                aggregate(asked, meeting, identities["hub"], roster, domain())
+            ),
+        )
+    assert "elsewhere" in read["p0"]
+    assert read["p1"] == read["p2"]
+    assert read["p1"].startswith("'p0' ended the run: its ledger of runs refuses")
+
+
+def test_the_same_rows_are_known_again_in_another_order() -> None:
     table = rows_apart(all_points())["p0"]
-    assert rows_digest(table, ("u", "v")) == rows_digest(table, ("v", "u"))
-    assert rows_digest(table, ("u", "v")) != rows_digest(table, ("u", "w"))
     turned = Table(domain(), dict(zip(COLUMNS, table.numbers()[::-1].T, strict=True)))
-    assert rows_digest(table, COLUMNS) == rows_digest(turned, COLUMNS)
+    held, other = HeldRecords(table, COLUMNS), HeldRecords(turned, COLUMNS)
+    assert held.marks() == other.marks()
+    assert held.earlier_mark() == other.earlier_mark()
+    assert held.placed() != other.placed()
 
 
 @pytest.mark.parametrize("partition", ["horizontal", "vertical"])

@@ -89,6 +89,7 @@ def test_a_result_file_names_suspects_by_id_and_is_the_owners_alone(
 def test_suspects_are_listed_from_row_1_the_least_crowded_first(ran: Run) -> None:
     some = replace(ran.answers["p1"], rows=np.array([0, 4, 9]), crowded_tables=np.array([2, 0, 1]))
     assert "counted from 1 among those kept, the least crowded first" in some.listing()
+    assert "and so likelier a false alarm: 5 (0)" in some.listing()
     assert some.listing().endswith(": 5 (0), 10 (1), 1 (2).")
     assert some.to_json()["positions"] == [0, 4, 9]
     unordered = replace(some, crowded_tables=None)

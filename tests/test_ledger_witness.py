@@ -243,6 +243,20 @@ def test_nothing_but_accepting_it_lets_a_ledger_without_witness_sell(
         assert not opened.ask(question(3), "people").stored
 
 
+def test_a_whole_ledger_opened_to_be_restored_is_witnessed_and_sells_nothing(
+    tmp_path: Path,
+) -> None:
+    """As `privod charge` opens any ledger."""
+    filled(tmp_path, charges=1).close()
+    with Curator.open(tmp_path, restoring=True) as curator:
+        charge(curator)
+        noted = Witness(tmp_path / "witness").read()
+        assert noted is not None
+        assert str(noted) == curator.head()
+        with pytest.raises(Unavailable, match="accept"):
+            curator.ask(question(2), "people")
+
+
 def test_a_witness_that_goes_under_a_running_curator_is_missed(tmp_path: Path) -> None:
     with filled(tmp_path / "live", charges=2) as curator:
         witness = tmp_path / "live" / "witness"

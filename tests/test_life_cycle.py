@@ -31,6 +31,8 @@ from privod.privacy import AddRemove, AdmittedContexts, InCrowd, Loss, Replace
 from privod.queries.outlier_count import OutlierCount
 from tests.test_allowances import (
     CROWD,
+    DOMAIN,
+    ROWS,
     adjacency_of,
     allow_copies,
     copies,
@@ -88,6 +90,19 @@ def test_a_raised_budget_names_what_it_replaces_and_keeps_what_was_spent(tmp_pat
     (entry,) = (entry for entry in curator.history() if entry.kind == "raise")
     assert entry.details == {"reason": "the board agreed", "replaces": Loss("0.3").to_json()}
     curator.verify()
+
+
+def test_closing_names_the_versions_that_share_the_budgets(tmp_path: Path) -> None:
+    curator = people(tmp_path)
+    with pytest.raises(NeedsConfirmation) as alone:
+        curator.close_budget("people", AddRemove(), "the end")
+    assert "share" not in str(alone.value)
+    curator.register("people-2027", ROWS, DOMAIN, continues="people")
+    with pytest.raises(NeedsConfirmation, match="also for 'people-2027', which shares them"):
+        curator.close_budget("people", AddRemove(), "the end")
+    curator.close_budget("people", AddRemove(), "the end", confirmed=True)
+    with pytest.raises(AlreadyExists, match="closed for good"):
+        curator.open_budget("people-2027", AddRemove(), Loss(1))
 
 
 def test_a_retired_data_set_keeps_its_releases_and_loses_its_rows(tmp_path: Path) -> None:

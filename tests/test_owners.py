@@ -51,7 +51,7 @@ def test_a_retired_data_set_stays_in_backups_without_its_rows(tmp_path: Path) ->
     curator.retire("people", "the study ended", confirmed=True)
     backup(curator, tmp_path / "copy")
     restore(tmp_path / "copy", tmp_path / "again")
-    with Curator.open(tmp_path / "again") as again:
+    with Curator.open(tmp_path / "again", restoring=True) as again:
         assert again.verify().datasets == 2
         assert again.releases("people") == (kept,)
 

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from privod.errors import InvalidData, InvalidParameter, NotFound, ProtocolAborted
 from privod.joint import session as session_module
-from privod.joint.contributions import Contributions
 from privod.joint.pki import make_identities, write_pki
 from privod.joint.published.union import host_union, secure_union
 from privod.joint.roster import Identity, Member, Roster
@@ -18,7 +17,6 @@ from privod.joint.secure_sum import add_up, contribute
 from privod.joint.session import Session, agree, host_agreement
 from privod.joint.transport.channel import Channel, Meeting
 from privod.joint.transport.memory import MemoryChannel, meet
-from privod.privacy import Loss
 
 NAMES = ["ahus", "bern", "cork"]
 ROSTER, IDENTITIES = make_identities(NAMES, "hub", "127.0.0.1:0")
@@ -213,63 +211,10 @@ def swallow(_size: int) -> None:
     """For an aggregator that needs no size."""
 
 
-FOUR, THREE = ("ahus", "bern", "cork", "dora"), ("ahus", "bern", "cork")
-
-
-def test_rows_go_to_the_same_parties_again_and_to_no_others(tmp_path: Any) -> None:
-    record = tmp_path / "site" / "contributions.json"
-    Contributions(record).claim(b"rows", FOUR)
-    Contributions(record).claim(b"rows", FOUR[::-1])
-    Contributions(record).claim(b"other rows", THREE)
-    with pytest.raises(ProtocolAborted, match="would show the rows of dora"):
-        Contributions(record).claim(b"rows", THREE)
-
-
-def test_with_noise_every_time_other_parties_are_allowed_and_charged(tmp_path: Any) -> None:
-    record = Contributions(tmp_path / "contributions.json")
-    number = record.claim(b"rows", FOUR, Loss(1))
-    record.finish(number, "3 of 100 records")
-    record.claim(b"rows", THREE, Loss("1/2", "1e-9"))
-    assert record.spent(b"rows") == Loss("3/2", "1e-9")
-    with pytest.raises(ProtocolAborted, match="would show the rows of dora"):
-        record.claim(b"rows", THREE)
-    kept = json.loads((tmp_path / "contributions.json").read_text())["runs"]
-    assert [run["result"] for run in kept] == ["3 of 100 records", "not finished"]
-
-
-def test_two_processes_with_one_record_cannot_send_an_input_twice(tmp_path: Any) -> None:
-    record = tmp_path / "contributions.json"
-    first, second = Contributions(record), Contributions(record)
-    first.claim(b"rows", FOUR)
-    with pytest.raises(ProtocolAborted, match="already sent together"):
-        second.claim(b"rows", THREE)
-    second.claim(b"other rows", THREE)
-    with pytest.raises(ProtocolAborted, match="already sent together"):
-        first.claim(b"other rows", FOUR)
-
-
-def test_a_record_of_contributions_tells_rows_to_nobody(tmp_path: Any) -> None:
-    record = tmp_path / "contributions.json"
-    Contributions(record).claim(b"guessable rows", FOUR)
-    assert record.stat().st_mode & 0o077 == 0
-    assert b"guessable rows".hex() not in record.read_text()
-    other = tmp_path / "elsewhere.json"
-    Contributions(other).claim(b"guessable rows", FOUR)
-    inputs = [json.loads(path.read_text())["runs"][0]["input"] for path in (record, other)]
-    assert inputs[0] != inputs[1]
-
-
 def test_what_a_party_says_when_it_leaves_cannot_steer_a_terminal() -> None:
     meeting = Meeting(["a", "b"])
     MemoryChannel("a", meeting).close("\x1b[2Jfine\nprivod: The run is complete.")
     assert meeting.failure == " [2Jfine privod: The run is complete."
-
-
-def test_a_damaged_record_of_contributions_is_not_forgotten(tmp_path: Any) -> None:
-    record = tmp_path / "contributions.json"
-    record.write_text("{")
-    with pytest.raises(ProtocolAborted, match="cannot be read"):
-        Contributions(record)
 
 
 def test_a_roster_survives_json_and_its_digest_is_its_content() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -255,3 +256,29 @@ def test_bad_input_is_refused_without_a_word_about_values() -> None:
         Top(3, choice).choose([1, 2], secure())
     with pytest.raises(InvalidParameter, match="scale must lie between"):
         PermuteAndFlip(Fraction(0))
+
+
+@pytest.mark.parametrize(
+    ("kind", "law"),
+    [(ExponentialMechanism, exponential_law), (PermuteAndFlip, permute_and_flip_law)],
+)
+def test_a_choice_is_as_near_the_best_as_is_said_and_hardly_nearer_in_the_worst_case(
+    kind: Any, law: Any
+) -> None:
+    """Theorem 5, on utilities of all shapes; the worst has all others just below the bound."""
+    rng = np.random.default_rng(5)
+    choice = kind(Fraction(7))
+    shapes = [rng.integers(0, 60, size).tolist() for size in (2, 3, 5) for _ in range(8)]
+    for size in (2, 5):
+        farthest = math.ceil(choice.surely_within(size, 0.05))
+        shapes.append([farthest] + [0] * (size - 1))
+    for utilities in shapes:
+        best, chances = max(utilities), law(utilities, choice.scale)
+        farthest = math.ceil(choice.surely_within(len(utilities), 0.05))
+        below = [best - utility for utility in utilities]
+        short = sum(p for p, gap in zip(chances, below, strict=True) if gap >= farthest)
+        assert short <= 0.05
+        for chance, gap in zip(chances, below, strict=True):  # of two candidates just that
+            assert chance <= choice.chance_at_most(gap) * (1 + 1e-12)
+    assert short > 0.04
+    assert choice.surely_within(1, 0.05) == 0

@@ -134,6 +134,26 @@ def test_a_file_is_scored_as_well(analyst: Browser) -> None:
     assert "of 1 records stand out" in page.text
 
 
+def test_records_are_read_as_they_are_said_to_be_written(analyst: Browser) -> None:
+    """As `register` and `score` read them."""
+    path = answer_path("patients", PROFILE)
+    plain = analyst.post(path, records="age,weight\n40.5,70.25\n1,1299\n").text
+    marks = {"separator": ";", "decimal": ",", "thousands": "."}
+    chosen = analyst.post(path, records="age;weight\n40,5;70,25\n1;1.299\n", **marks).text
+    scores = [
+        re.findall(r'<td class="number">([^<]+)</td>', text.partition("<tbody>")[2])
+        for text in (plain, chosen)
+    ]
+    assert scores[0] == scores[1] != []
+    assert '<option value=";" selected>' in chosen, "so that the next records are read likewise"
+    assert ["<details open>" in text for text in (plain, chosen)] == [False, True]
+    latin = "age;weight;größe\n40,5;70,25;1\n".encode("latin-1")
+    file = {"file": ("new.csv", latin, "text/csv")}
+    sent = analyst.post(path, files=file, encoding="latin-1", **marks)
+    assert sent.status_code == 200
+    assert analyst.post(path, records="age;weight\n1;2\n", separator="x").status_code == 422
+
+
 def test_what_is_missing_is_said_beside_the_scores(analyst: Browser) -> None:
     records = "age,weight\n40,70\n\nNA,70\n41,71\n"
     page = analyst.post(answer_path("patients", GRID), records=records)

@@ -137,6 +137,7 @@ def test_nothing_is_spent_before_the_price_is_confirmed(server: Running, analyst
     assert server.curator.history("patients") == before
     assert analyst.ask(ASK, **fields).status_code == 303
     assert analyst.post(ASK, **fields).status_code == 303  # stored by now, and free
+    assert "histogram columns=age epsilon=0.21" in checked(analyst.get("/data/patients/history"))
 
 
 def test_the_button_says_what_a_person_of_several_rows_is_charged(
@@ -148,6 +149,12 @@ def test_the_button_says_what_a_person_of_several_rows_is_charged(
     fields = {"columns": "age", "epsilon": "0.25", "bins": "4", "adjacency": "add-remove"}
     review = checked(analyst.post("/data/visits/ask/histogram-1", **fields))
     assert "Spend at most epsilon 0.5 and ask" in review
+    assert analyst.ask("/data/visits/ask/histogram-1", **fields).status_code == 303
+    told = "epsilon 0.25 under add-remove; epsilon 0.5 towards a person of up to 2 records"
+    for listed in ("/data/visits", "/data/visits/answers"):
+        assert told in checked(analyst.get(listed))
+    examples = checked(analyst.get("/data/visits/ask"))
+    assert "towards a person of up to 2 records" in examples
 
 
 def test_the_console_names_no_budget_that_a_cap_rules_out(

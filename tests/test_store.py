@@ -281,7 +281,7 @@ def test_a_backup_is_read_as_it_is_and_sells_nothing(curator: Curator, tmp_path:
         assert copy.ask(QUESTION, "people").release == answer.release
         assert copy.store.find_token("h") is not None
         copy.verify(found.head)
-    with pytest.raises(Unavailable, match=r"is a backup.*Put it back by `privod restore`"):
+    with pytest.raises(Unavailable, match=r"is a backup.*Put it back .`privod restore`"):
         Curator.open(tmp_path / "copy")
     another = Histogram(columns=("age",), bins=5, epsilon="0.1")
     with Curator.open(tmp_path / "copy", restoring=True) as copy:
@@ -321,7 +321,14 @@ def test_the_command_line_copies_and_charges(curator: Curator, tmp_path: Path) -
     assert run("backup", str(tmp_path / "copy"))["head"] == curator.head()
     again = ["restore", str(tmp_path / "copy"), "--at", str(tmp_path / "again"), "--json"]
     done = CliRunner().invoke(app, [*again, "--head", curator.head()])
-    assert json.loads(done.output)["head"].startswith("3:")  # one more: that it was restored
+    assert json.loads(done.output)["head"] == curator.head()
+    there = ["--at", str(tmp_path / "again")]
+    refused = CliRunner().invoke(app, ["datasets", *there])
+    assert refused.exit_code != 0
+    assert "accept-restored" in str(refused.exception)
+    accepted = ["accept-restored", "--reason", "the original burned", "--yes", *there]
+    assert CliRunner().invoke(app, accepted).exit_code == 0
+    assert CliRunner().invoke(app, ["datasets", *there]).exit_code == 0
     (charged,) = run("charge", "people", "--epsilon", "0.1", "--reason", "a talk in May", "--yes")
     assert charged["loss"] == {"epsilon": "1/5", "delta": "0"}  # two rows a person
     assert curator.budget("people")[0].spent == Loss("0.2")
@@ -351,12 +358,19 @@ def test_a_backup_is_restored_to_a_new_place_and_verified_there(
     curator.job_records.add(waiting)
     noted = backup(curator, tmp_path / "kept").head
     found = restore(tmp_path / "kept", tmp_path / "restored", noted)
-    assert found.entries == int(noted.split(":")[0]) + 1  # it says that it was restored
-    assert found.without_rows == ()
+    assert (found.head, found.without_rows) == (noted, ())
+    fresh = Histogram(columns=("age",), bins=5, epsilon="0.1")
+    with pytest.raises(Unavailable, match=r"privod charge.* accept"):
+        Curator.open(tmp_path / "restored")
+    with Curator.open(tmp_path / "restored", restoring=True) as restored:
+        with pytest.raises(Unavailable, match=r"privod charge.* accept"):  # the original may sell
+            restored.ask(fresh, "people")
+        assert restored.ask(QUESTION, "people").release == answer.release
+        restored.accept_restored("the original's disk broke")
     with Curator.open(tmp_path / "restored") as restored:
         restored.verify(noted)
         assert restored.ask(QUESTION, "people").release == answer.release
-        restored.ask(Histogram(columns=("age",), bins=5, epsilon="0.1"), "people")
+        assert not restored.ask(fresh, "people").stored
         assert restored.job_records.find("j") is None  # whoever waits, waits elsewhere
     curator.ask(Histogram(columns=("age",), bins=7, epsilon="0.1"), "people")
     with pytest.raises(LedgerDamaged):
@@ -365,27 +379,21 @@ def test_a_backup_is_restored_to_a_new_place_and_verified_there(
         restore(tmp_path / "kept", tmp_path / "restored")
 
 
-def test_restored_rows_are_on_disk_before_the_ledger_says_that_it_was_restored(
+def test_restored_rows_are_on_disk_when_they_are_said_to_be_put_back(
     curator: Curator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backup(curator, tmp_path / "kept")
     synced: list[Path] = []
-    accept = Curator.accept_restored
-
-    def accepted(restored: Curator, reason: str) -> None:
-        rows = restored.directory / "rows"
-        assert {rows, *rows.rglob("*")} <= set(synced)
-        accept(restored, reason)
-        synced.clear()
 
     def watch(path: Path) -> None:
         sync_file(path)
         synced.append(path)
 
     monkeypatch.setattr(migration, "sync_file", watch)
-    monkeypatch.setattr(Curator, "accept_restored", accepted)
     restore(tmp_path / "kept", tmp_path / "restored")
-    assert synced == []  # it did say so
+    rows = tmp_path / "restored" / "rows"
+    assert any(path.is_file() for path in rows.rglob("*"))
+    assert {rows, *rows.rglob("*")} <= set(synced)
 
 
 def test_a_budget_that_moved_takes_no_more_entries_where_it_was(

@@ -100,6 +100,7 @@ prices = st.builds(
     st.booleans(),
     st.booleans(),
     texts,
+    begun=st.booleans(),
 )
 AGES = Domain((Numeric("age", 0, 120),))
 queries = st.builds(

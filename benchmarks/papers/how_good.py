@@ -3,7 +3,7 @@
 Run `PRIVOD_DATA=folder python benchmarks/papers/how_good.py` (some minutes), or with `--quick`, or
 with `--only grid-knn-1` and others, which leaves the published figures of all others as they are.
 Writes out/papers/how_good/: `accuracy.csv` (one line a question, size and epsilon) and a picture of
-each question.
+each measure.
 
 The detectors learn from card payments (credit_fraud, 28 columns, the rough ranges -100 to 100) and
 must tell 20,000 other payments from the frauds; all other questions are asked of made-up stays in a
@@ -73,18 +73,24 @@ RADIUS, CROWD = 12.0, 5
 AGE_BINS = 24
 PUBLISHED = Path("docs/figures/how_good/accuracy.csv")
 SURE = 10**6  # an epsilon at which the noise is nothing
+CHOICES = 1000  # of a column: more than answers are given, since counting is done once
 
 
 @dataclass(frozen=True)
 class Measure:
-    """What is measured of a question's answers: its name, how it reads, and how it is computed."""
+    """What is measured of a question's answers: its name, how it reads, and how it is computed.
+
+    A question's first picture has its name, others have something added to it. Where many answers
+    are drawn at once, one call returns all of them.
+    """
 
     question: str
     reads: str
-    of: Callable[[Table, str, Randomness], float]
+    of: Callable[[Table, str, Randomness], float | NDArray[np.float64]]
     detects: bool = False
     sizes: tuple[int, ...] = SIZES
     answers: int = 20
+    added: str = ""
 
     def table(self, size: int) -> Table:
         """What is asked about, so many records of it."""
@@ -116,13 +122,21 @@ def rare_combinations(table: Table, epsilon: str, source: Randomness) -> float:
 
 
 def lookahead(table: Table, epsilon: str, source: Randomness) -> float:
-    """Off by how many copies, for a record that no other equals."""
+    """Off by how many copies, for the highest age."""
     oldest = float(table.numbers(("age",)).max())
     query = LookaheadCount(record=(oldest,), columns=("age",), max_crowd=5, epsilon=epsilon)
-    return abs(query.answer(table, source).value.count - 1.0)
+    return abs(query.answer(table, source).value.count - table.copies(("age",), (oldest,)))
 
 
-def bounds(table: Table, epsilon: str, source: Randomness) -> float:
+def bounds_cut(table: Table, epsilon: str, source: Randomness) -> float:
+    """The share of the records outside the bought range of a column, in the mean."""
+    found = PrivateBounds(columns=SIGNS, epsilon=epsilon).answer(table, source).value
+    values = table.numbers(SIGNS).T
+    outside = [(v < c.low) | (v > c.high) for c, v in zip(found, values, strict=True)]
+    return float(np.mean(outside))
+
+
+def bounds_width(table: Table, epsilon: str, source: Randomness) -> float:
     """How many times as wide as the middle 98 % the bought ranges are, in the mean."""
     found = PrivateBounds(columns=SIGNS, epsilon=epsilon).answer(table, source).value
     bulk = np.ptp(np.quantile(table.numbers(SIGNS), (0.01, 0.99), axis=0), axis=0)
@@ -157,17 +171,31 @@ def radius(table: Table, epsilon: str, source: Randomness) -> float:
     return count_outliers(table.numbers(SIGNS[:2]), found, CROWD) / (0.01 * len(table))
 
 
-def subspaces(table: Table, epsilon: str, source: Randomness) -> float:
-    """The outliers in the column found, as a share of those in the fullest one."""
+def outliers_found(
+    table: Table, epsilon: str, source: Randomness
+) -> tuple[OutlierSubspaces, NDArray[np.float64], int]:
+    """The outliers in the columns that are named, again and again; and those in the fullest."""
     query = OutlierSubspaces(
         radius_per_column=2, max_crowd=CROWD, epsilon=epsilon, n_subspaces=1, size=1
     )
-    ((name,),) = query.answer(table, source).value.subspaces
-    counts = {
-        column: count_outliers(table.numbers((column,)), 2, CROWD)
-        for column in HOSPITAL.numeric_names
-    }
-    return counts[name] / max(counts.values())
+    sets = [(name,) for name in HOSPITAL.numeric_names]
+    counts = query.true_counts(table, list(sets))
+    utilities = query.utilities(list(sets), counts)
+    chosen = [query.selection.choose(utilities, source)[0] for _ in range(CHOICES)]
+    return query, np.array(counts, dtype=np.float64)[chosen], max(counts)
+
+
+def subspaces(table: Table, epsilon: str, source: Randomness) -> NDArray[np.float64]:
+    """The outliers in the column found, as a share of those in the fullest one."""
+    _, found, most = outliers_found(table, epsilon, source)
+    return found / most
+
+
+def subspaces_missed(table: Table, epsilon: str, source: Randomness) -> float:
+    """By how much 95 of 100 choices fall short at most, over the bound said before paying."""
+    query, found, most = outliers_found(table, epsilon, source)
+    stated = query.surely_missing(1, len(HOSPITAL.numeric_names))
+    return float(np.quantile(most - found, 0.95) / stated)
 
 
 def labels(table: Table, epsilon: str, source: Randomness) -> float:
@@ -419,11 +447,23 @@ MEASURES = (
     Measure("histogram-1", SHARE, histogram),
     Measure("rare-combinations-1", SHARE, rare_combinations),
     Measure("lookahead-count-1", "copies that the count is off by", lookahead),
-    Measure("private-bounds-1", "width of the range over that of the bulk", bounds),
+    Measure("private-bounds-1", "share of records outside the range", bounds_cut),
+    Measure(
+        "private-bounds-1", "width of the range over that of the bulk", bounds_width, added="-width"
+    ),
     Measure("outlier-count-1", RELATIVE, outlier_count),
     Measure("graded-count-1", RELATIVE, graded_count),
     Measure("outlier-radius-1", "share that stands apart over the one asked for", radius),
-    Measure("outlier-subspaces-1", "outliers in the column found over the most", subspaces),
+    Measure(
+        "outlier-subspaces-1", "outliers in the column found over the most", subspaces, answers=1
+    ),
+    Measure(
+        "outlier-subspaces-1",
+        "outliers missed over the bound stated",
+        subspaces_missed,
+        answers=1,
+        added="-missed",
+    ),
     Measure("anomaly-labels-1", "share of right labels", labels),
     Measure("mixed-labels-1", "share of right labels", mixed_labels),
     Measure("novelty-labels-1", "share of right labels", novelty_labels),
@@ -451,7 +491,7 @@ def measured(measure: Measure, table: Table, epsilon: str, repeats: int) -> list
     """Some answers at one size and epsilon; none where the question is refused there."""
     source = secure()
     try:
-        found = np.array([measure.of(table, epsilon, source) for _ in range(repeats)])
+        found = np.hstack([measure.of(table, epsilon, source) for _ in range(repeats)])
     except InvalidParameter:
         return []
     row = {
@@ -466,8 +506,9 @@ def measured(measure: Measure, table: Table, epsilon: str, repeats: int) -> list
 
 
 def drawn(measure: Measure, rows: list[Row]) -> Figure:
-    """One question: a curve a size."""
-    own = [row for row in rows if row["question"] == measure.question]
+    """One measure: a curve a size."""
+    of = (measure.question, measure.reads)
+    own = [row for row in rows if (row["question"], row["measure"]) == of]
     curves: dict[str, Curve] = {}
     for size in dict.fromkeys(row["records"] for row in own):
         some = [row for row in own if row["records"] == size]
@@ -481,7 +522,7 @@ def main() -> None:
     """Ask every question at every size and epsilon."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="one size, two answers each")
-    known = [measure.question for measure in MEASURES]
+    known = list(dict.fromkeys(measure.question for measure in MEASURES))
     parser.add_argument("--only", nargs="+", choices=known, default=known, metavar="QUESTION")
     options = parser.parse_args()
     quick = options.quick
@@ -496,7 +537,7 @@ def main() -> None:
         for row in measured(measure, table, epsilon, 2 if quick else measure.answers)
     ]
     for measure in chosen:
-        report.picture(measure.question, drawn(measure, rows))
+        report.picture(measure.question + measure.added, drawn(measure, rows))
     if len(chosen) < len(MEASURES):
         with PUBLISHED.open(newline="", encoding="utf-8") as file:
             rows += [row for row in csv.DictReader(file) if row["question"] not in options.only]

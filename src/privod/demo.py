@@ -24,9 +24,13 @@ from privod.progress import track
 from privod.queries.catalog import QUERIES
 from privod.queries.query import Query
 
-__all__ = ["Demo", "Step", "ask_all", "headline", "run"]
+__all__ = ["DIFFER", "Demo", "Step", "ask_all", "headline", "run"]
 
 DATASET = "hospital-stays"
+DIFFER = (
+    "Each answer has noise of its own, so two that count the same records differ: their margins say"
+    " how far off each may be. And questions about outliers count by rules and radii of their own."
+)
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,8 @@ class Demo:
         """One self-contained page."""
         steps = "\n".join(_step_html(step) for step in self.steps)
         budgets = "\n".join(_budget_html(state) for state in self.budgets)
-        return PAGE.format(style=STYLE, steps=steps, budgets=budgets, count=len(self.steps))
+        count = len(self.steps)
+        return PAGE.format(style=STYLE, steps=steps, budgets=budgets, count=count, differ=DIFFER)
 
 
 def headline(sentence: str) -> str:
@@ -219,6 +224,7 @@ PAGE = """<!doctype html>
 <h1>Outliers in private data: {count} questions and their promises</h1>
 <p>The records are 20,000 made-up stays in a hospital, treated as private. Every answer
 below was charged to a budget before the data was touched, and got noise of the promised size.
+{differ}
 </p>
 {steps}
 {budgets}

@@ -127,4 +127,11 @@ class Unavailable(PrivodError):
 
 
 class ProtocolAborted(PrivodError):
-    """A run between parties ended early, at every party, without a result."""
+    """A run between parties ended early, at every party, without a result.
+
+    `others` is what the other participants read instead, where the reason is a party's own affair.
+    """
+
+    def __init__(self, reason: str, others: str | None = None) -> None:
+        self.others = others
+        super().__init__(reason)

@@ -1,4 +1,4 @@
-"""The subspaces' hardest pair: one record that empties one column of outliers, none the other."""
+"""The subspaces' hardest pair: a record empties one column of outliers and adds to the other."""
 
 from __future__ import annotations
 
@@ -30,11 +30,16 @@ def _table(x: list[float], y: list[float]) -> Table:
 
 
 def games(kind: type[OutlierSubspaces] = OutlierSubspaces) -> tuple[Game, ...]:
-    """Both ends of x are outlying until a record comes to its middle, and far out in y."""
-    x, y = [-1.0, 1.0], [30.0, 30.0]
-    left = _table(x, y)
+    """Both ends of x are outlying until a record comes to its middle, and far out in y.
+
+    Before that either column is as full as the other, so that either comes first as often: then the
+    choice loses all that it may.
+    """
+    ends = [-1.0, 1.0]
+    crowded = [80.0, 80.0, 80.0]  # in x; in y these three are outlying
+    x, y = [*ends, *crowded], [29.0, 31.0, -60.0, -70.0, -80.0]
     pairs = (
-        (AddRemove(), left, _table([*x, 0.0], [*y, -30.0])),
+        (AddRemove(), _table(ends, [30.0, -60.0]), _table([*ends, 0.0], [30.0, -60.0, -30.0])),
         (Replace(), _table([*x, 50.0], [*y, 30.0]), _table([*x, 0.0], [*y, -30.0])),
     )
     return tuple(

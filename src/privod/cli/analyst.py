@@ -14,7 +14,7 @@ import typer
 from privod import wire
 from privod.cli.app import DEFAULT_LOCATION, AsJson, At, app, curator_at, server_at
 from privod.cli.output import emit, progress_bars, table, words
-from privod.errors import InvalidParameter, NeedsConfirmation, PrivodError, Unavailable
+from privod.errors import InvalidParameter, NeedsConfirmation, Unavailable
 from privod.texts import check_text
 
 if TYPE_CHECKING:
@@ -148,6 +148,7 @@ def price(
     as_json: AsJson = False,
 ) -> None:
     """Say what a question would cost and be worth; looks at no data and charges nothing."""
+    from privod.ledger.prices import BEGUN
     from privod.privacy import decimal_text
     from privod.queries.preview import duration, epsilon_within, worth
 
@@ -170,6 +171,8 @@ def price(
         for charge in found.charges
     ]
     remark = "It was answered before: asking again is free." if found.already_answered else ""
+    if found.begun:
+        remark = BEGUN
     if not found.affordable:
         remark = "It is over budget."
     seconds = found.about_seconds or 0
@@ -218,7 +221,8 @@ def ask(
     """Ask a question: charge its price, then answer.
 
     Where the answer would be mostly noise, even in as many records as were declared, it is asked
-    whether that is wanted. Say with --expect how many records you expect in what is counted.
+    whether that is wanted; not where it is paid already. Say with --expect how many records you
+    expect in what is counted.
     """
     from privod.queries.preview import noise_remark
 
@@ -230,7 +234,7 @@ def ask(
         adapted = curator.adapted(query, dataset)
         priced = curator.price(adapted, dataset)
         known = records or priced.most_records
-        if not yes and priced.affordable and priced.charges:
+        if not yes and priced.affordable and priced.charges and not priced.begun:
             remark = noise_remark(adapted, domain, known, expect)
             if remark and (as_json or not typer.confirm(f"{remark}\nAsk it all the same?")):
                 raise NeedsConfirmation(
@@ -280,10 +284,12 @@ def jobs(
     as_json: AsJson = False,
 ) -> None:
     """List what your token asked of a server, answered, under way or failed."""
+    from privod.queries.as_code import typed
+
     with server_at(at) as server:
         found = server.jobs()[:most]
     rows = [
-        [job.time, job.dataset, _typed(job.query), ENDED[job.state], job.message or ""]
+        [job.time, job.dataset, typed(job.query), ENDED[job.state], job.message or ""]
         for job in found
     ]
     headings = ["asked", "data", "question", "state", "why there is no answer"]
@@ -294,14 +300,3 @@ def jobs(
         table("Your questions", shown, [row[: len(shown)] for row in rows]),
         words("Asking again what was answered, or is under way, costs nothing."),
     )
-
-
-def _typed(query: dict[str, Any]) -> str:
-    """A question as it is typed; by its name alone if this version cannot read it."""
-    from privod.queries.as_code import as_settings
-    from privod.queries.catalog import query_from_json
-
-    try:
-        return as_settings(query_from_json(query))
-    except PrivodError:
-        return str(query.get("name"))

@@ -42,15 +42,16 @@ def restore(
     head: Annotated[str | None, typer.Option(help="The head noted with the backup.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Put a backup in a new place and verify it there; then charge what it lacks."""
+    """Put a backup in a new place and verify it there; it sells nothing before you accept it."""
     from privod.curator import restore as put
 
     with progress_bars(as_json):
         found = put(kept, at, head)
     text = (
-        f"Restored {found.entries} entries. What was asked after the backup is not among them:"
-        " charge it with `privod charge` before anybody asks again, and revoke again the tokens"
-        f" revoked since. Head: {found.head}"
+        f"Put back {found.entries} entries. What was asked after the backup is not among them, so"
+        " it answers nothing new yet: see that nobody asks the original any more, charge what is"
+        " missing with `privod charge`, then accept it with `privod accept-restored`. Revoke again"
+        f" the tokens revoked since. Head: {found.head}"
     )
     emit(wire.Verification.of(found), as_json, words(text, "green"))
 

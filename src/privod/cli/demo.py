@@ -25,14 +25,16 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Ask every question about sample data and write a report with pictures."""
-    from privod.demo import run
+    from privod.demo import DIFFER, run
 
     with tempfile.TemporaryDirectory() as directory, progress_bars(as_json):
         shown = run(Path(directory))
     report.parent.mkdir(parents=True, exist_ok=True)
     report.write_text(shown.html(), encoding="utf-8")
     prices = [[told, price] for told, price in shown.first_screen()]
-    first = words("20,000 made-up hospital stays; each answer was charged before it was made.")
+    first = words(
+        f"20,000 made-up hospital stays; each answer was charged before it was made. {DIFFER}"
+    )
     every = (
         f"All {len(shown.steps)} answers with their margins, pictures, guarantees and budgets:"
         f" {report}"

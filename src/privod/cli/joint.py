@@ -21,11 +21,14 @@ from privod.errors import InvalidParameter, ProtocolAborted
 from privod.progress import listening
 
 if TYPE_CHECKING:
+    from privod.joint.contributions import SentRecords
     from privod.joint.questions import JointQuestion
+    from privod.privacy import Guarantee
 
-__all__ = ["aggregate", "approve_run", "flare_job", "party", "pki", "plan", "transcript"]
+__all__ = ["aggregate", "approve_run", "flare_job", "party", "pki", "plan", "runs", "transcript"]
 
 WAIT_SECONDS = 1.0  # until a daemon looks again
+RECORD = Path("privod-contributions.json")
 
 RosterFile = Annotated[Path, typer.Option("--roster", help="Who takes part: roster.json.")]
 CertificateFile = Annotated[Path, typer.Option("--certificate", help="Your own, in PEM.")]
@@ -35,6 +38,10 @@ DomainFile = Annotated[
     Path, typer.Option("--domain", help="A JSON file that declares the public domain.")
 ]
 ApprovalsFile = Annotated[Path, typer.Option("--approvals", help="Where approvals are kept.")]
+SentBefore = Annotated[
+    Path | None,
+    typer.Option("--record", help="Your ledger of runs, to say what was spent before."),
+]
 Coming = Annotated[float, typer.Option(help="Seconds to wait until everybody is there.")]
 Stalled = Annotated[float, typer.Option(help="Seconds that a party may make no progress.")]
 
@@ -69,6 +76,7 @@ def plan(
     domain: Annotated[
         Path | None, typer.Option(help="Counts: the public domain, which decides how many.")
     ] = None,
+    record: SentBefore = None,
     as_json: AsJson = False,
 ) -> None:
     """Say before a run what it will find, send and cost; no data is needed."""
@@ -80,6 +88,7 @@ def plan(
     from privod.joint.questions import joint_question
 
     asked = joint_question(_read_json(question, "question"))
+    before, said = _before(record, asked.table_guarantee(), 1)
     if isinstance(asked, JointCounts):
         if domain is None:
             way_out = "Name the public domain with --domain."
@@ -87,8 +96,8 @@ def plan(
         declared = Domain.from_json(_read_json(domain, "domain"))
         asked.check(declared)
         told = asked.expectation(declared, parties)
-        text = "\n".join([told, asked.secrecy().sentence()])
-        emit({"expectation": told}, as_json, words(text))
+        text = "\n".join([told, asked.secrecy().sentence(), *before])
+        emit({"expectation": told, **said}, as_json, words(text))
         return
     if records is None:
         way_out = "Say roughly how many records all parties have with --records."
@@ -98,8 +107,8 @@ def plan(
         way_out = f"Give --columns once per party; together they have {len(asked.columns)}."
         raise InvalidParameter("columns", "must add up to the question's", list(widths), way_out)
     made = joint_plan(asked, records, widths, len(widths) or parties)
-    text = "\n".join([made.sentence(), asked.secrecy().sentence()])
-    emit(asdict(made), as_json, words(text))
+    text = "\n".join([made.sentence(), asked.secrecy().sentence(), *before])
+    emit({**asdict(made), **said}, as_json, words(text))
 
 
 @app.command()
@@ -113,6 +122,7 @@ def approve_run(
     begins: Annotated[
         datetime | None, typer.Option(help="From when, in local time; now if not given.")
     ] = None,
+    record: SentBefore = None,
     as_json: AsJson = False,
 ) -> None:
     """Let `privod party --daemon` take part in runs of exactly this question and roster."""
@@ -128,13 +138,31 @@ def approve_run(
     asked.check(declared)
     start = datetime.now(UTC) if begins is None else begins.astimezone(UTC)
     subject = subject_of(asked, declared, everyone)
+    before, said = _before(record, asked.table_guarantee(), runs)
     Approvals(approvals).approve(subject, runs, start, start + timedelta(days=days))
     end = (start + timedelta(days=days)).isoformat(timespec="seconds")
-    text = (
+    lines = [
         f"Approved {runs} runs with {', '.join(everyone.names)} from"
-        f" {start.isoformat(timespec='seconds')} to {end}.\n{asked.secrecy().sentence()}"
-    )
-    emit({"subject": subject, "runs": runs, "until": end}, as_json, words(text))
+        f" {start.isoformat(timespec='seconds')} to {end}.",
+        asked.secrecy().sentence(),
+        *before,
+    ]
+    told = {"subject": subject, "runs": runs, "until": end, **said}
+    emit(told, as_json, words("\n".join(lines)))
+
+
+@app.command()
+def runs(
+    record: Annotated[Path, typer.Option(help="Your ledger of runs.")] = RECORD,
+    as_json: AsJson = False,
+) -> None:
+    """List the joint runs that your records went to, and what they lost together."""
+    lines = []
+    for number, sent in enumerate(found := _ledger(record), 1):
+        lines.append(sent.sentence(f"The records of data set {number}"))
+        lines += [f"  {run.sentence()}" for run in sent.runs]
+    text = "\n".join(lines) or "No records were sent yet."
+    emit({"data_sets": [sent.to_json() for sent in found]}, as_json, words(text))
 
 
 @app.command()
@@ -199,7 +227,7 @@ def party(
     domain: DomainFile,
     record: Annotated[
         Path, typer.Option(help="Your ledger of runs: which rows went to whom.")
-    ] = Path("privod-contributions.json"),
+    ] = RECORD,
     ids: Annotated[
         str | None, typer.Option(help="A column of the file that names your rows; it stays here.")
     ] = None,
@@ -285,8 +313,13 @@ def _show(answer: Any, picture: Path | None, as_json: bool) -> None:
             from privod.pictures.joint_counts import draw_counts
 
             picture.write_bytes(svg(draw_counts(answer)))
-        lines = [answer.sentence(), answer.question.secrecy().sentence(), *answer.traffic.lines()]
-        emit(answer.to_json(), as_json, words("\n".join(lines)))
+        lines = [
+            answer.sentence(),
+            answer.question.secrecy().sentence(),
+            answer.sent.sentence(),
+            *answer.traffic.lines(),
+        ]
+        emit({**answer.to_json(), **_now(answer.sent)}, as_json, words("\n".join(lines)))
         return
     if picture is not None:
         from privod.pictures import svg
@@ -300,9 +333,42 @@ def _show(answer: Any, picture: Path | None, as_json: bool) -> None:
         answer.listing(),
         answer.question.secrecy().sentence(),
         *([f"The published table: {promise}"] if promise else []),
+        answer.sent.sentence(),
         *answer.traffic.lines(),
     ]
-    emit(answer.to_json(), as_json, words("\n".join(lines)))
+    emit({**answer.to_json(), **_now(answer.sent)}, as_json, words("\n".join(lines)))
+
+
+def _now(sent: SentRecords) -> dict[str, Any]:
+    """What the ledger of runs says after a run: printed, and written into no file of results."""
+    return {"sent": sent.to_json()}
+
+
+def _ledger(record: Path) -> tuple[SentRecords, ...]:
+    """What a ledger of runs says, data set by data set."""
+    from privod.joint.contributions import Contributions
+
+    if not record.is_file():
+        way_out = "Name the file that `privod party --record` keeps."
+        raise InvalidParameter("record", "must be a ledger of runs", str(record), way_out)
+    return Contributions(record).data_sets()
+
+
+def _before(
+    record: Path | None, promise: Guarantee | None, times: int
+) -> tuple[list[str], dict[str, Any]]:
+    """What was spent before, and what so many runs more would make of it, if a ledger is named."""
+    if record is None:
+        return [], {}
+    if not record.exists():
+        return [f"There is no ledger of runs at {str(record)!r} yet."], {"data_sets": []}
+    found = _ledger(record)
+    lines = [
+        sent.sentence(f"The records of data set {number} in your ledger of runs")
+        + sent.after(promise, times)
+        for number, sent in enumerate(found, 1)
+    ]
+    return lines, {"data_sets": [sent.to_json() for sent in found]}
 
 
 def _charge(asked: JointQuestion, data_set: str, parties: Sequence[str], at: str) -> None:

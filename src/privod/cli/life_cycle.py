@@ -62,15 +62,22 @@ def raise_budget(
     reason: Reason,
     delta: Delta = "0",
     adjacency: Relation = "add-remove",
+    yes: Yes = False,
     at: At = DEFAULT_LOCATION,
     as_json: AsJson = False,
 ) -> None:
     """Allow more than before; what was charged so far counts, the old promise is replaced."""
+    from privod.errors import NeedsConfirmation
     from privod.privacy import Loss
 
+    limit, relation = Loss(epsilon, delta), read_adjacency(adjacency)
     with curator_at(at) as curator:
-        limit = Loss(epsilon, delta)
-        state = curator.raise_budget(name, read_adjacency(adjacency), limit, reason)
+        before = [str(one.budget) for one in curator.budget(name) if one.adjacency == relation]
+        if before and not yes:
+            warning = f"Whoever was promised {before[0]} at most is promised {limit} from then on."
+            if as_json or not typer.confirm(f"{warning}\nRaise it?"):
+                raise NeedsConfirmation(f"{warning} Confirm it to raise the budget.")
+        state = curator.raise_budget(name, relation, limit, reason)
     text = f"The {state.adjacency.name} budget of {name!r} allows {state.budget}{state.counted}."
     emit(wire.Budget.of(state), as_json, words(text))
 

@@ -27,7 +27,7 @@ def emit(data: Any, as_json: bool, *shown: Any) -> None:
 
     console = Console(highlight=False)
     for item in shown:
-        console.print(item)
+        console.print(item, crop=False)
 
 
 def complain(problem: PrivodError, as_json: bool, text: str) -> None:
@@ -43,14 +43,17 @@ def words(text: str, style: str = "") -> Any:
     return Text(text, style=style)
 
 
-def table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Any:
-    """A table for people."""
+def table(
+    title: str, headings: Sequence[str], rows: Sequence[Sequence[str]], whole: Sequence[str] = ()
+) -> Any:
+    """A table for people; what stands under `whole` headings, such as ids, is never wrapped."""
     from rich.box import SIMPLE
     from rich.table import Table as RichTable
 
     drawn = RichTable(title=title, title_justify="left", header_style="bold", box=SIMPLE)
-    for heading in headings:
-        drawn.add_column(heading, overflow="fold")
+    for place, heading in enumerate(headings):
+        longest = max((len(row[place]) for row in rows), default=0) if heading in whole else None
+        drawn.add_column(heading, overflow="fold", no_wrap=heading in whole, min_width=longest)
     for row in rows:
         drawn.add_row(*(words(cell) for cell in row))
     return drawn

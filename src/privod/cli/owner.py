@@ -27,7 +27,7 @@ from privod.cli.output import emit, progress_bars, table, words
 from privod.errors import InvalidParameter, NeedsConfirmation
 
 if TYPE_CHECKING:
-    from privod.curator import BudgetState, Registered
+    from privod.curator import BudgetState, Entry, Registered
     from privod.privacy import Adjacency
     from privod.wire.protocol import CuratorProtocol
 
@@ -297,23 +297,31 @@ def history(
     at: At = DEFAULT_LOCATION,
     as_json: AsJson = False,
 ) -> None:
-    """Show the ledger's entries, oldest first."""
+    """Show the ledger's entries, oldest first: what was asked, at what price, by whom."""
     with curator_at(at) as curator:
         entries = curator.history(name)
-    headings = ["number", "time", "what", "data set", "budget", "loss", "asked by"]
+    several = len({entry.dataset for entry in entries}) > 1
     rows = [
-        [
-            str(entry.number),
-            entry.time[:19].replace("T", " "),
-            entry.kind,
-            entry.dataset,
-            entry.adjacency.name if entry.adjacency else "",
-            str(entry.loss or ""),
-            entry.asked_by,
-        ]
+        [str(entry.number), entry.time[:16].replace("T", " "), _what(entry, several)]
         for entry in entries
     ]
-    emit([wire.Entry.of(entry) for entry in entries], as_json, table("Entries", headings, rows))
+    shown = table("Entries", ["no.", "time (UTC)", "what"], rows, whole=["no.", "time (UTC)"])
+    emit([wire.Entry.of(entry) for entry in entries], as_json, shown)
+
+
+def _what(entry: Entry, several: bool) -> str:
+    """What an entry says, in a line; the question that was charged in another."""
+    from privod.queries.as_code import typed
+
+    said = [
+        entry.kind + (f" of no. {entry.ask}" if entry.ask not in (None, entry.number) else ""),
+        entry.dataset if several else "",
+        str(entry.loss or ""),
+        entry.adjacency.name if entry.adjacency else "",
+        f"by {entry.asked_by}" if entry.asked_by else "",
+    ]
+    asked = f"\n{typed(entry.query)}" if entry.kind == "charge" and entry.query else ""
+    return ", ".join(filter(None, said)) + asked
 
 
 @app.command()

@@ -161,9 +161,18 @@ def list_tokens(
 ) -> None:
     """List the tokens handed out, revoked ones too."""
     data = [wire.Token.of(each) for each in _curator(at, database).store.tokens()]
-    rows = [[str(value or "") for value in vars(each).values()] for each in data]
+    rows = [
+        [
+            *(each.id, each.role, each.dataset or "", each.name),
+            *(
+                (moment or "")[:16].replace("T", " ")
+                for moment in (each.created, each.revoked, each.expires)
+            ),
+        ]
+        for each in data
+    ]
     headings = ["id", "role", "data set", "for", "created", "revoked", "expires"]
-    emit(data, as_json, table("Tokens", headings, rows))
+    emit(data, as_json, table("Tokens", headings, rows, whole=["id"]))
 
 
 @token.command(name="revoke")

@@ -114,11 +114,12 @@ class Asking:
                     not_protected=unprotected,
                     about_seconds=seconds,
                     most_records=most,
+                    begun=True,
                 )
             found = price_of(dues, unprotected, ledger.limits_of(connection, dues, token))
         if left and not found.affordable:
             found = replace(found, charges=(), affordable=True)
-        return replace(found, about_seconds=seconds, most_records=most)
+        return replace(found, about_seconds=seconds, most_records=most, begun=left)
 
     def check_budget(
         self, query: Query[Any], dataset: DataSet, request_id: str | None, token: str | None

@@ -19,7 +19,8 @@ __all__ = ["Custody"]
 
 BACKUP = (
     "The ledger in {0!r} is a backup: what was asked after it was made is not in it, and would be"
-    " sold again. Put it back by `privod restore`, or open it to be read only."
+    " sold again. Put it back (`privod restore`), charge there what it lacks (`privod charge`) and"
+    " accept it (`privod accept-restored`); or open it to be read only."
 )
 UNACCEPTED = (
     "The ledger was opened to be restored and sells nothing before its owner accepts it. Charge"
@@ -55,8 +56,11 @@ class Custody:
         self.witnesses = witnesses
         self.directory = directory
         self._restoring = restoring
-        if not restoring:
+        self._unsound = restoring
+        """Whether it may lack entries: then witnesses are told nothing, which would hide it."""
+        with suppress(*((LedgerDamaged, Unavailable) if restoring else ())):
             self._check()
+            self._unsound = False
 
     def _check(self) -> None:
         """Refuse a ledger that lost entries; begin a witness where there was none."""
@@ -102,7 +106,7 @@ class Custody:
             erase_all(connection)  # what was left may have been answered where entries were lost
             head = Head(*ledger.read_head(connection))
         self.witnesses.start_anew(head)
-        self._restoring = False
+        self._restoring = self._unsound = False
         return str(head)
 
     def mark_as_backup(self) -> None:
@@ -123,11 +127,10 @@ class Custody:
     def _note(self, head: Head) -> None:
         """Let the witnesses see what an owner did, unless the ledger may lack entries.
 
-        It may while it is being restored, where they saw more than it holds, and where the one
-        beside it is gone: a new one would hide that. No answer waits for it, so the disk is not
-        waited for a second time.
+        It may where they saw more than it holds, and where the one beside it is gone. No answer
+        waits for it, so the disk is not waited for a second time.
         """
-        if self._restoring:
+        if self._unsound:
             return
         seen = self.witnesses.read()
         with self.database.glancing() as connection, suppress(LedgerDamaged):
@@ -147,7 +150,7 @@ class Custody:
         """Where the ledger ends; if a release was not on disk and witnessed before, it is now.
 
         A crash may have come before that, or its storing goes on. Who opened the ledger to read
-        it only sees what they find there, and one that is being restored has no witness yet.
+        it only sees what they find there, and one that may lack entries has no witness to tell.
 
         Parameters
         ----------
@@ -156,10 +159,10 @@ class Custody:
         """
         with self.database.glancing() as connection:
             entry, head = release_entry(connection, key)
-        if self.database.read_only or (not self._restoring and self.witnesses.hold(entry)):
+        if self.database.read_only or (not self._unsound and self.witnesses.hold(entry)):
             return head
         self.database.sync()
-        if not self._restoring:
+        if not self._unsound:
             with self.database.glancing() as connection:
                 self._check_there(connection, self.witnesses.read())
             self.witnesses.note(head)

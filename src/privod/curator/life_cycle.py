@@ -88,9 +88,13 @@ def close_budget(
     closing = [state, *ends_with(state, others)]
     if not confirmed:
         names = ", ".join(one.adjacency.name for one in closing)
+        versions = [
+            repr(name) for name in store.versions_of(connection, state.dataset) if name != of
+        ]
+        shared = f", also for {', '.join(versions)}, which shares them" if versions else ""
         raise NeedsConfirmation(
-            f"This closes, for good: {names}. What these budgets promised could not stand if one of"
-            " them went on. Stored answers stay free. Confirm it to close."
+            f"This closes, for good{shared}: {names}. What these budgets promised could not stand"
+            " if one of them went on. Stored answers stay free. Confirm it to close."
         )
     for one in closing:
         number = ledger.append(

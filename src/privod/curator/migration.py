@@ -24,13 +24,9 @@ def backup(curator: Curator, destination: str | Path) -> Verification:
 
     Others go on asking meanwhile; the copy is the ledger of one moment. Its head is in what is
     returned: note it elsewhere, to recognize an old backup later. The copy is marked as a backup:
-    it can be read and verified (`read_only=True`), and answers nothing new before `restore`.
+    it can be read and verified (`read_only=True`), and answers nothing new before it is put back
+    (`restore`) and accepted (`Curator.accept_restored`).
     """
-    return _copy(curator, destination)
-
-
-def _copy(curator: Curator, destination: str | Path, reason: str | None = None) -> Verification:
-    """Copy a curator and verify the copy; with a reason, the copy says that it was restored."""
     if not isinstance(curator.database, SQLite):
         raise Unavailable(
             "A ledger in PostgreSQL is backed up by the server's own tools."
@@ -50,8 +46,6 @@ def _copy(curator: Curator, destination: str | Path, reason: str | None = None) 
             copy.server_notes.clear()
             # Rows never change and are there before their entry, so the later copy is complete.
             _copy_rows(_folders(copy), curator, copy)
-            if reason is not None:
-                copy.accept_restored(reason)
             return copy.verify()
     except OSError as problem:
         raise Unavailable(
@@ -64,9 +58,10 @@ def restore(
 ) -> Verification:
     """Put a backup in a new place and verify it there; the backup stays as it is.
 
-    A backup lacks what was charged after it was made. Charge that (`charge_elsewhere`) before
-    anybody asks the restored curator. Its ledger gets an entry that it was restored, so grids that
-    were opened before draw no more counts: some may have been told that the backup lacks.
+    A backup lacks what was charged after it was made, and where it came from may still answer. So
+    it sells nothing where it is put back either: open it with `restoring=True`, charge what it
+    lacks (`charge_elsewhere`), and accept it (`accept_restored`). The entry of that says to grids
+    opened before that they draw no more counts: some may have been told that the backup lacks.
 
     Parameters
     ----------
@@ -79,7 +74,7 @@ def restore(
     """
     with Curator.open(kept, read_only=True) as copy:
         copy.verify(expected_head)
-        return _copy(copy, destination, "put back from a backup")
+        return backup(copy, destination)
 
 
 def migrate(source: Curator, target: Curator) -> Verification:

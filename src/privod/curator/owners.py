@@ -112,7 +112,8 @@ def open_budget(
     budgets = ledger.budgets_of(connection, root)
     if any(state.adjacency == adjacency for state in budgets):
         raise AlreadyExists(
-            f"{of!r} has a budget under {adjacency.name} already. Raise it, if it is open."
+            f"{of!r} has a budget under {adjacency.name} already, as versions of a data set share"
+            " theirs. Raise it if it is open; one that is closed is closed for good."
         )
     role = "main" if adjacency in (AddRemove(), Replace()) else "allowance"
     check_not_ended(of, budgets)

@@ -117,10 +117,12 @@ def _as_arrow(source: Mapping[str, Any], domain: Domain) -> Columns:
 
 
 def _from_pandas(frame: Any, domain: Domain) -> Iterator[Columns]:
-    check_names([str(name) for name in frame.columns], domain)
+    names = [str(name) for name in frame.columns]  # which pandas lets be numbers as well
+    check_names(names, domain)
+    places = {name: names.index(name) for name in wanted_of(domain)}
     for start in range(0, max(len(frame), 1), ROWS_AT_ONCE):
         some = frame.iloc[start : start + ROWS_AT_ONCE]
-        yield _as_arrow({name: some[name] for name in wanted_of(domain)}, domain)
+        yield _as_arrow({name: some.iloc[:, place] for name, place in places.items()}, domain)
 
 
 def _from_polars(frame: Any, domain: Domain) -> Iterator[Columns]:

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from privod.data import Domain, Table
 from privod.errors import InvalidParameter, ProtocolAborted
-from privod.joint.contributions import Contributions, rows_digest
+from privod.joint.contributions import Contributions, SentRecords
+from privod.joint.held import HeldRecords
 from privod.joint.persons import check_one_record_each, promise_at_party
 from privod.joint.roster import Identity, Roster
 from privod.joint.secure_sum import add_up, contribute
@@ -195,6 +196,8 @@ class JointRelease:
         Names the run, the same at every party.
     traffic : Traffic
         Bytes and seconds, step by step.
+    sent : SentRecords
+        All runs that this party's records went to, this one included, by its ledger.
     person : str, optional
         The column that tells persons apart, of whom every party kept one record each.
     """
@@ -205,6 +208,7 @@ class JointRelease:
     noise: MergedNoise
     run: bytes
     traffic: Traffic = field(repr=False)
+    sent: SentRecords
     person: str | None = None
 
     @property
@@ -246,15 +250,16 @@ def release_counts(
     roster: Roster,
     contributions: Contributions,
     randomness: Randomness | None = None,
+    file: bytes | None = None,
 ) -> JointRelease:
-    """Go through a run as one of its parties."""
+    """Go through a run as one of its parties; `file` marks the one that the table was read from."""
     domain, n_parties = table.domain, len(roster.names)
     question.check_parties(n_parties)
     question.check(domain)
     source = randomness or secure()
     session = agree(channel, identity, roster, question.terms(domain))
-    digest = rows_digest(table, question.of.columns)
-    run = contributions.claim(digest, roster.names, question.table_guarantee().loss)
+    held = HeldRecords(table, question.of.columns, file=file)
+    run = contributions.claim(held, roster.names, question.table_guarantee())
     shape = question.shape(domain)
     noise = question.noise(int(np.prod(shape)), n_parties)
     hidden = noisy_share(question.of.counts_before_noise(table), noise, source)
@@ -262,12 +267,12 @@ def release_counts(
     if len(answer) != hidden.nbytes:
         raise ProtocolAborted("The published counts have another size. Run again.")
     counts = np.frombuffer(answer, "<i8").astype(np.int64).reshape(shape)
-    contributions.finish(run, f"{counts.size} noisy counts")
+    sent = contributions.finish(run, f"{counts.size} noisy counts")
     drawn = MergedNoise.of_shares(noise, n_parties)
     promise = question.table_guarantee()
     value = question.of.value_of(domain, counts, drawn, promise, seeded=source.seeded)
     return JointRelease(
-        question, identity.name, value, drawn, session.id, channel.traffic, domain.person
+        question, identity.name, value, drawn, session.id, channel.traffic, sent, domain.person
     )
 
 

@@ -72,7 +72,9 @@ class LockedFile:
             kept = json.loads(self._path.read_text())
             self._check(kept)
         except (ValueError, KeyError, TypeError):
-            raise ProtocolAborted(f"{str(self._path)!r} cannot be read. {self._lost}") from None
+            raise ProtocolAborted(
+                f"{str(self._path)!r} cannot be read. {self._lost}", "a file of its own is damaged."
+            ) from None
         self._kept = kept
 
     def _write(self) -> None:

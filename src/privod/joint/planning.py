@@ -13,7 +13,13 @@ from functools import lru_cache
 from privod.errors import InvalidParameter, ProtocolAborted
 from privod.joint.question import JointOutliers
 from privod.joint.transport.channel import Channel, Meeting
-from privod.outliers.hashing.heavy import CloudModel, HashedCloud, HeavyOdds, bucket_width_for
+from privod.outliers.hashing.heavy import (
+    MODEL_SHARE,
+    CloudModel,
+    HashedCloud,
+    HeavyOdds,
+    bucket_width_for,
+)
 from privod.outliers.hashing.outliers import crowd_limit
 from privod.outliers.hashing.plan import HashPlan
 
@@ -56,7 +62,7 @@ class CountPlan:
         Horizontal: every table has 2 ** slot_bits slots. Vertical: 0.
     found, precision, suspects : float
         What the public model expects: the share of outliers found, the share of suspects that are
-        outliers, and the share of records that are suspects.
+        outliers, and the share of records that are suspects. Estimates, no bounds.
     noise_deviation : float
         Of every count, 0 without noise.
     sent_bytes, seconds : float
@@ -97,11 +103,19 @@ class CountPlan:
             else ""
         )
         return (
-            f"On a public model of such data, {self.n_tables} tables find {self.found:.1%} of the"
-            f" outliers, and {self.precision:.0%} of the suspects are outliers.{noise} Each party"
-            f" sends about {self.sent_bytes / 1e6:.3g} MB and computes for about"
-            f" {self.seconds:.2g} seconds."
+            f"On a public model of such data, where {MODEL_SHARE:.1%} are outliers,"
+            f" {self.n_tables} tables find {self.found:.1%} of the outliers, and"
+            f" {self.precision:.0%} of the suspects are outliers. These are estimates, no bounds:"
+            f" {self._differs()}.{noise} Each party sends about {self.sent_bytes / 1e6:.3g} MB and"
+            f" computes for about {self.seconds:.2g} seconds."
         )
+
+    def _differs(self) -> str:
+        """In what real data differ from the model."""
+        fewer = "beside dense places fewer outliers are found"
+        if self.precision == 1:  # false alarms are removed
+            return fewer
+        return f"where more records are outliers more of the suspects are, and {fewer}"
 
 
 def joint_plan(

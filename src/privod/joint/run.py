@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from privod.data import Domain, Table
 from privod.errors import InvalidParameter
 from privod.joint import horizontal, vertical
-from privod.joint.contributions import Contributions, rows_digest
+from privod.joint.contributions import Contributions, SentRecords
 from privod.joint.counts import JointCounts, JointRelease, host_counts, release_counts
+from privod.joint.held import HeldRecords
 from privod.joint.persons import check_one_record_each, promise_at_party
 from privod.joint.pki import make_identities
 from privod.joint.planning import CountPlan
@@ -59,6 +60,8 @@ class JointAnswer:
         How many rows this party has.
     traffic : Traffic
         Bytes and seconds, step by step.
+    sent : SentRecords
+        All runs that this party's records went to, this one included, by its ledger.
     crowded_tables : int64 array, optional
         In how many tables each suspect's bin holds a crowd, by the tables that all parties see.
         None over columns and in published protocols, which tell nobody.
@@ -74,6 +77,7 @@ class JointAnswer:
     run: bytes
     own_records: int
     traffic: Traffic = field(repr=False)
+    sent: SentRecords
     crowded_tables: NDArray[np.int64] | None = None
     person: str | None = None
 
@@ -124,6 +128,8 @@ class JointAnswer:
                 "the least crowded first, each with how many of the"
                 f" {self.plan.n_tables} tables show a crowd around it"
             )
+            if not self.question.verify:
+                by += ", and so likelier a false alarm"
         shown = [self._listed(place) for place in order[:MOST_LISTED]]
         more = len(self.rows) - len(shown)
         rest = f" and {more} more, which --json and --results list" if more else ""
@@ -199,22 +205,22 @@ def take_part(
     contributions: Contributions,
     randomness: Randomness | None = None,
     rounds: Rounds | None = None,
+    file: bytes | None = None,
 ) -> JointAnswer:
-    """Go through a run as one of its parties; with `rounds`, go on where one of them broke off."""
+    """Go through a run as one of its parties; with `rounds`, go on where one of them broke off.
+
+    `file` is the mark of the file that the table was read from, for the ledger of runs.
+    """
     domain = table.domain
     question.check_parties(len(roster.names))
     question.check(domain)
     session = agree(channel, identity, roster, question.terms(domain))
-    guarantee = question.table_guarantee()
-    digest = rows_digest(
-        table, question.own_columns(domain), ordered=question.partition == "vertical"
-    )
-    lost = None if guarantee is None else guarantee.loss
-    run = contributions.claim(digest, roster.names, lost)
+    own = question.own_columns(domain)
+    held = HeldRecords(table, own, ordered=question.partition == "vertical", file=file)
+    run = contributions.claim(held, roster.names, question.table_guarantee())
     kept = rounds or Rounds()
-    placed = rows_digest(table, question.own_columns(domain), ordered=True)  # rows by number
-    kept.prepare(_subject(question.terms(domain), roster, placed), session)
-    points = question.scaled(table.numbers(question.own_columns(domain)), domain)
+    kept.prepare(_subject(question.terms(domain), roster, held.placed()), session)
+    points = question.scaled(table.numbers(own), domain)
     plan, crowded = None, None
     if question.partition == "horizontal" and question.protocol == "sealed":
         rows, crowded, n, plan = horizontal.take_part(
@@ -226,7 +232,7 @@ def take_part(
         rows, n, plan = vertical.take_part(question, points, domain, channel, session, kept)
     else:
         rows, n = published().take_part_vertical(question, points, domain, channel, session, kept)
-    contributions.finish(run, f"{len(rows)} of {n} records")
+    sent = contributions.finish(run, f"{len(rows)} of {n} records")
     kept.end()
     return JointAnswer(
         question,
@@ -237,6 +243,7 @@ def take_part(
         session.id,
         len(table),
         channel.traffic,
+        sent,
         crowded,
         domain.person,
     )

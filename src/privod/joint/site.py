@@ -14,6 +14,7 @@ from privod.errors import InvalidData
 from privod.joint.approvals import Approvals, subject_of
 from privod.joint.contributions import Contributions
 from privod.joint.counts import JointCounts, JointRelease, release_counts
+from privod.joint.held import mark_of_file
 from privod.joint.questions import JointQuestion
 from privod.joint.results import read_ids, write_release, write_result, write_transcript
 from privod.joint.roster import Identity, Roster
@@ -70,7 +71,7 @@ class Site:
         question.check_parties(len(roster.names))
         question.check(self.domain)
         subject = subject_of(question, self.domain, roster)
-        table = read(self.data, self.domain)
+        table, file = read(self.data, self.domain), mark_of_file(self.data)
         named = None if self.ids is None else read_ids(self.data, self.domain, self.ids)
 
         def act(channel: Channel) -> JointAnswer | JointRelease:
@@ -80,7 +81,13 @@ class Site:
                 self.charge()
             if isinstance(question, JointCounts):
                 return release_counts(
-                    question, table, channel, self.identity, roster, self.contributions
+                    question,
+                    table,
+                    channel,
+                    self.identity,
+                    roster,
+                    self.contributions,
+                    file=file,
                 )
             return take_part(
                 question,
@@ -90,6 +97,7 @@ class Site:
                 roster,
                 self.contributions,
                 rounds=Rounds(self.rounds),
+                file=file,
             )
 
         answer = attend(connect(), act)

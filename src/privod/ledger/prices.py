@@ -38,6 +38,7 @@ from privod.queries.frames import as_frame
 from privod.queries.html import paragraphs, parts_figure
 
 __all__ = [
+    "BEGUN",
     "ELSEWHERE",
     "Price",
     "PricedCharge",
@@ -66,6 +67,12 @@ GRID = 10**40 * math.lcm(*range(1, 41))
 Anything else is rounded up by less than 10**-55. Without a common denominator, questions with
 awkward epsilons would make the sum's digits grow without end.
 """
+
+
+BEGUN = (
+    "It was charged before and is not answered yet: asking goes on with that at no price, unless it"
+    " fails first."
+)
 
 
 @dataclass(frozen=True)
@@ -100,7 +107,8 @@ class Price:
     `charges` is empty when the question is already answered: the stored release costs nothing.
     `not_protected` says what those lose by this very answer whom its guarantee leaves out,
     `about_seconds` how long one core takes to answer at worst, by what was declared about the data,
-    and `most_records` is how many records there may be at most, as declared.
+    and `most_records` is how many records there may be at most, as declared. `begun` says that it
+    was charged and is not answered yet: who asks it goes on with that, and pays only if it fails.
     """
 
     charges: tuple[PricedCharge, ...]
@@ -109,6 +117,7 @@ class Price:
     not_protected: str = ""
     about_seconds: float | None = None
     most_records: int | None = None
+    begun: bool = False
 
     def _repr_html_(self) -> str:
         if self.already_answered:
@@ -119,6 +128,8 @@ class Price:
             + fitting(charge.questions_left)
             for charge in self.charges
         ]
+        if self.begun:
+            lines.append(BEGUN)
         if self.not_protected:
             lines.append(f"Not protected: {self.not_protected}")
         return paragraphs("Price" if self.affordable else "Over budget", *lines)

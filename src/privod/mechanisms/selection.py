@@ -13,12 +13,13 @@ docs/proofs/selection.md.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +48,9 @@ COINS_PER_WORD, SPARE_WORDS = 64, 64
 class _Choice(ABC):
     """A choice whose law depends on differences of utilities divided by a scale."""
 
+    near_best: ClassVar[float] = 1.0
+    """The chance of a candidate just below the best is at most this."""
+
     scale: Fraction
     monotone: bool = False
 
@@ -66,6 +70,19 @@ class _Choice(ABC):
     def zcdp(self, sensitivity: Number) -> Zcdp:
         """What one choice loses in the concentrated sense."""
         return Zcdp.of_loss(self.loss(sensitivity))
+
+    def chance_at_most(self, shortfall: int) -> float:
+        """How likely a candidate so far below the best is at most chosen, whatever the others."""
+        return self.near_best * math.exp(-shortfall / self.scale) if shortfall > 0 else 1.0
+
+    def surely_within(self, n_candidates: int, unsure: float) -> float:
+        """One as far below the best, or farther, is chosen with a probability of at most `unsure`.
+
+        Whatever the utilities of the candidates are [docs/proofs/selection.md, Theorem 5].
+        """
+        if n_candidates < 2:
+            return 0.0
+        return float(self.scale) * math.log(self.near_best * (n_candidates - 1) / unsure)
 
     def choose(self, utilities: Utilities, randomness: Randomness) -> int:
         """Return the index of the chosen candidate."""
@@ -128,6 +145,8 @@ class PermuteAndFlip(_Choice):
     monotone : bool
         Whether it is proved that between adjacent data sets either no utility rises or none falls.
     """
+
+    near_best: ClassVar[float] = 0.5  # its coin may land, but that of the best always does
 
     def _choose(self, utilities: NDArray[np.int64], randomness: Randomness) -> int:
         return _first_to_pass(utilities, self.scale, randomness)

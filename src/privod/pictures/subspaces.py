@@ -52,7 +52,7 @@ def _largest_chances(axes: Axes, query: OutlierSubspaces, value: FoundSubspaces)
     """From public parameters alone: the true chances depend on the rows."""
     for size in sorted({len(some) for some in value.subspaces}):
         farthest = query.surely_missing(size, max(2, value.n_candidates))
-        missing = np.unique(np.linspace(0, farthest, 200).astype(int))
+        missing = np.unique(np.linspace(1, max(2, farthest), 200).astype(int))
         chances = [query.chance_at_most(int(some), size) for some in missing]
         axes.plot(missing, chances, label=f"sets of {columns_in_words(size)}")
     axes.set_ylim(0, 1.02)

@@ -97,6 +97,16 @@ class Guarantee:
             f" than {self._factor()}.{self._of_a_person()}"
         )
 
+    def in_short(self) -> str:
+        """The promise in a few words, for lists: of a record, and of a person who has several."""
+        said, rows = f"{self.loss} under {self.adjacency.name}", self.rows_per_person
+        if rows == 1:
+            return said
+        try:
+            return f"{said}; {self.for_groups(rows).loss} towards a person of up to {rows} records"
+        except NoPromise:
+            return f"{said}; nothing towards a person of several records"
+
     def _factor(self) -> str:
         epsilon, delta = self.loss.epsilon, self.loss.delta
         odds = "" if epsilon > 20 else f" (at most {_odds(epsilon)} times as likely)"

@@ -167,7 +167,7 @@ class AnomalyLabels(CrowdLabels, Query[tuple[bool, ...]]):
         )
         radius = typical_radius(domain, columns)
         return (
-            cls(records=corners, columns=columns, radius=radius, max_crowd=10, epsilon="0.5"),
+            cls(records=corners, columns=columns, radius=radius, max_crowd=10, epsilon=1),
             cls(
                 records=corners,
                 columns=columns,

@@ -11,11 +11,14 @@ from dataclasses import MISSING, Field, fields
 from fractions import Fraction
 from typing import Any
 
+from privod.errors import PrivodError
 from privod.privacy import Adjacency, decimal_text
 from privod.queries.parameters import parameters_of
 from privod.queries.query import Query
 
-__all__ = ["as_notebook", "as_python", "as_settings", "as_shell", "constructed"]
+__all__ = ["as_notebook", "as_python", "as_settings", "as_shell", "constructed", "typed"]
+
+LONGEST_TYPED = 300  # characters of a question in a list
 
 
 def constructed(query: Query[Any]) -> str:
@@ -56,6 +59,17 @@ def as_settings(query: Query[Any]) -> str:
         and (parameter.required or stated[parameter.name] != parameter.default)
     ]
     return " ".join([query.name.rsplit("-", 1)[0], *settings])
+
+
+def typed(query: dict[str, Any]) -> str:
+    """A question as it is typed, for lists; by its name alone if this version cannot read it."""
+    from privod.queries.catalog import query_from_json  # which knows every question there is
+
+    try:
+        text = as_settings(query_from_json(query))
+    except PrivodError:
+        return str(query.get("name"))
+    return text if len(text) <= LONGEST_TYPED else f"{text[: LONGEST_TYPED - 1]}…"
 
 
 def as_shell(query: Query[Any], dataset: str, address: str) -> str:

@@ -105,9 +105,8 @@ class LookaheadCount(ExactWhereRare, Query[CopyCount]):
     def answer(self, table: Table, randomness: Randomness) -> Release[CopyCount]:
         copies = table.copies(self.columns, self.record)
         noisy = copies >= self.noisy_from
-        if noisy:
-            copies = int(self.noise.add_to(np.array([copies]), randomness)[0])
-        return self.release(CopyCount(copies, noisy), randomness)
+        drawn = int(self.noise.add_to(np.array([copies]), randomness)[0])  # for a rare one as well
+        return self.release(CopyCount(drawn if noisy else copies, noisy), randomness)
 
     def sentence(self, value: CopyCount) -> str:
         if not value.noisy:

@@ -167,7 +167,7 @@ class MixedLabels(CrowdLabels, Query[tuple[bool, ...]]):
             "columns": tuple(column.name for column in columns),
             "records": tuple(tuple(end_of(one, last=last) for one in columns) for last in (0, 1)),
             "max_crowd": 10,
-            "epsilon": "0.5",
+            "epsilon": 1,
             "tolerances": tuple(
                 (one.name, float(f"{(one.high - one.low) / 10:.3g}")) for one in numeric
             ),

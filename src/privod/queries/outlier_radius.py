@@ -149,7 +149,7 @@ class OutlierRadius(Query[ChosenRadius]):
     @property
     def edits_off(self) -> int:
         """The radius named is at most this many edits farther off than the best: 95 % sure."""
-        return of_choice(self.choice.scale, self.n_radii)
+        return of_choice(self.choice, self.n_radii)
 
     def records_off(self, dimensions: int, n_groups: int = 1) -> int:
         """By at most so many records `edits_off` edits can move the outliers off the share."""
@@ -236,7 +236,7 @@ class OutlierRadius(Query[ChosenRadius]):
         columns = domain.numeric_names[:2]
         if not columns:
             return ()
-        return (cls(share="0.01", max_crowd=5, epsilon="0.5", columns=columns),)
+        return (cls(share="0.01", max_crowd=5, epsilon=2, columns=columns),)
 
     @property
     def _share_moved(self) -> Fraction:

@@ -19,7 +19,12 @@ from privod.privacy import decimal_text
 
 if TYPE_CHECKING:
     from privod.data import Domain
-    from privod.mechanisms import DiscreteGaussian, DiscreteLaplace
+    from privod.mechanisms import (
+        DiscreteGaussian,
+        DiscreteLaplace,
+        ExponentialMechanism,
+        PermuteAndFlip,
+    )
 
 __all__ = [
     "CERTAINTY",
@@ -139,12 +144,9 @@ def of_counts(noise: DiscreteLaplace | DiscreteGaussian, n_counts: int, about: s
     )
 
 
-def of_choice(scale: Fraction, n_candidates: int) -> int:
-    """By how much a choice falls short of the best candidate at most, with 95 % certainty.
-
-    (n - 1) e^(-t / scale) bounds the chance of a shortfall of t or more [docs/proofs/selection.md].
-    """
-    return math.ceil(float(scale) * math.log(max(n_candidates - 1, 1) / (1 - CERTAINTY)))
+def of_choice(choice: ExponentialMechanism | PermuteAndFlip, n_candidates: int) -> int:
+    """By how much a choice falls short of the best candidate at most, with 95 % certainty."""
+    return math.ceil(choice.surely_within(n_candidates, 1 - CERTAINTY))
 
 
 def worth(query: Any, domain: Domain, records: int | None, expected: int | None = None) -> str:

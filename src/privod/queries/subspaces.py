@@ -4,7 +4,8 @@ The utility of a set is its outlier count divided by the global bound for its si
 different size compete fairly and no utility changes by more than 1. It is measured in steps whose
 number follows from public parameters, so nothing about the choice but its outcome depends on rows.
 The paper's Algorithm 3 draws with exp(epsilon u), which costs twice what it says; here the scale
-follows from the true loss. Proofs in docs/proofs/subspaces.md.
+follows from the true loss, and under AddRemove from how far apart one record can move two sets: it
+makes many outliers normal, or adds one, itself. Proofs in docs/proofs/subspaces.md.
 """
 
 from __future__ import annotations
@@ -110,7 +111,9 @@ class OutlierSubspaces(Query[FoundSubspaces]):
     count_share : number
         The share of epsilon that buys a count in each set found, from 0 (no counts) to below 1.
     choice : str
-        permute-and-flip, or exponential, which is never better at equal cost.
+        narrow: permute-and-flip with the least noise that is proved to be enough. The other two are
+        those of earlier versions, and never better at equal cost: permute-and-flip or exponential,
+        with the noise for counts that rise as far as they fall.
     adjacency : AddRemove or Replace
         Which two data sets must look alike.
     scale : str
@@ -135,7 +138,7 @@ class OutlierSubspaces(Query[FoundSubspaces]):
     columns: tuple[str, ...] = ()
     candidates: tuple[tuple[str, ...], ...] = ()
     count_share: ExactNumber = ExactNumber(as_exact, Fraction(0))
-    choice: Literal["permute-and-flip", "exponential"] = "permute-and-flip"
+    choice: Literal["narrow", "permute-and-flip", "exponential"] = "narrow"
     adjacency: Adjacency = AddRemove()
     scale: Scale = "own"
     weights: tuple[float, ...] = ()
@@ -160,9 +163,9 @@ class OutlierSubspaces(Query[FoundSubspaces]):
         if any(len(some) > MOST_AXES for some in sets):
             rule = f"must have at most {MOST_AXES} columns each"
             raise InvalidParameter("candidates", rule, len(max(sets, key=len)), "Name fewer.")
-        if self.choice not in ("permute-and-flip", "exponential"):
-            rule = "must be permute-and-flip or exponential"
-            raise InvalidParameter("choice", rule, self.choice, "Try 'permute-and-flip'.")
+        if self.choice not in ("narrow", "permute-and-flip", "exponential"):
+            rule = "must be narrow, permute-and-flip or exponential"
+            raise InvalidParameter("choice", rule, self.choice, "Try 'narrow'.")
         if not 0 <= self.count_share < 1:
             rule = "must be from 0 to below 1"
             raise InvalidParameter("count_share", rule, self.count_share, "Try 0.5.")
@@ -177,7 +180,7 @@ class OutlierSubspaces(Query[FoundSubspaces]):
 
     @property
     def steps(self) -> int:
-        """Into how many steps a utility of 1 is cut, and so by how many one change can move it.
+        """Into how many steps a utility of 1 is cut: no change moves one by more.
 
         As many as make all utilities whole, if that is few enough; the rest is rounded down.
         """
@@ -185,10 +188,22 @@ class OutlierSubspaces(Query[FoundSubspaces]):
         return min(math.lcm(*bounds), MOST_STEPS)
 
     @property
+    def changed_by(self) -> Fraction:
+        """By how many steps one change moves utilities at most, each up or down from their middle.
+
+        A choice depends on differences alone: all may move together. A record that joins takes no
+        more than `steps` from a utility, and adds one outlier at most, itself.
+        """
+        if self.choice != "narrow" or self.adjacency != AddRemove():
+            return Fraction(self.steps)
+        least = min(self._sensitivity(size) for size in self._sizes())
+        return Fraction(self.steps + -(-self.steps // least), 2)
+
+    @property
     def selection(self) -> Top:
         """How the sets are chosen, by utilities in steps."""
-        kind = PermuteAndFlip if self.choice == "permute-and-flip" else ExponentialMechanism
-        return Top(self.n_subspaces, kind.for_loss(self._loss_of_a_choice, self.steps))
+        kind = ExponentialMechanism if self.choice == "exponential" else PermuteAndFlip
+        return Top(self.n_subspaces, kind.for_loss(self._loss_of_a_choice, self.changed_by))
 
     def radius_in(self, size: int) -> float:
         """The radius in a set of so many columns."""
@@ -209,13 +224,13 @@ class OutlierSubspaces(Query[FoundSubspaces]):
         )
 
     def guarantee(self) -> Guarantee:
-        loss = self.selection.loss(self.steps)
+        loss = self.selection.loss(self.changed_by)
         if self.count_share:
             loss = loss + self.counting(()).guarantee().loss * self.n_subspaces
         return Guarantee(loss, self.adjacency)
 
     def cost(self) -> Cost:
-        concentrated = self.selection.zcdp(self.steps)
+        concentrated = self.selection.zcdp(self.changed_by)
         if self.count_share:
             counted = self.counting(()).cost().zcdp
             for _ in range(self.n_subspaces):
@@ -254,7 +269,7 @@ class OutlierSubspaces(Query[FoundSubspaces]):
             missing = max(self.surely_missing(size, number) for size in self._sizes())
             words = (
                 f"With 95 % certainty no set left out will have {missing} more records that stand"
-                " apart than a set named of its size."
+                " apart than a set named of its size: that is a bound for the worst data."
             )
         chosen = Preview("the choice", missing, loose=missing > 0, words=words)
         if not self.count_share:
@@ -262,12 +277,11 @@ class OutlierSubspaces(Query[FoundSubspaces]):
         pool = numeric_columns(domain, self.columns)[: self.size]
         widest = max(self.candidates, key=len) if self.candidates else pool
         counted = self.counting(widest).preview(domain)
-        return replace(
-            chosen,
-            margin=max(missing, counted.margin or 0),
-            least_margin=counted.least_margin,
-            words=f"{words} Of each count: {counted.sentence()}",
-        )
+        told = replace(chosen, words=f"{words} Of each count: {counted.sentence()}")
+        if counted.margin is not None:
+            return replace(told, margin=max(missing, counted.margin))
+        least, deviation = max(missing, counted.least_margin or 0), counted.least_deviation
+        return replace(told, margin=None, least_margin=least, least_deviation=deviation)
 
     def check(self, domain: Domain) -> None:
         n_columns = len(numeric_columns(domain, self.columns))
@@ -365,13 +379,14 @@ class OutlierSubspaces(Query[FoundSubspaces]):
         That holds for each choice, whatever the rows.
         """
         gap = (missing * self.steps) // self._sensitivity(size)
-        return math.exp(-gap / self.selection.choice.scale)
+        return self.selection.choice.chance_at_most(gap)
 
     def surely_missing(self, size: int, n_candidates: int) -> int:
         """No set left out has this many outliers more than a chosen one of its size: 95 % sure."""
-        draws = self.n_subspaces * (n_candidates - 1)
-        gap = float(self.selection.choice.scale) * math.log(draws / UNSURE) + 1
-        return math.ceil(gap * self._sensitivity(size) / self.steps)
+        gap = self.selection.choice.surely_within(n_candidates, UNSURE / self.n_subspaces)
+        sensitivity = self._sensitivity(size)
+        rounded = 1 if self.steps % sensitivity else 0  # utilities that are not whole lose a step
+        return math.ceil((gap + rounded) * sensitivity / self.steps)
 
     def sentence(self, value: FoundSubspaces) -> str:
         named = [" with ".join(some) for some in value.subspaces]

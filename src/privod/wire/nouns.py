@@ -243,6 +243,8 @@ class Price:
     `not_protected` says what those lose by the answer whom its guarantee leaves out,
     `about_seconds` how long one core takes to answer at worst, by what was declared about the data,
     and `most_records` is how many records were declared at most; null where it was answered before.
+    `begun`: it was charged and is not answered yet; asking goes on with that, and is charged only
+    if it fails first.
     """
 
     charges: tuple[PricedCharge, ...]
@@ -253,6 +255,7 @@ class Price:
     preview: Preview
     about_seconds: float | None = None
     most_records: int | None = None
+    begun: bool = False
 
     @classmethod
     def of(cls, price: values.Price, query: Query[Any], domain: Domain) -> Price:
@@ -265,6 +268,7 @@ class Price:
             preview=Preview.of(query.preview(domain)),
             about_seconds=price.about_seconds,
             most_records=price.most_records,
+            begun=price.begun,
         )
 
 

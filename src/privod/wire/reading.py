@@ -106,6 +106,7 @@ def read_price(noun: wire.Price) -> Price:
         noun.not_protected,
         noun.about_seconds,
         noun.most_records,
+        noun.begun,
     )
 
 

@@ -288,7 +288,9 @@ def _printable(text: str | None) -> str:
 def reason_of(name: str, problem: BaseException) -> str:
     """Say why a party ended the run, without anything its rows could have put into a message."""
     if isinstance(problem, ProtocolAborted):
-        return str(problem)
+        return (
+            str(problem) if problem.others is None else f"{name!r} ended the run: {problem.others}"
+        )
     if isinstance(problem, PrivodError):
         return f"{name!r} ended the run: {problem}"
     return f"{name!r} ended the run because of a {type(problem).__name__}."

@@ -49,7 +49,7 @@ def meet(
         futures = {name: pool.submit(copy_context().run, party, name) for name in sorted(parties)}
     raised = [hosting.exception(), *(future.exception() for future in futures.values())]
     problems = [problem for problem in raised if problem is not None]
-    own = [problem for problem in problems if not isinstance(problem, ProtocolAborted)]
+    own = [one for one in problems if not isinstance(one, ProtocolAborted) or one.others]
     for problem in (*own, *problems):
         raise problem
     return {name: future.result() for name, future in futures.items()}

@@ -18,7 +18,8 @@ from privod.errors import InvalidParameter
 from privod.outliers.crowds.distance import crowds
 from privod.outliers.hashing.plan import collision_probability
 
-__all__ = ["CloudModel", "HashedCloud", "HeavyOdds", "Threshold", "bin_sizes", "bucket_width_for"]
+__all__ = ["MODEL_SHARE", "CloudModel", "HashedCloud", "HeavyOdds", "Threshold", "bin_sizes"]
+__all__ += ["bucket_width_for"]
 
 FAR_MATCH = 0.05  # of all tables are shared by two records exactly one radius apart
 MODEL_RECORDS = 10_000  # enough for fifty outliers

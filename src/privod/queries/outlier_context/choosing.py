@@ -95,7 +95,7 @@ class GroupChoice:
         sampler = self.sampler_in(space)
         direct = sampler == "direct"
         n_candidates = space.n_contexts if direct else min(self.max_visits, space.n_contexts)
-        short = of_choice(self.mechanism(sampler).scale, n_candidates)
+        short = of_choice(self.mechanism(sampler), n_candidates)
         if self.utility == POPULATION:
             says = f"hold at most {short} records fewer than the largest"
         elif self.utility == OVERLAP:

@@ -46,8 +46,7 @@ class Summary:
     key: str
     question: str
     sentence: str
-    loss: Loss
-    adjacency: str
+    promise: str
 
 
 class Answers:
@@ -100,8 +99,7 @@ class Answers:
                 key,
                 release.query.question,
                 release.sentence(),
-                release.guarantee.loss,
-                release.guarantee.adjacency.name,
+                release.guarantee.in_short(),
             )
         return self._summaries[(of, key)]
 

@@ -21,6 +21,7 @@ from privod.curator.job_records import JobRecord
 from privod.data import Domain
 from privod.data.mock import mock_rows
 from privod.errors import InvalidParameter, NoPromise, PrivodError
+from privod.ledger.prices import BEGUN
 from privod.privacy import Guarantee, decimal_text
 from privod.queries.catalog import QUERIES, kind_of, query_from_json
 from privod.queries.parameters import parameters_of, promise_of
@@ -57,6 +58,8 @@ def questions(request: Request) -> Response:
     for kind in QUERIES.values():
         examples = kind.examples(dataset.domain)
         guarantee = examples[0].guarantee() if examples else None
+        if isinstance(guarantee, Guarantee):
+            guarantee = guarantee.of_persons(dataset.domain.max_rows_per_person)
         if guarantee is None or isinstance(guarantee, Guarantee):
             shown.append({"kind": kind, "promise": promise_of(kind), "guarantee": guarantee})
     budgets = curator.budget(dataset.name, token=visitor_of(request).token)
@@ -279,6 +282,7 @@ def _priced(request: Request, query: Query[Any]) -> dict[str, Any]:
     seconds = price.about_seconds or 0
     priced = {
         "stored": price.already_answered,
+        "begun": BEGUN if price.begun else "",
         "cost": " and ".join(dict.fromkeys(str(line["cost"]) for line in lines)),
         "lines": lines,
         "worth": worth(query, domain, most, _expected(request)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal
 
 from starlette.concurrency import run_in_threadpool
@@ -10,13 +11,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from privod.data import Domain
-from privod.data.csv_file import CsvBytes
+from privod.data.csv_file import CsvBytes, CsvDialect
 from privod.errors import InvalidData, PrivodError
 from privod.queries import as_code, scoring
 from privod.queries.parameters import Parameter, parameters_of
 from privod.queries.query import Query, Release, canonical_json
 from privod.server.http.authorization import form_of
 from privod.server.site import site_of
+from privod.server.views.dialects import dialect_choices, dialect_sent
 from privod.server.views.media import CSV, JSON, NOTEBOOK, PICTURE_HEADERS, SVG
 from privod.server.views.pages import answer_path, page, page_of
 
@@ -113,6 +115,7 @@ def _page(
         scored_columns=[column.name for column in columns],
         most_scored=MOST_SCORED,
         problem=problem,
+        **dialect_choices(request),
     )
 
 
@@ -121,7 +124,8 @@ def _taken(request: Request) -> scoring.NewRecords:
     release = _release(request)
     if not isinstance(release.value, scoring.SCORING):
         raise InvalidData("This answer cannot score records.")
-    taken = scoring.read_records(_sent(request), release.value)
+    records, dialect = _sent(request)
+    taken = scoring.read_records(records, release.value, dialect)
     if len(taken.rows) > MOST_SCORED:
         raise InvalidData(
             f"At most {MOST_SCORED} records are scored here. Download the answer as JSON and score"
@@ -130,18 +134,21 @@ def _taken(request: Request) -> scoring.NewRecords:
     return taken
 
 
-def _sent(request: Request) -> CsvBytes:
-    """The records that were typed or sent as a file, as CSV with a header."""
-    form = form_of(request)
+def _sent(request: Request) -> tuple[CsvBytes, CsvDialect]:
+    """The records that were typed or sent as a file, as CSV, and how they are written.
+
+    What is typed comes as a browser sends it, whatever encoding is chosen for files.
+    """
+    form, dialect = form_of(request), dialect_sent(request)
     sent, typed = form.get("file"), form.get("records", "")
     data = b""
     if isinstance(sent, UploadFile):
         data = sent.file.read()
     if not data.strip():
-        data = typed.encode() if isinstance(typed, str) else b""
+        data, dialect = str(typed).encode(), replace(dialect, encoding="utf-8")
     if not data.strip():
         raise InvalidData("Nothing was sent. Type a header and a record below it, or pick a file.")
-    return CsvBytes(data, "sent here")
+    return CsvBytes(data, "sent here"), dialect
 
 
 def answer_json(request: Request) -> Response:

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from privod.curator import Entry
 from privod.errors import InvalidParameter, LedgerDamaged, NotAllowed, NotFound
 from privod.privacy import Loss
+from privod.queries.as_code import typed
 from privod.queries.catalog import query_from_json
 from privod.server.authentication import find_visitor, token_hash
 from privod.server.http.authorization import text_of
@@ -168,7 +169,10 @@ def history(request: Request) -> Response:
     dataset = curator.dataset(request.path_params["dataset"])
     entries = tuple(reversed(curator.history(dataset.name)))
     place = page_of(request, len(entries), SHOWN_ENTRIES)
-    shown = [(entry, _answer_of(entry)) for entry in entries[place["first"] : place["end"]]]
+    shown = [
+        (entry, _answer_of(entry), typed(entry.query) if entry.query else "")
+        for entry in entries[place["first"] : place["end"]]
+    ]
     budgets = curator.budget(dataset.name)
     return page(
         request, "history.html", dataset=dataset, budgets=budgets, entries=shown, place=place

@@ -12,7 +12,6 @@ from starlette.responses import Response
 from privod.curator import Registered, accounting_named, acting
 from privod.curator.protection import FOR_OWNER
 from privod.data import Domain
-from privod.data.csv_file import ENCODINGS, CsvDialect
 from privod.data.intake import LossyIntake
 from privod.engines.size import UNLESS_DECLARED, SizeClass
 from privod.errors import (
@@ -36,6 +35,7 @@ from privod.server import authentication as auth
 from privod.server.http.authorization import form_of, text_of
 from privod.server.jobs import uploads
 from privod.server.site import site_of, visitor_of
+from privod.server.views.dialects import dialect_choices, dialect_sent
 from privod.server.views.forms import Box, Choice, domain_from_lines, with_header
 from privod.server.views.pages import page, redirect, segment
 
@@ -46,9 +46,6 @@ COLUMNS_FIELDS = (
     *("name", "columns", "person", "max_rows_per_person", "most_records", "continues"),
     *("title", "titles"),
 )
-DIALECT_FIELDS = ("encoding", "separator", "decimal", "thousands")
-ENCODING_CHOICES = tuple(ENCODINGS)
-SEPARATOR_CHOICES = ((",", "comma"), (";", "semicolon"), ("\t", "tab"), ("|", "bar"))
 BLANK = dict.fromkeys(COLUMNS_FIELDS, "") | {"max_rows_per_person": "1"}
 
 
@@ -95,7 +92,7 @@ def register(request: Request) -> Response:
             domain,
             file,
             continues=form["continues"] or None,
-            dialect=_dialect(request),
+            dialect=dialect_sent(request),
             confirmed=text_of(request, "confirmed") == "yes",
             most_records=_most_records(form),
         )
@@ -106,11 +103,6 @@ def register(request: Request) -> Response:
     return redirect(f"/data/{segment(form['name'])}/report")
 
 
-def _dialect(request: Request) -> CsvDialect:
-    given = {name: text_of(request, name) for name in DIALECT_FIELDS}
-    return CsvDialect(**{name: text for name, text in given.items() if text})
-
-
 def _file_page(
     request: Request,
     form: dict[str, str],
@@ -119,7 +111,6 @@ def _file_page(
     lost: tuple[str, ...] = (),
 ) -> Response:
     """What becomes public, and the file; what most of was lost must be confirmed."""
-    chosen = {name: text_of(request, name) for name in DIALECT_FIELDS}
     return page(
         request,
         "register.html",
@@ -128,9 +119,7 @@ def _file_page(
         domain=domain,
         problem=problem,
         lost=lost,
-        chosen=chosen,
-        encodings=ENCODING_CHOICES,
-        separators=SEPARATOR_CHOICES,
+        **dialect_choices(request),
     )
 
 
