@@ -250,14 +250,16 @@ def test_what_is_expected_decides_what_is_noise_and_what_is_assumed_is_said() ->
     assert margin is not None
     assert 22 < margin < 200
     told = worth(graded, HOSPITAL, 20_000)
-    assert f"Up to {margin} records cannot be told from noise; 1 % of 20,000 records is" in told
+    assert (
+        f"Up to {margin} records cannot be told from noise; assumed: 1 % of 20,000 records." in told
+    )
     remark = noise_remark(graded, HOSPITAL, 20_000, 22)
-    assert "If what is counted is a count of 22, such an answer is mostly noise" in remark
+    assert "If what is counted is 22 records, such an answer is mostly noise" in remark
     enough = enough_epsilon(graded, HOSPITAL, None, 22)
     assert f"epsilon {decimal_text(enough)} would do" in remark
     better = replace(graded, epsilon=enough)
     assert noise_remark(better, HOSPITAL, 20_000, 22) == ""
-    assert "a count of 22 is expected" in worth(better, HOSPITAL, None, 22)
+    assert "expected: 22 records." in worth(better, HOSPITAL, None, 22)
     assert noise_remark(graded, HOSPITAL, None) == ""
 
 

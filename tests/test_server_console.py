@@ -183,7 +183,7 @@ def test_the_live_price_is_a_piece_of_the_page(analyst: Browser) -> None:
     assert "would do." in noisy
     fields["epsilon"] = "0.125"
     few = analyst.post("/data/patients/price/histogram-1", expect="1", **fields).text
-    assert "If what is counted is a count of 1, such an answer is mostly noise" in few
+    assert "If what is counted is 1 record, such an answer is mostly noise" in few
     odd = analyst.post("/data/patients/price/histogram-1", expect="few", **fields).text
     assert "expect must be a whole number from 1" in odd
     wrong = analyst.post("/data/patients/price/histogram-1", columns="age", epsilon="-1")

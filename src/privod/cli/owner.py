@@ -180,13 +180,16 @@ def datasets(at: At = DEFAULT_LOCATION, as_json: AsJson = False) -> None:
             ", ".join(each.domain.called(each.domain.names)),
             each.domain.unit,
             each.continues or "",
+            "retired" if each.retired else "",
         ]
         for each in found
     ]
+    headings = ["name", "title", "columns", "protected", "continues"]
+    headings += ["state"] if any(each.retired for each in found) else []
     emit(
         [wire.DataSet.of(each) for each in found],
         as_json,
-        table("Data sets", ["name", "title", "columns", "protected", "continues"], rows),
+        table("Data sets", headings, [row[: len(headings)] for row in rows]),
     )
 
 

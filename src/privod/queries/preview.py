@@ -169,14 +169,14 @@ def _assumed(preview: Preview, records: int | None, expected: int | None) -> str
     unsure = "may not" if preview.loose else "cannot"
     told = f"Up to {preview.noise:,} records {unsure} be told from noise"
     counted = _counted(preview, records, expected)
-    return f"{told}; {counted} is {'assumed' if expected is None else 'expected'}."
+    return f"{told}; {'assumed' if expected is None else 'expected'}: {counted}."
 
 
 def _counted(preview: Preview, records: int | None, expected: int | None) -> str:
     """What is taken to be counted, in words."""
     if expected is None:  # and then records are known
         return f"{100 * preview.typical_share:.3g} % of {records:,} records"
-    return f"a count of {expected:,}"
+    return f"{expected:,} record{'s' if expected > 1 else ''}"
 
 
 def noise_remark(
