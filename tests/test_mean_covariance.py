@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from privod.audit.mean_covariance import games
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms import DiscreteGaussian, DiscreteLaplace, seeded
+from privod.mechanisms.merged import MergedNoise
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
 from privod.privacy.zcdp import rho_of_loss
 from privod.queries.count_query import CountNoise
@@ -107,11 +109,54 @@ def test_what_is_released_is_near_the_truth_and_flags_about_the_share_asked_for(
     for place, limit in enumerate(value.threshold(0.05)):
         flagged = float((value.scores(rows)[place] > limit).mean())
         assert 0.01 < flagged < 0.2
+    fresh = value.scores(rows_of(20_000, seed=1)).distance
+    assert 0.035 < (fresh > value.threshold(0.05).distance).mean() < 0.07
     against = np.array([[5.0, -15.0]])  # ordinary in both columns, but not together
     along = np.array([[5.0, 15.0]])
     for ordinary, strange in zip(value.scores(along), value.scores(against), strict=True):
         assert strange > 5 * ordinary
     assert value.explain(against).sum() == pytest.approx(value.scores(against).distance[0])
+
+
+@pytest.mark.parametrize("noise", [{}, GAUSSIAN], ids=["laplace", "gaussian"])
+def test_the_share_is_met_where_records_are_far_from_normal(noise: Any) -> None:
+    rows = np.clip(np.exp(np.random.default_rng(5).normal(size=(20_000, 2))), 0, 60)
+    half = Table(DOMAIN, {"x": rows[:10_000, 0], "y": rows[:10_000, 1]})
+    value = MeanCovariance(columns=NAMES, epsilon=1, **noise).answer(half, seeded(0)).value
+    held = value.scores(rows[10_000:]).distance
+    for share in (0.02, 0.05, 0.1):
+        limit = value.threshold(share).distance
+        flagged = float((held > limit).mean())
+        assert share / 2 < flagged < share * 1.6, (share, flagged)
+        known = value.share_beyond(float(limit[0]))
+        assert known is not None
+        assert known[0] <= flagged <= known[1]
+    normal = replace(value, scored=None)  # as releases were before distances were counted
+    assert (held > normal.threshold(0.02).distance).mean() > 0.04
+    assert normal.hidden_share == 1
+    assert normal.share_beyond(1.0) is None
+    assert "guesses" in MeanCovariance(columns=NAMES, epsilon=1).sentence(normal)
+
+
+def test_a_record_is_as_far_whichever_others_there_are() -> None:
+    domain = Domain(tuple(Numeric(f"x{place}", -1, 1) for place in range(7)))
+    rows = np.random.default_rng(6).uniform(-1, 1, size=(1001, 7))
+    table = Table(domain, dict(zip(domain.names, rows.T, strict=True)))
+    value = MeanCovariance(columns=domain.names, epsilon=1).answer(table, seeded(0)).value
+    together = value.distances_of(rows)
+    alone = np.concatenate([value.distances_of(row[None]) for row in rows])
+    assert together.tolist() == alone.tolist()
+    assert value.distances_of(rows[1:]).tolist() == together[1:].tolist()
+    assert value.distances_of(rows[::-1]).tolist() == together[::-1].tolist()
+
+
+def test_moments_from_before_distances_were_counted_are_still_read() -> None:
+    value = moments(3000)
+    wide = DiscreteLaplace.for_loss(Fraction(7, 10), change_of("products", 2, AddRemove()).absolute)
+    old = replace(value, scored=None, noise_of_products=MergedNoise.of(wide))
+    assert "scored" not in old.to_json()
+    assert NoisyMoments.from_json(old.to_json()) == old
+    assert old.merge(moments(2000, frame=old.frame.text)).scored is None
 
 
 def test_moments_of_one_frame_add_up_and_others_do_not(tmp_path: Path) -> None:
@@ -121,6 +166,10 @@ def test_moments_of_one_frame_add_up_and_others_do_not(tmp_path: Path) -> None:
         merged = first.merge(second)
         assert merged.products.tolist() == (first.products + second.products).tolist()
         assert merged.guarantee == first.guarantee
+        assert first.scored
+        assert second.scored
+        assert merged.scored == first.scored + second.scored
+        assert merged.share_beyond(1.0) is None
         for place, value in enumerate((first, second, merged)):
             value.save(tmp_path / f"{place}.privod")
             assert NoisyMoments.load(tmp_path / f"{place}.privod") == value
@@ -142,6 +191,9 @@ def test_a_forged_promise_is_not_read(noise: Any) -> None:
         {"total": 1.5},
         {"products": data["products"][:-1]},
         {"frame": {**data["frame"], "radius": 0}},
+        {"scored": None} if not noise else {"scored": 1},  # Gaussian noise may promise less
+        {"scored": {**data["scored"], "noise": [["1", 1]]}},
+        {"scored": {**data["scored"], "counts": [0]}},
     ):
         with pytest.raises(InvalidData):
             NoisyMoments.from_json({**data, **wrong})
@@ -168,14 +220,15 @@ class _ProductsOfOneCoordinate(MeanCovariance):
     """A planted bug: noise as if a record had one coordinate, and a small one."""
 
     part = "products"
+    smaller = 32
 
     def noise_of(self, part: str) -> CountNoise:
         found = super().noise_of(part)
         if part != self.part:
             return found
         if isinstance(found, DiscreteLaplace):
-            return DiscreteLaplace(found.scale / 32)
-        return DiscreteGaussian(found.sigma2 / 32**2)
+            return DiscreteLaplace(found.scale / self.smaller)
+        return DiscreteGaussian(found.sigma2 / self.smaller**2)
 
     def guarantee(self) -> Guarantee:
         return Guarantee(Loss(self.epsilon, self.delta), self.adjacency)
@@ -185,9 +238,20 @@ class _SumsOfOneCoordinate(_ProductsOfOneCoordinate):
     part = "sums"
 
 
+class _ExactScores(_ProductsOfOneCoordinate):
+    """A planted bug: records are counted by their distances for next to nothing."""
+
+    part = "scores"
+    smaller = 500
+
+
 @pytest.mark.parametrize(
     ("kind", "places"),
-    [(_ProductsOfOneCoordinate, (1, 2)), (_SumsOfOneCoordinate, (0, 3))],
+    [
+        (_ProductsOfOneCoordinate, (1, 2)),
+        (_SumsOfOneCoordinate, (0, 3)),
+        (_ExactScores, (0, 2)),
+    ],
 )
 def test_the_audit_catches_planted_bugs(kind: Any, places: tuple[int, ...]) -> None:
     for place in places:

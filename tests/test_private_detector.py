@@ -33,7 +33,7 @@ from privod.queries.private_detector.layout import PARTS, GeometricBins, Layout,
 from privod.queries.private_detector.query import DetectorProfile
 from privod.queries.private_detector.release import BLOCK, NoisyProfile
 from privod.queries.private_detector.shares import KEPT
-from privod.queries.private_detector.thresholds import (
+from privod.queries.score_counts import (
     EDGES,
     believed_tails,
     counts_of_scores,

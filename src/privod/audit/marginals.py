@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from privod.audit.game import Game, Reading, fineness
 from privod.data import Domain, Numeric, Table
 from privod.privacy import AddRemove, Replace
@@ -17,6 +20,10 @@ def _total(value: NoisyMarginals) -> float:
     return 0.0 if value.records is None else float(value.records.count)
 
 
+def _scored(value: NoisyMarginals) -> NDArray[np.int64]:
+    return np.array(() if value.scored is None else value.scored.counts, dtype=np.int64)
+
+
 READINGS = (
     Reading("number of records", _total),
     Reading("all counts", lambda value: float(value.counts.sum())),
@@ -26,6 +33,8 @@ READINGS = (
         lambda value: float(value.counts[:, 0].sum() - value.counts[:, 1].sum()),
     ),
     Reading("low bins full", lambda value: float(value.counts[:, 0].min())),
+    Reading("records by their scores", lambda value: float(_scored(value).sum())),
+    Reading("ordinary scores", lambda value: float(_scored(value)[:11].sum())),
     Reading("binary places", lambda value: fineness(value.counts.sum())),
 )
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from privod.audit.game import Game, Reading, fineness
 from privod.data import Domain, Numeric, Table
 from privod.privacy import AddRemove, Replace
@@ -23,6 +26,10 @@ def _across(value: NoisyMoments) -> float:
     return float(value.products[1])
 
 
+def _scored(value: NoisyMoments) -> NDArray[np.int64]:
+    return np.array(() if value.scored is None else value.scored.counts, dtype=np.int64)
+
+
 READINGS = (
     Reading("number of records", lambda value: float(value.total)),
     Reading("sums of both columns", lambda value: float(value.sums.sum())),
@@ -30,6 +37,7 @@ READINGS = (
     Reading("all products", lambda value: float(value.products.sum())),
     Reading("product of both columns", _across),
     Reading("radius", lambda value: value.frame.radius),
+    Reading("records by their distances", lambda value: float(_scored(value).sum())),
     Reading("binary places", lambda value: fineness(value.products.sum())),
 )
 

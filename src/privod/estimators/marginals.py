@@ -40,7 +40,9 @@ class MarginalDetector(ReleaseDetector[NoisyMarginals]):
         The number of rows where it is public, or a public guess. None: a fiftieth of epsilon buys
         it, where `bins` are to be chosen by it.
     score_by : {"density", "tail"}
-        How empty the bins are [HBOS], or how few records lie farther out [ECOD].
+        How empty the bins are [HBOS], or how few records lie farther out [ECOD]. A release that
+        was asked for with the other one has a threshold for this one that takes columns as
+        independent.
     epsilon, bounds, bounds_share, bounds_zooms, adjacency, target_fraction, random_state
         As in `GridKnnDetector`.
 
@@ -94,6 +96,7 @@ class MarginalDetector(ReleaseDetector[NoisyMarginals]):
             epsilon=epsilon,
             bins=_whole(self.bins),
             expected_records=_whole(self.expected_records),
+            score_by=self.score_by,
             adjacency=self.adjacency,  # type: ignore[arg-type]  # read by name
         )
 

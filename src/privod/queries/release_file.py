@@ -148,27 +148,34 @@ def checked_columns(data: Any) -> tuple[Numeric, ...]:
 
 
 def checked_promise(
-    header: dict[str, Any], counts_changed: int, noise_of_total: MergedNoise | None = None
+    header: dict[str, Any],
+    counts_changed: int,
+    noise_of_total: MergedNoise | None = None,
+    noise_of_scores: MergedNoise | None = None,
 ) -> tuple[Guarantee, MergedNoise]:
     """Read the promise and the noise, of which the promise must follow.
 
-    `counts_changed` is what one record more or less changes; a total with noise of its own changes
-    by one. Files from before merges kept the noise of their parts have none; theirs follows from
-    the promise.
+    `counts_changed` is what one record more or less changes; of a total with noise of its own, and
+    of counts of scores, it changes one by one. Files from before merges kept the noise of their
+    parts have none; theirs follows from the promise.
     """
     promise = Guarantee.from_json(header["guarantee"])
     changed = counts_changed * COUNTS_CHANGED[promise.adjacency]
     epsilon = positive(promise.loss.epsilon, "epsilon")
-    if "noise" not in header and noise_of_total is None:
+    others = [(noise_of_total, 1), (noise_of_scores, COUNTS_CHANGED[promise.adjacency])]
+    bought = [(each, by) for each, by in others if each is not None]
+    if "noise" not in header and not bought:
         return promise, MergedNoise.of(DiscreteLaplace(changed / epsilon))
     noise = MergedNoise.from_json(header["noise"])
-    of_total = Fraction(0) if noise_of_total is None else 1 / noise_of_total.least_scale
-    if of_total >= epsilon or (noise_of_total is not None and noise_of_total.skellam):
+    if any(each.skellam or each.gaussian for each, _ in bought):
+        raise InvalidData("The promise is not the one that the noise keeps.")
+    beside = sum((by / each.least_scale for each, by in bought), Fraction(0))
+    if beside >= epsilon:
         raise InvalidData("The promise is not the one that the noise keeps.")
     if noise.gaussian or noise.skellam:
-        _check_with_delta(Loss(epsilon - of_total, promise.loss.delta), noise, changed)
+        _check_with_delta(Loss(epsilon - beside, promise.loss.delta), noise, changed)
         return promise, noise
-    lost = changed / noise.least_scale + of_total
+    lost = changed / noise.least_scale + beside
     kept = lost == epsilon if noise.n_draws == 1 else lost <= epsilon  # parts may differ in share
     if not kept or promise.loss.delta:
         raise InvalidData("The promise is not the one that the noise keeps.")

@@ -147,6 +147,8 @@ class Scored:
         if self.hidden_share <= target:
             return known
         hidden = f"About {self.hidden_share:.0%} of the reference cannot be told from noise"
+        if self.hidden_share >= 1:
+            hidden = "How the reference itself scores was not counted, or noise hides it"
         return f"{hidden}: the limit is a guess. {known}".strip()
 
 
@@ -176,14 +178,17 @@ def score(
         return Scored(released.scores(points), None, 0)
     if isinstance(released, NoisyMoments):
         limit = float(released.threshold(target).distance[0])
-        return Scored(released.scores(points).distance, limit, 0)
+        beyond = released.share_beyond(limit)
+        return Scored(released.scores(points).distance, limit, released.hidden_share, beyond)
     if isinstance(released, NoisyGrid):
         limit = float(released.threshold(target, n_neighbors).graded[0])
         scores = released.scores(points, n_neighbors).graded + released.grid.overshoot(points)
         return Scored(scores, limit, released.hidden_share)
     outside = Grid(released.columns, released.counts.shape[1]).overshoot(points)
-    limit = float(released.threshold(target).density[0])
-    return Scored(released.scores(points).density + outside, limit, 0)
+    limit = float(getattr(released.threshold(target), released.score_by)[0])
+    beyond = released.share_beyond(limit)
+    scores = getattr(released.scores(points), released.score_by) + outside
+    return Scored(scores, limit, released.hidden_share, beyond)
 
 
 def explains(released: Scorable) -> bool:

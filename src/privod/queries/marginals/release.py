@@ -1,14 +1,17 @@
 """Noisy histograms that may be carried away: score new records against them, free and offline.
 
-Whatever is computed here looks at the released counts only, so none of it costs budget.
+How the release's own records score was counted with noise, and the threshold follows these
+counts. Whatever is computed here looks at the released counts only, so none of it costs
+budget.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +26,7 @@ from privod.privacy.guarantee import merged_promise
 from privod.queries.checks import checked_truth
 from privod.queries.count_query import NoisyTotal
 from privod.queries.denoising import expected_counts
+from privod.queries.laws import Law, law_of
 from privod.queries.release_file import (
     ArrayOf,
     build_from_file,
@@ -33,13 +37,16 @@ from privod.queries.release_file import (
     signed,
     write_file,
 )
+from privod.queries.score_counts import FAR_EDGES, ScoreCounts
 from privod.queries.scores import check_fraction, limit, scored_points
 
-__all__ = ["MarginalScores", "NoisyMarginals"]
+__all__ = ["TABLES", "MarginalScores", "NoisyMarginals", "ScoreName"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+ScoreName = Literal["density", "tail"]
+TABLES = {"density": slice(0, 1), "tail": slice(1, 4)}  # of which a score is the largest sum
 KIND = "marginals"
 MOST_RECORDS = 5000  # put together for a threshold: a share of a hundredth is met to a seventh
 FEWEST_RECORDS = 2000
@@ -78,6 +85,11 @@ class NoisyMarginals:
         Whether the noise came from a test seed; such histograms protect nobody.
     records : NoisyTotal, optional
         How many records there are, where that was bought.
+    scored : ScoreCounts, optional
+        How many records have which score, with noise; None where several parties counted
+        together, and in releases from before that was counted.
+    score_by : str
+        Which score these are counted by: density or tail.
     """
 
     columns: tuple[Numeric, ...]
@@ -86,12 +98,11 @@ class NoisyMarginals:
     guarantee: Guarantee
     seeded: bool
     records: NoisyTotal | None = None
+    scored: ScoreCounts | None = None
+    score_by: ScoreName = "density"
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, NoisyMarginals):
-            return NotImplemented
-        mine, theirs = ({**vars(part), "counts": None} for part in (self, other))
-        return mine == theirs and np.array_equal(self.counts, other.counts)
+        return isinstance(other, NoisyMarginals) and self.to_json() == other.to_json()
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -106,26 +117,82 @@ class NoisyMarginals:
         density, *tails = Grid(self.columns, self.counts.shape[1]).sums(self._tables, asked)
         return MarginalScores(density, np.maximum.reduce(tails))
 
-    def threshold(self, target_fraction: float) -> MarginalScores:
-        """The scores beyond which about this share of the reference records lie.
+    def own_scores(self, rows: Floats) -> Floats:
+        """The score that records were counted by, of rows that were read and checked before."""
+        tables = self._tables[TABLES[self.score_by]]
+        sums = Grid(self.columns, self.counts.shape[1]).sums(tables, rows)
+        return np.asarray(sums.max(axis=0))
 
-        From the noisy histograms alone, as if the columns were independent: records are put
-        together of values drawn column by column, and scored. Free.
+    def ready(self) -> NoisyMarginals:
+        """The same, with what all scores need computed once, before copies of it go elsewhere."""
+        self._tables, self._law  # noqa: B018 - kept from here on
+        return self
+
+    @property
+    def score_edges(self) -> Floats:
+        """Where the bins of scores begin: where ever smaller shares of independent values lie."""
+        return self._law.scores_of(FAR_EDGES)
+
+    def threshold(self, target_fraction: float) -> MarginalScores:
+        """The scores beyond which about this share of the reference lies, by the release alone.
+
+        For the score that records were counted by, from these counts, where they show anything. The
+        other one, and both where they do not, take the columns as independent: of columns that go
+        together several times as many may lie beyond. Free.
         """
         check_fraction(target_fraction)
+        limits: dict[str, Floats] = {}
+        for name in TABLES:
+            if name == self.score_by and self.scored is not None and self.shows_scores:
+                surprise = self.scored.limit(target_fraction, self._about)
+                limits[name] = self._law.scores_of(np.array([surprise]))
+            else:
+                drawn = self._put_together(name)
+                limits[name] = limit(drawn, np.ones(len(drawn)), target_fraction)
+        return MarginalScores(**limits)
+
+    @property
+    def shows_scores(self) -> bool:
+        """Whether the counts of the records' own scores show anything."""
+        return self.scored is not None and self.scored.show(self._about)
+
+    @property
+    def hidden_share(self) -> float:
+        """Which share of the reference noise may hide: a threshold for fewer is a guess."""
+        return 1.0 if self.scored is None else self.scored.hidden_share(self._about)
+
+    def share_beyond(self, score: float, confidence: float = 0.95) -> tuple[float, float] | None:
+        """Between which shares of the reference score higher, noise considered; None if unknown.
+
+        By the score that records were counted by. Unknown for merged histograms, whose parts
+        scored by themselves.
+        """
+        if self.scored is None:
+            return None
+        at = int(np.searchsorted(self.score_edges, score, side="right")) - 1
+        return self.scored.shares_beyond(float(FAR_EDGES[max(at, 0)]), confidence)
+
+    @property
+    def _about(self) -> float:
+        return max(float(self.total), 1.0)
+
+    def _put_together(self, name: str) -> Floats:
+        """Scores of records put together of values drawn column by column, and independent so."""
         size = int(np.clip(MOST_DRAWN // len(self.columns), FEWEST_RECORDS, MOST_RECORDS))
         places = (np.arange(size) + 0.5) / size
-        sums = np.zeros((4, size))
-        shuffling = seeded(0)  # always the same; no promise rests on it
+        tables = self._tables[TABLES[name]]
+        sums = np.zeros((len(tables), size))
         weights = expected_counts(self.counts, self.noise) + math.ulp(1.0)  # never nothing
-        for column, table in enumerate(self._tables.swapaxes(0, 1)):
+        for column, table in enumerate(tables.swapaxes(0, 1)):
             upto = weights[column].cumsum()
             drawn = np.searchsorted(upto, places * upto[-1])
-            sums += table[:, drawn[np.argsort(shuffling.words(size))]]
-        density, tail = sums[0], sums[1:].max(axis=0)
-        alike = np.ones(size)
-        limits = (limit(part, alike, target_fraction) for part in (density, tail))
-        return MarginalScores(*limits)
+            sums += table[:, drawn[_shuffled(size, column)]]
+        return np.asarray(sums.max(axis=0))
+
+    @cached_property
+    def _law(self) -> Law:
+        """How the score is distributed that records were counted by, if columns are independent."""
+        return law_of(self._put_together(self.score_by))
 
     def merge(self, *others: NoisyMarginals) -> NoisyMarginals:
         """Add up the histograms of disjoint records, of other holders or other batches; free."""
@@ -133,25 +200,33 @@ class NoisyMarginals:
         for part in others:
             if not isinstance(part, NoisyMarginals) or part._shape != self._shape:
                 raise InvalidData(
-                    "Histograms add up only with the same columns, ranges, bins and adjacency."
-                    " Ask for them alike."
+                    "Histograms add up only with the same columns, ranges, bins, adjacency and"
+                    " score. Ask for them alike."
                 )
         promise = merged_promise([part.guarantee for part in parts])
         counts = np.stack([part.counts for part in parts]).sum(axis=0, dtype=np.int64)
         marked = any(part.seeded for part in parts)
-        noise, records = self.noise, self.records
+        noise, records, scored = self.noise, self.records, self.scored
         for part in others:
             noise = noise + part.noise
             if records is not None:
                 records = None if part.records is None else records + part.records
+            if scored is not None:
+                scored = None if part.scored is None else scored + part.scored
         return replace(
-            self, counts=counts, guarantee=promise, noise=noise, seeded=marked, records=records
+            self,
+            counts=counts,
+            guarantee=promise,
+            noise=noise,
+            seeded=marked,
+            records=records,
+            scored=scored,
         )
 
     @property
     def _shape(self) -> tuple[object, ...]:
         """What histograms must have in common to add up."""
-        return self.columns, self.counts.shape, self.guarantee.adjacency
+        return self.columns, self.counts.shape, self.guarantee.adjacency, self.score_by
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as plain values."""
@@ -180,6 +255,8 @@ class NoisyMarginals:
             "noise": self.noise.to_json(),
             "seeded": self.seeded,
             **({} if self.records is None else {"records": self.records.to_json()}),
+            **({} if self.scored is None else {"scored": self.scored.to_json()}),
+            **({} if self.score_by == "density" else {"score_by": self.score_by}),
         }
 
     @classmethod
@@ -189,14 +266,21 @@ class NoisyMarginals:
         given = header.get("records")
         records = None if given is None else NoisyTotal.from_json(given)
         of_total = None if records is None else records.noise
-        promise, noise = checked_promise(header, len(columns), of_total)
+        given = header.get("scored")
+        scored = None if given is None else ScoreCounts.from_json(given)
+        of_scores = None if scored is None else scored.noise
+        promise, noise = checked_promise(header, len(columns), of_total, of_scores)
         counts = array("counts", "<i8", (len(columns), None))
         if counts.shape[1] < 2:
             raise InvalidData("A histogram must have at least two bins.")
         check_counts(counts)
-        return cls(columns, counts, noise, promise, checked_truth(header["seeded"]), records)
+        marked = checked_truth(header["seeded"])
+        score_by = header.get("score_by", "density")
+        if score_by not in TABLES:
+            raise InvalidData("Records are counted by density or by tail.")
+        return cls(columns, counts, noise, promise, marked, records, scored, score_by)
 
-    @property
+    @cached_property
     def _tables(self) -> Floats:
         """What each bin of each column adds to the four sums."""
         return np.stack([self._surprises, self._lefts, self._rights, self._skewed])
@@ -234,3 +318,9 @@ class NoisyMarginals:
         offsets = places - (shares * places).sum(axis=1, keepdims=True)
         leans_right = (shares * offsets**3).sum(axis=1, keepdims=True) > 0
         return np.where(leans_right, self._rights, self._lefts)
+
+
+@lru_cache(maxsize=128)
+def _shuffled(size: int, column: int) -> Ints:
+    """An order that looks random, another one for every column; no promise rests on it."""
+    return np.argsort(seeded(column).words(size))

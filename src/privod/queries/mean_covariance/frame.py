@@ -40,14 +40,14 @@ class Change(NamedTuple):
 
 
 def change_of(part: str, n_axes: int, adjacency: Adjacency) -> Change:
-    """What one record changes of a part: total, sums, radius or products."""
+    """What one record changes of a part: total, sums, radius, products or scores."""
     replaced = adjacency != AddRemove()
     times = 2 if replaced else 1
     if part == "total":
         return Change(1, 1)  # a replaced record may be dropped for a missing value
     if part == "sums":  # coordinates between -UNIT and UNIT; replaced, they move by twice as much
         return Change(times * n_axes * UNIT, times**2 * n_axes * UNIT**2)
-    if part == "radius":  # a record lies in one bin
+    if part in ("radius", "scores"):  # a record lies in one bin
         return Change(times, times)
     return Change(times * products_change(n_axes), times * squared_products_change())
 

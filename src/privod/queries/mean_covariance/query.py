@@ -1,15 +1,16 @@
 """Release the mean and the covariance of columns, to score new records by how far they lie.
 
 Of epsilon a fiftieth buys the number of records, a fifth the sums of the scaled columns, four
-fiftieths a radius around the mean that most records lie within (by noisy counts on a public
-geometric bins), and the rest the sums of products of records pulled back to that radius. Gaussian
-noise takes the same shares of rho. Making a covariance of the noisy sums, scores and thresholds are
+fiftieths a radius around the mean that most records lie within (by noisy counts in public
+geometric bins), six tenths the sums of products of records pulled back to that radius, and a tenth
+counts of the records by their distances under all this, which thresholds follow. Gaussian noise
+takes the same shares of rho. Making a covariance of the noisy sums, scores and thresholds are
 post-processing (`NoisyMoments`). Proof in docs/proofs/mean_covariance.md.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
 from typing import Any, ClassVar, Literal, Self
@@ -43,19 +44,29 @@ from privod.queries.moments import (
 )
 from privod.queries.preview import Preview
 from privod.queries.query import Query, Release
+from privod.queries.score_counts import (
+    FAR_EDGES,
+    SCORE_SHARE,
+    ScoreCounts,
+    counts_of_scores,
+    told_before,
+    told_of_threshold,
+)
 
 __all__ = ["MeanCovariance"]
 
+Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 SHARES = {
     "total": Fraction(1, 50),
     "sums": Fraction(1, 5),
     "radius": Fraction(2, 25),
-    "products": Fraction(7, 10),
+    "products": Fraction(6, 10),
+    "scores": SCORE_SHARE,
 }
 MOST_COLUMNS = 1000  # half a million products
-PARTS = "the parts it is divided into for number, means, radius and products"
+PARTS = "the parts it is divided into for number, means, radius, products and scores"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +76,8 @@ class MeanCovariance(Query[NoisyMoments]):
     Guarantee
     ---------
     Every record is protected (AddRemove), or what every record says (Replace). The number of
-    records, the sums, the radius and the products get noise once each; their losses add up, and
-    scoring costs nothing.
+    records, the sums, the radius, the products and the counts of distances get noise once each;
+    their losses add up, and scoring costs nothing.
 
     Parameters
     ----------
@@ -112,7 +123,7 @@ class MeanCovariance(Query[NoisyMoments]):
             self.guarantee()
 
     def noise_of(self, part: str) -> CountNoise:
-        """The noise of every number of a part: total, sums, radius or products."""
+        """The noise of every number of a part: total, sums, radius, products or scores."""
         share = SHARES[part]
         if part == "products" and self.frame is not None:
             share += SHARES["radius"]  # which is not bought then
@@ -148,6 +159,7 @@ class MeanCovariance(Query[NoisyMoments]):
         words = (
             f"The number of records will be right to within {margin} with 95 % certainty. Of fewer"
             f" than about {enough:.2g} records, how the columns go together drowns in noise."
+            f"{told_before(self.noise_of('scores'), FAR_EDGES)}"
         )
         share = max(margin, 1) / max(enough, 1.0)
         return Preview("the number of records", margin, typical_share=share, words=words)
@@ -161,7 +173,7 @@ class MeanCovariance(Query[NoisyMoments]):
 
     def n_numbers(self, domain: Domain) -> int:  # noqa: ARG002
         n_columns = len(self.columns)
-        return n_columns * (n_columns + 1) // 2 + 4 * n_columns
+        return n_columns * (n_columns + 1) // 2 + 4 * n_columns + len(FAR_EDGES)
 
     def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
         return 0
@@ -200,14 +212,22 @@ class MeanCovariance(Query[NoisyMoments]):
             self.guarantee(),
             randomness.seeded,
         )
-        return self.release(value, randomness)
+        counting = partial(_by_distance, value.ready())  # a public function of a record
+        scored = self._noisy("scores", table.sums(self.columns, counting), randomness)
+        found = ScoreCounts(tuple(scored.tolist()), MergedNoise.of(self._noises["scores"]))
+        return self.release(replace(value, scored=found), randomness)
 
     def sentence(self, value: NoisyMoments) -> str:
+        told = told_of_threshold(
+            lambda share: float(value.threshold(share).distance[0]),
+            value.share_beyond,
+            scored=value.shows_scores,
+        )
         return (
             f"Means and covariances of {len(self.columns)} columns stand for about"
             f" {round(value.records)} records, right to within"
-            f" {value.noise_of_total.quantile(0.95)} with 95 % certainty. New records can now be"
-            " scored against them without further loss."
+            f" {value.noise_of_total.quantile(0.95)} with 95 % certainty.{told} New records can now"
+            " be scored against them without further loss."
         )
 
     def value_to_json(self, value: NoisyMoments) -> Any:
@@ -243,3 +263,8 @@ class MeanCovariance(Query[NoisyMoments]):
         if self.frame is None:
             return None
         return checked_description(self.frame, "frame", "the frame", Frame.from_json)
+
+
+def _by_distance(value: NoisyMoments, rows: Floats) -> Ints:
+    """How many rows have a distance in each bin, by what is released already."""
+    return counts_of_scores(value.distances_of(rows), value.distance_edges)

@@ -2,8 +2,9 @@
 
 A record's distance is that of Mahalanobis, by the noisy covariance with its eigenvalues cut at 0
 and raised by the edge of the noise's own spectrum. Its residual is what the leading components
-leave out [Shyu 2003]. Whatever is computed here looks at the released numbers only, so none of it
-costs budget.
+leave out [Shyu 2003]. How far the release's own records are was counted with noise, and the
+threshold of the distance follows these counts. Whatever is computed here looks at the released
+numbers only, so none of it costs budget.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri
+from scipy.special import chdtri, ndtri
 
 from privod.errors import InvalidData
 from privod.mechanisms import seeded
@@ -36,6 +37,7 @@ from privod.queries.release_file import (
     signed,
     write_file,
 )
+from privod.queries.score_counts import FAR_EDGES, ScoreCounts
 from privod.queries.scores import check_fraction, scored_points
 
 __all__ = ["MomentScores", "NoisyMoments"]
@@ -44,6 +46,13 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 KIND = "moments"
+LEAST_VARIANCE = 0.25  # of records in radii, along all columns: most lie near the radius
+STEPS = UNIT  # to a radius: places, as fine as products are taken
+FARTHEST = 256.0  # radii from the center, along a column, beyond which all is alike
+NORMAL = (0.5, 24.0)  # minus logs of shares: outside, no law is taken for the records' ...
+STRETCH = 3.0  # ... and distances change by so many powers of these
+BLOCK = 1 << 12  # rows at a time
+EXACT_BITS = 52  # of a float, that sums of whole numbers may fill
 DRAWN = 20_000_000  # values drawn for a threshold, at most
 MOST_DRAWN, FEWEST_DRAWN = 20_001, 2001  # records
 
@@ -84,6 +93,8 @@ class NoisyMoments:
         The promise of the release.
     seeded : bool
         Whether the noise came from a test seed; such a release protects nobody.
+    scored : ScoreCounts, optional
+        How many records are how far, with noise; None in releases from before that was counted.
     """
 
     frame: Frame
@@ -96,6 +107,7 @@ class NoisyMoments:
     frame_loss: Fraction
     guarantee: Guarantee
     seeded: bool
+    scored: ScoreCounts | None = None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, NoisyMoments) and self.to_json() == other.to_json()
@@ -127,34 +139,106 @@ class NoisyMoments:
 
     def scores(self, points: ArrayLike) -> MomentScores:
         """Score new records, with the columns in order; beyond five half ranges all is alike."""
-        away = self._away(points)
-        return MomentScores(
-            np.einsum("ij,ij->i", away @ self._inverse, away),
-            np.einsum("ij,ij->i", away @ self._rest, away),
-        )
+        away = self._away(scored_points(points, len(self.frame.columns)))
+        return MomentScores(_squared(self._inverse, away), _squared(self._rest, away))
+
+    def distances_of(self, rows: Floats) -> Floats:
+        """The distances alone, of rows that were read and checked before."""
+        found = np.empty(len(rows))
+        for start in range(0, len(rows), BLOCK):
+            part = rows[start : start + BLOCK]
+            found[start : start + BLOCK] = _squared(self._inverse, self._away(part))
+        return found
+
+    def ready(self) -> NoisyMoments:
+        """The same, with what all scores need computed once, before copies of it go elsewhere."""
+        self._inverse  # noqa: B018 - kept from here on
+        return self
+
+    @property
+    def distance_edges(self) -> Floats:
+        """Where the bins of distances begin: where ever smaller shares of normal records would be.
+
+        Far in and far out each begins several times as far as the one before, for records that are
+        not normal.
+        """
+        return self._distance_of(FAR_EDGES)
 
     def explain(self, points: ArrayLike) -> Floats:
         """What each column adds to the distance of each record; the rows add up to it."""
-        away = self._away(points)
+        away = self._away(scored_points(points, len(self.frame.columns)))
         return np.asarray(away * (away @ self._inverse))
 
     def threshold(self, target_fraction: float) -> MomentScores:
-        """The scores beyond which about this share of the reference lies, as if it were normal.
+        """The scores beyond which about this share of the reference lies, by the release alone.
 
-        From the release alone: records are drawn from the normal law of this covariance.
+        For the distance by the counts of the records' own distances, where these show anything. The
+        residual, and the distance where they do not, take the records to be normal: with skewed
+        columns several times as many may lie beyond.
         """
         check_fraction(target_fraction)
+        distance = np.array([chdtri(len(self.frame.columns), target_fraction)])
+        if self.scored is not None and self.shows_scores:
+            surprise = self.scored.limit(target_fraction, self.records)
+            distance = self._distance_of(np.array([surprise]))
+        return MomentScores(distance, self._residual_limit(target_fraction))
+
+    def _distance_of(self, surprise: Floats) -> Floats:
+        """Beyond which about minus so much is the log of the share of normal records.
+
+        Far in and far out, where no record is normal, distances are stretched.
+        """
+        inner, outer = NORMAL
+        freedom, scale = self._chi_square
+        within = scale * chdtri(freedom, np.exp(-np.clip(surprise, inner, outer)))
+        beside = np.minimum(surprise / inner, 1.0) * np.maximum(surprise / outer, 1.0)
+        return np.asarray(within * beside**STRETCH)
+
+    @property
+    def _chi_square(self) -> tuple[float, float]:
+        """Degrees of freedom and scale of the law of normal records' squared distances.
+
+        Chi-square with a degree a column without noise. A variance is raised by the noise, and
+        along it records look nearer: the two are chosen by the mean and the variance of the sum
+        [Satterthwaite 1946]. Where noise hides all variances it says little; bins are then
+        where it is, and thresholds where the records are.
+        """
+        _, raised = self._components
+        own = np.maximum(raised - 2 * self._edge, LEAST_VARIANCE / len(raised))
+        ratios = np.minimum(own / raised, 1.0)
+        freedom = float(ratios.sum() ** 2 / (ratios**2).sum())
+        return freedom, float(ratios.sum()) / freedom
+
+    def _residual_limit(self, target_fraction: float) -> Floats:
+        """By records drawn from the normal law of this covariance."""
         n_axes = len(self.frame.columns)
         size = int(np.clip(DRAWN // n_axes, FEWEST_DRAWN, MOST_DRAWN))
         words = seeded(0).words(size * n_axes) >> np.uint64(11)  # always the same draws
         normal = ndtri((words.astype(np.float64) + 0.5) * 2.0**-53).reshape(size, n_axes)
         directions, variances = self._components
         drawn = normal @ (directions * np.sqrt(variances)).T
-        share = 1 - target_fraction
-        return MomentScores(
-            *(np.quantile(np.einsum("ij,ij->i", drawn @ form, drawn), [share]) for form in
-              (self._inverse, self._rest))
-        )  # fmt: skip
+        residuals = np.einsum("ij,ij->i", drawn @ self._rest, drawn)
+        return np.asarray(np.quantile(residuals, [1 - target_fraction]))
+
+    @property
+    def shows_scores(self) -> bool:
+        """Whether the counts of the records' own distances show anything."""
+        return self.scored is not None and self.scored.show(self.records)
+
+    @property
+    def hidden_share(self) -> float:
+        """Which share of the reference noise may hide: a threshold for fewer is a guess."""
+        return 1.0 if self.scored is None else self.scored.hidden_share(self.records)
+
+    def share_beyond(self, distance: float, confidence: float = 0.95) -> tuple[float, float] | None:
+        """Between which shares of the reference lie farther, noise considered; None if unknown.
+
+        Unknown for merged moments, whose parts measured by themselves.
+        """
+        if self.scored is None:
+            return None
+        at = int(np.searchsorted(self.distance_edges, distance, side="right")) - 1
+        return self.scored.shares_beyond(float(FAR_EDGES[max(at, 0)]), confidence)
 
     def merge(self, *others: NoisyMoments) -> NoisyMoments:
         """Add up the moments of disjoint records, of other holders or other batches; free."""
@@ -176,8 +260,12 @@ class NoisyMoments:
                 noise_of_sums=merged.noise_of_sums + part.noise_of_sums,
                 noise_of_products=merged.noise_of_products + part.noise_of_products,
             )
+        scored = self.scored
+        for part in others:
+            scored = None if scored is None or part.scored is None else scored + part.scored
         return replace(
             merged,
+            scored=scored,
             frame_loss=max(part.frame_loss for part in parts),
             guarantee=merged_promise([part.guarantee for part in parts]),
             seeded=any(part.seeded for part in parts),
@@ -216,6 +304,7 @@ class NoisyMoments:
             "frame_loss": str(self.frame_loss),
             "guarantee": self.guarantee.to_json(),
             "seeded": self.seeded,
+            **({} if self.scored is None else {"scored": self.scored.to_json()}),
         }
 
     @classmethod
@@ -236,18 +325,37 @@ class NoisyMoments:
         )
         promise = Guarantee.from_json(header["guarantee"])
         spent = exact(header["frame_loss"], "frame_loss")
-        if spent < 0 or not _kept(promise, spent, [of_total, of_sums, of_products], n_axes):
+        given = header.get("scored")
+        scored = None if given is None else ScoreCounts.from_json(given)
+        noises = {"total": of_total, "sums": of_sums, "products": of_products}
+        if scored is not None:
+            noises["scores"] = scored.noise
+        if spent < 0 or not _kept(promise, spent, noises, n_axes):
             raise InvalidData("The promise is not the one that the noise keeps.")
         seeded_so = checked_truth(header["seeded"])
         return cls(
-            frame, total, sums, products, of_total, of_sums, of_products, spent, promise, seeded_so
+            frame,
+            total,
+            sums,
+            products,
+            of_total,
+            of_sums,
+            of_products,
+            spent,
+            promise,
+            seeded_so,
+            scored,
         )
 
-    def _away(self, points: ArrayLike) -> Floats:
-        """Distances from the center, in radii."""
-        asked = scored_points(points, len(self.frame.columns))
+    def _away(self, rows: Floats) -> Floats:
+        """Distances from the center, in radii, by the step that they lie on."""
         _, halves = half_ranges(self.frame.columns)
-        return standardized(asked, self.frame.centers, halves) / self.frame.radius
+        away = standardized(rows, self.frame.centers, halves)
+        away *= STEPS / self.frame.radius
+        np.clip(away, -FARTHEST * STEPS, FARTHEST * STEPS, out=away)
+        np.rint(away, out=away)
+        away /= STEPS
+        return away
 
     @cached_property
     def _components(self) -> tuple[Floats, Floats]:
@@ -270,7 +378,7 @@ class NoisyMoments:
     @cached_property
     def _inverse(self) -> Floats:
         directions, variances = self._components
-        return np.asarray((directions / variances) @ directions.T)
+        return _on_lattice((directions / variances) @ directions.T)
 
     @cached_property
     def _rest(self) -> Floats:
@@ -278,24 +386,45 @@ class NoisyMoments:
         directions, variances = self._components
         leading = variances > max(2 * self._edge, float(variances.mean()))
         rest = directions[:, ~leading]
-        return np.asarray(rest @ rest.T)
+        return _on_lattice(rest @ rest.T)
 
 
-def _kept(promise: Guarantee, spent: Fraction, noises: list[MergedNoise], n_axes: int) -> bool:
+def _on_lattice(form: Floats) -> Floats:
+    """A matrix so coarse that its product with a record's steps is exact.
+
+    In whichever order it is added up, and so whichever other records are there, a record's score
+    is the same.
+    """
+    most = len(form) * STEPS * FARTHEST * float(np.abs(form).max())
+    unit = 2.0 ** (math.ceil(math.log2(max(most, 2.0**-900))) - EXACT_BITS)
+    return np.asarray(np.rint(form / unit) * unit)
+
+
+def _squared(form: Floats, away: Floats) -> Floats:
+    """The quadratic form of every row, added up column after column."""
+    products = away @ form
+    products *= away
+    sums = np.zeros(len(away))
+    for column in products.T:
+        sums += column
+    return sums
+
+
+def _kept(promise: Guarantee, spent: Fraction, noises: dict[str, MergedNoise], n_axes: int) -> bool:
     """Whether the least noisy draws, and what the radius cost, keep the promise.
 
     In a merge a later batch, with a frame given, does not pay for the radius.
     """
     loss = promise.loss
-    if any(noise.skellam for noise in noises):
+    if any(noise.skellam for noise in noises.values()):
         return False
-    changes = [change_of(part, n_axes, promise.adjacency) for part in ("total", "sums", "products")]
-    each = list(zip(changes, noises, strict=True))
-    lost = spent if noises[0].n_draws == 1 else Fraction(0)
-    if all(noise.gaussian and not noise.parts for noise in noises) and loss.delta:
+    each = [(change_of(part, n_axes, promise.adjacency), noise) for part, noise in noises.items()]
+    single = noises["total"].n_draws == 1
+    lost = spent if single else Fraction(0)
+    if all(noise.gaussian and not noise.parts for noise in noises.values()) and loss.delta:
         lost += sum(change.squared / (2 * noise.gaussian[0][0]) for change, noise in each)
         return lost <= rho_of_loss(loss.epsilon, loss.delta)
-    if any(noise.gaussian for noise in noises) or loss.delta:
+    if any(noise.gaussian for noise in noises.values()) or loss.delta:
         return False
     lost += sum(change.absolute / noise.least_scale for change, noise in each)
-    return lost == loss.epsilon if noises[0].n_draws == 1 else lost <= loss.epsilon
+    return lost == loss.epsilon if single else lost <= loss.epsilon

@@ -63,8 +63,15 @@ from privod.queries.private_detector.layout import (
     sharpening_pays,
 )
 from privod.queries.private_detector.release import FEWEST_RECORDS, MOST_DRAWN, NoisyProfile
-from privod.queries.private_detector.thresholds import counts_of_scores, scoring_pays
 from privod.queries.query import Query, Release
+from privod.queries.score_counts import (
+    EDGES,
+    SCORE_SHARE,
+    counts_of_scores,
+    scoring_pays,
+    told_before,
+    told_of_threshold,
+)
 from privod.queries.scores import filled
 
 __all__ = ["MOST_DECLARED", "DetectorProfile"]
@@ -76,12 +83,10 @@ AddUp = Callable[[Callable[[Floats], Ints]], Ints]
 
 NONE = np.zeros(0, dtype=np.int64)
 RANGE_SHARE = Fraction(3, 20)  # for the ranges, where they can be sharpened at all
-SCORE_SHARE = Fraction(1, 10)  # for the records by their scores, where they show anything
 MOMENT_SHARE = Fraction(1, 2)  # of what is left, for products, where they pay
 MOST_OCTAVES = 1000
 MOST_DECLARED = 20  # octaves past which nobody can call a range declared: it must be sharpened
 CERTAIN = 2.0  # deviations below the bought number that there surely are records for what is bought
-TOLD_SHARE = 0.1  # of the records, whose threshold the sentence tells the error of
 PARTS = "the parts it is divided into for numbers, ranges, histograms, products and scores"
 
 
@@ -203,7 +208,10 @@ class DetectorProfile(Query[NoisyProfile]):
             loss *= 1 - MOMENT_SHARE
         about = f"each count of the {len(self.columns)} columns"
         shown = of_counts(self.noise_of_counts(loss), 2, about)
-        return replace(shown, typical_share=1 / FEWEST_BINS)
+        words = shown.sentence()
+        if given is None or given.scored:
+            words += told_before(self.noise_of_scores, EDGES)
+        return replace(shown, typical_share=1 / FEWEST_BINS, words=words)
 
     def check(self, domain: Domain) -> None:
         columns = tuple(domain[name] for name in self.columns)
@@ -325,10 +333,13 @@ class DetectorProfile(Query[NoisyProfile]):
             if len(value.products)
             else ""
         )
+        told = told_of_threshold(
+            value.threshold, value.share_beyond, scored=value.noise_of_scores is not None
+        )
         return (
             f"A profile of {len(value.layout.columns)} columns{products} stands for about"
             f" {round(value.records)} records, each cell's count right to within"
-            f" {value.noise_of_counts.quantile(0.95)} with 95 % certainty.{_told(value)}"
+            f" {value.noise_of_counts.quantile(0.95)} with 95 % certainty.{told}"
             " New records can now be scored against it, and their scores explained, without"
             " further loss."
         )
@@ -429,17 +440,3 @@ def _products(
 def _by_score(value: NoisyProfile, rows: Floats) -> Ints:
     """How many rows have a score in each bin, by what is released already."""
     return counts_of_scores(value.scores_of(rows))
-
-
-def _told(value: NoisyProfile) -> str:
-    """How far off the threshold for a tenth of the records may be, where that is known."""
-    if value.noise_of_scores is None:
-        return " Thresholds are guesses: too few records to count them by their scores."
-    known = value.share_beyond(value.threshold(TOLD_SHARE))
-    if known is None:  # of several profiles
-        return ""
-    low, high = known
-    return (
-        f" The threshold that is meant to flag {TOLD_SHARE:.0%} of the records flags between"
-        f" {low:.1%} and {high:.1%} of them, with 95 % certainty."
-    )

@@ -31,18 +31,12 @@ from privod.mechanisms.merged import MergedNoise
 from privod.privacy import Guarantee, exact
 from privod.privacy.guarantee import merged_promise
 from privod.queries.checks import checked_truth
+from privod.queries.laws import Law, law_of, uniform_draws
 from privod.queries.private_detector.components import Components
-from privod.queries.private_detector.laws import Law, law_of, uniform_draws
 from privod.queries.private_detector.layout import Layout
 from privod.queries.private_detector.promise import Noises
 from privod.queries.private_detector.rarity import Rarity
 from privod.queries.private_detector.shares import LEAST_SHAPE, Shares, believed_shares
-from privod.queries.private_detector.thresholds import (
-    EDGES,
-    believed_tails,
-    limit,
-    shares_beyond,
-)
 from privod.queries.release_file import (
     ArrayOf,
     build_from_file,
@@ -50,6 +44,13 @@ from privod.queries.release_file import (
     check_counts,
     signed,
     write_file,
+)
+from privod.queries.score_counts import (
+    EDGES,
+    believed_tails,
+    hidden_records,
+    limit,
+    shares_beyond,
 )
 from privod.queries.scores import check_fraction, filled
 
@@ -223,7 +224,7 @@ class NoisyProfile:
         """
         if self.noise_of_scores is None:
             return 1.0
-        hidden = 2 * math.sqrt(len(EDGES) / 2) * self.noise_of_scores.deviation
+        hidden = hidden_records(self.noise_of_scores.deviation, len(EDGES))
         return min(1.0, hidden / self.records)
 
     def share_beyond(self, score: float, confidence: float = 0.95) -> tuple[float, float] | None:

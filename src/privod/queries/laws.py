@@ -29,6 +29,11 @@ class Law(NamedTuple):
         past = np.maximum(scores - self.scores[-1], 0.0)
         return np.asarray(np.interp(scores, self.scores, self.surprises) + self.slope * past)
 
+    def scores_of(self, surprises: Floats) -> Floats:
+        """The scores that are so surprising."""
+        past = np.maximum(surprises - self.surprises[-1], 0.0)
+        return np.asarray(np.interp(surprises, self.surprises, self.scores) + past / self.slope)
+
 
 def law_of(scores: Floats) -> Law:
     """The law that these scores follow."""
