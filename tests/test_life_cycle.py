@@ -12,7 +12,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from privod.cli import app
 from privod.curator import Curator, life_cycle, owners
 from privod.curator import tokens as tokens_module
 from privod.errors import (
@@ -123,6 +125,22 @@ def test_a_retired_data_set_keeps_its_releases_and_loses_its_rows(tmp_path: Path
         curator.retire("people", "again", confirmed=True)
     assert curator.head() == before
     assert curator.verify().without_rows == ()
+
+
+def test_a_retired_data_set_is_marked_and_its_report_says_so(tmp_path: Path) -> None:
+    curator = people(tmp_path)
+    curator.register("kept", ROWS, DOMAIN)
+    assert not curator.dataset("people").retired
+    elsewhere = Curator.open(tmp_path)
+    assert not elsewhere.is_retired("people")
+    curator.retire("people", "the study ended", confirmed=True)
+    assert [one.retired for one in curator.datasets()] == [True, False]
+    assert curator.dataset("people").retired
+    assert elsewhere.is_retired("people")
+    with pytest.raises(NotFound, match="'people' was retired: its rows are deleted"):
+        curator.report("people")
+    shown = CliRunner().invoke(app, ["datasets", "--at", str(tmp_path)], catch_exceptions=False)
+    assert shown.stdout.count("retired") == 1
 
 
 def test_a_question_that_waited_while_its_data_set_was_retired_is_not_charged(

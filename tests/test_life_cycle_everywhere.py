@@ -102,6 +102,7 @@ def test_budgets_live_and_end_in_the_shell(at: tuple[str, str]) -> None:
     assert all(state["closed"] for state in run("budget", name))
     run("retire", name, "--reason", "the study ended", fails_with=NeedsConfirmation)
     assert run("retire", name, "--reason", "the study ended", "--yes") == {"retired": name}
+    assert [one["retired"] for one in run("datasets") if one["name"] == name] == [True]
     run("verify")
 
 
@@ -485,6 +486,8 @@ def test_an_owner_manages_in_the_console_and_confirms_what_is_given_up(server: R
         ended = browser.post("/data/seen/manage/retire", reason="over", confirmed="yes")
         assert ended.status_code == 303
         assert "closed" in browser.get("/data/seen").text
+        assert "Its rows are deleted; stored answers stay free" in browser.get("/data/seen").text
+        assert '<span class="tag off">retired</span>' in browser.get("/").text
     kinds = [entry.kind for entry in server.curator.history("seen")]
     assert kinds[-6:] == ["approve", "raise", "limit", "close", "close", "retire"]
     server.curator.verify()

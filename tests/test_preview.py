@@ -22,10 +22,11 @@ from privod.data.examples import HOSPITAL, hospital
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, seeded
 from privod.outliers.contexts.contexts import ContextSpace
-from privod.privacy import AddRemove, Loss
+from privod.privacy import AddRemove, Loss, decimal_text
 from privod.queries.bounds import PrivateBounds
 from privod.queries.catalog import QUERIES
 from privod.queries.edit_models import edit_model
+from privod.queries.graded_count import GradedCount
 from privod.queries.grid_knn.query import GridKnn, margin_of_kept
 from privod.queries.histogram import Histogram
 from privod.queries.mean_covariance.query import MeanCovariance
@@ -35,9 +36,16 @@ from privod.queries.outlier_context.query import OutlierContext
 from privod.queries.outlier_context.utility import POPULATION
 from privod.queries.outlier_count import OutlierCount
 from privod.queries.outlier_radius import OutlierRadius
-from privod.queries.preview import enough_epsilon, epsilon_within, longest, worth
+from privod.queries.preview import (
+    enough_epsilon,
+    epsilon_within,
+    longest,
+    noise_remark,
+    worth,
+)
 from privod.queries.private_detector.query import DetectorProfile
 from privod.queries.rare_combinations import RareCombinations
+from privod.queries.subspaces import OutlierSubspaces
 
 N_QUESTIONS = 200
 SHARP = 10**6  # at this epsilon the noise of a count is 0
@@ -238,6 +246,44 @@ def test_an_answer_that_would_be_noise_is_marked_with_the_epsilon_that_would_do(
     assert not query.preview(HOSPITAL).is_noise(None)  # of unknown data nothing is said
     better = replace(query, epsilon=enough_epsilon(query, HOSPITAL, 20_000))
     assert not better.preview(HOSPITAL).is_noise(20_000)
+
+
+def test_what_is_expected_decides_what_is_noise_and_what_is_assumed_is_said() -> None:
+    """A graded count of about 22 outliers in 20,000 records, right to within 80, went unmarked."""
+    asked: dict[str, Any] = {"radius": 0.05, "columns": ("age", "heart_rate"), "scale": "range"}
+    graded = GradedCount(max_crowd=5, epsilon=1, **asked)
+    margin = graded.preview(HOSPITAL).margin
+    assert margin is not None
+    assert 22 < margin < 200
+    told = worth(graded, HOSPITAL, 20_000)
+    assert (
+        f"Up to {margin} records cannot be told from noise; assumed: 1 % of 20,000 records." in told
+    )
+    remark = noise_remark(graded, HOSPITAL, 20_000, 22)
+    assert "If what is counted is 22 records, such an answer is mostly noise" in remark
+    enough = enough_epsilon(graded, HOSPITAL, None, 22)
+    assert f"epsilon {decimal_text(enough)} would do" in remark
+    better = replace(graded, epsilon=enough)
+    assert noise_remark(better, HOSPITAL, 20_000, 22) == ""
+    assert "expected: 22 records." in worth(better, HOSPITAL, None, 22)
+    assert noise_remark(graded, HOSPITAL, None) == ""
+
+
+def test_the_counts_beside_chosen_sets_are_noise_where_they_are_small() -> None:
+    (_, counted) = OutlierSubspaces.examples(HOSPITAL)
+    alone = replace(counted, n_subspaces=1, size=1, smaller_too=False, columns=("age",))
+    preview = alone.preview(HOSPITAL)  # one set competes, so only its count is uncertain
+    assert preview.noise
+    assert preview.is_noise(None, preview.noise)
+    assert not preview.is_noise(None, preview.noise + 1)
+    assert "Every competing set will be named. Of each count:" in preview.sentence()
+
+
+def test_more_noise_than_records_says_that_nothing_can_be_said() -> None:
+    (plain, _) = OutlierSubspaces.examples(HOSPITAL)
+    told = worth(replace(plain, epsilon="0.001"), HOSPITAL, 1000)
+    assert "Nothing can be said about the choice: the noise is larger than all records." in told
+    assert "no set left out" not in told
 
 
 @pytest.mark.parametrize("within", [-1, 2.5, True, "ten"])

@@ -305,6 +305,18 @@ def test_a_record_that_registration_drops_is_named_and_not_scored(profile: Path)
     assert "1 not read: lines with not as many cells as the header" in told
 
 
+def test_a_column_that_is_mostly_unreadable_hints_at_how_numbers_are_written(
+    profile: Path, tmp_path: Path
+) -> None:
+    new, asked = tmp_path / "comma.csv", ["score", str(tmp_path / "comma.csv")]
+    asked += ["--grid", str(profile), "--separator", ";"]
+    new.write_text("age;dose;sex\n40,5;5;f\n41,5;5;m\n42;5;m\n")
+    told = " ".join(RUNNER.invoke(app, asked, catch_exceptions=False).stdout.split())
+    assert "If the file writes 3,5 for 3.5" in told
+    told = " ".join(RUNNER.invoke(app, [*asked, "--decimal", ","]).stdout.split())
+    assert "If the file writes" not in told
+
+
 def test_a_picture_names_records_by_their_lines(profile: Path) -> None:
     value = NoisyProfile.load(profile)
     drawn = draw_explained(value, np.array([[40.0, 5, 0], [95, 9.9, 1]]), np.array([3, 8]))

@@ -157,6 +157,19 @@ def test_the_button_says_what_a_person_of_several_rows_is_charged(
     assert "towards a person of up to 2 records" in examples
 
 
+def test_the_console_names_no_budget_that_a_cap_rules_out(
+    server: Running, analyst: Browser
+) -> None:
+    jobs = (Categorical("job", ("cook", "pilot")),)
+    domain = Domain(jobs, person="id", max_rows_per_person=3)
+    server.curator.register("survey", {"id": ["a", "a"], "job": ["cook", "pilot"]}, domain)
+    server.curator.open_budget("survey", AddRemove(), Loss(1))
+    asked = {"columns": "job", "max_crowd": "5", "epsilon": "0.5", "edit_margin": "1"}
+    piece = analyst.post("/data/survey/price/rare-combinations-1", **asked).text
+    assert "must be 1 for budgets and questions under in-crowd" in piece
+    assert "What the owner must enter" not in piece
+
+
 def test_the_live_price_is_a_piece_of_the_page(analyst: Browser) -> None:
     fields = {"columns": ["age", "sex"], "epsilon": "0.125"}
     piece = analyst.post("/data/patients/price/histogram-1", **fields)
@@ -168,6 +181,11 @@ def test_the_live_price_is_a_piece_of_the_page(analyst: Browser) -> None:
     noisy = analyst.post("/data/patients/price/histogram-1", **fields).text
     assert "such an answer is mostly noise" in noisy
     assert "would do." in noisy
+    fields["epsilon"] = "0.125"
+    few = analyst.post("/data/patients/price/histogram-1", expect="1", **fields).text
+    assert "If what is counted is 1 record, such an answer is mostly noise" in few
+    odd = analyst.post("/data/patients/price/histogram-1", expect="few", **fields).text
+    assert "expect must be a whole number from 1" in odd
     wrong = analyst.post("/data/patients/price/histogram-1", columns="age", epsilon="-1")
     assert wrong.status_code == 200
     assert "epsilon must be greater than 0" in wrong.text

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +18,7 @@ from privod.errors import InvalidParameter, NeedsConfirmation, Unavailable
 from privod.texts import check_text
 
 if TYPE_CHECKING:
-    from privod.privacy import Adjacency
+    from privod.queries.query import Query
 
 __all__ = ["ask", "guarantee", "jobs", "price", "questions"]
 
@@ -30,6 +32,13 @@ Settings = Annotated[
 Records = Annotated[
     int | None,
     typer.Option(help="About how many records there are, if that is public; else the declared."),
+]
+Expect = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="How many records you expect in what is counted; 1 % of all for outliers unless said.",
+    ),
 ]
 ENDED = {"waiting": "waiting", "answering": "under way", "done": "answered", "failed": "failed"}
 
@@ -99,21 +108,29 @@ def guarantee(question: Question, settings: Settings = None, as_json: AsJson = F
         as_json,
         words(given.sentence()),
         words(_not_protected(query)),
-        words(_opening(given.adjacency)),
+        *map(words, _opening(query)),
     )
 
 
-def _opening(adjacency: Adjacency) -> str:
-    """What an owner types so that a question with this guarantee can be asked."""
+def _opening(query: Query[Any]) -> Iterator[str]:
+    """What an owner types so that the question can be asked, and of which data it never can."""
     from privod.privacy import SameContexts
+    from privod.queries.query import Query
 
-    written = json.dumps(adjacency.to_json())
+    adjacency = query.guarantee().adjacency
+    written = shlex.quote(json.dumps(adjacency.to_json()))
     if isinstance(adjacency, SameContexts):
-        return (
-            "A budget for it: privod open DATA --epsilon LIMIT --adjacency admitted-contexts\n"
-            f"and then: privod admit DATA '{written}' --reason WHY"
+        yield "A budget for it: privod open DATA --epsilon LIMIT --adjacency admitted-contexts"
+        yield f"and then: privod admit DATA {written} --reason WHY"
+        return
+    yield f"A budget for it: privod open DATA --epsilon LIMIT --adjacency {written}"
+    if type(query).exact_counts is not Query.exact_counts:
+        yield (
+            "and, where it tells counts exactly: privod allow-exact DATA --counts N"
+            f" --adjacency {written} --reason WHY"
         )
-    return f"A budget for it: privod open DATA --epsilon LIMIT --adjacency '{written}'"
+    if not adjacency.stretches_to_persons:
+        yield "It can be asked only of data that declare at most 1 row per person."
 
 
 @app.command()
@@ -126,6 +143,7 @@ def price(
         typer.Option(help="Find the least epsilon whose answer is right to within this."),
     ] = None,
     records: Records = None,
+    expect: Expect = None,
     at: At = DEFAULT_LOCATION,
     as_json: AsJson = False,
 ) -> None:
@@ -157,10 +175,12 @@ def price(
         remark = BEGUN
     if not found.affordable:
         remark = "It is over budget."
+    assumed = expect is None and query.preview(domain).noise is not None
     emit(
         wire.Price.of(found, query, domain),
         as_json,
-        words(worth(query, domain, records or found.most_records), "bold"),
+        words(worth(query, domain, records or found.most_records, expect), "bold"),
+        words("Name what you expect with --expect." if assumed else ""),
         words(f"Epsilon: {decimal_text(query.epsilon)}." if within is not None else ""),
         words(query.guarantee().of_persons(domain.max_rows_per_person).sentence()),
         words(_not_protected(query)),
@@ -195,6 +215,7 @@ def ask(
         str | None, typer.Option(help="Your own name for this request; a retry never pays twice.")
     ] = None,
     records: Records = None,
+    expect: Expect = None,
     yes: Annotated[bool, typer.Option("--yes", help="Pay also for what is mostly noise.")] = False,
     at: At = DEFAULT_LOCATION,
     as_json: AsJson = False,
@@ -202,7 +223,8 @@ def ask(
     """Ask a question: charge its price, then answer.
 
     Where the answer would be mostly noise, even in as many records as were declared, it is asked
-    whether that is wanted; not where it is paid already.
+    whether that is wanted; not where it is paid already. Say with --expect how many records you
+    expect in what is counted.
     """
     from privod.queries.preview import noise_remark
 
@@ -215,7 +237,7 @@ def ask(
         priced = curator.price(adapted, dataset)
         known = records or priced.most_records
         if not yes and priced.affordable and priced.charges and not priced.begun:
-            remark = noise_remark(adapted, domain, known)
+            remark = noise_remark(adapted, domain, known, expect)
             if remark and (as_json or not typer.confirm(f"{remark}\nAsk it all the same?")):
                 raise NeedsConfirmation(
                     f"{remark} Nothing was charged. Confirm it to ask it all the same."
@@ -239,7 +261,7 @@ def ask(
         wire.Answer.of(answer),
         as_json,
         words(release.sentence(), "bold"),
-        words(noise_remark(release.query, domain, known)),
+        words(noise_remark(release.query, domain, known, expect)),
         words(release.guarantee.sentence()),
         words(_not_protected(query)),
         words(paid),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -26,7 +27,7 @@ from privod.cli.output import emit, progress_bars, table, words
 from privod.errors import InvalidParameter, NeedsConfirmation
 
 if TYPE_CHECKING:
-    from privod.curator import Entry, Registered
+    from privod.curator import BudgetState, Entry, Registered
     from privod.privacy import Adjacency
     from privod.wire.protocol import CuratorProtocol
 
@@ -93,9 +94,9 @@ def register(
     dialect = dialect_of(encoding, separator, decimal, thousands)
     source = _source(file, sql, database, order_by)
 
-    def take(confirmed: bool) -> Registered:
+    def take(confirmed: bool) -> tuple[Registered, Sequence[BudgetState]]:
         with progress_bars(as_json), curator_at(at, create=True) as curator:
-            return curator.register(
+            registered = curator.register(
                 name,
                 source,
                 declared,
@@ -104,19 +105,35 @@ def register(
                 confirmed=confirmed,
                 most_records=UNLESS_DECLARED if most_records is None else most_records,
             )
+            return registered, curator.budget(name)
 
     try:
-        registered = take(yes)
+        registered, budgets = take(yes)
     except LossyIntake as lossy:
         said = "\n".join((str(lossy), *lossy.report.sentences()))
         if as_json or not typer.confirm(f"{said}\nRegister what is left?"):
             raise
-        registered = take(True)
-    text = (
-        f"Registered {name!r} with {len(declared.columns)} columns. Open a budget to allow answers."
-    )
-    shown = (text, FOR_OWNER, *registered.report.sentences(), registered.warning())
+        registered, budgets = take(True)
+    text = f"Registered {name!r} with {len(declared.columns)} columns. {_next(registered, budgets)}"
+    shown = (text, FOR_OWNER, *registered.sentences())
     emit(wire.Registered.of(registered), as_json, *map(words, shown))
+
+
+def _next(registered: Registered, budgets: Sequence[BudgetState]) -> str:
+    """What answers need now: a budget, or those of the version that this one continues."""
+    dataset = registered.dataset
+    name = shlex.quote(dataset.name)
+    states = [state for state in budgets if state.closed is None]
+    told = f"Open a budget to allow answers: privod open {name} --epsilon LIMIT."
+    if states:
+        left = "; ".join(f"{state.adjacency.name}, {state.left} left" for state in states)
+        told = f"It shares the budgets of {dataset.root!r}, which are open ({left})."
+    if dataset.continues is not None:
+        told += (
+            " A token for one earlier version does not reach this one: hand out new ones with"
+            f" privod token add ROLE --name WHO --of {name}."
+        )
+    return told
 
 
 def _source(file: Path | None, sql: str | None, database: str | None, order_by: str | None) -> Any:
@@ -163,13 +180,16 @@ def datasets(at: At = DEFAULT_LOCATION, as_json: AsJson = False) -> None:
             ", ".join(each.domain.called(each.domain.names)),
             each.domain.unit,
             each.continues or "",
+            "retired" if each.retired else "",
         ]
         for each in found
     ]
+    headings = ["name", "title", "columns", "protected", "continues"]
+    headings += ["state"] if any(each.retired for each in found) else []
     emit(
         [wire.DataSet.of(each) for each in found],
         as_json,
-        table("Data sets", ["name", "title", "columns", "protected", "continues"], rows),
+        table("Data sets", headings, [row[: len(headings)] for row in rows]),
     )
 
 

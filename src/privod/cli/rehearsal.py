@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 import tempfile
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from privod.cli.analyst import Expect
 from privod.cli.app import AsJson, app
 from privod.cli.output import emit, progress_bars, table, words
-from privod.errors import InvalidParameter
+from privod.errors import InvalidParameter, PrivodError
+
+if TYPE_CHECKING:
+    from privod.data import Domain
+    from privod.queries.query import Query
 
 __all__ = ["mock", "rehearse", "sample"]
 
@@ -64,12 +69,15 @@ def rehearse(
     ],
     domain: DomainFile,
     records: Records = 1000,
+    expect: Expect = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a whole analysis on made-up rows and print what it would cost and be worth."""
+    """Run a whole analysis on made-up rows and print what it would cost and be worth.
+
+    A question that can never be asked of such data is named, with the reason, and left out.
+    """
     from privod.data.mock import mock_table
     from privod.demo import ask_all
-    from privod.queries.catalog import query_from_json
     from privod.queries.preview import worth
 
     asked = _read(analysis, "analysis", "Write [{'name': 'histogram', 'columns': ...}, ...].")
@@ -77,13 +85,24 @@ def rehearse(
         way_out = "Write [{'name': 'histogram', 'columns': ['ward'], 'epsilon': '0.1'}]."
         raise InvalidParameter("analysis", "must be a list of questions", str(analysis), way_out)
     declared = _domain(domain)
-    queries = [query_from_json(entry) for entry in asked]
+    read = [_readable(entry, declared, domain.name) for entry in asked]
+    queries = [query for query in read if not isinstance(query, PrivodError)]
+    refused: list[dict[str, Any]] = [
+        {"place": place, "name": _name(asked[place - 1]), "message": str(problem)}
+        for place, problem in enumerate(read, 1)
+        if isinstance(problem, PrivodError)
+    ]
+    if not queries:
+        rule = "must have a question that can be asked"
+        raise InvalidParameter("analysis", rule, str(analysis), refused[0]["message"])
     with tempfile.TemporaryDirectory() as directory, progress_bars(as_json):
         shown = ask_all(Path(directory), mock_table(declared, records), queries)
-    worths = [worth(query, declared, records) for query in queries]
+    worths = [worth(query, declared, records, expect) for query in queries]
     rows = [[step.name, step.price, told] for step, told in zip(shown.steps, worths, strict=True)]
+    for one in refused:
+        rows.insert(one["place"] - 1, [one["name"], "cannot be asked", one["message"]])
     emit(
-        {**shown.to_json(), "worth": worths},
+        {**shown.to_json(), "worth": worths, "refused": refused},
         as_json,
         words("On made-up rows: what is answered here says nothing about the real ones.", "bold"),
         table("The bill", ["question", "price", "worth"], rows),
@@ -91,7 +110,26 @@ def rehearse(
     )
 
 
-def _domain(path: Path) -> Any:
+def _readable(entry: Any, domain: Domain, file: str) -> Query[Any] | PrivodError:
+    """A question of the analysis, or why it can never be asked of such data."""
+    from privod.ledger.persons import check_unit, is_beyond_add_remove
+    from privod.queries.catalog import query_from_json
+
+    try:
+        query = query_from_json(entry)
+        query.check(domain)
+        if is_beyond_add_remove(query.statements(domain)):
+            check_unit(query.guarantee().adjacency, {file: domain})
+    except PrivodError as problem:
+        return problem
+    return query
+
+
+def _name(entry: Any) -> str:
+    return str(entry.get("name", "")) if isinstance(entry, dict) else ""
+
+
+def _domain(path: Path) -> Domain:
     from privod.data import Domain
 
     way_out = "Write {'columns': [{'name': 'age', 'low': 0, 'high': 120}, ...]} in JSON."

@@ -16,7 +16,14 @@ from privod.curator.rows import KeptRows, RowStore
 from privod.curator.tables import Tables
 from privod.curator.unfinished import Begun
 from privod.engines.size import IN_MEMORY, SizeClass
-from privod.errors import AnswerFailed, NoPromise, NotFound, PrivodError, Unavailable
+from privod.errors import (
+    AnswerFailed,
+    InvalidParameter,
+    NoPromise,
+    NotFound,
+    PrivodError,
+    Unavailable,
+)
 from privod.ledger import chain as ledger
 from privod.ledger import store
 from privod.ledger.database import Connection
@@ -97,7 +104,7 @@ class Asking:
             seconds = question.query.seconds(dataset.domain, most)
             try:
                 dues = question.dues(connection)
-            except (NoPromise, NotFound):
+            except (NoPromise, NotFound, InvalidParameter):
                 if not left:
                     raise
                 return Price(

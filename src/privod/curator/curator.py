@@ -21,7 +21,6 @@ from privod.curator.owners import (
     check_registration,
     dues_elsewhere,
     open_budget,
-    versions_of,
 )
 from privod.curator.protection import SAMPLE, Protection, check_narrow, who_is_protected
 from privod.curator.publication import Look
@@ -140,7 +139,8 @@ class Curator:
                 "location",
                 "must be a directory",
                 location,
-                "Name it where the curator is; tokens are also made in a server's console.",
+                "This works on the curator's own machine alone: name the directory there (--at,"
+                " PRIVOD_AT).",
             )
         directory = Path(location)
         if not create and database is None and not holds_ledger(directory):
@@ -272,8 +272,10 @@ class Curator:
     def report(self, of: str) -> IntakeReport:
         """What became of the records of a data set, for the owner alone: it tells about rows."""
         with self.database.reading() as connection:
-            store.find_dataset(connection, of)
+            retired = store.find_dataset(connection, of).retired
             folder, seal = store.where_rows_are(connection, of)
+        if retired:
+            raise NotFound(f"{of!r} was retired: its rows are deleted, and its report with them.")
         report = self._rows.report(folder, seal)
         if report is None:
             raise NotFound(
@@ -333,8 +335,8 @@ class Curator:
             return tuple(store.read_datasets(connection))
 
     def dataset(self, name: str) -> DataSet:
-        """The data set of this name."""
-        if name not in self._datasets:  # a data set never changes, so it is read once
+        """The data set of this name; `retired` as it was when this process first read of it."""
+        if name not in self._datasets:  # nothing else of it ever changes, so it is read once
             with self.database.reading() as connection:
                 self._datasets[name] = store.find_dataset(connection, name)
         return self._datasets[name]
@@ -472,8 +474,14 @@ class Curator:
         """Delete the rows of a data set for good; its ledger and its releases are kept."""
         with self._custody.writing() as connection:
             folder = life_cycle.retire(connection, of, reason, confirmed)
+        self._datasets.pop(of, None)
         self._tables.forget(folder)
         self._rows.forget(folder)
+
+    def is_retired(self, of: str) -> bool:
+        """Whether the rows of a data set are deleted by now, also by another process."""
+        with self.database.reading() as connection:
+            return store.find_dataset(connection, of).retired
 
     def clean_up(self) -> int:
         """Delete rows that no data set in use names: left by an upload or a retirement cut short.
@@ -626,7 +634,7 @@ class Curator:
             if of is None:
                 return tuple(ledger.read_entries(connection))
             root = store.find_dataset(connection, of).root
-            return tuple(ledger.read_entries(connection, versions_of(connection, root)))
+            return tuple(ledger.read_entries(connection, store.versions_of(connection, root)))
 
     def release(self, of: str, query: Query[Any]) -> Release[Any]:
         """The stored answer to a question."""

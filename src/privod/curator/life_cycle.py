@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from privod.curator.owners import open_budget, versions_of
+from privod.curator.owners import check_possible, open_budget
 from privod.errors import (
     AlreadyExists,
     InvalidParameter,
@@ -88,7 +88,9 @@ def close_budget(
     closing = [state, *ends_with(state, others)]
     if not confirmed:
         names = ", ".join(one.adjacency.name for one in closing)
-        versions = [repr(name) for name in versions_of(connection, state.dataset) if name != of]
+        versions = [
+            repr(name) for name in store.versions_of(connection, state.dataset) if name != of
+        ]
         shared = f", also for {', '.join(versions)}, which shares them" if versions else ""
         raise NeedsConfirmation(
             f"This closes, for good{shared}: {names}. What these budgets promised could not stand"
@@ -299,7 +301,8 @@ def file_request(
 ) -> Request:
     """Enter what an analyst needs: a budget or allowance up to a loss, or a person admitted."""
     text = short_text(reason, "reason")
-    store.find_dataset(connection, of)
+    root = store.find_dataset(connection, of).root
+    check_possible(adjacency, store.versions_of(connection, root))
     if (loss is None) != isinstance(adjacency, SameContexts):
         rule = "must be given for a budget, and left out for a person"
         raise InvalidParameter("loss", rule, str(loss), "Ask for a person or for a budget.")

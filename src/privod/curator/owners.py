@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 
 from privod.data import Domain
@@ -19,11 +20,11 @@ from privod.ledger.budget_state import Accounting, BudgetState, accounting_named
 from privod.ledger.chain import Charge, Due
 from privod.ledger.coexistence import check_beside, check_not_ended
 from privod.ledger.database import Connection
+from privod.ledger.persons import check_unit
 from privod.ledger.prices import (
     ELSEWHERE,
     begun_with,
     check_meaning,
-    check_unit,
     costs_before,
     dues_of,
     gives_up,
@@ -43,17 +44,11 @@ from privod.queries.query import canonical_json
 __all__ = [
     "charge_ahead",
     "charge_elsewhere",
+    "check_possible",
     "check_registration",
     "dues_elsewhere",
     "open_budget",
-    "versions_of",
 ]
-
-
-def versions_of(connection: Connection, root: str) -> dict[str, Domain]:
-    """The versions of a data set, with what is public about each."""
-    datasets = store.read_datasets(connection)
-    return {dataset.name: dataset.domain for dataset in datasets if dataset.root == root}
 
 
 def check_registration(
@@ -74,7 +69,7 @@ def check_registration(
     _check_same_unit(domain, known[root].domain, root)
     for state in ledger.budgets_of(connection, root):
         if state.closed is None:
-            check_unit(state.adjacency, domain)
+            check_unit(state.adjacency, {name: domain})
             check_meaning(state.adjacency, domain)
     return root
 
@@ -92,6 +87,13 @@ def _check_same_unit(domain: Domain, first: Domain, root: str) -> None:
         raise InvalidParameter("person", rule, domain.person, way_out)
 
 
+def check_possible(adjacency: Adjacency, versions: Mapping[str, Domain]) -> None:
+    """Refuse a budget that could not be opened, whatever an owner confirms."""
+    check_unit(adjacency, versions)
+    for domain in versions.values():
+        check_meaning(adjacency, domain)
+
+
 def open_budget(
     connection: Connection,
     of: str,
@@ -105,10 +107,8 @@ def open_budget(
         rule = "must have an epsilon above 0 and a delta below 1"
         raise InvalidParameter("budget", rule, str(budget), "Try Loss('1').")
     root = store.find_dataset(connection, of).root
-    versions = versions_of(connection, root)
-    for domain in versions.values():
-        check_unit(adjacency, domain)
-        check_meaning(adjacency, domain)
+    versions = store.versions_of(connection, root)
+    check_possible(adjacency, versions)
     budgets = ledger.budgets_of(connection, root)
     if any(state.adjacency == adjacency for state in budgets):
         raise AlreadyExists(

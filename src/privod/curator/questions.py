@@ -15,6 +15,7 @@ from privod.ledger.budget_state import BudgetState
 from privod.ledger.chain import Due
 from privod.ledger.database import Connection
 from privod.ledger.kept_counts import check_room, check_whole, first_charge
+from privod.ledger.persons import check_unit, is_beyond_add_remove
 from privod.ledger.prices import dues_of
 from privod.ledger.store import DataSet
 from privod.privacy import Cost, Guarantee, Loss, Secrecy, Zcdp
@@ -87,6 +88,8 @@ class Question:
         budgets = ledger.budgets_of(connection, self.dataset.root)
         name, dataset = self.query.name, self.dataset
         statements = self.query.statements(dataset.domain)
+        if is_beyond_add_remove(statements):
+            check_unit(statements[0].adjacency, store.versions_of(connection, dataset.root))
         dues = dues_of(statements, budgets, dataset.domain, name, dataset.name)
         check_admitted(connection, dataset.root, statements[0].adjacency, dues)
         check_exact_counts(connection, dataset, self.query, dues)

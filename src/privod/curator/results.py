@@ -73,6 +73,24 @@ class Registered:
     report: IntakeReport
     same_rows_as: tuple[str, ...] = ()
 
+    def sentences(self) -> tuple[str, ...]:
+        """What became of the records, what their cap costs, and what rows registered twice mean."""
+        told = (*self.report.sentences(), self._cost_of_cap(), self.warning())
+        return tuple(filter(None, told))
+
+    def _cost_of_cap(self) -> str:
+        """What several rows per person cost; "" where a person has one."""
+        cap = self.dataset.domain.max_rows_per_person
+        if cap == 1:
+            return ""
+        return (
+            f"A person may have {cap} rows, for good: every question costs {cap} times its epsilon,"
+            " and questions under in-crowd or in-alike-crowd, such as rare-combinations, can never"
+            " be asked of this data set or of one that continues it. If a cap of 1 says enough,"
+            " retire it before a budget is open, and register the rows anew with a cap of 1,"
+            " under a new name that continues none."
+        )
+
     def warning(self) -> str:
         """What rows that were registered twice mean; "" if they were not."""
         if not self.same_rows_as:

@@ -7,6 +7,7 @@ apart. Counts of unprotected records that no epsilon makes less exact are limite
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,10 +17,10 @@ from privod.data import Domain
 from privod.errors import NoPromise
 from privod.ledger.chain import Due, Entry, read_entries
 from privod.ledger.database import Connection
-from privod.ledger.store import DataSet, read_datasets
+from privod.ledger.store import DataSet, versions_of
 from privod.privacy import Adjacency, AdmittedContexts, SameContexts
 from privod.queries.catalog import QUERIES, query_from_json
-from privod.queries.query import Query
+from privod.queries.query import Query, canonical_json
 
 __all__ = [
     "ExactCounts",
@@ -92,8 +93,7 @@ class ExactCounts:
 
 def exact_counts_of(connection: Connection, root: str) -> ExactCounts:
     """What was allowed and told of a data set and its versions."""
-    datasets = read_datasets(connection)
-    domains = {dataset.name: dataset.domain for dataset in datasets if dataset.root == root}
+    domains = versions_of(connection, root)
     found = ExactCounts()
     for entry in read_entries(connection, domains):
         found.follow(entry, domains)
@@ -111,8 +111,13 @@ def check_exact_counts(
     for state, _ in dues:
         if counts > found.left(state.number):
             left = max(0, found.left(state.number))
+            total = found.told[state.number] + counts
+            name = shlex.quote(dataset.name)
+            relation = shlex.quote(canonical_json(state.adjacency.to_json()))
             raise NoPromise(
                 f"{query.name} as it is asked may tell {counts} counts exactly, whatever epsilon"
-                f" is, and the owner allows {left} more of them. Ask the owner to allow it, or"
-                " choose an edit_margin at which every count is noisy."
+                f" is, and the owner allows {left} more of them. The owner may allow {total} in"
+                f" all: `privod allow-exact {name} --counts {total} --adjacency"
+                f" {relation} --reason WHY`. Or choose an edit_margin at which every count is"
+                " noisy."
             )

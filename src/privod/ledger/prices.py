@@ -9,6 +9,7 @@ an allowance never refuses what a main budget can pay. Why that is sound: docs/p
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -23,14 +24,12 @@ from privod.ledger.kept_counts import state_of
 from privod.privacy import (
     AddRemove,
     Adjacency,
-    AdmittedContexts,
     Cost,
     Guarantee,
     InAlikeCrowd,
     InCrowd,
     Loss,
     Replace,
-    SameContexts,
     Statement,
     Zcdp,
 )
@@ -46,7 +45,6 @@ __all__ = [
     "begun_with",
     "charges_due",
     "check_meaning",
-    "check_unit",
     "cost_towards",
     "costs_before",
     "costs_before_allowances",
@@ -319,8 +317,13 @@ def dues_of(
     """
     opened = [state for state in budgets if state.closed is None]
     if not opened:
-        closed = " (its budgets are closed)" if budgets else ". Open a budget first"
-        raise NotFound(f"No budget is open for {of!r}, so it answers nothing{closed}.")
+        if budgets:
+            raise NotFound(f"{of!r} answers nothing: its budgets are closed.")
+        raise NotFound(
+            f"No budget is open for {of!r}, so it answers nothing. Its owner opens one:"
+            f" `privod open {shlex.quote(of)} --epsilon LIMIT`. Prices before that, on made-up"
+            " rows: `privod rehearse`."
+        )
     due, unbounded = charges_due(statements, opened, domain.max_rows_per_person)
     asked = statements[0].adjacency.name
     if unbounded and not revealed:
@@ -387,18 +390,6 @@ def begun_with(state: BudgetState, costs: Iterable[Cost]) -> tuple[BudgetState, 
         could = could and paid is not None
         state = paid or state.overrun(cost)
     return state, could
-
-
-def check_unit(adjacency: Adjacency, domain: Domain) -> None:
-    """Refuse persons with several rows under a budget whose promise does not stretch to them."""
-    stretches = isinstance(adjacency, AddRemove | AdmittedContexts | SameContexts)
-    if domain.max_rows_per_person > 1 and not stretches:
-        rule = f"must be 1 where a budget is open under {adjacency.name}"
-        way_out = (
-            f"A promise under {adjacency.name} does not stretch to a person with several records:"
-            " cap the rows per person at 1, or open a budget under add-remove only."
-        )
-        raise InvalidParameter("max_rows_per_person", rule, domain.max_rows_per_person, way_out)
 
 
 def check_meaning(adjacency: Adjacency, domain: Domain) -> None:

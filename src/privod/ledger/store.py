@@ -30,6 +30,7 @@ __all__ = [
     "registration_digest",
     "release_entry",
     "short_text",
+    "versions_of",
     "where_rows_are",
 ]
 
@@ -55,6 +56,8 @@ class DataSet:
         The earlier version about the same people, whose budgets it shares.
     root : str
         The first of these versions, which holds the budgets.
+    retired : bool
+        Whether its rows had been deleted for good when this was read.
     """
 
     name: str
@@ -62,6 +65,7 @@ class DataSet:
     registered: str
     continues: str | None
     root: str
+    retired: bool = False
 
 
 def short_text(value: object, name: str) -> str:
@@ -101,15 +105,22 @@ def registration_digest(
 def read_datasets(connection: Connection) -> list[DataSet]:
     """Every registered data set, in the order of registration."""
     rows = connection.execute(
-        "SELECT name, domain, registered, continues, root FROM datasets ORDER BY entry"
+        "SELECT name, domain, registered, continues, root, retired FROM datasets ORDER BY entry"
     )
     return [_dataset(row) for row in rows]
+
+
+def versions_of(connection: Connection, root: str) -> dict[str, Domain]:
+    """The versions of a data set, with what is public about each."""
+    datasets = read_datasets(connection)
+    return {dataset.name: dataset.domain for dataset in datasets if dataset.root == root}
 
 
 def find_dataset(connection: Connection, name: str) -> DataSet:
     """The data set of this name."""
     rows = connection.execute(
-        "SELECT name, domain, registered, continues, root FROM datasets WHERE name = ?", name
+        "SELECT name, domain, registered, continues, root, retired FROM datasets WHERE name = ?",
+        name,
     )
     if not rows:
         raise NotFound(f"There is no data set {name!r}. `datasets` lists those there are.")
@@ -117,8 +128,8 @@ def find_dataset(connection: Connection, name: str) -> DataSet:
 
 
 def _dataset(row: tuple[Any, ...]) -> DataSet:
-    name, domain, registered, continues, root = row
-    return DataSet(name, _domain(domain), registered, continues, root)
+    name, domain, registered, continues, root, retired = row
+    return DataSet(name, _domain(domain), registered, continues, root, retired is not None)
 
 
 @lru_cache(maxsize=64)

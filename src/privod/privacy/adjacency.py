@@ -34,6 +34,8 @@ class Adjacency(ABC):
     """A symmetric relation between data sets."""
 
     name: ClassVar[str]
+    stretches_to_persons: ClassVar[bool] = False
+    """Whether a loss towards a record bounds one towards a person with several [Guarantee]."""
 
     @abstractmethod
     def steps_of(self, wider: Adjacency) -> int | None:
@@ -59,6 +61,7 @@ class AddRemove(Adjacency):
     """One record more or less; the number of records is private."""
 
     name: ClassVar[str] = "add-remove"
+    stretches_to_persons: ClassVar[bool] = True
 
     def steps_of(self, wider: Adjacency) -> int | None:
         return 1 if wider == self or (isinstance(wider, InCrowd) and wider.crowd <= 1) else None
@@ -296,6 +299,7 @@ class SameContexts(Adjacency):
     """
 
     name: ClassVar[str] = "same-contexts"
+    stretches_to_persons: ClassVar[bool] = True
     detector: str
     column: str
     record: str
@@ -358,6 +362,7 @@ class AdmittedContexts(Adjacency):
     """
 
     name: ClassVar[str] = "admitted-contexts"
+    stretches_to_persons: ClassVar[bool] = True
 
     def steps_of(self, wider: Adjacency) -> int | None:
         # Of a person that was not admitted nothing follows; the ledger asks that of each question.

@@ -79,7 +79,7 @@ class Guarantee:
         if size > 1 and not isinstance(self.adjacency, AddRemove):
             raise NoPromise(
                 f"A promise under {self.adjacency.name} does not stretch to persons with several"
-                " records. Cap the rows per person at 1, or ask under add-remove."
+                " records: it needs data that declare at most 1 row per person."
             )
         return Guarantee(self.loss.for_groups(size), self.adjacency)
 

@@ -89,8 +89,7 @@ def whole_number(value: Any, name: str, at_least: int, at_most: int | None = Non
         way_out = f"Try {max(at_least, 10)}."
         raise InvalidParameter(name, f"must be at least {at_least}", value, way_out)
     if at_most is not None and value > at_most:
-        way_out = f"Try {max(at_least, 10)}."
-        raise InvalidParameter(name, f"must be at most {at_most}", value, way_out)
+        raise InvalidParameter(name, f"must be at most {at_most}", value, f"Try {at_most}.")
     return value
 
 

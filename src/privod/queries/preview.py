@@ -2,7 +2,8 @@
 
 A preview needs a question and a domain, and no rows: the noise is known before it is drawn. Where
 the noise follows the rows, it says so and names the least that it can be. A public guess of
-the number of records lets it say whether the answer would be mostly noise.
+the number of records, or of those that are counted, lets it say whether the answer would be mostly
+noise.
 """
 
 from __future__ import annotations
@@ -66,7 +67,8 @@ class Preview:
     least_deviation : float or None
         Where there is no margin: the least standard deviation that the noise can have.
     least_margin : int or None
-        Where there is no margin: about the least one that an answer can state.
+        About the least margin that an answer, or a count beside a choice, can state where that
+        depends on the rows.
     wrong_label : float or None
         The chance that the label of a clear outlier, with no other record near it, is wrong.
     words : str
@@ -83,12 +85,24 @@ class Preview:
     words: str = ""
     least_margin: int | None = None
 
-    def is_noise(self, records: int | None) -> bool:
-        """Whether the answer would be mostly noise, in data of about so many records."""
+    @property
+    def noise(self) -> int | None:
+        """What must be counted at least so that the answer is more than noise; None: not known."""
+        known = [size for size in (self.margin, self.least_margin) if size is not None]
+        return max(known, default=None)
+
+    def is_noise(self, records: int | None, expected: int | None = None) -> bool:
+        """Whether the answer would be mostly noise, in data of about so many records.
+
+        What is counted then is taken to be `expected`, or a typical share of the records.
+        """
         if self.wrong_label is not None:
             return self.wrong_label > WORTHLESS_LABEL
-        size = self.margin if self.margin is not None else self.least_margin
-        return records is not None and size is not None and size >= self.typical_share * records
+        if expected is None and records is not None:
+            counted: float | None = self.typical_share * records
+        else:
+            counted = expected
+        return counted is not None and self.noise is not None and self.noise >= counted
 
     def sentence(self) -> str:
         """The preview in words."""
@@ -136,27 +150,55 @@ def of_choice(choice: ExponentialMechanism | PermuteAndFlip, n_candidates: int) 
     return math.ceil(choice.surely_within(n_candidates, 1 - CERTAINTY))
 
 
-def worth(query: Any, domain: Domain, records: int | None) -> str:
-    """The preview in words, and the remark about noise where there is one."""
-    told = str(query.preview(domain).sentence())
-    return f"{told} {remark}" if (remark := noise_remark(query, domain, records)) else told
+def worth(query: Any, domain: Domain, records: int | None, expected: int | None = None) -> str:
+    """The preview in words, and whether that is noise: under what assumption, in every case."""
+    preview = query.preview(domain)
+    told = str(preview.sentence())
+    if records is not None and preview.noise is not None and preview.noise >= records:
+        told = f"Nothing can be said about {preview.about}: the noise is larger than all records."
+    remark = noise_remark(query, domain, records, expected)
+    remark = remark or _assumed(preview, records, expected)
+    return f"{told} {remark}" if remark else told
 
 
-def noise_remark(query: Any, domain: Domain, records: int | None) -> str:
+def _assumed(preview: Preview, records: int | None, expected: int | None) -> str:
+    """How little would be noise, and how much is taken to be there; "" where nothing is."""
+    if preview.wrong_label is not None or not preview.noise:
+        return ""
+    if expected is None and records is None:
+        return ""
+    unsure = "may not" if preview.loose else "cannot"
+    told = f"Up to {preview.noise:,} records {unsure} be told from noise"
+    counted = _counted(preview, records, expected)
+    return f"{told}; {'assumed' if expected is None else 'expected'}: {counted}."
+
+
+def _counted(preview: Preview, records: int | None, expected: int | None) -> str:
+    """What is taken to be counted, in words."""
+    if expected is None:  # and then records are known
+        return f"{100 * preview.typical_share:.3g} % of {records:,} records"
+    return f"{expected:,} record{'s' if expected > 1 else ''}"
+
+
+def noise_remark(
+    query: Any, domain: Domain, records: int | None, expected: int | None = None
+) -> str:
     """That such an answer is mostly noise, under what assumption, and the epsilon that would do.
 
-    It is made for data of about so many records, a public number; None makes none.
+    It is made for data of about so many records, a public number, unless it is said how many of
+    them are `expected` in what is counted; without either there is none.
     """
+    if expected is not None and expected < 1:
+        raise InvalidParameter("expect", "must be at least 1", expected, "Try 20.")
     preview = query.preview(domain)
-    if records is None or not preview.is_noise(records):
+    if (records is None and expected is None) or not preview.is_noise(records, expected):
         return ""
     noise = f"such an answer {'may be' if preview.loose else 'is'} mostly noise"
     if preview.wrong_label is None:
-        share = f"{100 * preview.typical_share:.3g} %"
-        noise = f"if what is counted is {share} of {records:,} records, {noise}"
+        noise = f"if what is counted is {_counted(preview, records, expected)}, {noise}"
     noise = noise[0].upper() + noise[1:]
     try:
-        enough = enough_epsilon(query, domain, records)
+        enough = enough_epsilon(query, domain, records, expected)
     except InvalidParameter:
         return f"{noise}, whatever epsilon is."
     if replace(query, epsilon=enough).preview(domain).least_margin is not None:
@@ -196,10 +238,12 @@ def epsilon_within(query: Any, domain: Domain, margin: int) -> Fraction:
     return _least(query, domain, enough, f"no epsilon makes {query.name} right to within it")
 
 
-def enough_epsilon(query: Any, domain: Domain, records: int) -> Fraction:
+def enough_epsilon(
+    query: Any, domain: Domain, records: int | None, expected: int | None = None
+) -> Fraction:
     """The least epsilon, in two digits, at which the answer is no longer mostly noise."""
     rule = f"no epsilon makes the answer of {query.name} worth its price"
-    return _least(query, domain, lambda preview: not preview.is_noise(records), rule)
+    return _least(query, domain, lambda preview: not preview.is_noise(records, expected), rule)
 
 
 def _least(query: Any, domain: Domain, enough: Any, rule: str) -> Fraction:

@@ -89,6 +89,12 @@ class NewRecords:
     def sentences(self) -> tuple[str, ...]:
         """What became of cells and lines that say nothing, for the asker."""
         said = [self._told(column) for column in self.gaps]
+        in_all = len(self.rows) + len(self.left_out)
+        if any(2 * column.missing > in_all for column in self.gaps):
+            said.append(
+                "Most cells of a column could not be read. If the file writes 3,5 for 3.5, or"
+                " groups of three digits, say so (--decimal and --thousands in the shell)."
+            )
         if len(self.left_out):
             some = ", ".join(map(str, self.left_out[:MOST_ROWS].tolist()))
             more = " and so on" if len(self.left_out) > MOST_ROWS else ""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
 from typing import Any, ClassVar, Literal, Self
@@ -265,14 +265,24 @@ class OutlierSubspaces(Query[FoundSubspaces]):
     def preview(self, domain: Domain) -> Preview:
         n_columns = len(numeric_columns(domain, self.columns))
         number = self._number_of_candidates(n_columns)
-        if number <= self.n_subspaces:
-            return Preview("the choice", 0, words="Every competing set will be named.")
-        missing = max(self.surely_missing(size, number) for size in self._sizes())
-        words = (
-            f"With 95 % certainty no set left out will have {missing} more records that stand apart"
-            " than a set named of its size: that is a bound for the worst data."
-        )
-        return Preview("the choice", missing, loose=True, words=words)
+        missing, words = 0, "Every competing set will be named."
+        if number > self.n_subspaces:
+            missing = max(self.surely_missing(size, number) for size in self._sizes())
+            words = (
+                f"With 95 % certainty no set left out will have {missing} more records that stand"
+                " apart than a set named of its size: that is a bound for the worst data."
+            )
+        chosen = Preview("the choice", missing, loose=missing > 0, words=words)
+        if not self.count_share:
+            return chosen
+        pool = numeric_columns(domain, self.columns)[: self.size]
+        widest = max(self.candidates, key=len) if self.candidates else pool
+        counted = self.counting(widest).preview(domain)
+        told = replace(chosen, words=f"{words} Of each count: {counted.sentence()}")
+        if counted.margin is not None:
+            return replace(told, margin=max(missing, counted.margin))
+        least, deviation = max(missing, counted.least_margin or 0), counted.least_deviation
+        return replace(told, margin=None, least_margin=least, least_deviation=deviation)
 
     def check(self, domain: Domain) -> None:
         n_columns = len(numeric_columns(domain, self.columns))

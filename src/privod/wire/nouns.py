@@ -111,18 +111,25 @@ class Visitor:
 
 @dataclass(frozen=True)
 class DataSet:
-    """What is public about a data set."""
+    """What is public about a data set; of a `retired` one the rows are deleted."""
 
     name: str
     domain: Plain
     registered: str
     continues: str | None
     root: str
+    retired: bool = False
 
     @classmethod
     def of(cls, dataset: values.DataSet) -> DataSet:
-        domain = dataset.domain.to_json()
-        return cls(dataset.name, domain, dataset.registered, dataset.continues, dataset.root)
+        return cls(
+            dataset.name,
+            dataset.domain.to_json(),
+            dataset.registered,
+            dataset.continues,
+            dataset.root,
+            dataset.retired,
+        )
 
 
 @dataclass(frozen=True)
@@ -139,6 +146,7 @@ class Registered:
     root: str
     report: Plain
     same_rows_as: tuple[str, ...] = ()
+    retired: bool = False
 
     @classmethod
     def of(cls, registered: values.Registered) -> Registered:

@@ -55,7 +55,7 @@ def read_guarantee(noun: wire.Guarantee) -> Guarantee:
 def read_dataset(noun: wire.DataSet) -> DataSet:
     """A data set."""
     domain = Domain.from_json(noun.domain)
-    return DataSet(noun.name, domain, noun.registered, noun.continues, noun.root)
+    return DataSet(noun.name, domain, noun.registered, noun.continues, noun.root, noun.retired)
 
 
 def read_registered(noun: wire.Registered) -> Registered:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import secrets
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from textwrap import shorten
 from typing import Any
@@ -205,6 +206,7 @@ def _question_page(
         problem=str(problem) if problem and not at_box else None,
         request_id=secrets.token_urlsafe(16),
         within=_within(request, query, dataset.domain),
+        expect=_expect(request, query, dataset.domain),
         **shown,
     )
 
@@ -218,7 +220,30 @@ def _within(request: Request, query: Query[Any] | None, domain: Domain) -> str |
             return None
     except PrivodError:  # it cannot be asked of these columns
         return None
-    return text_of(request, "within") if "form" in request.scope else ""
+    return _typed_number(request, "within")
+
+
+def _expect(request: Request, query: Query[Any] | None, domain: Domain) -> str | None:
+    """What stands in the field for what is expected; None where nothing is counted with noise."""
+    with suppress(PrivodError):  # where it cannot be asked of these columns, the field stays
+        if query is not None and query.preview(domain).noise is None:
+            return None
+    return _typed_number(request, "expect")
+
+
+def _typed_number(request: Request, name: str) -> str:
+    """What stands in a field beside the question's own; "" before anything was typed."""
+    return text_of(request, name).strip() if "form" in request.scope else ""
+
+
+def _expected(request: Request) -> int | None:
+    """How many records the analyst expects in what is counted; None where nothing is said."""
+    typed = _typed_number(request, "expect")
+    if not typed:
+        return None
+    if not (typed.isascii() and typed.isdigit() and len(typed) < 10):
+        raise InvalidParameter("expect", "must be a whole number from 1", typed, "Try 20.")
+    return int(typed)
 
 
 def _named(examples: Sequence[Query[Any]], titles: Mapping[str, str]) -> list[str]:
@@ -259,7 +284,7 @@ def _priced(request: Request, query: Query[Any]) -> dict[str, Any]:
         "begun": BEGUN if price.begun else "",
         "cost": " and ".join(dict.fromkeys(str(line["cost"]) for line in lines)),
         "lines": lines,
-        "worth": worth(query, domain, most),
+        "worth": worth(query, domain, most, _expected(request)),
         "longest": longest(price.about_seconds, most),
         "sentence": guarantee.of_persons(domain.max_rows_per_person).sentence(),
         "not_protected": price.not_protected,

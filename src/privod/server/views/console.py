@@ -160,7 +160,15 @@ def data_set(request: Request) -> Response:
     may_read = visitor.role != "auditor"
     answers = site.answers.newest(dataset.name, SHOWN_ANSWERS) if may_read else None
     budgets = site.curator.budget(dataset.name, token=visitor.token)
-    return page(request, "data_set.html", dataset=dataset, budgets=budgets, answers=answers)
+    retired = site.curator.is_retired(dataset.name)
+    return page(
+        request,
+        "data_set.html",
+        dataset=dataset,
+        budgets=budgets,
+        answers=answers,
+        retired=retired,
+    )
 
 
 def history(request: Request) -> Response:

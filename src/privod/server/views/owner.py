@@ -128,8 +128,7 @@ def report(request: Request) -> Response:
     curator = site_of(request).curator
     dataset = curator.dataset(request.path_params["dataset"])
     told = Registered(dataset, curator.report(dataset.name), curator.same_rows_as(dataset.name))
-    sentences = tuple(filter(None, (*told.report.sentences(), told.warning())))
-    return page(request, "report.html", dataset=dataset, sentences=sentences)
+    return page(request, "report.html", dataset=dataset, sentences=told.sentences())
 
 
 def _typed(request: Request) -> dict[str, str]:
