@@ -98,12 +98,17 @@ class ScoreCounts:
             return 1.0
         return min(1.0, hidden_records(self.noise.deviation, len(self.counts)) / records)
 
-    def shares_beyond(self, score: float, confidence: float) -> tuple[float, float] | None:
-        """Between which shares of the records score higher; None for merged ones."""
+    def shares_beyond(
+        self, score: float, edges: Floats, confidence: float
+    ) -> tuple[float, float] | None:
+        """Between which shares of the records score higher, the bins beginning at these `edges`.
+
+        None for merged counts.
+        """
         if self.noise.n_draws > 1:
             return None
         counts, doubt = np.array(self.counts), (1 - confidence) / len(FAR_EDGES)
-        at = int(np.searchsorted(FAR_EDGES, max(score, 0.0), side="right")) - 1
+        at = max(0, int(np.searchsorted(edges, score, side="right")) - 1)
         fewest, most = _tail(counts, self.noise, 0, doubt)  # of all records
         least, _ = _tail(counts, self.noise, at + 1, doubt)
         _, greatest = _tail(counts, self.noise, at, doubt)

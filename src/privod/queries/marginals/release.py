@@ -169,8 +169,7 @@ class NoisyMarginals:
         """
         if self.scored is None:
             return None
-        at = int(np.searchsorted(self.score_edges, score, side="right")) - 1
-        return self.scored.shares_beyond(float(FAR_EDGES[max(at, 0)]), confidence)
+        return self.scored.shares_beyond(score, self.score_edges, confidence)
 
     @property
     def _about(self) -> float:

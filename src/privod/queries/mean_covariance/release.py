@@ -237,8 +237,7 @@ class NoisyMoments:
         """
         if self.scored is None:
             return None
-        at = int(np.searchsorted(self.distance_edges, distance, side="right")) - 1
-        return self.scored.shares_beyond(float(FAR_EDGES[max(at, 0)]), confidence)
+        return self.scored.shares_beyond(distance, self.distance_edges, confidence)
 
     def merge(self, *others: NoisyMoments) -> NoisyMoments:
         """Add up the moments of disjoint records, of other holders or other batches; free."""
