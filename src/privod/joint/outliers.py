@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.errors import InvalidData
 from privod.joint.alone import compared
-from privod.joint.private_file import private_file
+from privod.joint.files import write_outliers
 from privod.joint.question import JointQuestion, JointResult, Seat
 from privod.joint.session import Session
 
@@ -78,19 +76,10 @@ class OutlierResult(JointResult):
         return {"n_records": self.n_records, "outliers": len(self.rows), "rows": digest}
 
     def write(self, folder: Path, stem: str, ids: Sequence[str] | None) -> None:
-        """Write every row that is an outlier, together or alone, as CSV, with its id if known."""
-        if ids is not None and len(ids) != self.own_records:
-            raise InvalidData("The ids are not as many as the rows. Give ids and rows in one file.")
-        together, alone = set(self.rows.tolist()), set(self.alone.tolist())
-        with private_file(folder / f"{stem}.csv") as file:
-            writer = csv.writer(file)
-            writer.writerow(["row", *([] if ids is None else ["id"]), "together", "alone"])
-            for row in sorted(together | alone):
-                named = [] if ids is None else [ids[row]]
-                writer.writerow([row + 1, *named, int(row in together), int(row in alone)])
+        write_outliers(folder / f"{stem}.csv", self.rows, self.alone, ids, self.own_records)
 
     def draw(self) -> Figure:
-        from privod.pictures.joint_run import draw_run
+        from privod.joint.pictures.run import draw_run
 
         return draw_run({self.party: self})
 

@@ -25,8 +25,8 @@ from privod.joint.transport.channel import Channel, Meeting
 from privod.joint.transport.traffic import Traffic
 from privod.mechanisms.randomness import Randomness, secure
 from privod.privacy import Guarantee, Secrecy
-from privod.queries.catalog import JOINT_QUESTIONS, newest
-from privod.queries.query import canonical_json
+from privod.query.catalog import JOINT_QUESTIONS, newest
+from privod.query.query import canonical_json
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -138,7 +138,11 @@ class JointQuestion(ABC):
 
     name: ClassVar[str]
     question: ClassVar[str]
-    partition: str
+
+    @property
+    def over_columns(self) -> bool:
+        """Whether parties hold different columns of the same records, not different records."""
+        return False
 
     @abstractmethod
     def check(self, domain: Domain) -> None:
@@ -181,9 +185,9 @@ class JointQuestion(ABC):
         self.check_roster(roster)
         if domain is not None:
             check_one_record_each(domain)
-        elif self.partition == "horizontal":
+        elif not self.over_columns:
             way_out = "Give the domain file that the parties use; it is public."
-            raise InvalidParameter("domain", "is needed for a horizontal run", None, way_out)
+            raise InvalidParameter("domain", "is needed unless parties hold columns", None, way_out)
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
@@ -196,7 +200,7 @@ class JointQuestion(ABC):
 
     def terms(self, domain: Domain | None) -> bytes:
         """Return what all parties must agree on; the domain too, unless parties hold columns."""
-        shared = None if domain is None or self.partition == "vertical" else domain.untitled
+        shared = None if domain is None or self.over_columns else domain.untitled
         declared = None if shared is None else shared.to_json()
         return canonical_json({"question": self.to_json(), "domain": declared}).encode()
 

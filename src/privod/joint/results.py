@@ -21,11 +21,11 @@ from privod.data.cells import texts_of
 from privod.data.csv_file import LineTally
 from privod.data.sources import portions_of
 from privod.errors import InvalidData, InvalidParameter, ProtocolAborted
-from privod.joint.private_file import private_file
+from privod.joint.files import private_file
 from privod.joint.question import JointResult
 from privod.joint.roster import Identity, Roster
 from privod.joint.run import Aggregation
-from privod.queries.query import canonical_json
+from privod.query.query import canonical_json
 
 __all__ = [
     "check_one_run",

@@ -115,9 +115,7 @@ def rehearse(
         return attend
 
     def hub(meeting: Meeting) -> None:
-        hosted.append(
-            aggregate(question, meeting, identities["the aggregator"], roster, domain)
-        )
+        hosted.append(aggregate(question, meeting, identities["the aggregator"], roster, domain))
 
     parties = {name: party(name) for name in tables}
     answers = meet(parties, hub, patience, spared(question, roster))

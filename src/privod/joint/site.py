@@ -123,7 +123,9 @@ class Site:
             ) from None
 
 
-def keep_transcript(folder: Path, result: JointResult | Aggregation, identity: Identity, roster: Roster) -> None:
+def keep_transcript(
+    folder: Path, result: JointResult | Aggregation, identity: Identity, roster: Roster
+) -> None:
     """Write the signed statement about a run into a folder, named like its result."""
     folder.mkdir(parents=True, exist_ok=True)
     write_transcript(folder / f"{_stem(result)}.json", result, identity, roster)

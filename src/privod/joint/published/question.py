@@ -19,7 +19,7 @@ from privod.joint.transport.channel import Meeting
 from privod.outliers.hashing.outliers import crowd_limit
 from privod.outliers.hashing.plan import HashSettings
 from privod.privacy import Secrecy
-from privod.queries.checks import column_names, whole_number
+from privod.query.checks import column_names, whole_number
 
 __all__ = ["PublishedOutliers"]
 
@@ -96,6 +96,10 @@ class PublishedOutliers(HashSettings, JointQuestion):
         crowd_limit(self.far_fraction, 1)
         self.plan(PLANNED_FOR)
 
+    @property
+    def over_columns(self) -> bool:
+        return self.partition == "vertical"
+
     def check(self, domain: Domain) -> None:
         check_one_record_each(domain)
         if self.partition == "horizontal":
@@ -171,9 +175,7 @@ class PublishedOutliers(HashSettings, JointQuestion):
 
     def outliers_alone(self, table: Table) -> NDArray[np.int64]:
         """The rows that are outlying among the party's own."""
-        return outliers_alone(
-            self.points(table), self.radius, self.far_fraction, len(self.columns)
-        )
+        return outliers_alone(self.points(table), self.radius, self.far_fraction, len(self.columns))
 
     def alone(self, table: Table) -> str:
         found = len(self.outliers_alone(table))
@@ -183,9 +185,8 @@ class PublishedOutliers(HashSettings, JointQuestion):
         from privod.joint.published import protocols  # needs rbcl, which nothing else does
 
         session = seat.agreed(self)
-        vertical = self.partition == "vertical"
         run = seat.claim(self, self.own_columns(seat.domain))
-        act = protocols.take_part_vertical if vertical else protocols.take_part_horizontal
+        act = protocols.take_part_vertical if self.over_columns else protocols.take_part_horizontal
         assert seat.table is not None  # noqa: S101 - claimed just now
         rows, n = act(self, self.points(seat.table), seat.domain, seat.channel, session)
         return outlier_result(
@@ -200,8 +201,7 @@ class PublishedOutliers(HashSettings, JointQuestion):
     ) -> dict[str, Any]:
         from privod.joint.published import protocols
 
-        vertical = self.partition == "vertical"
-        act = protocols.aggregate_vertical if vertical else protocols.aggregate_horizontal
+        act = protocols.aggregate_vertical if self.over_columns else protocols.aggregate_horizontal
         return {"n_records": act(self, meeting)}
 
     def to_json(self) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.joint.session import Session
 from privod.joint.published.masks import masked, n_ones, with_ones, without_ones
+from privod.joint.session import Session
 from privod.joint.transport.channel import Channel, Meeting
 
 __all__ = ["add_up", "contribute"]

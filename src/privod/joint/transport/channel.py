@@ -276,9 +276,11 @@ class Meeting:
     def _wait_until_open(self, name: str, step: int) -> tuple[int, Sink | None]:
         with self._changed:
             self._changed.wait_for(
-                lambda: self._failure is not None
-                or name in self._lost
-                or (self._open or (-1,))[0] == step
+                lambda: (
+                    self._failure is not None
+                    or name in self._lost
+                    or (self._open or (-1,))[0] == step
+                )
             )
             self._raise_failure(name)
             assert self._open is not None  # noqa: S101 - just waited for, told to the type checker
