@@ -8,7 +8,7 @@ from privod.audit.game import Game, Reading, fineness
 from privod.data import Domain, Numeric, Table
 from privod.privacy import AddRemove, Replace
 from privod.queries.private_detector.layout import Layout
-from privod.queries.private_detector.query import MOST_DECLARED, DetectorProfile
+from privod.queries.private_detector.query import DetectorProfile
 from privod.queries.private_detector.release import NoisyProfile
 
 __all__ = ["games"]
@@ -17,7 +17,7 @@ DOMAIN = Domain((Numeric("x", -2, 2), Numeric("y", -2, 2)))
 LAYOUT = Layout(DOMAIN.columns, ((-2.0, 2.0), (-2.0, 2.0)), 4, (0.0, 0.0), (1.0, 1.0))
 """With products, which a few records alone would not be worth."""
 
-SCORED = replace(LAYOUT, centers=(), scales=(), scored=True)
+SCORED = replace(LAYOUT, centers=(), scales=(), score_unit=1.0)
 """With counts of scores, for which the same holds."""
 
 LOW, HIGH = (-1.5, -1.5), (1.5, 1.5)  # both on the ball's border: the largest products
@@ -53,10 +53,10 @@ def games(kind: type[DetectorProfile] = DetectorProfile) -> tuple[Game, ...]:
         Table(DOMAIN, {"x": [place[0] for place in rows], "y": [place[1] for place in rows]})
         for rows in ((), (LOW,), (HIGH,))
     )
-    names, octaves = ("x", "y"), MOST_DECLARED + 1  # of ranges so wide some are always bought
+    names = ("x", "y")
     laplace = tuple(
         Game(
-            kind(columns=names, epsilon=1, octaves=octaves, layout=layout, adjacency=adjacency),
+            kind(columns=names, epsilon=1, layout=layout, adjacency=adjacency),
             left,
             right,
             READINGS,
@@ -64,6 +64,6 @@ def games(kind: type[DetectorProfile] = DetectorProfile) -> tuple[Game, ...]:
         for adjacency, left, right in ((AddRemove(), nobody, low), (Replace(), low, high))
         for layout in (None, LAYOUT.text)
     )
-    gaussian = kind(columns=names, epsilon=1, layout=LAYOUT.text, noise="gaussian", delta="0.01")
+    gaussian = kind(columns=names, epsilon=1, layout=LAYOUT.text, delta="0.01")
     scored = kind(columns=names, epsilon=1, layout=SCORED.text)
     return (*laplace, *(Game(asked, nobody, low, READINGS) for asked in (gaussian, scored)))

@@ -24,18 +24,13 @@ from privod.privacy import Guarantee, Loss, Number, positive
 from privod.queries.checks import dp_adjacency
 from privod.queries.count_query import chance
 from privod.queries.private_detector.query import DetectorProfile
+from privod.queries.private_detector.ranges import UNIVERSE
 from privod.queries.private_detector.release import Explanation, NoisyProfile
 from privod.queries.query import Release
 
 __all__ = ["PrivateDetector"]
 
 Floats = NDArray[np.float64]
-
-WIDEST = 2.0**40
-"""Ranges nobody declared are looked for between minus and plus this ..."""
-
-WIDEST_OCTAVES = 60  # ... down to a millionth
-OCTAVES = 14  # declared ranges may be this many times twice too wide
 
 
 class PrivateDetector(ReleaseDetector[NoisyProfile]):
@@ -99,7 +94,7 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         epsilon: Number = 1.0,
         *,
         bounds: Any = None,
-        delta: Number = 0,
+        delta: Number = "1e-6",
         adjacency: Literal["add-remove", "replace"] = "add-remove",
         target_fraction: float = 0.1,
         random_state: Any = None,
@@ -149,17 +144,13 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
             self, coded(X, columns), dtype=np.float64, order="C", ensure_all_finite="allow-nan"
         )
         names = column_names_of(self, rows.shape[1])
-        octaves = OCTAVES
         if given is None:
-            octaves = WIDEST_OCTAVES
-            columns = tuple(Numeric(name, -WIDEST, WIDEST) for name in names)
+            columns = tuple(Numeric(name, -UNIVERSE, UNIVERSE) for name in names)
         elif not columns:
             columns = declared_columns(given, names)
         query = DetectorProfile(
             columns=names,
             epsilon=positive(self.epsilon, "epsilon"),
-            octaves=octaves,
-            noise="gaussian" if chance(self.delta, "delta") else "laplace",
             delta=chance(self.delta, "delta"),
             adjacency=self.adjacency,  # type: ignore[arg-type]  # read by name
         )
@@ -200,7 +191,6 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
             columns=tuple(column.name for column in value.layout.columns),
             epsilon=loss.epsilon,
             layout=value.layout.text,
-            noise="gaussian" if loss.delta else "laplace",
             delta=loss.delta,
             adjacency=value.guarantee.adjacency,
         )
@@ -212,9 +202,7 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         return DetectorProfile(
             columns=query.columns,
             epsilon=loss.epsilon,
-            octaves=query.octaves,
             layout=release.value.layout.text,
-            noise=query.noise,
             delta=loss.delta,
             adjacency=query.adjacency,
         )
