@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import warnings
 from fractions import Fraction
 from typing import Any
@@ -17,9 +18,11 @@ from sklearn.metrics import roc_auc_score
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from privod import estimators
 from privod.data import Categorical, Numeric
 from privod.errors import InvalidParameter
 from privod.estimators import MarginalDetector, PrivateDetector
+from privod.estimators.spending import spending
 from privod.privacy import Loss
 
 Floats = NDArray[np.float64]
@@ -66,10 +69,11 @@ def test_scikit_learns_further_checks_pass(check: str) -> None:
 
 def test_the_loss_is_exactly_epsilon_whatever_was_bought() -> None:
     for n, adjacency in ((20, "add-remove"), (5000, "add-remove"), (5000, "replace")):
-        detector = PrivateDetector("0.3", bounds=(-9, 9), adjacency=adjacency)  # type: ignore[arg-type]
-        detector.fit(cloud(n))
-        assert detector.guarantee_.loss == Loss(Fraction(3, 10))
-        assert detector.guarantee_.adjacency.name == adjacency
+        for delta in ("1e-6", 0):
+            detector = PrivateDetector("0.3", delta=delta, adjacency=adjacency)  # type: ignore[arg-type]
+            detector.fit(cloud(n))
+            assert detector.guarantee_.loss == Loss(Fraction(3, 10), delta)
+            assert detector.guarantee_.adjacency.name == adjacency
 
 
 def test_categories_and_missing_values_of_frames_are_read() -> None:
@@ -143,13 +147,52 @@ def test_a_detector_of_numbers_refuses_categories() -> None:
         MarginalDetector(bounds=bounds).fit(cloud(20, 1))
 
 
+@pytest.mark.parametrize(
+    "read",
+    [list, np.array, lambda rows: pd.DataFrame(rows), lambda rows: np.array(rows, dtype=object)],
+    ids=["list", "array", "frame", "objects"],
+)
+def test_whole_numbers_as_categories_are_counted_alike_however_rows_are_given(read: Any) -> None:
+    bounds = [Categorical("a", (1, 2, 3)), Numeric("b", 0, 10)]
+    rows = [[1, 5.0]] * 50 + [[3, 5.0]] * 20 + [[7, 5.0]] * 10
+    detector = PrivateDetector(epsilon=1000, bounds=bounds).fit(read(rows))
+    cells = detector.release_.value.counts[:4]
+    assert np.abs(cells - [50, 0, 20, 10]).max() <= 2
+    scores = detector.score_samples(read(rows))
+    assert scores[0] > scores[-1]
+    plain = detector.score_samples(rows)
+    assert scores.tolist() == plain.tolist()
+
+
+def test_ragged_lists_are_refused_before_anything_is_lost() -> None:
+    with spending() as meter, pytest.raises(ValueError, match=r"array|2D"):
+        PrivateDetector(bounds=(0, 1)).fit([[1.0], [1.0, 2.0]])
+    assert meter.total.fits == 0
+
+
+PRIVATE = [
+    kind
+    for kind in vars(estimators).values()
+    if isinstance(kind, type) and hasattr(kind, "promised")
+]
+
+
+@pytest.mark.parametrize("kind", PRIVATE, ids=lambda kind: kind.__name__)
+def test_no_docstring_calls_what_is_said_of_the_fitted_rows_private(kind: type) -> None:
+    told = " ".join((kind.__doc__ or "").split())
+    guarantee = told.split("Guarantee ---------")[1].split("Parameters ----------")[0]
+    private, not_private = guarantee.split("Not private:")
+    assert re.match(r" scores(, labels)? and (labels|explanations) of the rows of X", not_private)
+    assert not re.search(r"\b(scores?|labels?|explanations?)\b", private)
+
+
 def test_batches_add_up_and_their_loss_is_the_largest() -> None:
     detector = PrivateDetector(1, bounds=(-6, 6), random_state=0).partial_fit(cloud(3000))
     before = detector.release_.value
     detector.set_params(epsilon=2).partial_fit(cloud(3000, seed=1))
     after = detector.release_.value
     assert after.layout == before.layout
-    assert detector.guarantee_.loss == Loss(2)
+    assert detector.guarantee_.loss == Loss(2, "1e-6")
     assert after.noise.n_draws == 2
     assert 5500 < after.records < 6500
     again = type(after).from_json(after.to_json())
@@ -183,6 +226,6 @@ def test_a_delta_takes_gaussian_noise_and_is_part_of_every_promise() -> None:
     detector.partial_fit(cloud(500, seed=1))
     assert detector.guarantee_ == detector.release_.guarantee == detector.promised()
     assert detector.release_.value.noise.n_draws == 2
-    pure = PrivateDetector.from_release(detector.release_)
+    pure = PrivateDetector.from_release(detector.release_, delta=0)
     with pytest.raises(InvalidParameter, match="delta"):
         pure.partial_fit(cloud(500, seed=2))

@@ -1,0 +1,176 @@
+"""Where are the cells? Chosen from noisy counts and public declarations, never from rows."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privod.data import Categorical, Column, Numeric
+from privod.errors import InvalidData
+from privod.outliers.grid.kernels.profile import cells_of_rows, count_cells
+from privod.query.count_query import FEWEST_BINS, MOST_BINS
+
+__all__ = ["LARGEST_END", "Axes", "Layout", "axes_of"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+LARGEST_END = 1e150  # of a range: the square of twice as much still is a float
+LARGEST_UNIT = 2.0**40  # of scores
+
+
+class Axes(NamedTuple):
+    """Columns as compiled loops see them: where cells begin, how many to a unit, the last one.
+
+    Numeric columns have a cell below their range and one above, and after the last cell every
+    column has one for what is missing.
+    """
+
+    origins: Floats
+    scales: Floats
+    tops: Ints
+    starts: Ints
+
+    @property
+    def size(self) -> int:
+        """How many cells there are in all."""
+        return int(self.starts[-1])
+
+    def counts(self, rows: Floats) -> Ints:
+        """How many records lie in each cell, column after column; every record in one of each."""
+        counts = np.zeros(self.size, dtype=np.int64)
+        count_cells(rows, self.origins, self.scales, self.tops, self.starts, counts)
+        return counts
+
+    def cells_of(self, rows: Floats) -> Ints:
+        """The cell of every value in its column."""
+        cells = np.empty(rows.shape, dtype=np.int64)
+        cells_of_rows(rows, self.origins, self.scales, self.tops, cells)
+        return cells
+
+
+def axes_of(
+    columns: tuple[Column, ...], ranges: tuple[tuple[float, float], ...], bins: int
+) -> Axes:
+    """The cells of columns, the numeric ones cut into so many bins in these ranges."""
+    origins, scales, tops = [], [], []
+    spans = iter(ranges)
+    for column in columns:
+        if isinstance(column, Categorical):
+            origin, scale, top = 0.0, 1.0, len(column.values) - 1
+        else:
+            low, high = next(spans)
+            origin, scale, top = low - (high - low) / bins, bins / (high - low), bins + 1
+        origins.append(origin)
+        scales.append(scale)
+        tops.append(top)
+    starts = np.append(0, np.cumsum(np.array(tops) + 2))
+    return Axes(np.array(origins), np.array(scales), np.array(tops), starts)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The cells of every column, and by what products were scaled; public.
+
+    Parameters
+    ----------
+    columns : tuple of Numeric or Categorical
+        As declared.
+    ranges : tuple of (float, float)
+        Of the numeric columns, in their order.
+    bins : int
+        Into how many bins each of them is cut; two more lie beyond its ends, one is for missing
+        values.
+    centers, scales : tuple of float
+        Of the numeric columns, for the sums of products; empty without them.
+    score_unit : float
+        By which the bins of scores are stretched; 0 where records were not counted by their scores.
+    gaps : bool
+        Whether records might miss values of columns without a fill, and were counted as such: so
+        it is for rows in memory, while a table drops these records.
+    """
+
+    columns: tuple[Column, ...]
+    ranges: tuple[tuple[float, float], ...]
+    bins: int
+    centers: tuple[float, ...] = ()
+    scales: tuple[float, ...] = ()
+    score_unit: float = 0.0
+    gaps: bool = False
+
+    @property
+    def numeric(self) -> list[int]:
+        """The places of the numeric columns."""
+        return [at for at, column in enumerate(self.columns) if isinstance(column, Numeric)]
+
+    @property
+    def places(self) -> Ints:
+        """The same as an array."""
+        return np.array(self.numeric, dtype=np.int64)
+
+    @cached_property
+    def axes(self) -> Axes:
+        """The cells of all columns."""
+        return axes_of(self.columns, self.ranges, self.bins)
+
+    @property
+    def starts(self) -> list[int]:
+        """Where each column's cells begin, and where the last ones end."""
+        return [int(start) for start in self.axes.starts]
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, as plain values; what is not so is left out, as before it could be so."""
+        return {
+            "columns": [column.to_json() for column in self.columns],
+            "ranges": [list(pair) for pair in self.ranges],
+            "bins": self.bins,
+            "centers": list(self.centers),
+            "scales": list(self.scales),
+            **({"score_unit": self.score_unit} if self.score_unit else {}),
+            **({"gaps": True} if self.gaps else {}),
+        }
+
+    @property
+    def text(self) -> str:
+        """Everything in one line, which a question takes."""
+        return json.dumps(self.to_json(), sort_keys=True, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, data: Any) -> Layout:
+        """Read back what `to_json` wrote; it may come from anywhere."""
+        columns = tuple(
+            Categorical(**{**entry, "values": tuple(entry["values"])})
+            if "values" in entry
+            else Numeric(**entry)
+            for entry in data["columns"]
+        )
+        ranges = tuple((float(low), float(high)) for low, high in data["ranges"])
+        centers, scales = (tuple(map(float, data[name])) for name in ("centers", "scales"))
+        unit, gaps = float(data.get("score_unit", 0.0)), data.get("gaps", False)
+        found = cls(columns, ranges, data["bins"], centers, scales, unit, gaps)
+        wrong = InvalidData("The cells do not fit the columns.")
+        if not 0 <= unit <= LARGEST_UNIT or type(gaps) is not bool:
+            raise wrong
+        if len({column.name for column in columns}) != len(columns) or not columns:
+            raise wrong
+        if type(found.bins) is not int or not FEWEST_BINS <= found.bins <= MOST_BINS:
+            raise wrong
+        n_numeric = len(found.numeric)
+        if len(ranges) != n_numeric or len(centers) not in (0, n_numeric):
+            raise wrong
+        finite = all(map(math.isfinite, (*centers, *scales)))
+        if len(scales) != len(centers) or not finite or any(scale <= 0 for scale in scales):
+            raise wrong
+        ends = [end for pair in (*ranges, centers) for end in pair]
+        if not all(abs(end) <= LARGEST_END for end in ends):
+            raise wrong
+        widths = [(high - low) / found.bins for low, high in ranges]
+        if not all(width > 0 and math.isfinite(1 / width) for width in widths):
+            raise wrong
+        return found
