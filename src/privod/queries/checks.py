@@ -10,7 +10,6 @@ import json
 import math
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from fractions import Fraction
 from typing import Any, TypeVar
 
@@ -188,14 +187,16 @@ def checked_description(
     text: object, name: str, of_what: str, read: Callable[[Any], Described]
 ) -> Described:
     """Read what describes a part of a release, as the release writes it, wherever it comes from."""
-    found = None
     if isinstance(text, str):
-        with suppress(Exception):
-            found = read(json.loads(text))
-    if found is None:
-        rule, way_out = f"must describe {of_what} of a release", f"Take its `{name}.text`."
-        raise InvalidParameter(name, rule, type(text).__name__, way_out)
-    return found
+        try:
+            return read(json.loads(text))
+        except InvalidParameter as error:
+            if error.parameter == name:  # it says what is accepted
+                raise
+        except Exception:  # noqa: S110 - whatever it is, it is no description
+            pass
+    rule, way_out = f"must describe {of_what} of a release", f"Take its `{name}.text`."
+    raise InvalidParameter(name, rule, type(text).__name__, way_out)
 
 
 def checked_truth(value: Any) -> bool:

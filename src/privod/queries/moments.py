@@ -1,9 +1,10 @@
 """Sums of products of records in a ball, in whole numbers: what one record changes is proved.
 
 A record is centered, divided by public scales, pulled back into a ball of radius 1 and put onto the
-lattice of multiples of 1/`UNIT` *toward zero*, which never lengthens it; that its squares sum to at
-most UNIT^2 is checked in integers all the same. Rounding to nearest would break the bound on sums
-of absolute products by half at a hundred columns. Proof: docs/proofs/mean_covariance.md.
+lattice of multiples of 1/`UNIT` *toward zero*, which never lengthens it. That its squares sum to at
+most UNIT^2 is checked all the same: a record of which that is not known, as of one with a
+coordinate that is no number, counts as the zero vector. Rounding to nearest would break the bound
+on sums of absolute products by half at a hundred columns. Proof: docs/proofs/mean_covariance.md.
 """
 
 from __future__ import annotations
@@ -48,10 +49,11 @@ def product_sums(rows: Floats, centers: Floats, scales: Floats, radius: float) -
     for start in range(0, len(rows), BLOCK):
         points = standardized(rows[start : start + BLOCK], centers, scales)
         lengths = np.sqrt(np.einsum("ij,ij->i", points, points))
-        points *= (UNIT / np.maximum(lengths, radius))[:, None]
-        np.trunc(points, out=points)
-        too_long = np.einsum("ij,ij->i", points, points) > UNIT**2  # whole numbers below 2^53
-        points[too_long] = 0.0  # no float arithmetic comes here; the promise does not rest on that
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            points *= (UNIT / np.maximum(lengths, radius))[:, None]
+            np.trunc(points, out=points)
+            within = np.einsum("ij,ij->i", points, points) <= UNIT**2  # whole numbers below 2^53
+        points[~within] = 0.0  # what is too long, or no number: a comparison with NaN is false
         sums += (points.T @ points).astype(np.int64)  # exact: every partial sum is below 2^53
     return sums[np.triu_indices(n_axes)]
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privod.data import Numeric
-from privod.errors import InvalidData
+from privod.errors import InvalidData, InvalidParameter
 from privod.privacy import AddRemove, Adjacency
 from privod.queries.moments import UNIT, products_change, squared_products_change
 from privod.queries.release_file import checked_columns
@@ -69,7 +69,8 @@ class Frame:
     means : tuple of float
         The center, each column scaled to [-1, 1].
     radius : float
-        In the same units; records farther away are pulled back to it.
+        In the same units; records farther away are pulled back to it. From 2 sqrt(m) 2^-11.5, the
+        least that a release finds, to 2 sqrt(m), for m columns.
     """
 
     columns: tuple[Numeric, ...]
@@ -81,7 +82,7 @@ class Frame:
         """Around the mean of noisy sums, as wide as can be."""
         records = max(float(total), FEWEST_RECORDS)
         means = np.clip(sums / (UNIT * records), -1.0, 1.0)
-        return cls(columns, tuple(means.tolist()), 2 * math.sqrt(len(columns)))
+        return cls(columns, tuple(means.tolist()), _widest(columns))
 
     @property
     def centers(self) -> Floats:
@@ -109,11 +110,19 @@ class Frame:
         """Read back what `to_json` wrote; it may come from anywhere."""
         columns = checked_columns(data["columns"])
         means, radius = tuple(map(float, data["means"])), float(data["radius"])
-        widest = 2 * math.sqrt(len(columns))
-        inside = len(means) == len(columns) and all(-1 <= mean <= 1 for mean in means)
-        if not inside or not 0 < radius <= widest:
-            raise InvalidData("The center and the radius do not fit the columns.")
-        return cls(columns, means, radius)
+        if len(means) != len(columns) or not all(-1 <= mean <= 1 for mean in means):
+            raise InvalidData("The center does not fit the columns.")
+        widest = cls(columns, means, _widest(columns))
+        least = float(widest.distance_ends[0])
+        if not least <= radius <= widest.radius:  # smaller ones could overflow at a record
+            rule = f"must have a radius from {least!r} to {widest.radius!r}"
+            raise InvalidParameter("frame", rule, radius, "Take it from a release.")
+        return replace(widest, radius=radius)
+
+
+def _widest(columns: tuple[Numeric, ...]) -> float:
+    """The radius that holds every record, wherever the center is."""
+    return 2 * math.sqrt(len(columns))
 
 
 def radius_from(frame: Frame, noisy: Ints, total: int) -> Frame:

@@ -74,13 +74,12 @@ from privod.queries.score_counts import (
     told_of_threshold,
 )
 from privod.queries.scores import filled
+from privod.queries.stages import Stage, Stages, count_rows, go_through
 
 __all__ = ["MOST_DECLARED", "DetectorProfile"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-AddUp = Callable[[Callable[[Floats], Ints]], Ints]
-"""Adds up what a function makes of rows, over all rows, wherever they are."""
 
 NONE = np.zeros(0, dtype=np.int64)
 RANGE_SHARE = Fraction(3, 20)  # for the ranges, where they can be sharpened at all
@@ -169,9 +168,7 @@ class DetectorProfile(Query[NoisyProfile]):
 
     def noise_of_products(self, loss: Fraction, n_numeric: int) -> CountNoise:
         """The noise of every sum of products, at this loss."""
-        times = COUNTS_CHANGED[self.adjacency]
-        changed = times * products_change(n_numeric)
-        return self._noise(loss, changed, times * squared_products_change())
+        return self._noise(loss, *self._products_changed(n_numeric))
 
     @property
     def noise_of_scores(self) -> CountNoise:
@@ -247,9 +244,13 @@ class DetectorProfile(Query[NoisyProfile]):
         return 0
 
     def answer(self, table: Table, randomness: Randomness) -> Release[NoisyProfile]:
-        columns = tuple(table.domain[name] for name in self.columns)
-        add_up = partial(table.sums, self.columns)
-        return self._answer(columns, len(table), add_up, randomness, gaps=False)
+        def noisy_sums(stage: Stage) -> Ints:
+            known = stage.sums is count_rows
+            exact = np.array([len(table)]) if known else table.sums(self.columns, stage.sums)
+            return stage.noise.add_to(exact, randomness)
+
+        stages = self.stages(table.domain, seeded=randomness.seeded)
+        return self.release(go_through(stages, noisy_sums), randomness)
 
     def answer_rows(
         self, domain: Domain, rows: Floats, randomness: Randomness
@@ -258,75 +259,84 @@ class DetectorProfile(Query[NoisyProfile]):
 
         What a column declares as its fill stands in for what is missing there.
         """
-        columns = tuple(domain[name] for name in self.columns)
-        rows = filled(rows, columns)
-        return self._answer(columns, len(rows), lambda work: work(rows), randomness, gaps=True)
+        rows = filled(rows, tuple(domain[name] for name in self.columns))
+        stages = self.stages(domain, gaps=True, seeded=randomness.seeded)
+        noisy = go_through(stages, lambda stage: stage.noise.add_to(stage.sums(rows), randomness))
+        return self.release(noisy, randomness)
 
-    def _answer(
+    def stages(
         self,
-        columns: tuple[Column, ...],
-        n_rows: int,
-        add_up: AddUp,
-        randomness: Randomness,
+        domain: Domain,
         *,
-        gaps: bool,
-    ) -> Release[NoisyProfile]:
-        counted = self.noise_of_total.add_to(np.array([n_rows]), randomness)
-        total = int(counted[0])
+        gaps: bool = False,
+        seeded: bool = False,
+        drawn: Callable[[CountNoise], MergedNoise] = MergedNoise.of,
+    ) -> Stages[NoisyProfile]:
+        """Everything that is added up of records, one stage after the other.
+
+        `drawn` says which noise the sums of a stage really have, where parties draw it in shares.
+        """
+        columns = tuple(domain[name] for name in self.columns)
+        noise_of_total = self.noise_of_total
+        (total,) = (yield Stage("records", 1, count_rows, 1, 1, noise_of_total)).tolist()
         records = max(float(total), FEWEST_RECORDS)
-        surely = total - CERTAIN * self.noise_of_total.deviation
+        surely = total - CERTAIN * drawn(noise_of_total).deviation
         given, spent = self._given_layout(), Fraction(0)
         numeric = [at for at, column in enumerate(columns) if isinstance(column, Numeric)]
-        scored = self._scoring(given, surely)
+        scored = self._scoring(given, surely, drawn)
         rest = self.budget * (1 - TOTAL_SHARE - (SCORE_SHARE if scored else 0))
         if given is None:
-            ranges, spent = self._ranges(columns, add_up, records, surely, randomness)
+            ranges, spent = yield from self._ranges(columns, records, surely, drawn)
             rest -= spent
             product_loss = self._product_loss(rest, surely, len(numeric))
             counts_noise = self.noise_of_counts(rest - product_loss)
             # Odd: a crowd in the middle of its range is not cut in two by the border of a bin.
-            bins = bins_for(records, MergedNoise.of(counts_noise).scale)
+            bins = bins_for(records, drawn(counts_noise).scale)
             bins = min(bins, MOST_BINS - 1) | 1
             layout = Layout(columns, ranges, bins, gaps=gaps)
         else:
             layout = replace(given, scored=False, gaps=gaps)
             product_loss = rest * MOMENT_SHARE if layout.centers else Fraction(0)
             counts_noise = self.noise_of_counts(rest - product_loss)
+        changed = self._cells_changed
+        counts = yield Stage(
+            "counts", layout.starts[-1], layout.counts, changed, changed, counts_noise
+        )
         value = NoisyProfile(
             layout=replace(layout, centers=(), scales=()),
             total=total,
-            counts=counts_noise.add_to(add_up(layout.counts), randomness),
+            counts=counts,
             products=NONE,
             scored=NONE,
-            noise_of_total=MergedNoise.of(self.noise_of_total),
-            noise_of_counts=MergedNoise.of(counts_noise),
+            noise_of_total=drawn(noise_of_total),
+            noise_of_counts=drawn(counts_noise),
             noise_of_products=None,
             noise_of_scores=None,
             range_loss=spent,
             guarantee=self.guarantee(),
-            seeded=randomness.seeded,
+            seeded=seeded,
         )
         if product_loss:
             if not layout.centers:
                 centers, scales = value.spread
                 layout = replace(layout, centers=centers, scales=scales)
             noise = self.noise_of_products(product_loss, len(numeric))
+            size = len(numeric) * (len(numeric) + 1) // 2
             multiplying = partial(_products, numeric, layout.centers, layout.scales)
-            value = replace(
-                value,
-                layout=layout,
-                products=noise.add_to(add_up(multiplying), randomness),
-                noise_of_products=MergedNoise.of(noise),
-            )
+            changes = self._products_changed(len(numeric))
+            products = yield Stage("products", size, multiplying, *changes, noise)
+            value = replace(value, layout=layout, products=products, noise_of_products=drawn(noise))
         if scored:  # scores by what is released so far: public functions of a record
-            counted = add_up(partial(_by_score, value.ready()))
+            noise, changed = self.noise_of_scores, COUNTS_CHANGED[self.adjacency]
+            scoring = partial(_by_score, value.ready())
+            found = yield Stage("scores", len(EDGES), scoring, changed, changed, noise)
             value = replace(
                 value,
                 layout=replace(layout, scored=True),
-                scored=self.noise_of_scores.add_to(counted, randomness),
-                noise_of_scores=MergedNoise.of(self.noise_of_scores),
+                scored=found,
+                noise_of_scores=drawn(noise),
             )
-        return self.release(value, randomness)
+        return value
 
     def sentence(self, value: NoisyProfile) -> str:
         products = (
@@ -385,17 +395,24 @@ class DetectorProfile(Query[NoisyProfile]):
     def _cells_changed(self) -> int:
         return COUNTS_CHANGED[self.adjacency] * len(self.columns)
 
+    def _products_changed(self, n_numeric: int) -> tuple[int, int]:
+        """By how much one change of the table changes the products: in total, and squared."""
+        times = COUNTS_CHANGED[self.adjacency]
+        return times * products_change(n_numeric), times * squared_products_change()
+
     def _noise(self, loss: Fraction, absolute: int, squared: int) -> CountNoise:
         """The noise that loses so much, for changes whose sizes and squares add up to these."""
         if self.noise == "laplace":
             return DiscreteLaplace.for_loss(loss, absolute)
         return DiscreteGaussian.for_rho(loss, squared)
 
-    def _scoring(self, given: Layout | None, surely: float) -> bool:
+    def _scoring(
+        self, given: Layout | None, surely: float, drawn: Callable[[CountNoise], MergedNoise]
+    ) -> bool:
         """Whether the records are counted by their scores: as the first did, or where it pays."""
         if given is not None:
             return given.scored
-        return scoring_pays(surely, MergedNoise.of(self.noise_of_scores).scale)
+        return scoring_pays(surely, drawn(self.noise_of_scores).scale)
 
     def _product_loss(self, rest: Fraction, surely: float, n_numeric: int) -> Fraction:
         share = rest * MOMENT_SHARE
@@ -407,27 +424,27 @@ class DetectorProfile(Query[NoisyProfile]):
     def _ranges(
         self,
         columns: tuple[Column, ...],
-        add_up: AddUp,
         records: float,
         surely: float,
-        randomness: Randomness,
-    ) -> tuple[tuple[tuple[float, float], ...], Fraction]:
+        drawn: Callable[[CountNoise], MergedNoise],
+    ) -> Stages[tuple[tuple[tuple[float, float], ...], Fraction]]:
         """Sharpened ranges and what they cost, or the declared ones for nothing."""
         numeric = Domain(columns).numeric()
         declared = tuple((column.low, column.high) for column in numeric)
         if not numeric:
             return (), Fraction(0)
         noise = self.noise_of_ranges(len(numeric))
-        scale = MergedNoise.of(noise).scale
+        scale = drawn(noise).scale
         declared_at_all = self.octaves <= MOST_DECLARED
         if declared_at_all and not sharpening_pays(surely, scale):
             return declared, Fraction(0)
         bins = [GeometricBins(low, high, self.octaves) for low, high in declared]
         places = [at for at, column in enumerate(columns) if isinstance(column, Numeric)]
-        counts = add_up(partial(_by_bin, places, bins))
-        ends = np.cumsum([len(own.steps) for own in bins])[:-1]
-        noisy = [noise.add_to(own, randomness) for own in np.split(counts, ends)]
-        found = sharpened(bins, noisy, records, scale)
+        ends = np.cumsum([len(own.steps) for own in bins])
+        changed = COUNTS_CHANGED[self.adjacency] * len(numeric)
+        counting = partial(_by_bin, places, bins)
+        counts = yield Stage("ranges", int(ends[-1]), counting, changed, changed, noise)
+        found = sharpened(bins, np.split(counts, ends[:-1]), records, scale)
         ranges = tuple(
             (float(rounded(low)), float(rounded(high))) if rounded(low) < rounded(high) else wide
             for (low, high), wide in zip(found, declared, strict=True)
