@@ -256,8 +256,7 @@ class NoisyGrid:
             outside = cells.size and (cells.min() < 0 or cells.max() >= grid.cells_per_axis)
             if outside or (counts < threshold).any() or not _ascending(cells):
                 raise InvalidData("The counts do not fit the cells that are declared.")
-            if header["records"] is not None:
-                records = NoisyTotal.from_json(header["records"])
+            records = NoisyTotal.from_json(header["records"])
         check_counts(counts)
         promise, noise = checked_promise(header, 1, None if records is None else records.noise)
         seeded = checked_truth(header["seeded"])
