@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE =  # tests start hundreds of processes, which nee
 RUNS ?= 400000
 ARGS ?=  # for papers, race and soak: --quick makes each script a matter of a minute; for dist: --release
 
-.PHONY: demo serve test quick check system audit papers figures race soak docs dist stub clean
+.PHONY: demo serve test quick check system audit papers figures race soak docs dist stub capabilities clean
 
 demo: $(VENV)/ready-demo  ## set up and ask every question of the catalog on sample data
 	$(BIN)/privod demo
@@ -81,6 +81,9 @@ dist: $(VENV)/ready-dist  ## sdist and wheel in dist/, tried in an empty environ
 
 stub: $(VENV)/ready-test  ## tell type checkers of the public names, after adding one
 	$(BIN)/python scripts/write_root_stub.py
+
+capabilities: $(VENV)/ready-test  ## list what people can use, after adding or removing something
+	$(BIN)/python -m scripts.write_capabilities
 
 clean:  ## remove the environment and everything made
 	rm -rf $(VENV) out build dist src/*.egg-info
