@@ -59,7 +59,7 @@ papers: $(VENV)/ready-test  ## the papers' experiments as tables and pictures in
 figures: $(VENV)/ready-test  ## write the figures of docs/figures into the pages that show them
 	$(BIN)/python -m scripts.write_figures
 
-race: $(VENV)/ready-test $(VENV)/ready-race  ## our times beside the peers', in one run each
+race: $(VENV)/ready-test  ## our times beside the peers', in one run each
 	for script in benchmarks/race_*.py; do $(BIN)/python -m scripts.run_benchmark $$script $(ARGS) || exit 1; done
 	$(BIN)/python -m scripts.write_figures --take out/benchmarks
 

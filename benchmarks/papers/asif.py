@@ -394,7 +394,7 @@ def main() -> None:
     parser.add_argument("--models", action="store_true", help="the newer models alone")
     asked = parser.parse_args()
     quick = asked.quick or asked.smoke
-    n = 1_000 if asked.smoke else 2_000 if quick else 20_000
+    n = 2_000 if quick else 20_000
     report = Report("asif", quick)
     if asked.models:
         rows: list[Row] = []
