@@ -302,10 +302,7 @@ def test_every_allowance_that_is_accepted_leaves_the_owners_report_readable(tmp_
     curator = people(tmp_path)
     accepted = [
         *(InCrowd(radius, ("age",), crowd) for radius in FARTHEST for crowd in LARGEST[1:]),
-        *(
-            InAlikeCrowd(("age", "job"), crowd, 0, (), (("age", 10**6),))
-            for crowd in LARGEST[1:]
-        ),
+        *(InAlikeCrowd(("age", "job"), crowd, 0, (), (("age", 10**6),)) for crowd in LARGEST[1:]),
         *(InAlikeCrowd(("age",), 2, 0, (("age", radius),)) for radius in FARTHEST),
     ]
     for adjacency in accepted:
