@@ -31,13 +31,13 @@ from numpy.typing import NDArray
 
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.mechanisms import secure
-from privod.queries.catalog import QUERIES
-from privod.queries.density_sketch.query import DensitySketch
-from privod.queries.grid_knn.query import GridKnn
-from privod.queries.interactive_grid.kept import looked
-from privod.queries.outlier_count import OutlierCount
-from privod.queries.outlier_radius import OutlierRadius
-from privod.queries.query import Query, Release, canonical_json
+from privod.query.catalog import QUERIES
+from privod.query.query import Query, Release, canonical_json
+from privod.questions.density_sketch.query import DensitySketch
+from privod.questions.grid_knn.query import GridKnn
+from privod.questions.interactive_grid.kept import looked
+from privod.questions.outlier_count.query import OutlierCount
+from privod.questions.outlier_radius.query import OutlierRadius
 from privod.server.jobs.worker import M_MMAP_THRESHOLD, MAPPED_BYTES
 
 COLUMNS = 4
@@ -152,8 +152,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=100_000)
     parser.add_argument("--quick", action="store_true", help="fewer records")
+    parser.add_argument("--smoke", action="store_true", help="seconds, to see that it runs")
     given = parser.parse_args()
-    records = 10_000 if given.quick else given.records
+    records = 500 if given.smoke else 10_000 if given.quick else given.records
     print(f"{platform.machine()}, {os.cpu_count()} cores, {records} records, {COLUMNS + 1} columns")
     largest, longest, failed = 0.0, 0.0, 0
     for query in questions():

@@ -33,9 +33,9 @@ from privod.privacy import (
     Statement,
     Zcdp,
 )
-from privod.queries.catalog import query_from_json
-from privod.queries.frames import as_frame
-from privod.queries.html import paragraphs, parts_figure
+from privod.query.catalog import query_from_json
+from privod.query.frames import as_frame
+from privod.query.html import paragraphs, parts_figure
 
 __all__ = [
     "BEGUN",
@@ -59,7 +59,7 @@ __all__ = [
 ELSEWHERE = "elsewhere"
 """Stands in the place of a question's name where an owner charges what was revealed elsewhere."""
 
-LARGEST_DISTANCE = 2**62  # of records alike, so that sums of weights fit 64 bits
+LARGEST_DISTANCE = 2**53  # of records alike, so that sums of weights fit 64 bits
 
 GRID = 10**40 * math.lcm(*range(1, 41))
 """Losses are counted in parts of this: exact for 40 decimals and for fractions up to 1/40.
