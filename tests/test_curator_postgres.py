@@ -19,8 +19,8 @@ from privod.curator import owners as curator_owners
 from privod.data import Domain, Numeric
 from privod.errors import BudgetExceeded, InvalidParameter, LedgerDamaged, Unavailable
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
-from privod.queries.histogram import Histogram
-from privod.queries.interactive_grid.query import InteractiveGridScores
+from privod.questions.histogram.query import Histogram
+from privod.questions.interactive_grid.query import InteractiveGridScores
 from tests.postgres_cluster import crash, find_server, running_server
 
 pytestmark = pytest.mark.skipif(

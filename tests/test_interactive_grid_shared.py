@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 from privod.audit.game import play
-from privod.audit.interactive_grid import games
 from privod.curator import Curator, backup, restore
 from privod.curator.rows import KeptRows
 from privod.data import Domain, Numeric, Table
@@ -25,8 +24,9 @@ from privod.errors import AnswerFailed, InvalidParameter, Unavailable
 from privod.mechanisms import DiscreteLaplace, secure, seeded
 from privod.mechanisms.randomness import shared
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
-from privod.queries.grid_knn.query import GridKnn
-from privod.queries.interactive_grid.query import GridScores, InteractiveGridScores
+from privod.questions.grid_knn.query import GridKnn
+from privod.questions.interactive_grid.audit import games
+from privod.questions.interactive_grid.query import GridScores, InteractiveGridScores
 
 DOMAIN = Domain((Numeric("x", 0, 10), Numeric("y", 0, 10)))
 RNG = np.random.default_rng(0)
@@ -123,7 +123,7 @@ def test_threads_of_two_curators_find_one_noise_of_every_cell(tmp_path: Path) ->
 KILLED = """
 import os, sys
 from privod.curator import Curator
-from privod.queries.interactive_grid.query import InteractiveGridScores
+from privod.questions.interactive_grid.query import InteractiveGridScores
 InteractiveGridScores.answer = lambda *_: os._exit(9)
 query = InteractiveGridScores(columns=("x", "y"), cells_per_axis=10, epsilon="1/2",
                               records=((5.2, 5.3),), n_neighbors=30)

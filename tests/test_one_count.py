@@ -19,7 +19,7 @@ from privod.estimators import GridKnnDetector, MarginalDetector, PrivateDetector
 from privod.joint.question import JointOutliers
 from privod.ledger.chain import Entry
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
-from privod.queries.histogram import Histogram
+from privod.questions.histogram.query import Histogram
 
 DOMAIN = Domain((Numeric("x0", 0, 1), Numeric("x1", 0, 1)))
 POINTS = np.random.default_rng(0).uniform(size=(60, 2))
@@ -80,7 +80,7 @@ def test_a_fit_is_charged_before_it_looks_and_a_refused_one_leaves_no_trace(
         assert spent(curator) == Loss("0.5")
         raise MemoryError
 
-    monkeypatch.setattr("privod.queries.grid_knn.query.GridKnn.answer", fails)
+    monkeypatch.setattr("privod.questions.grid_knn.query.GridKnn.answer", fails)
     with charged_to(curator, "people"), pytest.raises(MemoryError):
         GridKnnDetector(epsilon="0.5", bounds=(0, 1)).fit(POINTS)
     assert spent(curator) == Loss("0.5")

@@ -38,9 +38,9 @@ from privod.mechanisms.merged import MergedNoise
 from privod.mechanisms.randomness import secure
 from privod.outliers.crowds.distance import crowds
 from privod.outliers.hashing.outliers import crowd_limit
-from privod.queries.density_sketch.query import DensitySketch
-from privod.queries.grid_knn.query import GridKnn
-from privod.queries.marginals.query import MarginalHistograms
+from privod.questions.density_sketch.query import DensitySketch
+from privod.questions.grid_knn.query import GridKnn
+from privod.questions.marginals.query import MarginalHistograms
 
 Floats = NDArray[np.float64]
 Held = dict[str, Table]

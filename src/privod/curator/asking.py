@@ -29,7 +29,7 @@ from privod.ledger import store
 from privod.ledger.database import Connection
 from privod.ledger.prices import Price, price_of
 from privod.ledger.store import DataSet, short_text
-from privod.queries.query import Query, Release
+from privod.query.query import Query, Release
 
 __all__ = ["Asker", "Asking"]
 

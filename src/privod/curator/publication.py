@@ -17,8 +17,8 @@ from privod.ledger import chain as ledger
 from privod.ledger import store
 from privod.ledger.store import refuse_seeded
 from privod.ledger.witness import Head
-from privod.queries.catalog import release_from_json
-from privod.queries.query import Query, Release, canonical_json
+from privod.query.catalog import release_from_json
+from privod.query.query import Query, Release, canonical_json
 
 __all__ = ["NOT_STORED", "GivenUp", "Interrupted", "Look", "found", "publish"]
 

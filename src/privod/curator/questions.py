@@ -18,8 +18,8 @@ from privod.ledger.persons import check_unit, is_beyond_add_remove
 from privod.ledger.prices import dues_of, is_paid_for
 from privod.ledger.store import DataSet
 from privod.privacy import Cost, Guarantee, Loss, Secrecy, Zcdp
-from privod.queries.catalog import QUERIES
-from privod.queries.query import Query, canonical_json
+from privod.query.catalog import QUERIES
+from privod.query.query import Query, canonical_json
 from privod.texts import check_texts, is_plain_json
 
 __all__ = ["Question", "adapted"]

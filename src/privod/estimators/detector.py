@@ -31,12 +31,12 @@ from privod.mechanisms.merged import MergedNoise
 from privod.outliers.grid.grid import Grid
 from privod.privacy import Guarantee, Loss, Number, Replace, exact, positive
 from privod.privacy.guarantee import merged_promise
-from privod.queries.bounds import PrivateBounds
-from privod.queries.checks import dp_adjacency
-from privod.queries.count_query import told_of_epsilon
-from privod.queries.query import Query, Release
-from privod.queries.saved import read_saved
-from privod.queries.scores import filled
+from privod.query.checks import dp_adjacency
+from privod.query.count_query import told_of_epsilon
+from privod.query.query import Query, Release
+from privod.query.scores import filled
+from privod.questions.private_bounds.query import PrivateBounds
+from privod.questions.saved import read_saved
 
 __all__ = ["EXACT", "ReleaseDetector", "column_names_of", "numbered_names"]
 

@@ -21,11 +21,11 @@ from privod.estimators.detector import (
 )
 from privod.estimators.spending import charge
 from privod.privacy import Guarantee, Loss, Number, positive
-from privod.queries.checks import dp_adjacency
-from privod.queries.count_query import chance
-from privod.queries.private_detector.query import DetectorProfile
-from privod.queries.private_detector.release import Explanation, NoisyProfile
-from privod.queries.query import Release
+from privod.query.checks import dp_adjacency
+from privod.query.count_query import chance
+from privod.query.query import Release
+from privod.questions.private_detector.query import DetectorProfile
+from privod.questions.private_detector.release import Explanation, NoisyProfile
 
 __all__ = ["PrivateDetector"]
 

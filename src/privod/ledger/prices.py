@@ -34,10 +34,10 @@ from privod.privacy import (
     Statement,
     Zcdp,
 )
-from privod.queries.catalog import QUERIES, query_from_json
-from privod.queries.frames import as_frame
-from privod.queries.html import paragraphs, parts_figure
-from privod.queries.query import Query
+from privod.query.catalog import QUERIES, query_from_json
+from privod.query.frames import as_frame
+from privod.query.html import paragraphs, parts_figure
+from privod.query.query import Query
 
 __all__ = [
     "BEGUN",

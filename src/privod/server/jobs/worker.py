@@ -29,9 +29,9 @@ from privod.curator.rows import KeptRows
 from privod.data import Domain, Table
 from privod.privacy import Loss, adjacency_from_json
 from privod.progress import listening
-from privod.queries import scoring
-from privod.queries.catalog import query_from_json, release_from_json
-from privod.queries.query import canonical_json
+from privod.query.catalog import query_from_json, release_from_json
+from privod.query.query import canonical_json
+from privod.questions import scoring
 
 __all__ = ["DONE", "FAILED", "PROGRESS", "READY", "where", "work"]
 
