@@ -216,6 +216,15 @@ def test_the_sampler_never_uses_the_stream_of_a_cell_in_another_way(epsilon: str
     assert found == GOLDEN[epsilon]
 
 
+def test_a_question_finds_the_noise_that_it_always_found() -> None:
+    """The state, the names of cells and the sampler together; as above."""
+    empty = Table(DOMAIN, {"x": [], "y": []})
+    query = replace(ASK, epsilon="1/50", n_neighbors=1000)
+    found = query.answer(empty, shared(bytes(range(32)), ASK.state)).value
+    assert ASK.state == '["interactive-grid-1",1,["x","y"],10,"1/2"]'
+    assert (found.weighted, found.graded) == ((28.3,), (0.3,))
+
+
 def test_the_noise_of_a_cell_is_the_same_for_every_count_and_question() -> None:
     """Noise is added to the count, so that of a cell does not hang on who else was asked about."""
     source = shared(bytes(32), ASK.state)
