@@ -150,8 +150,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=100_000)
     parser.add_argument("--quick", action="store_true", help="fewer records")
+    parser.add_argument("--smoke", action="store_true", help="seconds, to see that it runs")
     given = parser.parse_args()
-    records = 10_000 if given.quick else given.records
+    records = 500 if given.smoke else 10_000 if given.quick else given.records
     print(f"{platform.machine()}, {os.cpu_count()} cores, {records} records, {COLUMNS + 1} columns")
     largest, longest, failed = 0.0, 0.0, 0
     for query in questions():

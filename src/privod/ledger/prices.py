@@ -61,7 +61,7 @@ __all__ = [
 ]
 
 ELSEWHERE = "elsewhere"
-LARGEST_DISTANCE = 2**62  # of records alike, so that sums of weights fit 64 bits
+LARGEST_DISTANCE = 2**53  # of records alike, so that sums of weights fit 64 bits
 """Stands in the place of a question's name where an owner charges what was revealed elsewhere."""
 
 GRID = 10**40 * math.lcm(*range(1, 41))

@@ -251,10 +251,11 @@ class OutlierGroups(Query[tuple[PersonGroups, ...]]):
             return ()
         column = columns[0]
         groups: list[Categorical | Numeric] = [*small[:1], *columns[1:2]]
-        persons = tuple(
+        ends = (
             (*(_end(one, last=last) for one in groups), column.low + 0.75 * _width(column))
             for last in (True, False)
         )
+        persons = tuple(dict.fromkeys(ends))  # one person where all columns have one category
         return (
             cls(
                 group_columns=tuple(one.name for one in groups),
