@@ -109,7 +109,6 @@ NOTES = (
     "decline",
     "token",
     "revoke",
-    "keep",
 )
 """Kinds of entries that change no budget."""
 

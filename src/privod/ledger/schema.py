@@ -10,10 +10,7 @@ from privod.ledger.database import Database
 
 __all__ = ["STEPS", "TABLES", "bring_up_to_date", "check_version"]
 
-TABLES = (
-    *("head", "datasets", "entries", "budgets", "releases", "tokens", "token_limits", "jobs"),
-    "kept_counts",
-)
+TABLES = ("head", "datasets", "entries", "budgets", "releases", "tokens", "token_limits", "jobs")
 """Every table that has content of its own, in an order in which they can be filled."""
 
 Step = tuple[tuple[str, ...], dict[str, tuple[str, ...]]]
@@ -22,7 +19,7 @@ Step = tuple[tuple[str, ...], dict[str, tuple[str, ...]]]
 
 def _append_only(engine: str) -> tuple[str, ...]:
     """Triggers that stop slips; who means it can drop them, and `verify` finds it."""
-    tables = ("entries", "releases", "kept_counts")
+    tables = ("entries", "releases")
     if engine == "sqlite":
         return tuple(
             f"CREATE TRIGGER {table}_never_{what.lower()} BEFORE {what} ON {table}"
@@ -112,12 +109,6 @@ FIRST: Step = (
             dataset TEXT NOT NULL,
             release TEXT NOT NULL)""",
         "CREATE INDEX releases_by_dataset ON releases (dataset)",
-        # Noisy counts that were drawn for one question and that others look at, too: a batch a row.
-        """CREATE TABLE kept_counts (
-            entry INTEGER PRIMARY KEY,
-            state TEXT NOT NULL,
-            counts TEXT NOT NULL)""",
-        "CREATE INDEX kept_counts_by_state ON kept_counts (state)",
         """CREATE TABLE tokens (
             number INTEGER PRIMARY KEY,
             hash TEXT NOT NULL UNIQUE,
