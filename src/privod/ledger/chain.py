@@ -92,9 +92,9 @@ class Entry:
     ledger moved to another database) or "restored" (it lost entries, and its owner accepted that).
     Of a budget: "close", "raise" (`loss` is the new limit), "admit" (a person may be asked about),
     "exact" (how many counts may be told exactly), "limit" (of one token within it). Of a data set:
-    "retire". "request", "approve" and "decline" are an analyst's wish and what became of it; "token"
-    and "revoke" say who may come in. `details` holds what these say beyond the columns, `token` the
-    id of the token that acted.
+    "retire". "request", "approve" and "decline" are an analyst's wish and what became of it;
+    "token" and "revoke" say who may come in. `details` holds what these say beyond the columns,
+    `token` the id of the token that acted.
     """
 
     number: int
