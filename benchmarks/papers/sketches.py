@@ -203,9 +203,11 @@ def main() -> None:
     """Compare and write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a smaller cloud, once")
-    quick = parser.parse_args().quick
+    parser.add_argument("--smoke", action="store_true", help="seconds, to see that it runs")
+    given = parser.parse_args()
+    quick = given.quick or given.smoke
     report = Report("sketches", quick)
-    sets = [made("cloud", cloud(6000 if quick else ROWS))]
+    sets = [made("cloud", cloud(600 if given.smoke else 6000 if quick else ROWS))]
     for name in () if quick else ("mammography", "credit_fraud"):
         try:
             points = real(name)
