@@ -164,7 +164,8 @@ class NoisyProfile:
     def scores_of(self, rows: Floats) -> Floats:
         """The same of rows that were read and checked before; each by itself."""
         found = np.empty(len(rows))
-        score_rows(rows, *self._compiled, found)
+        arrays: tuple[Any, ...] = (rows, *self._compiled, found)
+        score_rows(*arrays)
         return found
 
     def ready(self) -> NoisyProfile:

@@ -210,8 +210,8 @@ def _ranges(terms: Terms, records: float, surely: float) -> Stages[tuple[Found, 
             found = Found(tuple(declared), (*found.shown[:at], known, *found.shown[at + 1 :]))
     for _ in range(zooms):
         axes = axes_of(numeric, found.ranges, bins)
-        counting = _Some(terms.places, axes)
-        stage = terms.of_cells("zoom", axes.size, counting, len(numeric), loss)
+        some = _Some(terms.places, axes)
+        stage = terms.of_cells("zoom", axes.size, some, len(numeric), loss)
         noisy = yield stage
         found = found_in_bins(found, noisy, bins, records, terms.noise(stage).deviation)
         found = Found(within(found.ranges, numeric), found.shown)

@@ -36,8 +36,8 @@ def count_octaves(
             word = words[row, places[at]]
             if word & MAGNITUDE > INFINITE:  # not a number
                 continue
-            exponent = np.int64((word >> np.uint64(52)) & np.uint64(0x7FF)) - EXPONENT_BIAS
-            step = min(max(exponent - lowest + 1, 0), octaves)
+            exponent = int((word >> np.uint64(52)) & np.uint64(0x7FF)) - EXPONENT_BIAS
+            step: int = min(max(exponent - lowest + 1, 0), octaves)
             counts[at, octaves - step if word >> np.uint64(63) else octaves + step] += 1
 
 
@@ -178,10 +178,11 @@ def score_rows(
 def _surprise(value: float, law: Floats, step: float, slope: float) -> float:
     along = max(value, 0.0) / step
     last = law.size - 1
+    at = int(along) if along < last else last - 1
+    found: float = law[at] + (law[at + 1] - law[at]) * (along - at)
     if along >= last:
-        return law[last] + slope * (value - last * step)
-    at = np.int64(along)
-    return law[at] + (law[at + 1] - law[at]) * (along - at)
+        found = law[last] + slope * (value - last * step)
+    return found
 
 
 @njit(cache=True, nogil=True)
