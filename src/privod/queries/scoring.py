@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from privod.data.cells import codes_of, numbers_of, texts_of
 from privod.data.csv_file import CsvDialect, LineTally
-from privod.data.domain import Categorical, Column, Domain
+from privod.data.columns import Categorical, Column
+from privod.data.domain import Domain
 from privod.data.sources import portions_of
 from privod.errors import InvalidData, InvalidParameter
 from privod.outliers.grid.grid import Grid
