@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE =  # tests start hundreds of processes, which nee
 RUNS ?= 400000
 ARGS ?=  # for papers, race and soak: --quick makes each script a matter of a minute; for dist: --release
 
-.PHONY: demo serve test quick check system audit papers figures race soak docs dist stub clean
+.PHONY: demo serve test quick check system audit papers figures race soak docs dist stub capabilities clean
 
 demo: $(VENV)/ready-demo  ## set up and ask every question of the catalog on sample data
 	$(BIN)/privod demo
@@ -54,14 +54,14 @@ audit: $(VENV)/ready-test  ## try long and hard to catch each question breaking 
 papers: $(VENV)/ready-test  ## the papers' experiments as tables and pictures in out/papers
 	@test -n "$$PRIVOD_DATA" || { echo "Let PRIVOD_DATA name the folder of data sets."; exit 1; }
 	for script in benchmarks/papers/[a-z]*.py; do $(BIN)/python $$script $(ARGS) || exit 1; done
-	$(BIN)/python scripts/write_figures.py --take out/papers
+	$(BIN)/python -m scripts.write_figures --take out/papers
 
 figures: $(VENV)/ready-test  ## write the figures of docs/figures into the pages that show them
-	$(BIN)/python scripts/write_figures.py
+	$(BIN)/python -m scripts.write_figures
 
-race: $(VENV)/ready-test $(VENV)/ready-race  ## our times beside the peers', in one run each
-	for script in benchmarks/race_*.py; do $(BIN)/python scripts/run_benchmark.py $$script $(ARGS) || exit 1; done
-	$(BIN)/python scripts/write_figures.py --take out/benchmarks
+race: $(VENV)/ready-test  ## our times beside the peers', in one run each
+	for script in benchmarks/race_*.py; do $(BIN)/python -m scripts.run_benchmark $$script $(ARGS) || exit 1; done
+	$(BIN)/python -m scripts.write_figures --take out/benchmarks
 
 soak: $(VENV)/ready-test system  ## load, crashes and tampering, for minutes
 	for script in benchmarks/soak_*.py; do $(BIN)/python $$script $(ARGS) || exit 1; done
@@ -81,6 +81,9 @@ dist: $(VENV)/ready-dist  ## sdist and wheel in dist/, tried in an empty environ
 
 stub: $(VENV)/ready-test  ## tell type checkers of the public names, after adding one
 	$(BIN)/python scripts/write_root_stub.py
+
+capabilities: $(VENV)/ready-test  ## list what people can use, after adding or removing something
+	$(BIN)/python -m scripts.write_capabilities
 
 clean:  ## remove the environment and everything made
 	rm -rf $(VENV) out build dist src/*.egg-info

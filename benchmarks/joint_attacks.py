@@ -6,8 +6,8 @@ belongs to whom. What is left for it is to link a record of one table to the sam
 How many anybody at all could link, knowing every value and every hash and only the orders not, is
 counted as well (`linkable`): no attack on two tables can do better.
 
-    PRIVOD_DATA=folder python scripts/run_benchmark.py benchmarks/joint_attacks.py  # some minutes
-    python scripts/run_benchmark.py benchmarks/joint_attacks.py --quick             # below a minute
+    PRIVOD_DATA=folder python -m scripts.run_benchmark benchmarks/joint_attacks.py  # some minutes
+    python -m scripts.run_benchmark benchmarks/joint_attacks.py --quick             # below a minute
 
 Every table has keys of its own, so tables that do not overlap are fresh trials of an attack: what
 is judged is the mean over trials, with a bound of 99.9 % confidence (`Measured`). Whether a

@@ -2,8 +2,8 @@
 
 As `joint_scale.py` does over rows: a process for every party, mutual TLS on loopback.
 
-    python scripts/run_benchmark.py benchmarks/joint_columns.py             # some minutes
-    python scripts/run_benchmark.py benchmarks/joint_columns.py --quick     # below a minute
+    python -m scripts.run_benchmark benchmarks/joint_columns.py             # some minutes
+    python -m scripts.run_benchmark benchmarks/joint_columns.py --quick     # below a minute
 """
 
 from __future__ import annotations

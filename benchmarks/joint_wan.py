@@ -3,8 +3,8 @@
 Every party is a process of its own and reaches the aggregator, by mutual TLS, through a proxy on
 loopback, a process of its own as well, that delays and slows each connection in both directions.
 
-    python scripts/run_benchmark.py benchmarks/joint_wan.py             # some minutes
-    python scripts/run_benchmark.py benchmarks/joint_wan.py --quick     # small, below a minute
+    python -m scripts.run_benchmark benchmarks/joint_wan.py             # some minutes
+    python -m scripts.run_benchmark benchmarks/joint_wan.py --quick     # small, below a minute
 """
 
 from __future__ import annotations

@@ -141,10 +141,15 @@ def main() -> None:
     """Run the race."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="50,000 records")
+    parser.add_argument("--smoke", action="store_true", help="seconds, to see that it runs")
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
     small, _ = clusters(2000, 3)
     HashedOutliers(radius=6.0, far_fraction=0.99, verify=True).find(small)  # compile
+    if options.smoke:
+        race("smoke_3", 2000, 3, 1)
+        race_parties(2000, 8, 1)
+        return
     if options.quick:
         race("quick_3", 50_000, 3, 2)
         race("quick_60", 50_000, 60, 2)

@@ -32,8 +32,8 @@ from privod.curator import Accounting, Curator
 from privod.data import Domain, Numeric
 from privod.errors import AnswerFailed, BudgetExceeded, LedgerDamaged, PrivodError, Unavailable
 from privod.privacy import NOTHING_SPENT, AddRemove, Cost, Loss, ZcdpBudget
-from privod.queries.histogram import Histogram
-from privod.queries.query import canonical_json
+from privod.query.query import canonical_json
+from privod.questions.histogram.query import Histogram
 
 N_COLUMNS = 40
 DOMAIN = Domain(tuple(Numeric(f"x{column}", 0, 1) for column in range(N_COLUMNS)))
@@ -248,8 +248,11 @@ def empty(url: str | None) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small numbers")
-    quick = parser.parse_args().quick
-    units, kills, crashes = (100, 5, 2) if quick else (1000, 100, 20)
+    parser.add_argument("--smoke", action="store_true", help="seconds, to see that it runs")
+    given = parser.parse_args()
+    units, kills, crashes = (1000, 100, 20)
+    if given.quick or given.smoke:
+        units, kills, crashes = (10, 1, 1) if given.smoke else (100, 5, 2)
     with places() as engines, tempfile.TemporaryDirectory() as scratch:
         for engine, url in engines:
             empty(url)

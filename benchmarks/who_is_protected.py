@@ -19,7 +19,7 @@ from benchmarks.race_contexts import Person, person, table
 from privod.curator.protection import who_is_protected
 from privod.data import Table
 from privod.privacy import InCrowd
-from privod.queries.outlier_context.query import OutlierContext
+from privod.questions.outlier_context.query import OutlierContext
 
 DETECTORS = ("lof(n_neighbors=20, threshold=1.5)", "grubbs", "histogram")
 PERSONS = {"far out": 0.9995, "at the edge": 0.99, "in the crowd": 0.5}
@@ -39,11 +39,12 @@ def main() -> None:
     """Count and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--smoke", action="store_true", help="seconds, to see that it runs")
     parser.add_argument("--large", action="store_true")
     asked_for = parser.parse_args()
     name, rows = table()
     attributes = ("job_title", "employer", *(("year",) if asked_for.large else ()))
-    sample = 20 if asked_for.quick else 100
+    sample = 2 if asked_for.smoke else 20 if asked_for.quick else 100
     print(f"{name}: {len(rows)} records; {' x '.join(attributes)}; {sample} taken out of each kind")
     figures: dict[str, float] = {}
     for kind, share in PERSONS.items():

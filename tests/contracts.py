@@ -27,10 +27,10 @@ from privod.mechanisms import secure, seeded
 from privod.mechanisms.randomness import keyed
 from privod.pictures import draw, svg
 from privod.privacy import Guarantee
-from privod.queries.catalog import QUERIES, query_from_json, release_from_json
-from privod.queries.parameters import parameters_of
-from privod.queries.query import Query, canonical_json
-from privod.questions import question
+from privod.query.catalog import QUERIES, query_from_json, release_from_json
+from privod.query.parameters import parameters_of
+from privod.query.query import Query, canonical_json
+from privod.registry import question
 
 PROOFS = Path(__file__).parent.parent / "docs" / "proofs"
 AUDIT_RUNS = 400  # of which 300 prove; `make audit` plays a thousand times as many
@@ -61,6 +61,17 @@ EXTREME_RANGES = [
     (1.0, math.nextafter(1.0, 2.0)),
     (0.0, 2.0**-500),
 ]
+
+BARE = [
+    Domain(columns)
+    for columns in (
+        (Numeric("height", 0, 10), Categorical("group", ("x",))),
+        (Categorical("group", ("x",)),),
+        (Numeric("height", 0, 10),),
+        (Numeric("height", 0, 10), Categorical("group", ("x",)), Categorical("grade", (1,))),
+    )
+]
+"""Domains with as little in them as can be: of these, too, examples can be asked."""
 
 every_kind = pytest.mark.parametrize("kind", QUERIES.values(), ids=QUERIES)
 every_example = pytest.mark.parametrize(
@@ -104,6 +115,9 @@ def test_its_name_is_versioned_and_its_question_is_a_sentence(kind: type[Query[A
 @every_kind
 def test_it_has_an_example_for_the_sample_data(kind: type[Query[Any]]) -> None:
     assert kind.examples(BREAST_CANCER)
+    for domain in BARE:
+        for example in kind.examples(domain):
+            example.check(domain)
 
 
 @every_example

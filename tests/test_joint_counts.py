@@ -21,6 +21,7 @@ from privod.errors import InvalidData, InvalidParameter, NotFound, ProtocolAbort
 from privod.joint.contributions import Contributions
 from privod.joint.counts import PHASE, JointCounts, JointRelease, noisy_share, release_counts
 from privod.joint.held import HeldRecords
+from privod.joint.pictures.counts import draw_counts
 from privod.joint.pki import make_identities
 from privod.joint.question import JointOutliers
 from privod.joint.questions import joint_question
@@ -34,16 +35,15 @@ from privod.mechanisms import Randomness, seeded
 from privod.mechanisms.merged import MergedNoise
 from privod.mechanisms.skellam import SkellamShares
 from privod.pictures.canvas import svg
-from privod.pictures.joint_counts import draw_counts
 from privod.privacy import AddRemove, Guarantee, Loss, Replace, Secrecy
-from privod.queries.catalog import kind_of
-from privod.queries.density_sketch.query import DensitySketch
-from privod.queries.density_sketch.release import NoisySketch
-from privod.queries.grid_knn.query import GridKnn
-from privod.queries.histogram import Histogram
-from privod.queries.marginals.query import MarginalHistograms
-from privod.queries.marginals.release import NoisyMarginals
-from privod.questions import load, question
+from privod.query.catalog import kind_of
+from privod.questions.density_sketch.query import DensitySketch
+from privod.questions.density_sketch.release import NoisySketch
+from privod.questions.grid_knn.query import GridKnn
+from privod.questions.histogram.query import Histogram
+from privod.questions.marginals.query import MarginalHistograms
+from privod.questions.marginals.release import NoisyMarginals
+from privod.registry import load, question
 
 NAMES = ["p0", "p1", "p2", "p3"]
 ROSTER, IDENTITIES = make_identities(NAMES, "hub", "memory:0")

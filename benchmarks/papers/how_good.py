@@ -39,39 +39,39 @@ from privod.mechanisms import Randomness, secure
 from privod.outliers.contexts.detectors import detector
 from privod.outliers.contexts.for_owner import matching_contexts
 from privod.outliers.crowds.distance import CrowdIndex
-from privod.pictures.grid_knn import Curve, draw_curves
 from privod.progress import track
-from privod.queries import scoring
-from privod.queries.anomaly_labels import AnomalyLabels
-from privod.queries.bounds import PrivateBounds
-from privod.queries.crowd_bounds import count_outliers
-from privod.queries.density_sketch.query import DensitySketch
-from privod.queries.graded_count import GradedCount, graded_credits
-from privod.queries.grid_knn.query import GridKnn
-from privod.queries.histogram import Histogram
-from privod.queries.interactive_grid.query import InteractiveGridScores
-from privod.queries.likeness import Likeness
-from privod.queries.lookahead import LookaheadCount
-from privod.queries.marginals.query import MarginalHistograms
-from privod.queries.mean_covariance.query import MeanCovariance
-from privod.queries.mixed_labels import MixedLabels
-from privod.queries.model_labels import ModelLabels
-from privod.queries.novelty_labels import NoveltyLabels
-from privod.queries.outlier_context.groups import OutlierGroups
-from privod.queries.outlier_context.query import OutlierContext
-from privod.queries.outlier_count import OutlierCount
-from privod.queries.outlier_radius import OutlierRadius
-from privod.queries.private_detector.query import DetectorProfile
-from privod.queries.query import Query
-from privod.queries.rare_combinations import RareCombinations
-from privod.queries.subspaces import OutlierSubspaces
+from privod.query.crowd_bounds import count_outliers
+from privod.query.likeness import Likeness
+from privod.query.query import Query
+from privod.questions import scoring
+from privod.questions.anomaly_labels.query import AnomalyLabels
+from privod.questions.density_sketch.query import DensitySketch
+from privod.questions.graded_count.query import GradedCount, graded_credits
+from privod.questions.grid_knn.picture import Curve, draw_curves
+from privod.questions.grid_knn.query import GridKnn
+from privod.questions.histogram.query import Histogram
+from privod.questions.interactive_grid.query import InteractiveGridScores
+from privod.questions.lookahead_count.query import LookaheadCount
+from privod.questions.marginals.query import MarginalHistograms
+from privod.questions.mean_covariance.query import MeanCovariance
+from privod.questions.mixed_labels.query import MixedLabels
+from privod.questions.model_labels.query import ModelLabels
+from privod.questions.novelty_labels.query import NoveltyLabels
+from privod.questions.outlier_context.groups import OutlierGroups
+from privod.questions.outlier_context.query import OutlierContext
+from privod.questions.outlier_count.query import OutlierCount
+from privod.questions.outlier_radius.query import OutlierRadius
+from privod.questions.outlier_subspaces.query import OutlierSubspaces
+from privod.questions.private_bounds.query import PrivateBounds
+from privod.questions.private_detector.query import DetectorProfile
+from privod.questions.rare_combinations.query import RareCombinations
 
 SIZES = (1_000, 10_000, 100_000)
 EPSILONS = ("0.1", "0.3", "1", "3")
 SIGNS = ("heart_rate", "pressure", "temperature")
 RADIUS, CROWD = 12.0, 5
 AGE_BINS = 24
-PUBLISHED = Path("docs/figures/how_good/accuracy.csv")
+PUBLISHED = Path(__file__).parents[2] / "docs/figures/how_good/accuracy.csv"
 SURE = 10**6  # an epsilon at which the noise is nothing
 CHOICES = 1000  # of a column: more than answers are given, since counting is done once
 
@@ -522,10 +522,11 @@ def main() -> None:
     """Ask every question at every size and epsilon."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="one size, two answers each")
+    parser.add_argument("--smoke", action="store_true", help="seconds, to see that it runs")
     known = list(dict.fromkeys(measure.question for measure in MEASURES))
     parser.add_argument("--only", nargs="+", choices=known, default=known, metavar="QUESTION")
     options = parser.parse_args()
-    quick = options.quick
+    quick = options.quick or options.smoke
     chosen = [measure for measure in MEASURES if measure.question in options.only]
     made = json.loads(PUBLISHED.with_name("run.json").read_text())["accuracy"]["command"]
     report = Report("how_good", quick, after=made if len(chosen) < len(MEASURES) else "")
@@ -533,7 +534,7 @@ def main() -> None:
         row
         for measure in track(chosen, "asking")
         for table in map(measure.table, measure.sizes[:1] if quick else measure.sizes)
-        for epsilon in EPSILONS
+        for epsilon in (EPSILONS[-1:] if options.smoke else EPSILONS)
         for row in measured(measure, table, epsilon, 2 if quick else measure.answers)
     ]
     for measure in chosen:

@@ -38,9 +38,9 @@ from privod.mechanisms.merged import MergedNoise
 from privod.mechanisms.randomness import secure
 from privod.outliers.crowds.distance import crowds
 from privod.outliers.hashing.outliers import crowd_limit
-from privod.queries.density_sketch.query import DensitySketch
-from privod.queries.grid_knn.query import GridKnn
-from privod.queries.marginals.query import MarginalHistograms
+from privod.questions.density_sketch.query import DensitySketch
+from privod.questions.grid_knn.query import GridKnn
+from privod.questions.marginals.query import MarginalHistograms
 
 Floats = NDArray[np.float64]
 Held = dict[str, Table]
@@ -203,9 +203,11 @@ def main() -> None:
     """Compare and write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a smaller cloud, once")
-    quick = parser.parse_args().quick
+    parser.add_argument("--smoke", action="store_true", help="seconds, to see that it runs")
+    given = parser.parse_args()
+    quick = given.quick or given.smoke
     report = Report("sketches", quick)
-    sets = [made("cloud", cloud(6000 if quick else ROWS))]
+    sets = [made("cloud", cloud(600 if given.smoke else 6000 if quick else ROWS))]
     for name in () if quick else ("mammography", "credit_fraud"):
         try:
             points = real(name)

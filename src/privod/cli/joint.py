@@ -309,8 +309,8 @@ def _show(answer: Any, picture: Path | None, as_json: bool) -> None:
 
     if isinstance(answer, JointRelease):
         if picture is not None:
+            from privod.joint.pictures.counts import draw_counts
             from privod.pictures import svg
-            from privod.pictures.joint_counts import draw_counts
 
             picture.write_bytes(svg(draw_counts(answer)))
         lines = [
@@ -322,8 +322,8 @@ def _show(answer: Any, picture: Path | None, as_json: bool) -> None:
         emit({**answer.to_json(), **_now(answer.sent)}, as_json, words("\n".join(lines)))
         return
     if picture is not None:
+        from privod.joint.pictures.outliers import draw_run
         from privod.pictures import svg
-        from privod.pictures.joint_outliers import draw_run
 
         picture.write_bytes(svg(draw_run({answer.party: answer})))
     promise = answer.promise()

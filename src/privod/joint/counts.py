@@ -31,14 +31,14 @@ from privod.mechanisms.merged import MergedNoise
 from privod.mechanisms.randomness import Randomness, secure
 from privod.mechanisms.skellam import SkellamShares
 from privod.privacy import Guarantee, Loss, Number, Secrecy, positive
-from privod.queries.catalog import query_from_json
-from privod.queries.checks import whole_number
-from privod.queries.count_query import COUNTS_CHANGED
-from privod.queries.density_sketch.query import DensitySketch
-from privod.queries.histogram import Histogram
-from privod.queries.marginals.query import MarginalHistograms
-from privod.queries.query import canonical_json
-from privod.queries.release_file import MOST_COUNTS
+from privod.query.catalog import query_from_json
+from privod.query.checks import whole_number
+from privod.query.count_query import COUNTS_CHANGED
+from privod.query.query import canonical_json
+from privod.query.release_file import MOST_COUNTS
+from privod.questions.density_sketch.query import DensitySketch
+from privod.questions.histogram.query import Histogram
+from privod.questions.marginals.query import MarginalHistograms
 
 __all__ = ["JointCounts", "JointRelease", "host_counts", "release_counts"]
 

@@ -21,8 +21,8 @@ from privod.mechanisms.skellam import SkellamShares
 from privod.outliers.hashing.outliers import crowd_limit
 from privod.outliers.hashing.plan import HashPlan, HashSettings
 from privod.privacy import Guarantee, Loss, Number, Replace, Secrecy, positive
-from privod.queries.checks import column_names, whole_number
-from privod.queries.query import canonical_json
+from privod.query.checks import column_names, whole_number
+from privod.query.query import canonical_json
 
 __all__ = ["JointOutliers", "suppression_floor"]
 

@@ -29,7 +29,7 @@ from privod.errors import InvalidData, InvalidParameter, ProtocolAborted
 from privod.joint.counts import JointRelease
 from privod.joint.roster import Identity, Roster
 from privod.joint.run import Aggregation, JointAnswer
-from privod.queries.query import canonical_json
+from privod.query.query import canonical_json
 
 __all__ = [
     "check_one_run",
