@@ -96,7 +96,7 @@ class Numeric:
         return _finite(value, f"{what} {self.name!r}")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Date(Numeric):
     """A column of dates with a public range, held as days or seconds since an origin.
 
@@ -130,6 +130,28 @@ class Date(Numeric):
     day_first: bool = False
     zone: str = "UTC"
 
+    def __init__(
+        self,
+        name: str,
+        low: str | date | float,
+        high: str | date | float,
+        fill: str | date | float | None = None,
+        *,
+        step: Literal["day", "second"] = "day",
+        origin: str = "1970-01-01",
+        day_first: bool = False,
+        zone: str = "UTC",
+    ) -> None:
+        given = {"name": name, "low": low, "high": high, "fill": fill, "unit": None, "step": step}
+        for field, value in {
+            **given,
+            "origin": origin,
+            "day_first": day_first,
+            "zone": zone,
+        }.items():
+            object.__setattr__(self, field, value)
+        self.__post_init__()
+
     def __post_init__(self) -> None:
         check_name(self.name)
         if self.step not in SECONDS:
@@ -145,9 +167,6 @@ class Date(Numeric):
         except (ValueError, TypeError, OSError, KeyError):
             what, way_out = f"the zone of {self.name!r}", "Try 'Europe/Berlin', or leave it out."
             raise InvalidParameter(what, "must be a time zone", self.zone, way_out) from None
-        if self.unit is not None:
-            what, way_out = f"the unit of {self.name!r}", "Leave it out."
-            raise InvalidParameter(what, "must not be given for dates", self.unit, way_out)
         super().__post_init__()
 
     @property
@@ -165,10 +184,9 @@ class Date(Numeric):
 
     def between(self, low: float, high: float) -> Date:
         """The same column with another range of whole steps, and without a fill."""
-        low, high = math.floor(low), math.ceil(high)
-        return Date(
-            self.name, low, high, None, None, self.step, self.origin, self.day_first, self.zone
-        )
+        own: dict[str, Any] = {"step": self.step, "origin": self.origin, "zone": self.zone}
+        steps = math.floor(low), math.ceil(high)
+        return Date(self.name, *steps, day_first=self.day_first, **own)
 
     def to_json(self) -> dict[str, Any]:
         """The declaration as plain values."""

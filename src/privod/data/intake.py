@@ -287,10 +287,11 @@ class Intake:
     def report(self, kept: int, lines: LineTally | None = None) -> IntakeReport:
         """What became of everything, now that so many complete records are kept."""
         constant = (self._ends[:, 0] == self._ends[:, 1]) & (self._read > 1)
-        columns = tuple(
-            ColumnReport(column.name, *map(int, tally), constant=bool(alike))
-            for column, tally, alike in zip(self.domain.columns, self._cells, constant, strict=True)
-        )
+        columns = []
+        for column, tally, alike in zip(self.domain.columns, self._cells, constant, strict=True):
+            missing, filled, clipped, undeclared = tally.tolist()
+            told = missing, filled, clipped, undeclared, bool(alike)
+            columns.append(ColumnReport(column.name, *told))
         capped = self._complete - kept
         report = IntakeReport(
             self._read,
@@ -301,7 +302,7 @@ class Intake:
             self._incomplete,
             capped,
             0,
-            columns,
+            tuple(columns),
             self._quoted_ids,
         )
         return report if lines is None else report.with_lines(lines)
