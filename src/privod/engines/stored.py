@@ -62,7 +62,7 @@ class Manifest:
     complete : int
         How many rows miss nothing but what has a fill.
     report : str
-        The seal of the owner's report; "" where none was sealed, as in earlier versions.
+        The seal of the owner's report.
     """
 
     size: SizeClass
@@ -82,7 +82,7 @@ class Manifest:
             "rows": self.rows,
             "seals": self.seals,
             "complete": self.complete,
-            **({"report": self.report} if self.report else {}),
+            "report": self.report,
         }
         return json.dumps(content, sort_keys=True)
 
@@ -95,7 +95,7 @@ class Manifest:
         content = json.loads(text)
         size = SizeClass(content["most_records"])
         rows, seals = tuple(content["rows"]), tuple(content["seals"])
-        return cls(size, rows, seals, str(content.get("report", "")), content["complete"])
+        return cls(size, rows, seals, str(content["report"]), content["complete"])
 
     def seal(self, salt: bytes) -> str:
         """One seal for everything in the folder, for the ledger."""
