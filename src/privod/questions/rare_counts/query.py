@@ -166,11 +166,7 @@ class RareCounts(Query[ValueCounts]):
         if self.records is not None:
             Likeness(self.columns, 0).check(domain, self.records)
             return
-        for column in self.columns:
-            if column not in domain.categorical_names:
-                known = ", ".join(domain.categorical_names[:20])
-                way_out = f"The categorical columns are {known}. With records, numbers do too."
-                raise InvalidParameter("columns", "must be categorical columns", column, way_out)
+        domain.categorical(self.columns)
         cells = self._cells(domain)
         if cells > MOST_CELLS:
             rule = f"must give at most {MOST_CELLS} combinations"
@@ -266,8 +262,7 @@ class RareCounts(Query[ValueCounts]):
         return math.prod(len(axis.names) for axis in self._axes(domain))
 
     def _axes(self, domain: Domain) -> tuple[Axis, ...]:
-        columns = (domain[name] for name in self.columns)
-        return tuple(Axis.of(one, 1) for one in columns if isinstance(one, Categorical))
+        return tuple(Axis.of(column, 1) for column in domain.categorical(self.columns))
 
     def _coded(self, domain: Domain) -> NDArray[np.float64]:
         """The records as rows hold them: numbers, and positions among the declared values."""
