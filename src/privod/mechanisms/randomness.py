@@ -12,11 +12,13 @@ import hashlib
 import os
 from abc import ABC, abstractmethod
 from itertools import count
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privod.errors import InvalidParameter
+from privod.mechanisms.law import Law
 
 __all__ = ["KEY_BYTES", "Randomness", "keyed", "secure", "seeded"]
 
@@ -37,6 +39,10 @@ class Randomness(ABC):
     @abstractmethod
     def bytes(self, n: int) -> bytes:
         """Return `n` fresh random bytes."""
+
+    def draw(self, law: Law, given: Any) -> Any:
+        """Draw from a law; every random step of a question does so, so that it can be replayed."""
+        return law.sample(given, self)
 
     def words(self, n: int) -> NDArray[np.uint64]:
         """Return `n` independent words, uniform over 0 .. 2**64 - 1."""
