@@ -59,7 +59,7 @@ class Manifest:
     seals : tuple of str
         The seal of each partition.
     report : str
-        The seal of the owner's report; "" where none was sealed, as in earlier versions.
+        The seal of the owner's report.
     """
 
     size: SizeClass
@@ -77,7 +77,7 @@ class Manifest:
             "most_records": self.size.most_records,
             "rows": self.rows,
             "seals": self.seals,
-            **({"report": self.report} if self.report else {}),
+            "report": self.report,
         }
         return json.dumps(content, sort_keys=True)
 
@@ -90,7 +90,7 @@ class Manifest:
         content = json.loads(text)
         size = SizeClass(content["most_records"])
         rows, seals = tuple(content["rows"]), tuple(content["seals"])
-        return cls(size, rows, seals, str(content.get("report", "")))
+        return cls(size, rows, seals, str(content["report"]))
 
     def seal(self, salt: bytes) -> str:
         """One seal for everything in the folder, for the ledger."""

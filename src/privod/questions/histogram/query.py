@@ -154,15 +154,15 @@ class Histogram(CountQuery[NoisyCounts]):
         return table_of_counts(value.axes, "noisy count", value.counts)
 
     def value_to_json(self, value: NoisyCounts) -> Any:
-        axes = [  # "labels": stored releases have it so from the first version on
-            {"column": axis.column, "labels": list(axis.names), "edges": list(axis.edges)}
+        axes = [
+            {"column": axis.column, "names": list(axis.names), "edges": list(axis.edges)}
             for axis in value.axes
         ]
         return {"axes": axes, "counts": value.counts.tolist()}
 
     def value_from_json(self, data: Any) -> NoisyCounts:
         axes = tuple(
-            Axis(axis["column"], tuple(axis["labels"]), tuple(axis["edges"]))
+            Axis(axis["column"], tuple(axis["names"]), tuple(axis["edges"]))
             for axis in data["axes"]
         )
         return NoisyCounts(axes, np.asarray(data["counts"], dtype=np.int64))
