@@ -19,7 +19,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.data import Numeric
+from privod.data import Domain, Numeric
+from privod.data.columns import column_from_json
 from privod.errors import InvalidData
 from privod.mechanisms import DiscreteGaussian
 from privod.mechanisms.merged import MergedNoise
@@ -141,10 +142,12 @@ def build_from_json(
 
 def checked_columns(data: Any) -> tuple[Numeric, ...]:
     """Read the columns, which must have different names."""
-    columns = tuple(Numeric(**column) for column in data)
+    columns = tuple(column_from_json(column) for column in data)
+    if not all(isinstance(column, Numeric) for column in columns):
+        raise InvalidData("The columns must be numeric.")
     if len({column.name for column in columns}) != len(columns) or not columns:
         raise InvalidData("The columns must have different names.")
-    return columns
+    return Domain(columns).numeric()
 
 
 def checked_promise(
