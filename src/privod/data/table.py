@@ -24,7 +24,6 @@ from privod.data.domain import Domain
 from privod.data.folding import (
     Block,
     CellCounts,
-    Copies,
     Fold,
     RowSums,
     Sweep,
@@ -275,11 +274,6 @@ class Table:
         numeric = self.domain.numeric_names
         names = tuple(columns)
         return self.fold(RowSums(names, tuple(name for name in names if name in numeric), work))
-
-    def copies(self, columns: Sequence[str], record: Sequence[float]) -> int:
-        """How many rows equal a record in some numeric columns; not private."""
-        names = tuple(column.name for column in self.domain.numeric(columns))
-        return self.fold(Copies(names, tuple(record)))
 
     def numbers(self, columns: Sequence[str] = ()) -> NDArray[np.float64]:
         """The numeric columns side by side, shape (n, d), each value within its range."""
