@@ -112,11 +112,12 @@ def parameters_of(query_class: type[Query[Any]]) -> tuple[Parameter, ...]:
     docs: dict[str, str] = {}
     for each in reversed(query_class.__mro__):  # what a field means is said where it is declared
         docs |= _documented(_section(each.__doc__, "Parameters"))
-    return tuple(
+    found = (
         _parameter(field, hints[field.name], docs.get(field.name, ""))
         for field in fields(query_class)  # type: ignore[arg-type]  # every query is a dataclass
         if field.init
     )
+    return tuple(sorted(found, key=lambda one: one.kind == "conditions"))  # which come last
 
 
 def promise_of(query_class: type[Query[Any]]) -> str:
