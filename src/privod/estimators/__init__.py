@@ -12,7 +12,7 @@ try:
     from privod.estimators.grid_knn import GridKnnDetector
     from privod.estimators.hashed import HashedDetector
     from privod.estimators.marginals import MarginalDetector
-    from privod.estimators.private import PrivateDetector
+    from privod.estimators.private import PrivateDetector, UnreliableFit
     from privod.estimators.spending import (
         PrivacyWarning,
         Spending,
@@ -35,6 +35,7 @@ __all__ = [
     "PrivacyWarning",
     "PrivateDetector",
     "Spending",
+    "UnreliableFit",
     "charged_to",
     "search_loss",
     "spending",

@@ -58,7 +58,7 @@ class GridKnnDetector(ReleaseDetector[NoisyGrid]):
         "basic" and "weighted" are the paper's; "graded" spreads the steps of "basic".
     adjacency : {"add-remove", "replace"}
         Which two data sets must look alike.
-    target_fraction : float
+    contamination : float
         About which share of the reference to flag; the threshold comes from the released grid.
     random_state : int, RandomState or None
         For tests only: anything but None makes the noise repeatable and marks the release.
@@ -103,7 +103,7 @@ class GridKnnDetector(ReleaseDetector[NoisyGrid]):
         max_depth: Number | None = None,
         score_by: Literal["graded", "basic", "weighted"] = "graded",
         adjacency: Literal["add-remove", "replace"] = "add-remove",
-        target_fraction: float = 0.1,
+        contamination: float = 0.1,
         random_state: Any = None,
     ) -> None:
         super().__init__(
@@ -113,7 +113,7 @@ class GridKnnDetector(ReleaseDetector[NoisyGrid]):
             bounds_zooms,
             expected_records,
             adjacency,
-            target_fraction,
+            contamination,
             random_state,
         )
         self.cells_per_axis = cells_per_axis
@@ -171,5 +171,5 @@ class GridKnnDetector(ReleaseDetector[NoisyGrid]):
 
     def _limit(self) -> float:
         grid, neighbors = self.release_.value, int(self.n_neighbors)
-        limits = grid.threshold(float(self.target_fraction), neighbors, self.max_depth)
+        limits = grid.threshold(float(self.contamination), neighbors, self.max_depth)
         return float(getattr(limits, self.score_by)[0])

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -44,6 +44,7 @@ from privod.query.release_file import (
 )
 from privod.query.score_counts import (
     EDGES,
+    TOLD_SHARE,
     believed_tails,
     hidden_records,
     limit,
@@ -51,13 +52,15 @@ from privod.query.score_counts import (
 )
 from privod.query.scores import check_fraction, filled
 from privod.questions.private_detector.components import STEPS, Components
+from privod.questions.private_detector.explanation import Explanation
+from privod.questions.private_detector.health import Health, health_of
 from privod.questions.private_detector.layout import Layout
 from privod.questions.private_detector.promise import Noises
 from privod.questions.private_detector.rarity import FARTHEST, OUTSIDE, Rarity
 from privod.questions.private_detector.rarity import STEPS as OUTSIDE_STEPS
 from privod.questions.private_detector.shares import LEAST_SHAPE, Shares, believed_shares
 
-__all__ = ["FEWEST_RECORDS", "Explanation", "NoisyProfile"]
+__all__ = ["FEWEST_RECORDS", "NoisyProfile"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -68,13 +71,6 @@ FEWEST_RECORDS = 10.0  # taken to be there, however low noise makes their number
 DRAWN = 4001  # records drawn from the release to learn the laws of its scores
 MOST_DRAWN = 1 << 24  # values
 OUTER = 0.25  # of the records: values among the lowest are called low, among the highest high
-
-
-class Explanation(NamedTuple):
-    """What every column adds to the score of every record; the rows add up to the scores."""
-
-    columns: tuple[str, ...]
-    shares: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,14 +180,21 @@ class NoisyProfile:
             sums = apart.sum(axis=1)
             shares /= 2
             shares[:, self.layout.numeric] += apart * _ratio(distance.surprise(sums), sums) / 2
-        return Explanation(self.columns, shares)
+        return Explanation(self.layout.columns, shares, asked, self._sides(asked))
+
+    def health(self, share: float = TOLD_SHARE) -> Health:
+        """What the release says about itself; `share` of the records a threshold is to flag."""
+        check_fraction(share)
+        return health_of(self, share)
 
     def sides(self, rows: ArrayLike) -> Ints:
         """Where values lie among the counts of their column: 1 high, -1 low, 0 neither.
 
         In the upper or the lower quarter; categories and missing values are neither.
         """
-        asked = self._asked(rows)
+        return self._sides(self._asked(rows))
+
+    def _sides(self, asked: Floats) -> Ints:
         found = np.zeros(asked.shape, dtype=np.int64)
         numeric = self.layout.numeric
         if not numeric:
@@ -213,7 +216,7 @@ class NoisyProfile:
         check_fraction(target_fraction)
         if self.noise_of_scores is None:
             return float(np.quantile(self.reference_scores, 1 - target_fraction))
-        return limit(self._believed, target_fraction) * self.layout.score_unit
+        return limit(self.believed_tails, target_fraction) * self.layout.score_unit
 
     @property
     def hidden_share(self) -> float:
@@ -239,7 +242,7 @@ class NoisyProfile:
         )
 
     @cached_property
-    def _believed(self) -> Floats:
+    def believed_tails(self) -> Floats:
         """About how many of the records lie in each bin of scores, or higher."""
         assert self.noise_of_scores is not None  # noqa: S101 - asked for with counts only
         return believed_tails(self.scored, self.noise_of_scores, self.records)
