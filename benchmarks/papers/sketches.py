@@ -130,7 +130,7 @@ def scores(data: Set, held: Held, epsilon: float) -> dict[str, Callable[[], Floa
     sketch = DensitySketch(columns=data.columns, epsilon=epsilon)
     marginals = MarginalHistograms(columns=data.columns, epsilon=epsilon, bins=BINS)
     ways: dict[str, Callable[[], Floats]] = {
-        "merged marginals": lambda: merged(marginals, held).scores(data.points).density,
+        "merged marginals": lambda: merged(marginals, held).scores(data.points),
         "merged sketches": lambda: merged(sketch, held).scores(data.points),
         "sketch, noise in shares": lambda: in_shares(sketch, held).scores(data.points),
     }
@@ -138,7 +138,7 @@ def scores(data: Set, held: Held, epsilon: float) -> dict[str, Callable[[], Floa
         n = len(data.points)
         grid = GridKnn(columns=data.columns, epsilon=epsilon, expected_records=n, drop_below=None)
         limit = crowd_limit(FAR_FRACTION, n)
-        ways["merged grids"] = lambda: merged(grid, held).scores(data.points, limit).graded
+        ways["merged grids"] = lambda: merged(grid, held).walk(data.points, limit).graded
     return ways
 
 
