@@ -156,12 +156,12 @@ def checked_promise(
     others = [(noise_of_total, 1), (noise_of_scores, COUNTS_CHANGED[promise.adjacency])]
     bought = [(each, by) for each, by in others if each is not None]
     noise = MergedNoise.from_json(header["noise"])
-    if any(each.skellam or each.gaussian for each, _ in bought):
+    if any(each.gaussian for each, _ in bought):
         raise InvalidData("The promise is not the one that the noise keeps.")
     beside = sum((by / each.least_scale for each, by in bought), Fraction(0))
     if beside >= epsilon:
         raise InvalidData("The promise is not the one that the noise keeps.")
-    if noise.gaussian or noise.skellam:
+    if noise.gaussian:
         _check_with_delta(Loss(epsilon - beside, promise.loss.delta), noise, changed)
         return promise, noise
     lost = changed / noise.least_scale + beside
@@ -173,10 +173,7 @@ def checked_promise(
 
 def _check_with_delta(loss: Loss, noise: MergedNoise, changed: int) -> None:
     """All parts must keep the promise, the least noisy of every kind first of all."""
-    kept = not noise.gaussian or DiscreteGaussian(noise.gaussian[0][0]).keeps(loss, changed)
-    for part in noise.skellam:
-        delta = part.counted_on.delta(loss.epsilon, changed, MOST_COUNTS)
-        kept = kept and delta <= float(loss.delta)
+    kept = DiscreteGaussian(noise.gaussian[0][0]).keeps(loss, changed)
     if not kept or (noise.parts and changed / noise.least_scale > loss.epsilon):
         raise InvalidData("The promise is not the one that the noise keeps.")
 
