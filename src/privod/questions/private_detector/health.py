@@ -79,7 +79,7 @@ def _records(value: NoisyProfile) -> Remark:
 
 def _ranges(value: NoisyProfile) -> list[Remark]:
     """Ranges that were not found, and columns that lie outside theirs."""
-    names = [value.columns[place] for place in value.layout.numeric]
+    names = [value.columns[place].name for place in value.layout.numeric]
     lost = [name for name, shown in zip(names, value.shown, strict=False) if not shown]
     cells = [_cells(value)[place] for place in value.layout.numeric]
     outside = [_share(value, float(own[0] + own[-2]), 2) for own in cells]

@@ -37,7 +37,8 @@ SIGN_DOUBT = 0.5  # deviations of noise that records of one sign must exceed to 
 NEAR_ZERO = 3  # octaves that a range reaches down: zero is as near then
 OUTSIDE = 0.03  # of the records may lie outside a window ...
 OUTSIDE_TOGETHER = 0.02  # ... or outside the one of all columns
-DOUBT = 0.0  # deviations of noise that may hide more outside
+DOUBT = 0.0  # deviations of noise that may hide more outside a window of bins ...
+OCTAVE_DOUBT = 1.0  # ... or of octaves, where an end cut off is made good by zooms
 SHOWN = 1.0  # deviations past the largest noise of as many cells that a window must exceed
 MARGIN = 1.0  # bins that a range reaches past its window at both ends
 KEPT = 0.75  # of a range's length: one that is hardly shorter is not worth its cut-off ends
@@ -87,7 +88,7 @@ def _sized(counts: Floats, records: Floats, deviation: float, outside: float) ->
     below, above = counts[:, OCTAVES - 1 :: -1], counts[:, OCTAVES + 1 : -1]
     sizes = np.column_stack([counts[:, OCTAVES], below + above])
     found: list[Range | None] = []
-    windows = _windows(sizes, records, deviation * math.sqrt(2), outside)
+    windows = _windows(sizes, records, deviation * math.sqrt(2), outside, OCTAVE_DOUBT)
     for left, right, known, window in zip(below, above, records, windows, strict=True):
         if window is None:
             found.append(None)
@@ -115,7 +116,9 @@ def found_in_bins(before: Found, noisy: Ints, bins: int, records: float, deviati
     """
     counts = noisy.reshape(len(before.ranges), bins + 3).astype(np.float64)
     ranges, shown = [], []
-    windows = _windows(counts[:, :-1], _known(counts, records, deviation), deviation, OUTSIDE)
+    windows = _windows(
+        counts[:, :-1], _known(counts, records, deviation), deviation, OUTSIDE, DOUBT
+    )
     for (low, high), known, window in zip(*before, windows, strict=True):
         shown.append(known or window is not None)
         if window is None:
@@ -145,7 +148,7 @@ def _at_least_a_hair(low: float, high: float) -> Range:
 
 
 def _windows(
-    counts: Floats, records: Floats, deviation: float, outside: float
+    counts: Floats, records: Floats, deviation: float, outside: float, doubt: float
 ) -> list[tuple[int, int] | None]:
     """Of each row, the fewest neighboring cells that hold all but a few; None if nothing shows."""
     n_rows, n_cells = counts.shape
@@ -159,7 +162,7 @@ def _windows(
         held = sums[np.arange(len(left)), first]
         noise = deviation * math.sqrt(size)
         known = records[left]
-        enough = known - held <= outside * known + DOUBT * noise
+        enough = known - held <= outside * known + doubt * noise
         for at in np.flatnonzero(enough & (held >= shown * noise)):
             found[left[at]] = (int(first[at]), int(first[at]) + size)
         left = left[~enough]
