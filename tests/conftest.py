@@ -56,7 +56,7 @@ SLOW = {
     "test_grpc",
     "test_hashing",
     "test_interactive_grid",
-    "test_interactive_grid_kept",
+    "test_interactive_grid_shared",
     "test_joint_outliers",
     "test_joint_refusals",
     "test_keys",

@@ -84,7 +84,7 @@ def test_a_grid_is_asked_bit_by_bit_and_charged_once(patients: Path) -> None:
     assert "was scored" in run("ask", *grid, "records=52")
     assert as_json("budget", "patients")[0]["left"]["epsilon"] == "1/2"
     kinds = [entry["kind"] for entry in as_json("history", "patients")]
-    assert kinds == ["register", "open", *(["charge", "keep", "release"] * 2)]
+    assert kinds == ["register", "open", *(["charge", "release"] * 2)]
     assert as_json("verify")["questions"] == 2
 
 

@@ -27,7 +27,7 @@ from privod.engines.stored import MANIFEST, SALT, Engine, Manifest, StoredRows, 
 from privod.engines.writing import write_rows
 from privod.errors import InvalidData, Unavailable
 from privod.ledger.private_files import close_to_others, private_directory, sync_file
-from privod.mechanisms.randomness import Randomness, keyed, secure
+from privod.mechanisms.randomness import Randomness, keyed, secure, shared
 from privod.query.query import Query, canonical_json
 
 __all__ = ["KeptRows", "RowStore"]
@@ -61,10 +61,16 @@ class KeptRows:
         return RowStore(self.directory, engine).load(self.folder, self.seal, self.domain)
 
     def noise(self, key: bytes | None, query: Query[Any]) -> Randomness:
-        """Where the noise of an answer about these rows comes from: the system, or a key of it."""
-        if key is None:
+        """Where the noise of an answer about these rows comes from.
+
+        The system or a key of it; for questions that share their noise, the salt of the rows.
+        """
+        if key is None and query.state is None:
             return secure()
         salt = (self.directory / self.folder / SALT).read_bytes()
+        if query.state is not None:
+            return shared(salt, query.state)
+        assert key is not None  # noqa: S101 - told to the type checker
         return keyed(key, salt, canonical_json(query.to_json()))
 
 

@@ -86,9 +86,8 @@ class Entry:
 
     `kind` is "register" (a data set), "open" (a budget; `loss` is its limit), "carry" (what earlier
     questions already cost under a budget opened later), "charge" (a question, once per budget it is
-    charged to), "release" (its answer, by digest, under the time of its charge), "keep" (noisy
-    counts that were drawn for it and that others share, by digest), "moved" (the ledger moved to
-    another database), "restored" (it lost entries, and its owner accepted that) or
+    charged to), "release" (its answer, by digest, under the time of its charge), "moved" (the
+    ledger moved to another database), "restored" (it lost entries, and its owner accepted that) or
     "rules" (entries before it were priced by an earlier version). Of a budget: "close", "raise"
     (`loss` is the new limit), "convert" (a narrow one becomes an allowance), "admit" (a person may
     be asked about), "exact" (how many counts may be told exactly), "limit" (of one token within

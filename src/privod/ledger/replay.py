@@ -113,7 +113,6 @@ NOTES = (
     "decline",
     "token",
     "revoke",
-    "keep",
 )
 """Kinds of entries that change no budget."""
 

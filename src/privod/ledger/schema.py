@@ -11,10 +11,7 @@ from privod.ledger.database import Database
 
 __all__ = ["STEPS", "TABLES", "bring_up_to_date", "check_version"]
 
-TABLES = (
-    *("head", "datasets", "entries", "books", "releases", "tokens", "token_limits", "jobs"),
-    "kept_counts",
-)
+TABLES = (*("head", "datasets", "entries", "books", "releases", "tokens", "token_limits", "jobs"),)
 """Every table that has content of its own, in an order in which they can be filled."""
 
 Step = tuple[tuple[str, ...], dict[str, tuple[str, ...]]]
@@ -152,28 +149,6 @@ JOBS: Step = (
     {},
 )
 
-# Noisy counts that were drawn for one question and that others look at, too: a batch a row.
-KEPT_COUNTS: Step = (
-    (
-        """CREATE TABLE kept_counts (
-            entry INTEGER PRIMARY KEY,
-            state TEXT NOT NULL,
-            counts TEXT NOT NULL)""",
-        "CREATE INDEX kept_counts_by_state ON kept_counts (state)",
-    ),
-    {
-        "sqlite": tuple(
-            f"CREATE TRIGGER kept_counts_never_{what.lower()} BEFORE {what} ON kept_counts"
-            " BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END"
-            for what in ("UPDATE", "DELETE")
-        ),
-        "postgresql": (
-            "CREATE TRIGGER kept_counts_append_only BEFORE UPDATE OR DELETE OR TRUNCATE"
-            " ON kept_counts EXECUTE FUNCTION append_only()",
-        ),
-    },
-)
-
 # Whether this is a backup, which sells nothing before it is put back.
 BACKUPS: Step = (("ALTER TABLE head ADD COLUMN backup INTEGER NOT NULL DEFAULT 0",), {})
 
@@ -215,7 +190,7 @@ UNFINISHED: Step = (
 
 STEPS: tuple[Step, ...] = (
     *(FIRST, WITNESSED, LIFE_CYCLE, CONCENTRATED, JOBS),
-    *(KEPT_COUNTS, BACKUPS, SERVER_NOTES, NAMES, UNFINISHED),
+    *(BACKUPS, SERVER_NOTES, NAMES, UNFINISHED),
 )
 ALLOWANCES = 3  # the version from which on narrow questions are charged to allowances
 

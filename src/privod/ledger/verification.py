@@ -8,7 +8,6 @@ with its witness.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -22,7 +21,6 @@ from privod.ledger.admissions import ExactCounts, is_admitted
 from privod.ledger.budget_state import BudgetState
 from privod.ledger.chain import FIELDS, Entry, digest
 from privod.ledger.database import Connection, Database
-from privod.ledger.kept_counts import state_key, state_of
 from privod.ledger.prices import (
     ELSEWHERE,
     begun_with,
@@ -106,7 +104,6 @@ def verify(
         _check_prices(replay)
         _check_sums(connection, replay)
         _check_releases(connection, replay)
-        _check_kept(connection, replay)
         _check_tokens(connection, entries, replay.rules)
         _check_limits(connection, entries)
         if witnesses is not None:
@@ -394,30 +391,6 @@ def _check_releases(connection: Connection, replay: Replay) -> None:
     stored = connection.execute("SELECT COUNT(*) FROM releases")[0][0]
     if stored != len(replay.releases):
         raise LedgerDamaged("A release is stored that no entry of the ledger knows.")
-
-
-def _check_kept(connection: Connection, replay: Replay) -> None:
-    """Every count that questions share against the ledger; each was drawn once, and paid for."""
-    stored = {
-        row[0]: row[1:]
-        for row in connection.execute("SELECT entry, state, counts FROM kept_counts")
-    }
-    drawn: dict[str, set[str]] = {}
-    for entry in (one for one in replay.seen if one.kind == "keep"):
-        paid = replay.asks.get(entry.ask or 0)
-        if not paid or paid[0].query is None or paid[0].dataset != entry.dataset:
-            raise LedgerDamaged(f"The counts of entry {entry.number} were not charged.")
-        state, text = stored.pop(entry.number, ("", ""))
-        if digest(text) != entry.digest:
-            raise LedgerDamaged(f"The counts kept by entry {entry.number} are not those entered.")
-        if _priced(paid[0]) and state != state_key(entry.dataset, str(state_of(paid[0].query))):
-            raise LedgerDamaged(f"The counts of entry {entry.number} belong to another question.")
-        names = set(json.loads(text))
-        if names & drawn.setdefault(state, set()):
-            raise LedgerDamaged(f"Entry {entry.number} draws the noise of a count again.")
-        drawn[state] |= names
-    if stored:
-        raise LedgerDamaged(f"Counts are kept for entry {min(stored)}, which entered none.")
 
 
 def _check_tokens(connection: Connection, entries: list[Entry], rules: int) -> None:
