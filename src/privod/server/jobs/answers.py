@@ -15,7 +15,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -168,7 +168,7 @@ class Answers:
         task |= {
             "kind": "score",
             "records": records.decode("latin-1"),  # bytes, as JSON can carry them
-            "dialect": dialect.to_json(),
+            "dialect": asdict(dialect),
             "most": most,
         }
         done: dict[str, Any] = json.loads(await _result(self.writers.submit(asker, task)))

@@ -64,7 +64,8 @@ def encode(task: dict[str, Any]) -> bytes:
 
 def _written(release: Release[Any], form: Form, titles: dict[str, str]) -> bytes:
     if form == "answer":
-        return wire.to_text(wire.StoredAnswer.of(release)).encode()
+        # Without its brace: what the answer cost is written before it, for whoever asks.
+        return wire.to_text(wire.StoredAnswer.of(release)).removeprefix("{").encode()
     if form == "release":
         return canonical_json(release.to_json()).encode()
     if form == "csv":

@@ -116,5 +116,5 @@ class Writers:
             task.future.set_result(worker.run(task.what, self._limits.picture_seconds))
         except TaskFailed:
             task.future.set_exception(Unavailable(TOO_LARGE))
-        except Exception as problem:  # noqa: BLE001 - whoever waits is told, and the thread goes on
+        except Exception as problem:
             task.future.set_exception(problem)
