@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 import json
 from pathlib import Path
 from typing import Any
@@ -163,47 +162,6 @@ def test_a_damaged_ledger_of_runs_is_not_forgotten(tmp_path: Path, damage: str) 
     record.write_text(damage)
     with pytest.raises(ProtocolAborted, match="cannot be read"):
         Contributions(record)
-
-
-def earlier(record: Path, columns: tuple[str, ...], **entry: Any) -> None:
-    """A ledger as the first version wrote it: one digest of the question's columns together."""
-    salt = bytes(32)
-    run = {
-        "input": hmac.digest(salt, held(0, columns).earlier_mark(), "sha256").hex(),
-        "parties": list(FOUR),
-        "begun": "2026-01-01T00:00:00+00:00",
-        "result": "3 of 100 records",
-        **entry,
-    }
-    record.write_text(json.dumps({"salt": salt.hex(), "runs": [run]}))
-
-
-def test_runs_that_an_earlier_version_entered_are_known_by_the_columns_they_asked_for(
-    tmp_path: Path,
-) -> None:
-    record = tmp_path / "contributions.json"
-    earlier(record, ("x", "y"), epsilon=None, delta=None)
-    kept = Contributions(record)
-    with pytest.raises(ProtocolAborted, match="would show the rows of dora"):
-        kept.claim(held(0, ("x", "y")), THREE)
-    kept.claim(held(0, ("x", "y")), FOUR)
-    with pytest.raises(ProtocolAborted, match="would show the rows of dora"):
-        kept.claim(held(0, ("x",)), THREE)  # by the run that was entered since
-
-
-@pytest.mark.parametrize(
-    ("entry", "loss"),
-    [
-        ({"epsilon": "1", "delta": "0"}, Loss(2)),  # what under was not entered: at worst
-        ({"epsilon": "1"}, Loss(2, 1)),  # nor was a delta: it promises nothing
-    ],
-)
-def test_what_an_earlier_version_did_not_enter_is_taken_at_its_worst(
-    tmp_path: Path, entry: dict[str, Any], loss: Loss
-) -> None:
-    record = tmp_path / "contributions.json"
-    earlier(record, ("x",), **entry)
-    assert Contributions(record).sent(held(0, ("x",))).promise() == Guarantee(loss, Replace())
 
 
 def test_commands_list_the_runs_and_say_what_was_spent_before_one_is_approved(

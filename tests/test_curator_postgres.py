@@ -134,7 +134,7 @@ def test_a_budget_survives_kill_9_at_random_moments(tmp_path: Path, url: str) ->
     [
         ("UPDATE entries SET epsilon = '1/11' WHERE number = 3", "Entry 3 was changed"),
         ("DELETE FROM entries WHERE number = 3", "Entry 3 was removed"),
-        ("UPDATE books SET spent_epsilon = '0'", "running sum"),
+        ("UPDATE budgets SET spent_epsilon = '0'", "running sum"),
         ("UPDATE releases SET release = replace(release, '1', '2')", "entry 4 was changed"),
         ("DELETE FROM releases", "entry 4 was removed"),
     ],

@@ -154,7 +154,7 @@ SALARIES = Domain((Categorical("job", ("CEO", "Lawyer")), Numeric("pay", 0, 100)
 
 def asked_about(detector_text: str) -> SameContexts:
     record = canonical_json([[["job", "CEO"]], 30.0])
-    return SameContexts(detector_text, "pay", record, tells_none=True)
+    return SameContexts(detector_text, "pay", record)
 
 
 def salaries() -> Table:

@@ -216,7 +216,7 @@ def take_part(
     question.check(domain)
     session = agree(channel, identity, roster, question.terms(domain))
     own = question.own_columns(domain)
-    held = HeldRecords(table, own, ordered=question.partition == "vertical", file=file)
+    held = HeldRecords(table, own, file)
     run = contributions.claim(held, roster.names, question.table_guarantee())
     kept = rounds or Rounds()
     kept.prepare(_subject(question.terms(domain), roster, held.placed()), session)

@@ -49,7 +49,6 @@ __all__ = [
     "check_meaning",
     "cost_towards",
     "costs_before",
-    "costs_before_allowances",
     "dues_of",
     "fitting",
     "gives_up",
@@ -61,8 +60,9 @@ __all__ = [
 ]
 
 ELSEWHERE = "elsewhere"
-LARGEST_DISTANCE = 2**53  # of records alike, so that sums of weights fit 64 bits
 """Stands in the place of a question's name where an owner charges what was revealed elsewhere."""
+
+LARGEST_DISTANCE = 2**53  # of records alike, so that sums of weights fit 64 bits
 
 GRID = 10**40 * math.lcm(*range(1, 41))
 """Losses are counted in parts of this: exact for 40 decimals and for fractions up to 1/40.
@@ -302,7 +302,7 @@ def charges_due(
         cost = least_cost(state.adjacency, statements, cap, by_rho=state.accounting == "zcdp")
         if cost is not None:
             due.append((state, cost))
-        elif state.role == "main" and (not narrow or state.adjacency == Replace()):
+        elif not narrow or state.adjacency == Replace():
             unbounded.append(state)
     if narrow:
         due += _from_allowances(statements, budgets, cap)
@@ -382,22 +382,6 @@ def costs_before(
             elif adjacency != AddRemove() or not is_narrow(statements):
                 return None  # allowances count beside add-remove, and beside nothing else
     return costs
-
-
-def costs_before_allowances(
-    entries: Iterable[Entry], domains: Mapping[str, Domain], adjacency: Adjacency
-) -> list[Cost]:
-    """The same by the rules of the first version, which passed over what has no bound."""
-    found = [
-        cost_towards(
-            adjacency,
-            statements_of(entry.query, domains[entry.dataset])[0],
-            domains[entry.dataset].max_rows_per_person,
-        )
-        for entry in entries
-        if entry.kind == "charge" and entry.ask == entry.number and entry.query is not None
-    ]
-    return [cost for cost in found if cost is not None]
 
 
 def begun_with(state: BudgetState, costs: Iterable[Cost]) -> tuple[BudgetState, bool]:

@@ -290,9 +290,6 @@ class SameContexts(Adjacency):
         The numeric column in which the record may stand out.
     record : str
         Which record, or which several, the contexts are of, as a stable text.
-    tells_none : bool
-        Whether an answer may say that no context matches. If it may not, data sets without a
-        matching context and data sets where every context matches count as having the same ones.
     """
 
     name: ClassVar[str] = "same-contexts"
@@ -300,14 +297,10 @@ class SameContexts(Adjacency):
     detector: str
     column: str
     record: str
-    tells_none: bool = False
 
     def __post_init__(self) -> None:
         for name in ("detector", "column", "record"):
             check_text(getattr(self, name), name)
-        if not isinstance(self.tells_none, bool):
-            rule = "must be true or false"
-            raise InvalidParameter("tells_none", rule, self.tells_none, "Leave it out.")
 
     def each(self) -> tuple[SameContexts, ...]:
         """The same for each of the records, where several are given: all of these together are it.
@@ -329,8 +322,6 @@ class SameContexts(Adjacency):
         return tuple(replace(self, record=record) for record in alone)
 
     def steps_of(self, wider: Adjacency) -> int | None:
-        if self.tells_none and wider == replace(self, tells_none=False):
-            return 1  # the same contexts are also the same but for none against all
         return 1 if wider == self else AddRemove().steps_of(wider)
 
     @property
@@ -342,10 +333,10 @@ class SameContexts(Adjacency):
 
     @property
     def gives_up(self) -> str:
-        none = " Whether one stands out anywhere is told." if self.tells_none else ""
         return (
             "A record whose presence changes in which contexts one asked about stands out is not"
-            f" protected; nor are the values of records asked about, which are public.{none}"
+            " protected; nor are the values of records asked about, which are public."
+            " Whether one stands out anywhere is told."
         )
 
 

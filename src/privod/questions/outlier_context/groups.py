@@ -165,7 +165,7 @@ class OutlierGroups(Query[tuple[PersonGroups, ...]]):
         loss = self._choosing.loss() * len(self.persons)
         if self.size_noise is not None:
             loss += self.size_noise.loss(self._n_told)
-        adjacency = SameContexts(self.detector, self.column, self._persons_text(), tells_none=True)
+        adjacency = SameContexts(self.detector, self.column, self._persons_text())
         return Guarantee(loss, adjacency)
 
     def cost(self) -> Cost:

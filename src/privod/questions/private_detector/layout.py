@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privod.data import Categorical, Column, Numeric
+from privod.data.columns import column_from_json
 from privod.errors import InvalidData
 from privod.outliers.grid.grid import Grid
 from privod.outliers.grid.kernels.geometric import count_in_bins
@@ -268,12 +269,7 @@ class Layout:
     @classmethod
     def from_json(cls, data: Any) -> Layout:
         """Read back what `to_json` wrote; it may come from anywhere."""
-        columns = tuple(
-            Categorical(**{**entry, "values": tuple(entry["values"])})
-            if "values" in entry
-            else Numeric(**entry)
-            for entry in data["columns"]
-        )
+        columns = tuple(map(column_from_json, data["columns"]))
         ranges = tuple((float(low), float(high)) for low, high in data["ranges"])
         centers, scales = (tuple(map(float, data[name])) for name in ("centers", "scales"))
         scored, gaps = (data.get(name, False) for name in ("scored", "gaps"))
