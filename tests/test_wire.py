@@ -232,10 +232,10 @@ def test_the_answer_to_every_question_of_the_catalog_comes_back() -> None:
     answers = _example_answers()
     assert len(answers) > 3
     for answer in answers:
-        noun = wire.Answer.of(answer)
+        noun = wire.Answer.with_cost(answer)
         job = wire.Job("j", "done", 10, noun)
         back = through_json(job)
-        assert wire.Answer.of(reading.read_answer(back.answer)) == noun
+        assert wire.Answer.with_cost(reading.read_answer(back.answer)) == noun
 
 
 @pytest.mark.parametrize("name", list(QUERIES))

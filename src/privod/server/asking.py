@@ -64,6 +64,11 @@ def _begin(
     own = site.jobs.own(key, visitor.id)
     if own is not None:
         return own
+    if not site.is_present:
+        raise Unavailable(
+            "The server cannot write to its disk or database now, so nothing new can be asked."
+            " Nothing was charged. Stored answers can be read."
+        )
     check_work(site.curator, query, of, site.limits)
     site.curator.was_charged(query, of, named)  # refuses an id that another question has
     if not price.affordable and not site.jobs.has(key):
@@ -133,8 +138,10 @@ def resume(site: Site) -> None:
     """Say that this server process is there, and take over from those that end before it."""
     database = site.curator.database
     own = site.presence.enter_context(ExitStack())
-    is_held = own.enter_context(database.alone(_lock(site.id)))
-    site.be_present()
+
+    def is_held() -> bool:
+        return False
+
     known = {site.id}
     mutex = threading.Lock()
     is_leaving = False
@@ -148,12 +155,14 @@ def resume(site: Site) -> None:
         with mutex:
             if is_leaving:
                 return
+            site.is_present = False
             site.be_present()
             if not is_held():
                 own.close()
                 is_held = own.enter_context(database.alone(_lock(site.id)))
                 if is_leaving:  # whoever took over held the lock until now
                     own.close()
+            site.is_present = not is_leaving
 
     def leave() -> None:
         """Never again take the lock or note that this process is there, however late a look is.
@@ -182,6 +191,8 @@ def resume(site: Site) -> None:
                     threading.Thread(target=take_over, args=(other,), daemon=True).start()
             site.jobs.wait_for_closing(WATCH_SECONDS)
 
+    with suppress(PrivodError):  # a full disk: what is stored can be read meanwhile
+        stay()
     watching = threading.Thread(target=watch, daemon=True)
     watching.start()
     site.presence.callback(site.take_note_away)  # before the lock is let go, so that it is believed

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from privod.errors import LimitReached
+from privod.errors import LimitReached, Unavailable
 from privod.server.machine import share_of_memory
 
-__all__ = ["Limits", "Rate", "RateLimiter", "Slots", "TooLarge", "TooMuchWork"]
+__all__ = ["Limits", "NoRoom", "Rate", "RateLimiter", "Slots", "TooLarge", "TooMuchWork"]
 __all__ += ["TooSlow", "network_of"]
 
 TOO_OFTEN = "Too many requests. Wait a few seconds, then come back more slowly."
@@ -36,6 +36,10 @@ def network_of(address: str) -> str:
 
 class TooLarge(LimitReached):
     """A body or a file is larger than the server accepts."""
+
+
+class NoRoom(Unavailable):
+    """A file is larger than the room that is left on the curator's disk."""
 
 
 class TooSlow(LimitReached):
@@ -101,7 +105,9 @@ class Limits:
     writing_wait_seconds : float
         How long such a task may wait for its turn.
     picture_seconds : float
-        How long such a task may run.
+        How long it may take to draw a stored answer, or to score records against it.
+    encoding_seconds : float
+        How long it may take to encode one as JSON or as a table.
     result_bytes : int
         How large an answer, a picture or a table may be.
     least_free_bytes : int
@@ -134,6 +140,7 @@ class Limits:
     waiting_writes_per_token: int = 16
     writing_wait_seconds: float = 60
     picture_seconds: float = 20
+    encoding_seconds: float = 120
     result_bytes: int = 256 * 1024**2
     least_free_bytes: int = 100 * 1024 * 1024
     stop_seconds: float = 30

@@ -73,7 +73,12 @@ class Site:
 
     def __post_init__(self) -> None:
         self.notes = self.curator.server_notes
-        self.secret = self.notes.secret("forms")
+        try:
+            self.secret = self.notes.secret("forms")
+        except Unavailable:  # a disk that cannot be written: forms of this process alone
+            self.secret = secrets.token_bytes(32)
+        self.is_present = False
+        """Whether this process could note that it is there, and so may take questions."""
         self.sessions = Sessions(self.notes)
         self.id = secrets.token_hex(8)
         self.presence = ExitStack()

@@ -342,18 +342,12 @@ class AnswerListed:
 
 
 @dataclass(frozen=True)
-class JobProgress:
+class Job:
     """An answer on its way; how far it has come changes at fixed release times only."""
 
     job: str
     state: JobState
     tenths: int
-
-
-@dataclass(frozen=True)
-class Job(JobProgress):
-    """An answer on its way, or there."""
-
     answer: Answer | None = None
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import shutil
 import traceback
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -26,7 +27,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from privod.errors import AnswerFailed, NotAllowed, PrivodError
 from privod.server.authentication import Visitor, find_visitor, token_hash
 from privod.server.failures import UnknownToken
-from privod.server.limits import Slots, TooLarge, TooSlow, network_of
+from privod.server.limits import NoRoom, Slots, TooLarge, TooSlow, network_of
 from privod.server.logs import REQUEST_ID
 from privod.server.site import Site
 
@@ -137,6 +138,8 @@ class Middleware:
         limits = self._site.limits
         upload = self._is_upload(scope)
         body = _Body(receive, limits.upload_bytes if upload else limits.body_bytes, sender)
+        if upload:
+            self._check_room(headers)
         visitor: Visitor | None = scope["visitor"]
         who = address_of(scope) if visitor is None else visitor.id
         arriving, served = self._strangers if visitor is None else self._known
@@ -146,6 +149,15 @@ class Middleware:
             await self._app(scope, body.receive, sender.send)
         if body.overflown and not sender.started:
             raise TooLarge(body.message)
+
+    def _check_room(self, headers: Headers) -> None:
+        """Refuse a file before it is sent that the disk has no room for."""
+        length = headers.get("content-length", "")
+        wanted = int(length) if length.isascii() and length.isdigit() else 0
+        site = self._site
+        free = shutil.disk_usage(site.curator.directory).free
+        if free < wanted + site.limits.least_free_bytes:
+            raise NoRoom("The curator's disk has no room for this file. Make room, then send it.")
 
     def _check_host(self, headers: Headers) -> None:
         host = headers.get("host", "")

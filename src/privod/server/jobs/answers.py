@@ -13,9 +13,10 @@ import hashlib
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -100,6 +101,7 @@ class Answers:
 
     def __init__(self, curator: Curator, limits: Limits) -> None:
         self._curator = curator
+        self._limits = limits
         self.writers = Writers(limits)
         self._underway: dict[Place, Future[bytes]] = {}
         self._asked: dict[int, Asked] = {}
@@ -171,14 +173,16 @@ class Answers:
             "dialect": asdict(dialect),
             "most": most,
         }
-        done: dict[str, Any] = json.loads(await _result(self.writers.submit(asker, task)))
+        future = self.writers.submit(asker, task, self._limits.picture_seconds)
+        done: dict[str, Any] = json.loads(await _result(future))
         return done
 
     async def compared(self, of: str, keys: Sequence[str], asker: str) -> dict[str, Any] | None:
         """The cells of two histograms beside each other; None if they count other cells."""
         tasks = [await run_in_threadpool(self._task, of, key) for key in keys]
         task = {"kind": "compare", "answers": tasks}
-        done: dict[str, Any] | None = json.loads(await _result(self.writers.submit(asker, task)))
+        future = self.writers.submit(asker, task, self._limits.picture_seconds)
+        done: dict[str, Any] | None = json.loads(await _result(future))
         return done
 
     async def history_picture(
@@ -196,9 +200,8 @@ class Answers:
         with self._lock:
             kept = self._kept.get(place)
         if kept is None or kept.content is None:
-            content = await self._joined(place, task, asker)
-            kept = Encoded("budget", digest, len(content), "", content, None)
-            self._keep(place, kept)
+            made = partial(_drawn, digest)
+            kept = await self._joined(place, task, asker, made)
         return kept.content or b""
 
     def close(self) -> None:
@@ -226,22 +229,36 @@ class Answers:
         if found is None:
             titles = (await run_in_threadpool(self._curator.dataset, of)).domain.titles
             task |= {"kind": "encode", "form": form, "titles": dict(titles)}
-            sent = await self._joined(place, task | {"folder": str(folder), "name": name}, asker)
-            digest, content = sent[:DIGEST_BYTES].decode(), sent[DIGEST_BYTES:]
-            path = None if content else folder / f"{name}-{digest}"
-            size = len(content) if path is None else path.stat().st_size
-            found = Encoded(form, digest, size, task["head"], content or None, path)
+            task |= {"folder": str(folder), "name": name}
+            made = partial(_sent, folder / name, form, task["head"])
+            return await self._joined(place, task, asker, made)
         self._keep(place, found)
         return found
 
-    async def _joined(self, place: Place, task: dict[str, Any], asker: str) -> bytes:
-        """What a worker makes of a task, once however many ask for it."""
+    async def _joined(
+        self, place: Place, task: dict[str, Any], asker: str, made: Callable[[bytes], Encoded]
+    ) -> Encoded:
+        """What a worker makes of a task, once however many ask for it; kept before it is over."""
+        slow = place[2] in ("svg", "budget")  # what is encoded has its time, what is drawn less
+        seconds = self._limits.picture_seconds if slow else self._limits.encoding_seconds
+
+        def keep(done: Future[bytes]) -> None:
+            if done.exception() is None:
+                self._keep(place, made(done.result()))
+            with self._lock:
+                self._underway.pop(place, None)
+
         with self._lock:
+            kept = self._kept.get(place)
+            if kept is not None and kept.is_there():
+                return kept
             future = self._underway.get(place)
+            is_new = future is None
             if future is None:
-                future = self._underway[place] = self.writers.submit(asker, task)
-                future.add_done_callback(lambda _: self._underway.pop(place, None))
-        return await _result(future)
+                future = self._underway[place] = self.writers.submit(asker, task, seconds)
+        if is_new:
+            future.add_done_callback(keep)
+        return made(await _result(future))
 
     def _keep(self, place: Place, found: Encoded) -> None:
         with self._lock:
@@ -251,6 +268,19 @@ class Answers:
             while self._size > KEPT_BYTES and len(self._kept) > 1:  # the newest stays
                 _, dropped = self._kept.popitem(last=False)
                 self._size -= _held(dropped)
+
+
+def _sent(start: Path, form: str, head: str, sent: bytes) -> Encoded:
+    """What a worker encoded: its digest, then its content, which a large one has as a file."""
+    digest, content = sent[:DIGEST_BYTES].decode(), sent[DIGEST_BYTES:]
+    if content:
+        return Encoded(form, digest, len(content), head, content, None)
+    path = start.with_name(f"{start.name}-{digest}")
+    return Encoded(form, digest, path.stat().st_size, head, None, path)
+
+
+def _drawn(digest: str, content: bytes) -> Encoded:
+    return Encoded("budget", digest, len(content), "", content, None)
 
 
 def _held(found: Encoded) -> int:

@@ -31,6 +31,7 @@ class _Task(NamedTuple):
     what: dict[str, Any]
     future: Future[bytes]
     deadline: float
+    seconds: float
 
 
 class Writers:
@@ -53,8 +54,8 @@ class Writers:
         ]
         self._threads: list[threading.Thread] = []
 
-    def submit(self, asker: str, task: dict[str, Any]) -> Future[bytes]:
-        """Have a task done when its asker's turn comes."""
+    def submit(self, asker: str, task: dict[str, Any], seconds: float) -> Future[bytes]:
+        """Have a task done when its asker's turn comes, in so many seconds then."""
         future: Future[bytes] = Future()
         until = time.monotonic() + self._limits.writing_wait_seconds
         with self._change:
@@ -70,7 +71,7 @@ class Writers:
                 for thread in self._threads:
                     thread.start()
             self._waiting[asker] += 1
-            self._queue.add(asker, _Task(task, future, until))
+            self._queue.add(asker, _Task(task, future, until, seconds))
             self._change.notify()
         return future
 
@@ -113,7 +114,7 @@ class Writers:
             task.future.set_exception(LimitReached(TOO_MANY))
             return
         try:
-            task.future.set_result(worker.run(task.what, self._limits.picture_seconds))
+            task.future.set_result(worker.run(task.what, task.seconds))
         except TaskFailed:
             task.future.set_exception(Unavailable(TOO_LARGE))
         except Exception as problem:

@@ -200,7 +200,7 @@ async def ask(request: Request, dataset: Dataset, form: wire.Ask) -> Response:
         return await answer(request, dataset, wire.answer_key(query))
     if await begun.wait(form.wait):
         return await _answered(request, begun)
-    return Response(wire.to_text(_state(begun)), 202, media_type=JSON)
+    return Response(wire.to_text(_shown(begun)), 202, media_type=JSON)
 
 
 def jobs(
@@ -230,11 +230,10 @@ async def job(request: Request, job: Annotated[str, Path(max_length=64)]) -> Res
     found = await run_in_threadpool(find_job, site, visitor, job)
     if found.state() == "failed":
         found.result()  # raises what went wrong, in the one error shape
-    text = wire.to_text(_state(found)).encode()
+    text = wire.to_text(_shown(found)).encode()
     if found.state() != "done":
         return Response(text, media_type=JSON)
-    before = text.removesuffix(b"}") + b', "answer": '
-    return await _answered(request, found, before=before, after=b"}")
+    return await _answered(request, found, before=text.removesuffix(b"null}"), after=b"}")
 
 
 def stop_job(request: Request, job: Annotated[str, Path(max_length=64)]) -> dict[str, bool]:
@@ -243,17 +242,17 @@ def stop_job(request: Request, job: Annotated[str, Path(max_length=64)]) -> dict
     return {"stopped": True}
 
 
-def _state(job: Job[Paid]) -> wire.JobProgress:
-    return wire.JobProgress(job=job.id, state=job.state(), tenths=job.tenths())
+def _shown(job: Job[Paid]) -> wire.Job:
+    return wire.Job(job=job.id, state=job.state(), tenths=job.tenths(), answer=None)
 
 
 async def _answered(
     request: Request, job: Job[Paid], before: bytes = b"", after: bytes = b""
 ) -> Response:
     """The answer of a job that is done, with what it cost who asked first."""
+    paid = paid_by(job)  # raises what went wrong
     of, key = job.of, job.work.key[1]
     found = await site_of(request).answers.encoded(of, key, "answer", visitor_of(request).id)
-    paid = paid_by(job)
     charges = wire.to_text([wire.Charge.of(charge) for charge in paid.charges])
     opening = f'{{"charges": {charges}, "stored": {json.dumps(paid.stored)}, '
     return send(request, found, JSON, before=before + opening.encode(), after=after)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from starlette.concurrency import run_in_threadpool
@@ -9,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from privod.curator import Entry
-from privod.errors import InvalidParameter, LedgerDamaged, NotAllowed, NotFound
+from privod.errors import InvalidParameter, LedgerDamaged, NotAllowed, NotFound, Unavailable
 from privod.privacy import Loss
 from privod.query.as_code import typed
 from privod.query.catalog import query_from_json
@@ -75,7 +76,8 @@ def sign_in(request: Request) -> Response:
         problem = "This token is unknown or revoked. Ask the owner for a new one."
         provider = site.provider is not None
         return page(request, "sign_in.html", 403, next=onward, problem=problem, provider=provider)
-    site.sessions.end(request.scope["cookie"])
+    with suppress(Unavailable):  # a full disk: the browser forgets the old cookie anyway
+        site.sessions.end(request.scope["cookie"])
     response = redirect(onward)
     set_cookie(site, response, site.sessions.begin(hashed))
     return response
