@@ -57,7 +57,7 @@ def test_fits_and_questions_have_one_count(curator: Curator) -> None:
     with charged_to(curator, "people", "detectors of the spring report"):
         GridKnnDetector(epsilon="0.3", bounds=(0, 1)).fit(POINTS)
         MarginalDetector(epsilon="0.2").fit(POINTS)  # ranges included
-        PrivateDetector(epsilon="0.1", bounds=(0, 1)).fit(POINTS)
+        PrivateDetector(epsilon="0.1", bounds=(0, 1), delta=0).fit(POINTS)
     assert spent(curator) == Loss("0.6")
     curator.ask(Histogram(columns=("x0",), epsilon="0.3"), "people")
     with charged_to(curator, "people"), pytest.raises(BudgetExceeded):
