@@ -98,7 +98,7 @@ def test_an_agent_finds_its_way_from_the_data_to_an_answer(server: Running) -> N
 
 @pytest.mark.parametrize(
     ("epsilon", "most_epsilon", "said"),
-    [("0.09", "0.08", "more than the 0.08 you allowed"), ("0.2", "1", "needs a person")],
+    [("0.09", "0.08", "more than the epsilon 0.08 you allowed"), ("0.2", "1", "needs a person")],
 )
 def test_a_question_that_costs_too_much_is_refused_and_nothing_is_charged(
     server: Running, epsilon: str, most_epsilon: str, said: str

@@ -155,7 +155,6 @@ def resume(site: Site) -> None:
         with mutex:
             if is_leaving:
                 return
-            site.is_present = False
             site.be_present()
             if not is_held():
                 own.close()
@@ -183,12 +182,14 @@ def resume(site: Site) -> None:
 
     def watch() -> None:
         while not site.jobs.closing():
-            with suppress(PrivodError):  # the database is away: the next look finds it
+            try:
                 stay()
                 site.note_ends()
                 for other in site.curator.job_records.servers() - known:
                     known.add(other)
                     threading.Thread(target=take_over, args=(other,), daemon=True).start()
+            except PrivodError:  # the database is away, or its disk full: the next look finds it
+                site.is_present = False
             site.jobs.wait_for_closing(WATCH_SECONDS)
 
     with suppress(PrivodError):  # a full disk: what is stored can be read meanwhile
