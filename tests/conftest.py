@@ -57,7 +57,7 @@ SLOW = {
     "test_hashing",
     "test_interactive_grid",
     "test_interactive_grid_shared",
-    "test_joint_outliers",
+    "test_joint_detector",
     "test_joint_refusals",
     "test_keys",
     "test_leakage",

@@ -77,15 +77,17 @@ from privod.estimators.marginals import (
 from privod.estimators.private import (
     PrivateDetector as PrivateDetector,
 )
-from privod.joint.counts import (
-    JointCounts as JointCounts,
-    JointRelease as JointRelease,
+from privod.joint.detector.question import (
+    JointDetector as JointDetector,
+    JointProfile as JointProfile,
 )
-from privod.joint.question import (
-    JointOutliers as JointOutliers,
+from privod.joint.outliers import (
+    OutlierResult as OutlierResult,
+)
+from privod.joint.published.question import (
+    PublishedOutliers as PublishedOutliers,
 )
 from privod.joint.run import (
-    JointAnswer as JointAnswer,
     rehearse as rehearse,
 )
 from privod.outliers.contexts.contexts import (

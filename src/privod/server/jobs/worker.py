@@ -31,11 +31,18 @@ from privod.data.csv_file import CsvBytes, CsvDialect
 from privod.errors import InvalidData, PrivodError
 from privod.privacy import Loss, adjacency_from_json
 from privod.progress import listening
+<<<<<<< HEAD
 from privod.query.catalog import query_from_json
 from privod.query.query import canonical_json
 from privod.questions import scoring
 from privod.server.jobs.comparing import differences
 from privod.server.jobs.encoding import encode, read_stored
+=======
+from privod.query import scoring
+from privod.query.catalog import query_from_json, release_from_json
+from privod.query.query import canonical_json
+from privod.query.scorer import Scorable
+>>>>>>> main
 
 __all__ = ["DONE", "FAILED", "PROGRESS", "READY", "where", "work"]
 
@@ -43,7 +50,6 @@ READY, PROGRESS, DONE, FAILED = b"+", b"p", b"d", b"f"
 """How a worker's messages begin."""
 
 TARGET = 0.1  # the share of the reference that lies beyond the limit of scores
-N_NEIGHBORS = 5
 M_MMAP_THRESHOLD = -3  # of mallopt
 MAPPED_BYTES = 1 << 20
 NICENESS = 19  # whoever reads stored answers comes first, by far
@@ -163,6 +169,7 @@ def _protected(task: dict[str, Any], tables: dict[str, Table]) -> bytes:
     return json.dumps([one.to_json() for one in found]).encode()
 
 
+<<<<<<< HEAD
 def _score(task: dict[str, Any]) -> bytes:
     """A visitor's records scored, or why they cannot be."""
     try:
@@ -185,6 +192,14 @@ def _scores(released: Any, task: dict[str, Any]) -> bytes:
     points, rows = taken.points, taken.rows.tolist()
     found = scoring.score(released, points, TARGET, N_NEIGHBORS)
     why, beyond = scoring.reasons(released, points, found), found.stands_out
+=======
+def _scores(released: Scorable, records: list[list[float]], rows: list[int]) -> bytes:
+    """A visitor's records scored, the most outlying first."""
+    points = np.array(records, dtype=np.float64).reshape(len(rows), -1)
+    scorer = released.scorer()
+    found = scoring.score(scorer, points, TARGET)
+    why, beyond = scoring.reasons(scorer, points, found), found.stands_out
+>>>>>>> main
     shown = [
         {
             "row": rows[at],
@@ -199,7 +214,7 @@ def _scores(released: Any, task: dict[str, Any]) -> bytes:
         "out": 0 if beyond is None else int(beyond.sum()),
         "limit": None if found.limit is None else f"{found.limit:.4g}",
         "share": f"{TARGET:.0%}",
-        "explains": scoring.explains(released),
+        "explains": scoring.explains(scorer),
         "guess": bool(found.hidden_share > TARGET),
         "doubt": found.doubt(TARGET),
         "notes": taken.sentences(),
