@@ -27,15 +27,9 @@ from privod.data.csv_file import CsvDialect
 from privod.errors import NotFound
 from privod.privacy import Loss
 from privod.query.catalog import query_from_json
-<<<<<<< HEAD
 from privod.query.query import Query
 from privod.server.jobs.encoding import Form
 from privod.server.jobs.writers import Writers
-=======
-from privod.query.query import Query, Release
-from privod.query.scoring import NewRecords
-from privod.server.jobs.workers import TaskFailed, Worker
->>>>>>> main
 from privod.server.limits import Limits
 from privod.wire import answer_key
 

@@ -20,6 +20,7 @@ from privod.ledger.database import Database
 from privod.ledger.engines import open_database
 from privod.ledger.private_files import private_directory
 from privod.query.query import Release, canonical_json
+from privod.query.scorer import Scorable
 
 __all__ = ["SMALL_BYTES", "Form", "encode", "read_stored"]
 
@@ -79,10 +80,7 @@ def _written(release: Release[Any], form: Form, titles: dict[str, str]) -> bytes
 
 def _summary(release: Release[Any]) -> dict[str, Any]:
     """What a page says about an answer."""
-    from privod.questions import scoring
-
-    can_score = isinstance(release.value, scoring.SCORING)
-    columns = scoring.columns_of(release.value) if can_score else ()
+    columns = release.value.columns if isinstance(release.value, Scorable) else ()
     return {
         "sentence": release.sentence(),
         "promise": release.guarantee.in_short(),

@@ -31,18 +31,12 @@ from privod.data.csv_file import CsvBytes, CsvDialect
 from privod.errors import InvalidData, PrivodError
 from privod.privacy import Loss, adjacency_from_json
 from privod.progress import listening
-<<<<<<< HEAD
+from privod.query import scoring
 from privod.query.catalog import query_from_json
 from privod.query.query import canonical_json
-from privod.questions import scoring
+from privod.query.scorer import Scorable
 from privod.server.jobs.comparing import differences
 from privod.server.jobs.encoding import encode, read_stored
-=======
-from privod.query import scoring
-from privod.query.catalog import query_from_json, release_from_json
-from privod.query.query import canonical_json
-from privod.query.scorer import Scorable
->>>>>>> main
 
 __all__ = ["DONE", "FAILED", "PROGRESS", "READY", "where", "work"]
 
@@ -169,7 +163,6 @@ def _protected(task: dict[str, Any], tables: dict[str, Table]) -> bytes:
     return json.dumps([one.to_json() for one in found]).encode()
 
 
-<<<<<<< HEAD
 def _score(task: dict[str, Any]) -> bytes:
     """A visitor's records scored, or why they cannot be."""
     try:
@@ -180,26 +173,19 @@ def _score(task: dict[str, Any]) -> bytes:
 
 def _scores(released: Any, task: dict[str, Any]) -> bytes:
     """A visitor's records scored, the most outlying first."""
-    if not isinstance(released, scoring.SCORING):
+    if not isinstance(released, Scorable):
         raise InvalidData("This answer cannot score records.")
     sent = CsvBytes(task["records"].encode("latin-1"), "sent here")
-    taken = scoring.read_records(sent, released, CsvDialect(**task["dialect"]))
+    scorer = released.scorer()
+    taken = scoring.read_records(sent, scorer, CsvDialect(**task["dialect"]))
     if len(taken.rows) > task["most"]:
         raise InvalidData(
             f"At most {task['most']} records are scored here. Download the answer as JSON and score"
             " more with `privod score`."
         )
     points, rows = taken.points, taken.rows.tolist()
-    found = scoring.score(released, points, TARGET, N_NEIGHBORS)
-    why, beyond = scoring.reasons(released, points, found), found.stands_out
-=======
-def _scores(released: Scorable, records: list[list[float]], rows: list[int]) -> bytes:
-    """A visitor's records scored, the most outlying first."""
-    points = np.array(records, dtype=np.float64).reshape(len(rows), -1)
-    scorer = released.scorer()
     found = scoring.score(scorer, points, TARGET)
     why, beyond = scoring.reasons(scorer, points, found), found.stands_out
->>>>>>> main
     shown = [
         {
             "row": rows[at],

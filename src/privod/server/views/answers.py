@@ -13,14 +13,9 @@ from starlette.responses import Response
 from privod.data import Domain
 from privod.data.csv_file import CsvDialect
 from privod.errors import InvalidData, PrivodError
-from privod.query import as_code, scoring
+from privod.query import as_code
 from privod.query.parameters import Parameter, parameters_of
-<<<<<<< HEAD
 from privod.query.query import Query, canonical_json
-=======
-from privod.query.query import Query, Release, canonical_json
-from privod.query.scorer import Scorable
->>>>>>> main
 from privod.server.http.authorization import form_of
 from privod.server.http.streaming import send
 from privod.server.jobs.answers import Summary
@@ -116,7 +111,6 @@ async def _page(
     problem: str | None = None,
     status: int = 200,
 ) -> Response:
-<<<<<<< HEAD
     of, key = request.path_params["dataset"], request.path_params["key"]
     shown = await site_of(request).answers.summary(of, key, visitor_of(request).id)
     return await run_in_threadpool(_drawn_page, request, shown, scored, problem, status)
@@ -131,11 +125,6 @@ def _drawn_page(
 ) -> Response:
     of, query, address = request.path_params["dataset"], shown.query, _address(request)
     domain = site_of(request).curator.dataset(of).domain
-=======
-    of, release = request.path_params["dataset"], _release(request)
-    address, domain = _address(request), site_of(request).curator.dataset(of).domain
-    columns = release.value.columns if isinstance(release.value, Scorable) else ()
->>>>>>> main
     return page(
         request,
         "answer.html",
@@ -154,26 +143,7 @@ def _drawn_page(
     )
 
 
-<<<<<<< HEAD
 def _sent(request: Request) -> tuple[bytes, CsvDialect]:
-=======
-def _taken(request: Request) -> scoring.NewRecords:
-    """What was sent, read as registered rows are."""
-    release = _release(request)
-    if not isinstance(release.value, Scorable):
-        raise InvalidData("This answer cannot score records.")
-    records, dialect = _sent(request)
-    taken = scoring.read_records(records, release.value.scorer(), dialect)
-    if len(taken.rows) > MOST_SCORED:
-        raise InvalidData(
-            f"At most {MOST_SCORED} records are scored here. Download the answer as JSON and score"
-            " more with `privod score`."
-        )
-    return taken
-
-
-def _sent(request: Request) -> tuple[CsvBytes, CsvDialect]:
->>>>>>> main
     """The records that were typed or sent as a file, as CSV, and how they are written.
 
     What is typed comes as a browser sends it, whatever encoding is chosen for files.
