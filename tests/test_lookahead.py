@@ -12,6 +12,7 @@ from privod.audit import play, work_of
 from privod.curator import Curator
 from privod.data import Domain, Numeric, Table
 from privod.errors import BudgetExceeded, InvalidParameter
+from privod.ledger.acts import AllowExactCounts
 from privod.mechanisms import secure, seeded
 from privod.outliers.crowds.anomalies import protected_crowd
 from privod.pictures import draw
@@ -98,7 +99,7 @@ def test_memberships_of_people_who_stand_alone_are_not_sold_for_nothing(tmp_path
     asked = [ask(record=(n / 2,), max_crowd=10, epsilon="1e-11") for n in range(200)]
     crowd = asked[0].guarantee().adjacency
     curator.open_budget("people", crowd, Loss(1), confirmed=True)
-    curator.allow_exact_counts("people", crowd, 200, "whatever it costs", confirmed=True)
+    curator.do(AllowExactCounts("people", crowd, 200, "whatever it costs"), confirmed=True)
     for query in asked:
         with pytest.raises(InvalidParameter, match="where rare counts are told exactly"):
             curator.ask(query, "people")
