@@ -46,13 +46,16 @@ from privod.curator import (
     who_is_protected as who_is_protected,
 )
 from privod.data import (
+    Boolean as Boolean,
     Categorical as Categorical,
     Column as Column,
     ColumnReport as ColumnReport,
     CsvDialect as CsvDialect,
+    Date as Date,
     Domain as Domain,
     IntakeReport as IntakeReport,
     Numeric as Numeric,
+    Ordinal as Ordinal,
     SqlQuery as SqlQuery,
     Table as Table,
     read as read,
@@ -86,15 +89,17 @@ from privod.estimators.marginals import (
 from privod.estimators.private import (
     PrivateDetector as PrivateDetector,
 )
-from privod.joint.counts import (
-    JointCounts as JointCounts,
-    JointRelease as JointRelease,
+from privod.joint.detector.question import (
+    JointDetector as JointDetector,
+    JointProfile as JointProfile,
 )
-from privod.joint.question import (
-    JointOutliers as JointOutliers,
+from privod.joint.outliers import (
+    OutlierResult as OutlierResult,
+)
+from privod.joint.published.question import (
+    PublishedOutliers as PublishedOutliers,
 )
 from privod.joint.run import (
-    JointAnswer as JointAnswer,
     rehearse as rehearse,
 )
 from privod.outliers.contexts.contexts import (
@@ -164,9 +169,6 @@ from privod.questions.interactive_grid.query import (
     GridScores as GridScores,
     InteractiveGridScores as InteractiveGridScores,
 )
-from privod.questions.lookahead_count.query import (
-    LookaheadCount as LookaheadCount,
-)
 from privod.questions.marginals.query import (
     MarginalHistograms as MarginalHistograms,
 )
@@ -217,9 +219,9 @@ from privod.questions.private_detector.query import (
 from privod.questions.private_detector.release import (
     NoisyProfile as NoisyProfile,
 )
-from privod.questions.rare_combinations.query import (
-    CombinationCounts as CombinationCounts,
-    RareCombinations as RareCombinations,
+from privod.questions.rare_counts.query import (
+    RareCounts as RareCounts,
+    ValueCounts as ValueCounts,
 )
 
 __version__: str

@@ -112,7 +112,7 @@ class RowStore:
             salt = secrets.token_bytes(SALT_BYTES)
             (folder / SALT).write_bytes(salt)
             manifest = write_rows(folder, salt, taken, columns, size or SizeClass())
-            report = taken.report(sum(manifest.rows), lines)
+            report = taken.report(manifest.complete, lines)
             report.refuse_loss(confirmed)
             report = intake or report
             written = json.dumps(report.to_json()).encode()
@@ -264,7 +264,7 @@ class RowStore:
         folder = self.directory / name
         stored = StoredRows(folder, seal, self.engine)
         if not stored.size.in_memory:
-            return Table.over(domain, stored)
+            return Table.over(domain, stored.seen(domain))
         return Table.over(domain, stored.in_memory(domain))
 
 

@@ -21,7 +21,6 @@ from privod.threads import available_threads, in_threads
 __all__ = [
     "Block",
     "CellCounts",
-    "Copies",
     "Fold",
     "RowSums",
     "SomeRows",
@@ -29,6 +28,7 @@ __all__ = [
     "folded",
     "folded_in_threads",
     "mixed",
+    "one_block",
     "side_by_side",
     "swept",
 ]
@@ -62,6 +62,17 @@ def side_by_side(columns: list[NDArray[Any]], length: int, kind: Any) -> NDArray
     for start in range(0, length, AT_ONCE):
         for place, column in enumerate(columns):
             rows[start : start + AT_ONCE, place] = column[start : start + AT_ONCE]
+    return rows
+
+
+def one_block(blocks: Iterable[Block], length: int, width: tuple[int, int]) -> Block:
+    """Blocks of so many rows in all as one, without holding them twice."""
+    rows = Block(np.empty((length, width[0])), np.empty((length, width[1]), dtype=np.int64))
+    at = 0
+    for block in blocks:
+        rows.numbers[at : at + len(block)] = block.numbers
+        rows.codes[at : at + len(block)] = block.codes
+        at += len(block)
     return rows
 
 
@@ -197,39 +208,6 @@ class CellCounts:
         """Add cell by cell."""
         left += right
         return left
-
-
-@dataclass(frozen=True)
-class Copies:
-    """How many rows equal a record in some numeric columns.
-
-    Parameters
-    ----------
-    numbers : tuple of str
-        The columns.
-    record : tuple of float
-        A value for each of them.
-    """
-
-    numbers: tuple[str, ...]
-    record: tuple[float, ...]
-
-    @property
-    def codes(self) -> tuple[str, ...]:
-        """No categorical column is compared."""
-        return ()
-
-    def start(self) -> int:
-        """No copy."""
-        return 0
-
-    def add(self, state: int, block: Block) -> int:
-        """Count the rows that equal the record."""
-        return state + int((block.numbers == np.array(self.record)).all(axis=1).sum())
-
-    def merge(self, left: int, right: int) -> int:
-        """Add up."""
-        return left + right
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.data import Numeric
+from privod.data import Domain, Numeric
+from privod.data.columns import column_from_json
 from privod.errors import InvalidData
 from privod.mechanisms import DiscreteGaussian
 from privod.mechanisms.merged import MergedNoise
@@ -141,10 +142,12 @@ def build_from_json(
 
 def checked_columns(data: Any) -> tuple[Numeric, ...]:
     """Read the columns, which must have different names."""
-    columns = tuple(Numeric(**column) for column in data)
+    columns = tuple(column_from_json(column) for column in data)
+    if not all(isinstance(column, Numeric) for column in columns):
+        raise InvalidData("The columns must be numeric.")
     if len({column.name for column in columns}) != len(columns) or not columns:
         raise InvalidData("The columns must have different names.")
-    return columns
+    return Domain(columns).numeric()
 
 
 def checked_promise(
@@ -164,12 +167,12 @@ def checked_promise(
     others = [(noise_of_total, 1), (noise_of_scores, COUNTS_CHANGED[promise.adjacency])]
     bought = [(each, by) for each, by in others if each is not None]
     noise = MergedNoise.from_json(header["noise"])
-    if any(each.skellam or each.gaussian for each, _ in bought):
+    if any(each.gaussian for each, _ in bought):
         raise InvalidData("The promise is not the one that the noise keeps.")
     beside = sum((by / each.least_scale for each, by in bought), Fraction(0))
     if beside >= epsilon:
         raise InvalidData("The promise is not the one that the noise keeps.")
-    if noise.gaussian or noise.skellam:
+    if noise.gaussian:
         _check_with_delta(Loss(epsilon - beside, promise.loss.delta), noise, changed)
         return promise, noise
     lost = changed / noise.least_scale + beside
@@ -181,10 +184,7 @@ def checked_promise(
 
 def _check_with_delta(loss: Loss, noise: MergedNoise, changed: int) -> None:
     """All parts must keep the promise, the least noisy of every kind first of all."""
-    kept = not noise.gaussian or DiscreteGaussian(noise.gaussian[0][0]).keeps(loss, changed)
-    for part in noise.skellam:
-        delta = part.counted_on.delta(loss.epsilon, changed, MOST_COUNTS)
-        kept = kept and delta <= float(loss.delta)
+    kept = DiscreteGaussian(noise.gaussian[0][0]).keeps(loss, changed)
     if not kept or (noise.parts and changed / noise.least_scale > loss.epsilon):
         raise InvalidData("The promise is not the one that the noise keeps.")
 

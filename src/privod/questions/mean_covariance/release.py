@@ -415,7 +415,7 @@ def _kept(promise: Guarantee, spent: Fraction, noises: dict[str, MergedNoise], n
     In a merge a later batch, with a frame given, does not pay for the radius.
     """
     loss = promise.loss
-    if any(noise.skellam for noise in noises.values()):
+    if any(noise.beside for noise in noises.values()):
         return False
     each = [(change_of(part, n_axes, promise.adjacency), noise) for part, noise in noises.items()]
     single = noises["total"].n_draws == 1
