@@ -19,7 +19,7 @@ from privod.data import Domain, Numeric
 from privod.errors import BudgetExceeded
 from privod.mechanisms import DiscreteGaussian, DiscreteLaplace
 from privod.privacy import NOTHING_SPENT, AddRemove, Cost, Loss, Zcdp, ZcdpBudget
-from privod.queries.histogram import Histogram
+from privod.questions.histogram.query import Histogram
 
 EPSILON, DELTA = 1, "1e-6"
 

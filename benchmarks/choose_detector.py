@@ -33,9 +33,9 @@ from benchmarks.race_detectors import Labeled, auroc, labeled_sets, numbers
 from privod.data import Domain
 from privod.estimators.bounds import coded, declared_columns
 from privod.mechanisms import seeded
-from privod.queries import count_query
-from privod.queries.private_detector import layout, query, rarity, shares
-from privod.queries.private_detector.query import DetectorProfile
+from privod.query import count_query
+from privod.questions.private_detector import layout, query, rarity, shares
+from privod.questions.private_detector.query import DetectorProfile
 
 Setting = tuple[float, ...]
 Measured = dict[str, dict[str, list[float]]]  # by setting, by set: AUROC at each epsilon

@@ -30,11 +30,11 @@ from numpy.typing import NDArray
 
 from privod.data import Domain, Numeric, Table
 from privod.mechanisms import secure
-from privod.queries.marginals.query import MarginalHistograms
-from privod.queries.mean_covariance.query import MeanCovariance
-from privod.queries.private_detector.query import DetectorProfile
-from privod.queries.private_detector.release import NoisyProfile
-from privod.queries.scoring import Scorable, score
+from privod.questions.marginals.query import MarginalHistograms
+from privod.questions.mean_covariance.query import MeanCovariance
+from privod.questions.private_detector.query import DetectorProfile
+from privod.questions.private_detector.release import NoisyProfile
+from privod.questions.scoring import Scorable, score
 
 Floats = NDArray[np.float64]
 

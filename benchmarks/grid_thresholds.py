@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from privod.data import Domain, Numeric, Table
 from privod.mechanisms import secure
 from privod.progress import track
-from privod.queries.grid_knn.query import GridKnn
-from privod.queries.marginals.query import MarginalHistograms
+from privod.questions.grid_knn.query import GridKnn
+from privod.questions.marginals.query import MarginalHistograms
 
 REACH = 5.0
 TARGETS = (0.02, 0.1)

@@ -31,8 +31,8 @@ from privod.mechanisms import secure
 from privod.outliers.contexts.contexts import Choices, ContextSpace, population
 from privod.outliers.contexts.detectors import Grubbs, Histogram, LocalOutlierFactor
 from privod.outliers.contexts.matching import RecordView, look_from
-from privod.queries.outlier_context.query import OutlierContext
-from privod.queries.outlier_context.search import choose_by_number
+from privod.questions.outlier_context.query import OutlierContext
+from privod.questions.outlier_context.search import choose_by_number
 
 PAPER_DIRECT = 3 * 24 * 3600.0
 PAPER_BFS = 37 * 60.0

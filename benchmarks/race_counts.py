@@ -20,7 +20,7 @@ import numpy as np
 
 from privod.data import Domain, Numeric, Table
 from privod.mechanisms import secure
-from privod.queries.outlier_count import OutlierCount
+from privod.questions.outlier_count.query import OutlierCount
 
 GOAL = 60.0
 CASES = ((10**6, 2, 0.02), (10**5, 7, 0.5))

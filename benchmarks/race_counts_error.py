@@ -20,10 +20,10 @@ import polars as pl
 
 from privod.data import Domain, Numeric, Table
 from privod.mechanisms import DiscreteLaplace, secure
-from privod.queries.crowd_bounds import GroupedCover, count_sensitivity, count_with_bound
-from privod.queries.distances import Distances
-from privod.queries.graded_count import GradedCount
-from privod.queries.outlier_count import OutlierCount
+from privod.query.crowd_bounds import GroupedCover, count_sensitivity, count_with_bound
+from privod.query.distances import Distances
+from privod.questions.graded_count.query import GradedCount
+from privod.questions.outlier_count.query import OutlierCount
 
 EPSILON = 1
 MOST_ROWS = 20_000  # the first so many of a set: the figure is noise, not detection

@@ -35,7 +35,7 @@ from threadpoolctl import threadpool_limits
 from privod.data import Domain, Numeric, Table
 from privod.mechanisms import secure
 from privod.outliers.crowds.distance import CrowdIndex
-from privod.queries.anomaly_labels import AnomalyLabels
+from privod.questions.anomaly_labels.query import AnomalyLabels
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]

@@ -33,7 +33,7 @@ from scipy.stats import rankdata
 from privod.data import Domain, Numeric, Table
 from privod.estimators import GridKnnDetector, MarginalDetector, PrivateDetector
 from privod.mechanisms import secure
-from privod.queries.density_sketch.query import DensitySketch
+from privod.questions.density_sketch.query import DensitySketch
 
 Floats = NDArray[np.float64]
 

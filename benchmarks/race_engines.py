@@ -48,11 +48,11 @@ from privod.engines.size import IN_MEMORY
 from privod.mechanisms import seeded
 from privod.outliers.crowds.by_space import CreditsBySpace, boxes_around
 from privod.outliers.grid.grid import Grid
-from privod.queries.crowd_bounds import count_outliers
-from privod.queries.density_sketch.query import DensitySketch
-from privod.queries.distances import Distances
-from privod.queries.marginals.query import MarginalHistograms
-from privod.queries.private_detector.query import DetectorProfile
+from privod.query.crowd_bounds import count_outliers
+from privod.query.distances import Distances
+from privod.questions.density_sketch.query import DensitySketch
+from privod.questions.marginals.query import MarginalHistograms
+from privod.questions.private_detector.query import DetectorProfile
 from privod.threads import available_threads
 
 NUMBERS = tuple(Numeric(f"n{place}", -4, 4) for place in range(6))

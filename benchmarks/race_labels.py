@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.data.examples import data_frame
 from privod.data.sources import read
-from privod.queries.mixed_labels import MixedLabels
-from privod.queries.novelty_labels import NoveltyLabels
+from privod.questions.mixed_labels.query import MixedLabels
+from privod.questions.novelty_labels.query import NoveltyLabels
 
 MAX_CROWD = 20
 EDIT_MARGIN = 2

@@ -23,9 +23,9 @@ from privod.data import Table
 from privod.data.examples import hospital
 from privod.mechanisms import secure
 from privod.outliers.crowds.distance import CrowdIndex
-from privod.queries.crowd_bounds import GroupedCover, count_outliers
-from privod.queries.distances import Distances
-from privod.queries.outlier_radius import OutlierRadius
+from privod.query.crowd_bounds import GroupedCover, count_outliers
+from privod.query.distances import Distances
+from privod.questions.outlier_radius.query import OutlierRadius
 
 SHARE, MAX_CROWD, EPSILON = "0.01", 5, "0.5"
 CHOICES = 200

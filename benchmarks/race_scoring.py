@@ -41,8 +41,8 @@ from privod.data import Domain, Numeric, Table
 from privod.estimators import GridKnnDetector, MarginalDetector
 from privod.mechanisms import DiscreteLaplace, secure
 from privod.outliers.grid.grid import Grid
-from privod.queries.grid_knn.query import MOST_HELD_CELLS, GridKnn
-from privod.queries.grid_knn.release import NoisyGrid
+from privod.questions.grid_knn.query import MOST_HELD_CELLS, GridKnn
+from privod.questions.grid_knn.release import NoisyGrid
 
 Floats = NDArray[np.float64]
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from privod.data import Domain, Numeric, Table
 from privod.mechanisms import secure
-from privod.queries.density_sketch.query import DensitySketch
+from privod.questions.density_sketch.query import DensitySketch
 
 N_COLUMNS = 10
 

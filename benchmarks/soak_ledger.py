@@ -32,8 +32,8 @@ from privod.curator import Accounting, Curator
 from privod.data import Domain, Numeric
 from privod.errors import AnswerFailed, BudgetExceeded, LedgerDamaged, PrivodError, Unavailable
 from privod.privacy import NOTHING_SPENT, AddRemove, Cost, Loss, ZcdpBudget
-from privod.queries.histogram import Histogram
-from privod.queries.query import canonical_json
+from privod.query.query import canonical_json
+from privod.questions.histogram.query import Histogram
 
 N_COLUMNS = 40
 DOMAIN = Domain(tuple(Numeric(f"x{column}", 0, 1) for column in range(N_COLUMNS)))

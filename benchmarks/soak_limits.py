@@ -31,13 +31,13 @@ from numpy.typing import NDArray
 
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.mechanisms import secure
-from privod.queries.catalog import QUERIES
-from privod.queries.density_sketch.query import DensitySketch
-from privod.queries.grid_knn.query import GridKnn
-from privod.queries.interactive_grid.kept import looked
-from privod.queries.outlier_count import OutlierCount
-from privod.queries.outlier_radius import OutlierRadius
-from privod.queries.query import Query, Release, canonical_json
+from privod.query.catalog import QUERIES
+from privod.query.query import Query, Release, canonical_json
+from privod.questions.density_sketch.query import DensitySketch
+from privod.questions.grid_knn.query import GridKnn
+from privod.questions.interactive_grid.kept import looked
+from privod.questions.outlier_count.query import OutlierCount
+from privod.questions.outlier_radius.query import OutlierRadius
 from privod.server.jobs.worker import M_MMAP_THRESHOLD, MAPPED_BYTES
 
 COLUMNS = 4

@@ -40,8 +40,8 @@ import uvicorn
 from privod.curator import Curator
 from privod.data import Domain, Numeric
 from privod.privacy import AddRemove, Loss
-from privod.queries.histogram import Histogram
-from privod.queries.subspaces import OutlierSubspaces
+from privod.questions.histogram.query import Histogram
+from privod.questions.outlier_subspaces.query import OutlierSubspaces
 from privod.server.authentication import create_token
 from privod.server.limits import Limits, Rate
 from privod.server.sample import DATASET, Sample, sample

@@ -19,7 +19,7 @@ from benchmarks.race_contexts import Person, person, table
 from privod.curator.protection import who_is_protected
 from privod.data import Table
 from privod.privacy import InCrowd
-from privod.queries.outlier_context.query import OutlierContext
+from privod.questions.outlier_context.query import OutlierContext
 
 DETECTORS = ("lof(n_neighbors=20, threshold=1.5)", "grubbs", "histogram")
 PERSONS = {"far out": 0.9995, "at the edge": 0.99, "in the crowd": 0.5}

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from privod.pictures import draw, svg
-from privod.queries.catalog import JOINT_QUESTIONS, QUERIES
-from privod.queries.parameters import parameters_of, promise_of
-from privod.questions import questions
+from privod.query.catalog import JOINT_QUESTIONS, QUERIES
+from privod.query.parameters import parameters_of, promise_of
+from privod.registry import questions
 
 __all__ = ["MARKERS", "on_config", "on_files", "on_page_markdown"]
 

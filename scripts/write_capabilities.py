@@ -18,8 +18,8 @@ import privod
 from privod.cli import app
 from privod.client import Client
 from privod.curator import Curator
-from privod.queries.catalog import QUERIES
-from privod.queries.parameters import parameters_of
+from privod.query.catalog import QUERIES
+from privod.query.parameters import parameters_of
 from privod.server.app import API, CONSOLE
 
 ROOT = Path(__file__).parent.parent

@@ -27,10 +27,10 @@ from privod.mechanisms import secure, seeded
 from privod.mechanisms.randomness import keyed
 from privod.pictures import draw, svg
 from privod.privacy import Guarantee
-from privod.queries.catalog import QUERIES, query_from_json, release_from_json
-from privod.queries.parameters import parameters_of
-from privod.queries.query import Query, canonical_json
-from privod.questions import question
+from privod.query.catalog import QUERIES, query_from_json, release_from_json
+from privod.query.parameters import parameters_of
+from privod.query.query import Query, canonical_json
+from privod.registry import question
 
 PROOFS = Path(__file__).parent.parent / "docs" / "proofs"
 AUDIT_RUNS = 400  # of which 300 prove; `make audit` plays a thousand times as many

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from privod.questions import registry
+from privod import registry
 
 FOLDER = Path(__file__).parent / "odd_questions"
 

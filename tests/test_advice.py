@@ -13,13 +13,13 @@ from privod.cli import app
 from privod.data.examples import HOSPITAL, hospital
 from privod.errors import InvalidParameter
 from privod.mechanisms import seeded
-from privod.queries.advice import CANDIDATE_RADII, advise_radius
-from privod.queries.crowd_bounds import count_outliers
-from privod.queries.distances import Distances
-from privod.queries.grid_knn.query import GridKnn
-from privod.queries.grid_knn.release import NoisyGrid
-from privod.queries.histogram import Histogram
-from privod.queries.outlier_radius import OutlierRadius
+from privod.query.crowd_bounds import count_outliers
+from privod.query.distances import Distances
+from privod.questions.grid_knn.advice import CANDIDATE_RADII, advise_radius
+from privod.questions.grid_knn.query import GridKnn
+from privod.questions.grid_knn.release import NoisyGrid
+from privod.questions.histogram.query import Histogram
+from privod.questions.outlier_radius.query import OutlierRadius
 
 COLUMNS = ("heart_rate", "pressure")
 

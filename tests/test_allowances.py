@@ -33,15 +33,15 @@ from privod.privacy import (
     SameContexts,
     Statement,
 )
-from privod.queries.bounds import PrivateBounds
-from privod.queries.grid_knn.query import GridKnn
-from privod.queries.histogram import Histogram
-from privod.queries.lookahead import LookaheadCount
-from privod.queries.marginals.query import MarginalHistograms
-from privod.queries.outlier_context.query import OutlierContext
-from privod.queries.outlier_count import OutlierCount
-from privod.queries.query import Query
-from privod.queries.subspaces import OutlierSubspaces
+from privod.query.query import Query
+from privod.questions.grid_knn.query import GridKnn
+from privod.questions.histogram.query import Histogram
+from privod.questions.lookahead_count.query import LookaheadCount
+from privod.questions.marginals.query import MarginalHistograms
+from privod.questions.outlier_context.query import OutlierContext
+from privod.questions.outlier_count.query import OutlierCount
+from privod.questions.outlier_subspaces.query import OutlierSubspaces
+from privod.questions.private_bounds.query import PrivateBounds
 
 DOMAIN = Domain((Categorical("job", ("CEO", "Lawyer")), Numeric("age", 0, 120)))
 ROWS = {"job": ["CEO", "Lawyer"] * 20, "age": np.repeat(np.arange(10.0), 4)}

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from privod.audit import play
-from privod.audit.anomaly_labels import games
 from privod.curator import Curator
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter, NoPromise, NotFound
@@ -30,11 +29,12 @@ from privod.outliers.crowds.anomalies import (
     sensitive_edits_to_flip,
 )
 from privod.pictures import draw_for_owner
-from privod.pictures.anomaly_labels import privacy_of_records
 from privod.privacy import AddRemove, InCrowd, Loss
-from privod.queries.anomaly_labels import AnomalyLabels
-from privod.queries.histogram import Histogram
-from privod.queries.labels import answer_by_edits
+from privod.query.labels import answer_by_edits
+from privod.questions.anomaly_labels.audit import games
+from privod.questions.anomaly_labels.picture import privacy_of_records
+from privod.questions.anomaly_labels.query import AnomalyLabels
+from privod.questions.histogram.query import Histogram
 
 VALUES = 3  # the possible records 0, 1, 2 on a line, radius 1
 MOST = 4

@@ -14,10 +14,10 @@ import privod
 from privod.cli.analyst import _query
 from privod.data.examples import BREAST_CANCER, HOSPITAL
 from privod.privacy import Replace
-from privod.queries.as_code import as_notebook, as_python, as_shell, constructed
-from privod.queries.catalog import QUERIES
-from privod.queries.histogram import Histogram
-from privod.queries.query import Query
+from privod.query.as_code import as_notebook, as_python, as_shell, constructed
+from privod.query.catalog import QUERIES
+from privod.query.query import Query
+from privod.questions.histogram.query import Histogram
 
 ADDRESS = "https://curator.example"
 EXAMPLES = [

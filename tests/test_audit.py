@@ -13,14 +13,14 @@ from scipy.stats import binom
 
 from privod.audit import fineness, games_of, play
 from privod.audit.game import DOUBT, lower_bound
-from privod.audit.histogram import games
 from privod.data import Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, Randomness, seeded
 from privod.privacy import Guarantee, Loss
-from privod.queries.catalog import QUERIES
-from privod.queries.histogram import Histogram, NoisyCounts
-from privod.queries.query import Release
+from privod.query.catalog import QUERIES
+from privod.query.query import Release
+from privod.questions.histogram.audit import games
+from privod.questions.histogram.query import Histogram, NoisyCounts
 
 RUNS = 6000
 

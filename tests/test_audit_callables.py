@@ -19,7 +19,7 @@ from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, Randomness, seeded
 from privod.mechanisms.smooth import SmoothGaussian, SmoothHeavy, SmoothLaplace, SmoothNoise
 from privod.privacy import Loss
-from privod.queries.histogram import Histogram
+from privod.questions.histogram.query import Histogram
 
 VALUE = (Reading("the value", float),)
 RUNS = 3000

@@ -36,10 +36,10 @@ from privod.mechanisms.sparse import distinct, not_taken
 from privod.mechanisms.weighted_choice import WeightedChoice
 from privod.outliers.crowds.distance import crowds
 from privod.privacy import AddRemove, Guarantee, InCrowd, Loss, Replace, SameContexts
-from privod.queries.grid_knn import query as grid_query
-from privod.queries.histogram import Histogram
-from privod.queries.outlier_count import CountedOutliers, OutlierCount
-from privod.queries.query import Release
+from privod.query.query import Release
+from privod.questions.grid_knn import query as grid_query
+from privod.questions.histogram.query import Histogram
+from privod.questions.outlier_count.query import CountedOutliers, OutlierCount
 from privod.server.jobs.jobs import next_release_time
 from tests.test_audit import ForgetsTheSecondCell, HalfTheNoise
 from tests.test_rare_combinations import LooksAheadTooLittle

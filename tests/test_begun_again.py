@@ -26,10 +26,10 @@ from privod.ledger.sqlite import LEDGER_FILE
 from privod.ledger.witness import Head, Witnesses
 from privod.mechanisms.randomness import KEY_BYTES, keyed
 from privod.privacy import AddRemove, Loss
-from privod.queries.histogram import Histogram
-from privod.queries.interactive_grid.kept import looked
-from privod.queries.interactive_grid.query import InteractiveGridScores
-from privod.queries.query import Query, canonical_json
+from privod.query.query import Query, canonical_json
+from privod.questions.histogram.query import Histogram
+from privod.questions.interactive_grid.kept import looked
+from privod.questions.interactive_grid.query import InteractiveGridScores
 
 SMALL = Domain((Numeric("height", 0, 10), Numeric("weight", -5, 5)))
 DOMAIN = Domain((Categorical("group", tuple("abcdefgh")),))

@@ -13,8 +13,8 @@ from privod.data import Categorical, Domain, Numeric, Table
 from privod.data.binning import Codes, Equal, Octaves
 from privod.mechanisms import seeded
 from privod.outliers.grid.grid import Grid
-from privod.queries.histogram import Histogram
-from privod.queries.marginals.query import MarginalHistograms
+from privod.questions.histogram.query import Histogram
+from privod.questions.marginals.query import MarginalHistograms
 
 FINITE = st.floats(-1e12, 1e12, allow_nan=False)
 

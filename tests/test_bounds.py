@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privod.audit.bounds import games
 from privod.audit.game import play
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, Randomness, secure, seeded
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
-from privod.queries.bounds import PrivateBounds
-from privod.queries.query import Release
+from privod.query.query import Release
+from privod.questions.private_bounds.audit import games
+from privod.questions.private_bounds.query import PrivateBounds
 
 WIDE = Domain((Numeric("x", -(2.0**64), 2.0**64),))
 

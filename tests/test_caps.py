@@ -13,7 +13,7 @@ from privod.curator import Curator
 from privod.data import Categorical, Domain
 from privod.errors import InvalidParameter, NoPromise
 from privod.privacy import AddRemove, InCrowd, Loss
-from privod.queries.rare_combinations import RareCombinations
+from privod.questions.rare_combinations.query import RareCombinations
 
 JOBS = (Categorical("job", ("cook", "pilot")),)
 THREE = Domain(JOBS, person="who", max_rows_per_person=3)

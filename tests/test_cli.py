@@ -16,7 +16,7 @@ from privod.curator import Curator
 from privod.engines.size import SizeClass
 from privod.errors import BudgetExceeded, InvalidParameter, NeedsConfirmation, NoPromise, NotFound
 from privod.progress import report
-from privod.queries.catalog import release_from_json
+from privod.query.catalog import release_from_json
 
 RUNNER = CliRunner()
 DOMAIN = {

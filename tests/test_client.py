@@ -34,9 +34,9 @@ from privod.errors import (
 )
 from privod.privacy import AddRemove, InCrowd, Loss, Replace
 from privod.progress import listening
-from privod.queries.catalog import query_from_json
-from privod.queries.histogram import Histogram
-from privod.queries.interactive_grid.query import InteractiveGridScores
+from privod.query.catalog import query_from_json
+from privod.questions.histogram.query import Histogram
+from privod.questions.interactive_grid.query import InteractiveGridScores
 from privod.server.limits import Limits, Rate
 from tests.odd import odd
 from tests.running_server import GENEROUS, Running, running

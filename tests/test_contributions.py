@@ -19,7 +19,7 @@ from privod.joint.contributions import Contributions
 from privod.joint.counts import JointCounts
 from privod.joint.held import HeldRecords, mark_of_file
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
-from privod.queries.histogram import Histogram
+from privod.questions.histogram.query import Histogram
 
 FOUR, THREE = ("ahus", "bern", "cork", "dora"), ("ahus", "bern", "cork")
 X, Y = Numeric("x", 0, 1), Numeric("y", 0, 1)

@@ -24,11 +24,11 @@ from privod.mechanisms import seeded
 from privod.outliers.crowds import by_space
 from privod.outliers.crowds.by_space import CreditsBySpace, boxes_around, n_boxes
 from privod.outliers.crowds.distance import CrowdIndex
-from privod.queries.crowd_bounds import count_credits, graded_credits
-from privod.queries.distances import Distances
-from privod.queries.graded_count import GradedCount
-from privod.queries.outlier_count import OutlierCount
-from privod.queries.subspaces import OutlierSubspaces
+from privod.query.crowd_bounds import count_credits, graded_credits
+from privod.query.distances import Distances
+from privod.questions.graded_count.query import GradedCount
+from privod.questions.outlier_count.query import OutlierCount
+from privod.questions.outlier_subspaces.query import OutlierSubspaces
 
 
 def points_of(block: Block) -> Any:

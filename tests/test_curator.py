@@ -27,9 +27,9 @@ from privod.errors import (
 )
 from privod.mechanisms import Randomness, seeded
 from privod.privacy import AddRemove, Adjacency, Loss, loss
-from privod.queries.anomaly_labels import AnomalyLabels
-from privod.queries.histogram import Histogram
-from privod.queries.query import Release
+from privod.query.query import Release
+from privod.questions.anomaly_labels.query import AnomalyLabels
+from privod.questions.histogram.query import Histogram
 
 AGES = Domain((Numeric("age", 0, 120),))
 ROWS = {"age": np.arange(100.0), "who": np.arange(100) // 4}

@@ -39,7 +39,7 @@ KILLED_WHILE_LOOKING = """
 import os, signal, sys
 from fractions import Fraction
 from benchmarks.soak_ledger import DATA, Place, question
-from privod.queries.histogram import Histogram
+from privod.questions.histogram.query import Histogram
 
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)

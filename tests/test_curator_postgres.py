@@ -21,8 +21,8 @@ from privod.data import Domain, Numeric
 from privod.errors import BudgetExceeded, InvalidParameter, LedgerDamaged, Unavailable
 from privod.ledger.kept_counts import read_kept
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
-from privod.queries.histogram import Histogram
-from privod.queries.interactive_grid.query import InteractiveGridScores
+from privod.questions.histogram.query import Histogram
+from privod.questions.interactive_grid.query import InteractiveGridScores
 from tests.postgres_cluster import crash, find_server, running_server
 
 pytestmark = pytest.mark.skipif(

@@ -33,9 +33,9 @@ from privod.engines.dask_cluster import DaskCluster
 from privod.errors import InvalidParameter, Unavailable
 from privod.mechanisms import seeded
 from privod.privacy import AddRemove, Loss
-from privod.queries.catalog import QUERIES
-from privod.queries.histogram import Histogram
-from privod.queries.query import canonical_json
+from privod.query.catalog import QUERIES
+from privod.query.query import canonical_json
+from privod.questions.histogram.query import Histogram
 from tests.certificates import self_signed
 from tests.patience import eventually
 

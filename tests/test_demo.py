@@ -11,8 +11,8 @@ import pytest
 from privod.cli.demo import demo
 from privod.data.examples import HOSPITAL, hospital
 from privod.demo import SHOWN, Demo, run
-from privod.queries.catalog import QUERIES
-from privod.queries.preview import noise_remark
+from privod.query.catalog import QUERIES
+from privod.query.preview import noise_remark
 
 WIDTH, LINES = 80, 40  # of the answers on a terminal
 ERROR = re.compile(r"right to within|with a probability of at most|with 95 % certainty")

@@ -13,17 +13,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privod.audit.density_sketch import HIGH, LOW, games
 from privod.audit.game import play
 from privod.data import Domain, Numeric, Table
 from privod.data.folding import Block
 from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms import DiscreteLaplace, seeded
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
-from privod.queries.count_query import CountNoise
-from privod.queries.density_sketch.hashing import VALUES, Hashing
-from privod.queries.density_sketch.query import DensitySketch
-from privod.queries.density_sketch.release import NoisySketch
+from privod.query.count_query import CountNoise
+from privod.questions.density_sketch.audit import HIGH, LOW, games
+from privod.questions.density_sketch.hashing import VALUES, Hashing
+from privod.questions.density_sketch.query import DensitySketch
+from privod.questions.density_sketch.release import NoisySketch
 
 DOMAIN = Domain(tuple(Numeric(f"x{place}", -6, 6) for place in range(5)))
 HASHING = Hashing(DOMAIN.numeric(), 4, (0.05, 0.3), 2, 64, 7)

@@ -16,16 +16,16 @@ from privod.errors import InvalidParameter
 from privod.mechanisms import seeded
 from privod.outliers.crowds.distance import crowds
 from privod.privacy import AddRemove, Adjacency, Replace
-from privod.queries.crowd_bounds import (
+from privod.query.crowd_bounds import (
     GroupedCover,
     count_outliers,
     count_sensitivity,
     local_bound,
 )
-from privod.queries.distances import Distances
-from privod.queries.graded_count import GradedCount, graded_credits, graded_sensitivity
-from privod.queries.outlier_count import OutlierCount
-from privod.queries.subspaces import OutlierSubspaces
+from privod.query.distances import Distances
+from privod.questions.graded_count.query import GradedCount, graded_credits, graded_sensitivity
+from privod.questions.outlier_count.query import OutlierCount
+from privod.questions.outlier_subspaces.query import OutlierSubspaces
 
 SHARP = 10**6
 DOMAIN = Domain(

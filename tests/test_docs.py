@@ -18,10 +18,10 @@ from privod.cli import app
 from privod.curator import Curator
 from privod.data.examples import HOSPITAL, hospital
 from privod.mechanisms import seeded
-from privod.queries.catalog import QUERIES
-from privod.queries.graded_count import GradedCount
-from privod.queries.preview import worth
-from privod.questions import questions
+from privod.query.catalog import QUERIES
+from privod.query.preview import worth
+from privod.questions.graded_count.query import GradedCount
+from privod.registry import questions
 
 ROOT = Path(__file__).parent.parent
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)

@@ -28,12 +28,12 @@ from privod.engines.sealed_file import PIECE, SealedReader, SealedWriter
 from privod.errors import InvalidData, InvalidParameter, Unavailable
 from privod.mechanisms import seeded
 from privod.privacy import AddRemove, Loss
-from privod.queries.catalog import QUERIES
-from privod.queries.grid_knn import query as grid_query
-from privod.queries.grid_knn.query import GridKnn
-from privod.queries.histogram import Histogram
-from privod.queries.outlier_count import OutlierCount
-from privod.queries.query import Query, canonical_json
+from privod.query.catalog import QUERIES
+from privod.query.query import Query, canonical_json
+from privod.questions.grid_knn import query as grid_query
+from privod.questions.grid_knn.query import GridKnn
+from privod.questions.histogram.query import Histogram
+from privod.questions.outlier_count.query import OutlierCount
 
 COLUMNS = (
     Numeric("height", 0, 10),

@@ -40,12 +40,12 @@ from privod.estimators import (
 )
 from privod.mechanisms import seeded
 from privod.privacy import Guarantee, Loss, Replace
-from privod.queries.bounds import PrivateBounds
-from privod.queries.catalog import release_from_json
-from privod.queries.grid_knn.query import GridKnn
-from privod.queries.grid_knn.release import NoisyGrid
-from privod.queries.marginals.query import MarginalHistograms
-from privod.queries.private_detector.query import DetectorProfile
+from privod.query.catalog import release_from_json
+from privod.questions.grid_knn.query import GridKnn
+from privod.questions.grid_knn.release import NoisyGrid
+from privod.questions.marginals.query import MarginalHistograms
+from privod.questions.private_bounds.query import PrivateBounds
+from privod.questions.private_detector.query import DetectorProfile
 
 Floats = NDArray[np.float64]
 

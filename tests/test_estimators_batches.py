@@ -13,7 +13,7 @@ import pytest
 from privod.errors import InvalidParameter
 from privod.estimators import GridKnnDetector
 from privod.privacy import Loss
-from privod.queries.catalog import release_from_json
+from privod.query.catalog import release_from_json
 from tests.test_estimators import both, cloud
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import warnings
 from fractions import Fraction
 from typing import Any
@@ -17,9 +18,11 @@ from sklearn.metrics import roc_auc_score
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from privod import estimators
 from privod.data import Categorical, Numeric
 from privod.errors import InvalidParameter
 from privod.estimators import MarginalDetector, PrivateDetector
+from privod.estimators.spending import spending
 from privod.privacy import Loss
 
 Floats = NDArray[np.float64]
@@ -141,6 +144,45 @@ def test_a_detector_of_numbers_refuses_categories() -> None:
     bounds: Any = {"x0": Categorical("x0", (1, 2))}
     with pytest.raises(InvalidParameter, match="PrivateDetector"):
         MarginalDetector(bounds=bounds).fit(cloud(20, 1))
+
+
+@pytest.mark.parametrize(
+    "read",
+    [list, np.array, lambda rows: pd.DataFrame(rows), lambda rows: np.array(rows, dtype=object)],
+    ids=["list", "array", "frame", "objects"],
+)
+def test_whole_numbers_as_categories_are_counted_alike_however_rows_are_given(read: Any) -> None:
+    bounds = [Categorical("a", (1, 2, 3)), Numeric("b", 0, 10)]
+    rows = [[1, 5.0]] * 50 + [[3, 5.0]] * 20 + [[7, 5.0]] * 10
+    detector = PrivateDetector(epsilon=1000, bounds=bounds).fit(read(rows))
+    cells = detector.release_.value.counts[:4]
+    assert np.abs(cells - [50, 0, 20, 10]).max() <= 2
+    scores = detector.score_samples(read(rows))
+    assert scores[0] > scores[-1]
+    plain = detector.score_samples(rows)
+    assert scores.tolist() == plain.tolist()
+
+
+def test_ragged_lists_are_refused_before_anything_is_lost() -> None:
+    with spending() as meter, pytest.raises(ValueError, match=r"array|2D"):
+        PrivateDetector(bounds=(0, 1)).fit([[1.0], [1.0, 2.0]])
+    assert meter.total.fits == 0
+
+
+PRIVATE = [
+    kind
+    for kind in vars(estimators).values()
+    if isinstance(kind, type) and hasattr(kind, "promised")
+]
+
+
+@pytest.mark.parametrize("kind", PRIVATE, ids=lambda kind: kind.__name__)
+def test_no_docstring_calls_what_is_said_of_the_fitted_rows_private(kind: type) -> None:
+    told = " ".join((kind.__doc__ or "").split())
+    guarantee = told.split("Guarantee ---------")[1].split("Parameters ----------")[0]
+    private, not_private = guarantee.split("Not private:")
+    assert re.match(r" scores(, labels)? and (labels|explanations) of the rows of X", not_private)
+    assert not re.search(r"\b(scores?|labels?|explanations?)\b", private)
 
 
 def test_batches_add_up_and_their_loss_is_the_largest() -> None:

@@ -20,10 +20,10 @@ from privod.errors import InvalidParameter
 from privod.mechanisms import seeded
 from privod.privacy import AddRemove, Loss, Number, exact, loss, positive
 from privod.privacy.loss import as_exact
-from privod.queries.catalog import QUERIES, query_from_json
-from privod.queries.checks import ExactNumber
-from privod.queries.histogram import Histogram
-from privod.queries.query import Query
+from privod.query.catalog import QUERIES, query_from_json
+from privod.query.checks import ExactNumber
+from privod.query.query import Query
+from privod.questions.histogram.query import Histogram
 
 DOMAIN = Domain((Numeric("age", 0, 100), Numeric("weight", 0, 200), Categorical("sex", ("f", "m"))))
 ROWS = pa.table({"age": [20.0, 30.0, 90.0], "weight": [60.0, 70.0, 80.0], "sex": ["f", "m", "m"]})

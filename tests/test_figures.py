@@ -11,7 +11,7 @@ import pytest
 from scripts.run_benchmark import kept
 from scripts.write_figures import FIGURES, MARK, filled, pages, shown, take
 
-from privod.questions import questions
+from privod.registry import questions
 
 ROOT = Path(__file__).parent.parent
 SHOWING = [page for page in pages() if MARK.search(page.read_text(encoding="utf-8"))]

@@ -16,9 +16,9 @@ from privod.joint.planning import slot_bits
 from privod.mechanisms import DiscreteLaplace, seeded
 from privod.mechanisms.merged import MergedNoise
 from privod.outliers.grid.grid import Grid
-from privod.queries.grid_knn.query import GridKnn
-from privod.queries.grid_knn.release import NoisyGrid
-from privod.queries.grid_knn.threshold import places_of_all
+from privod.questions.grid_knn.query import GridKnn
+from privod.questions.grid_knn.release import NoisyGrid
+from privod.questions.grid_knn.threshold import places_of_all
 from privod.server import limits
 from privod.server.jobs.queue import FairQueue, Taken
 from privod.server.limits import Rate, RateLimiter

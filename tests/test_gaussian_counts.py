@@ -12,21 +12,21 @@ import numpy as np
 import pytest
 
 from privod.audit import play
-from privod.audit.histogram import games as histogram_games
-from privod.audit.marginals import games as marginal_games
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms import DiscreteGaussian, DiscreteLaplace, secure, seeded
 from privod.mechanisms.merged import MergedNoise
 from privod.pictures import draw, svg
 from privod.privacy import AddRemove, Guarantee, Loss, Replace, Zcdp
-from privod.queries.catalog import query_from_json, release_from_json
-from privod.queries.grid_knn.query import GridKnn
-from privod.queries.grid_knn.release import NoisyGrid
-from privod.queries.histogram import Histogram
-from privod.queries.marginals.query import MarginalHistograms
-from privod.queries.marginals.release import NoisyMarginals
-from privod.queries.query import Query
+from privod.query.catalog import query_from_json, release_from_json
+from privod.query.query import Query
+from privod.questions.grid_knn.query import GridKnn
+from privod.questions.grid_knn.release import NoisyGrid
+from privod.questions.histogram.audit import games as histogram_games
+from privod.questions.histogram.query import Histogram
+from privod.questions.marginals.audit import games as marginal_games
+from privod.questions.marginals.query import MarginalHistograms
+from privod.questions.marginals.release import NoisyMarginals
 
 NAMES = tuple(f"c{place}" for place in range(30))
 DOMAIN = Domain(tuple(Numeric(name, 0, 1) for name in NAMES))

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from privod.audit import play
-from privod.audit.graded_count import games
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, seeded
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
-from privod.queries.crowd_bounds import count_outliers
-from privod.queries.graded_count import GradedCount, graded_credits, graded_sensitivity
+from privod.query.crowd_bounds import count_outliers
+from privod.questions.graded_count.audit import games
+from privod.questions.graded_count.query import GradedCount, graded_credits, graded_sensitivity
 
 PLANE = Domain((Numeric("x", -10, 10), Numeric("y", -10, 10)))
 

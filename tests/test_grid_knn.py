@@ -19,7 +19,7 @@ from privod.mechanisms import DiscreteLaplace, secure, seeded
 from privod.mechanisms.noise import _run_thresholds
 from privod.mechanisms.sparse import _cumulative
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
-from privod.queries.grid_knn.query import GridKnn
+from privod.questions.grid_knn.query import GridKnn
 
 PLANE = Domain((Numeric("x", 0, 4), Numeric("y", 0, 4)))
 

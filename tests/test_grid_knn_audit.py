@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from privod.audit.game import play
-from privod.audit.grid_knn import games
 from privod.data import Table
 from privod.mechanisms import DiscreteLaplace, Randomness, seeded
 from privod.privacy import Guarantee, Loss
-from privod.queries.grid_knn.query import GridKnn
-from privod.queries.grid_knn.release import NoisyGrid
-from privod.queries.query import Release
+from privod.query.query import Release
+from privod.questions.grid_knn.audit import games
+from privod.questions.grid_knn.query import GridKnn
+from privod.questions.grid_knn.release import NoisyGrid
 
 RUNS = (2500, 2500, 10_000)  # a total tells less than a cell, so it takes more to catch
 FEW = 500  # where one and the same number comes out each time

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 import privod
 from privod.cli import app
-from privod.questions import questions
+from privod.registry import questions
 
 ROOT = Path(__file__).parent.parent
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -149,7 +149,7 @@ def test_every_extra_is_bounded_on_both_sides() -> None:
 
 def test_no_question_imports_what_another_question_checks() -> None:
     """A validator that two questions need lives in checks.py, not in one of the two."""
-    checks = PACKAGE / "queries" / "checks.py"
+    checks = PACKAGE / "query" / "checks.py"
     names = {node.name for node in ast.parse(checks.read_text()).body if hasattr(node, "name")}
     for path in PACKAGE.rglob("*.py"):
         if path == checks:
@@ -157,34 +157,32 @@ def test_no_question_imports_what_another_question_checks() -> None:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef):
                 assert node.name not in names - {"_number"}, path
-            if isinstance(node, ast.ImportFrom) and node.module != "privod.queries.checks":
+            if isinstance(node, ast.ImportFrom) and node.module != "privod.query.checks":
                 assert not names & {alias.name for alias in node.names}, path
 
 
 def test_what_is_taken_from_a_question_is_a_public_name_and_never_a_helper() -> None:
     """What several questions need has a module of its own, beside them."""
-    ours = [one for one in questions().values() if one.query.startswith("privod.queries.")]
-    modules = {one.query.partition(":")[0] for one in ours}
-    rooms = {_room(module) for module in modules}
+    ours = [one for one in questions().values() if one.query.startswith("privod.questions.")]
+    rooms = {_room(one.query) for one in ours}
     public = {name.replace(":", ".") for one in ours for name in one.public_names().values()}
-    for path in (PACKAGE / "queries").rglob("*.py"):
+    for path in (PACKAGE / "questions").rglob("*.py"):
         here = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
-        for module, name in _imported(path):
-            of_another = _room(name) in rooms and _room(name) != _room(here)
-            if of_another or (module in modules and module != here):
+        for name in _imported(path):
+            if _room(name) in rooms and _room(name) != _room(here):
                 assert name in public, f"{here} takes {name}"
 
 
 def _room(module: str) -> str:
-    """The file or folder below queries/ that a module, or a name in it, belongs to."""
+    """The folder below questions/ that a module, or a name in it, belongs to."""
     return ".".join(module.split(".")[:3])
 
 
-def _imported(path: Path) -> Iterator[tuple[str, str]]:
-    """Each module that a file imports from, and the full name of what it takes."""
+def _imported(path: Path) -> Iterator[str]:
+    """The full name of everything that a file imports."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            yield from ((alias.name, alias.name) for alias in node.names)
+            yield from (alias.name for alias in node.names)
         if isinstance(node, ast.ImportFrom):
             assert node.module is not None, path  # imports are absolute
-            yield from ((node.module, f"{node.module}.{alias.name}") for alias in node.names)
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)

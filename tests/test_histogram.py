@@ -13,8 +13,8 @@ from privod.errors import InvalidParameter, NoPromise, NotFound
 from privod.mechanisms import secure, seeded
 from privod.pictures import draw, draw_budget, png
 from privod.privacy import AddRemove, InCrowd, Loss, Replace
-from privod.queries.catalog import QUERIES, kind_of, query_from_json, release_from_json
-from privod.queries.histogram import Histogram
+from privod.query.catalog import QUERIES, kind_of, query_from_json, release_from_json
+from privod.questions.histogram.query import Histogram
 
 DOMAIN = Domain((Numeric("x", 0, 10), Categorical("c", ("a", "b")), Numeric("y", -1, 1)))
 SHARP = 1000  # an epsilon at which the noise is zero but once in e**1000 draws

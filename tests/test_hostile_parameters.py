@@ -16,10 +16,10 @@ from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms import seeded
 from privod.privacy import AddRemove, Loss
-from privod.queries.mean_covariance.frame import Frame, half_ranges, radius_from
-from privod.queries.mean_covariance.query import MeanCovariance
-from privod.queries.mean_covariance.release import NoisyMoments
-from privod.queries.moments import product_sums
+from privod.query.moments import product_sums
+from privod.questions.mean_covariance.frame import Frame, half_ranges, radius_from
+from privod.questions.mean_covariance.query import MeanCovariance
+from privod.questions.mean_covariance.release import NoisyMoments
 from tests.running_server import Running, running
 
 DOMAIN = Domain((Numeric("age", 0, 100), Numeric("weight", 0, 200)))

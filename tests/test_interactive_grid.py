@@ -19,8 +19,8 @@ from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, Randomness, secure, seeded
 from privod.privacy import AddRemove, Guarantee, Replace
-from privod.queries.grid_knn.interactive import InteractiveGrid
-from privod.queries.grid_knn.query import GridKnn
+from privod.questions.grid_knn.interactive import InteractiveGrid
+from privod.questions.grid_knn.query import GridKnn
 from tests.test_grid_knn import plane
 
 

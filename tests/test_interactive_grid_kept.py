@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 from privod.audit.game import play
-from privod.audit.interactive_grid import games
 from privod.curator import Curator, backup, publication, restore
 from privod.data import Domain, Numeric, Table
 from privod.errors import AnswerFailed, InvalidParameter, LedgerDamaged, NoPromise, Unavailable
@@ -24,8 +23,9 @@ from privod.ledger.kept_counts import read_kept
 from privod.ledger.sqlite import SQLite
 from privod.mechanisms import DiscreteLaplace, seeded
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
-from privod.queries.grid_knn.query import GridKnn
-from privod.queries.interactive_grid.query import InteractiveGridScores
+from privod.questions.grid_knn.query import GridKnn
+from privod.questions.interactive_grid.audit import games
+from privod.questions.interactive_grid.query import InteractiveGridScores
 
 DOMAIN = Domain((Numeric("x", 0, 10), Numeric("y", 0, 10)))
 RNG = np.random.default_rng(0)
@@ -132,7 +132,7 @@ def test_threads_of_two_curators_draw_every_cell_once(tmp_path: Path) -> None:
 KILLED = """
 import os, sys
 from privod.curator import Curator, publication
-from privod.queries.interactive_grid.query import InteractiveGridScores
+from privod.questions.interactive_grid.query import InteractiveGridScores
 real = publication.enter_kept
 def dies(*given):
     real(*given)

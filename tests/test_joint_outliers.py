@@ -18,6 +18,7 @@ from privod.errors import InvalidParameter
 from privod.joint import horizontal as joint_horizontal
 from privod.joint import planning as joint_planning
 from privod.joint import vertical as plain_vertical
+from privod.joint.pictures.outliers import draw_run
 from privod.joint.published import protocols as joint_paper
 from privod.joint.question import JointOutliers
 from privod.joint.run import rehearse
@@ -27,7 +28,6 @@ from privod.outliers.hashing.outliers import HashedOutliers, crowd_limit, inters
 from privod.outliers.hashing.plan import HashSettings
 from privod.outliers.hashing.tables import HashFamily, bin_records, find_suspects
 from privod.pictures.canvas import svg
-from privod.pictures.joint_outliers import draw_run
 from privod.privacy import Replace
 from tests.reference import hashing as reference
 

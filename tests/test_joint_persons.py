@@ -18,7 +18,7 @@ from privod.joint.counts import JointCounts, release_counts
 from privod.joint.pki import make_identities, write_pki
 from privod.joint.question import JointOutliers
 from privod.joint.run import aggregate, rehearse, take_part
-from privod.queries.histogram import Histogram
+from privod.questions.histogram.query import Histogram
 from tests.test_joint_outliers import COLUMNS, all_points, domain, question
 
 NOISY = question("horizontal", epsilon=30, delta="1e-6")

@@ -19,7 +19,7 @@ from privod.errors import BudgetExceeded
 from privod.ledger.accounting import tightest
 from privod.ledger.prices import GRID, cost_towards
 from privod.privacy import AddRemove, Guarantee, Loss, Replace, Statement
-from privod.queries.histogram import Histogram
+from privod.questions.histogram.query import Histogram
 
 DOMAIN = Domain((Numeric("age", 0, 120),))
 

@@ -20,8 +20,8 @@ from privod.ledger.chain import COLUMNS, FIELDS, LATER_FIELDS, entry_hash
 from privod.ledger.sqlite import LEDGER_FILE
 from privod.ledger.witness import Head
 from privod.privacy import Loss, Replace
-from privod.queries.histogram import Histogram
-from privod.queries.query import canonical_json
+from privod.query.query import canonical_json
+from privod.questions.histogram.query import Histogram
 from tests.test_ledger import DOMAIN, question, start
 
 

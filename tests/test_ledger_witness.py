@@ -23,7 +23,7 @@ from privod.ledger.private_files import sync_file
 from privod.ledger.sqlite import LEDGER_FILE, SQLite
 from privod.ledger.witness import SLOT, SLOTS, Head, Witness, Witnesses
 from privod.privacy import AddRemove, Guarantee, Loss
-from privod.queries.histogram import Histogram
+from privod.questions.histogram.query import Histogram
 from tests.postgres_cluster import find_server, running_server
 
 DOMAIN = Domain((Numeric("age", 0, 120),))

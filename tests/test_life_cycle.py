@@ -30,7 +30,7 @@ from privod.ledger import chain
 from privod.ledger.acting import acting
 from privod.ledger.sqlite import LEDGER_FILE
 from privod.privacy import AddRemove, AdmittedContexts, InCrowd, Loss, Replace
-from privod.queries.outlier_count import OutlierCount
+from privod.questions.outlier_count.query import OutlierCount
 from tests.test_allowances import (
     CROWD,
     DOMAIN,

@@ -28,8 +28,8 @@ from privod.errors import (
 from privod.ledger.acting import token_id
 from privod.ledger.witness_elsewhere import WitnessElsewhere
 from privod.privacy import AddRemove, AdmittedContexts, InCrowd, Loss, SameContexts
-from privod.queries.histogram import Histogram
-from privod.queries.outlier_context.query import OutlierContext
+from privod.questions.histogram.query import Histogram
+from privod.questions.outlier_context.query import OutlierContext
 from privod.server.authentication import create_token, token_hash
 from tests.running_server import DOMAIN, ROWS, Running, running
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from privod.audit import play, work_of
-from privod.audit.lookahead import games
 from privod.curator import Curator
 from privod.data import Domain, Numeric, Table
 from privod.errors import BudgetExceeded, InvalidParameter
@@ -17,7 +16,8 @@ from privod.mechanisms import secure, seeded
 from privod.outliers.crowds.anomalies import protected_crowd
 from privod.pictures import draw
 from privod.privacy import AddRemove, InCrowd, Loss
-from privod.queries.lookahead import CopyCount, LookaheadCount
+from privod.questions.lookahead_count.audit import games
+from privod.questions.lookahead_count.query import CopyCount, LookaheadCount
 
 DOMAIN = Domain((Numeric("x", -100, 100),))
 

@@ -16,7 +16,7 @@ from privod.data import Domain, Numeric, Table
 from privod.mechanisms import secure
 from privod.outliers.crowds import distance, lookup
 from privod.outliers.crowds.lookup import CrowdLookup, lookup_for
-from privod.queries.anomaly_labels import AnomalyLabels
+from privod.questions.anomaly_labels.query import AnomalyLabels
 
 DOMAIN = Domain((Numeric("x", -100, 100), Numeric("y", -100, 100)))
 COLUMNS = ("x", "y")

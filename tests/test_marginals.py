@@ -14,15 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privod.audit.game import play
-from privod.audit.marginals import games
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms import DiscreteLaplace, secure, seeded
 from privod.mechanisms.merged import MergedNoise
 from privod.outliers.grid.grid import Grid
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
-from privod.queries.marginals.query import MarginalHistograms, NoisyMarginals
-from privod.queries.score_counts import FAR_EDGES
+from privod.query.score_counts import FAR_EDGES
+from privod.questions.marginals.audit import games
+from privod.questions.marginals.query import MarginalHistograms, NoisyMarginals
 
 
 def normal_table(n: int, n_columns: int, seed: int = 0) -> Table:

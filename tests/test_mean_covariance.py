@@ -13,18 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privod.audit.game import play
-from privod.audit.mean_covariance import games
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms import DiscreteGaussian, DiscreteLaplace, seeded
 from privod.mechanisms.merged import MergedNoise
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
 from privod.privacy.zcdp import rho_of_loss
-from privod.queries.count_query import CountNoise
-from privod.queries.mean_covariance.frame import Frame, change_of, half_ranges
-from privod.queries.mean_covariance.query import MeanCovariance
-from privod.queries.mean_covariance.release import NoisyMoments
-from privod.queries.moments import coordinate_sums, distance_counts, product_sums
+from privod.query.count_query import CountNoise
+from privod.query.moments import coordinate_sums, distance_counts, product_sums
+from privod.questions.mean_covariance.audit import games
+from privod.questions.mean_covariance.frame import Frame, change_of, half_ranges
+from privod.questions.mean_covariance.query import MeanCovariance
+from privod.questions.mean_covariance.release import NoisyMoments
 
 DOMAIN = Domain((Numeric("x", -16, 16), Numeric("y", -100, 60)))
 NAMES = DOMAIN.names

@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 
 from privod.audit import play, search_question
-from privod.audit.mixed_labels import games, table_of
 from privod.curator import Curator, who_is_protected
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.errors import InvalidParameter, NeedsConfirmation, NoPromise
 from privod.mechanisms import seeded
 from privod.outliers.crowds.anomalies import is_anomalous, protected_crowd
 from privod.privacy import AddRemove, Guarantee, InAlikeCrowd, InCrowd, Loss, adjacency_from_json
-from privod.queries.anomaly_labels import AnomalyLabels
-from privod.queries.mixed_labels import MixedLabels
+from privod.questions.anomaly_labels.query import AnomalyLabels
+from privod.questions.mixed_labels.audit import games, table_of
+from privod.questions.mixed_labels.query import MixedLabels
 
 DOMAIN = Domain(
     (

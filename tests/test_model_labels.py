@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 from privod.audit.game import play
-from privod.audit.model_labels import games
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import seeded
 from privod.outliers.crowds.anomalies import edits_by_search
-from privod.queries import edit_models
-from privod.queries.edit_models import edit_model, plug_in_model
-from privod.queries.model_labels import ModelLabels
+from privod.questions.model_labels import edit_models
+from privod.questions.model_labels.audit import games
+from privod.questions.model_labels.edit_models import edit_model, plug_in_model
+from privod.questions.model_labels.query import ModelLabels
 
 DOMAIN = Domain((Numeric("x", 0, 10), Numeric("y", 0, 10)))
 ASK = ModelLabels(columns=("x", "y"), records=((5.0, 5.0),), epsilon=1)

@@ -22,12 +22,12 @@ from privod.outliers.contexts.contexts import ContextSpace
 from privod.outliers.contexts.detectors import detector
 from privod.outliers.contexts.matching import look_from
 from privod.privacy import AddRemove, AdmittedContexts, InCrowd, Loss, SameContexts, Statement
-from privod.queries.anomaly_labels import AnomalyLabels
-from privod.queries.lookahead import LookaheadCount
-from privod.queries.outlier_context.groups import OutlierGroups
-from privod.queries.outlier_context.query import OutlierContext
-from privod.queries.query import canonical_json
-from privod.queries.rare_combinations import RareCombinations
+from privod.query.query import canonical_json
+from privod.questions.anomaly_labels.query import AnomalyLabels
+from privod.questions.lookahead_count.query import LookaheadCount
+from privod.questions.outlier_context.groups import OutlierGroups
+from privod.questions.outlier_context.query import OutlierContext
+from privod.questions.rare_combinations.query import RareCombinations
 from tests.test_allowances import CROWD, DOMAIN, ROWS, adjacency_of, copies, people, person
 
 COMBINED = RareCombinations(columns=("job",), max_crowd=5, epsilon="0.1")

@@ -19,11 +19,11 @@ from privod.errors import InvalidData
 from privod.mechanisms import secure, seeded
 from privod.outliers.grid.grid import WalkScores
 from privod.pictures import svg
-from privod.pictures.grid_knn import draw_quality, draw_score_histogram, draw_scored
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
-from privod.queries.grid_knn.query import GridKnn
-from privod.queries.grid_knn.release import NoisyGrid
-from privod.queries.grid_knn.threshold import limits
+from privod.questions.grid_knn.picture import draw_quality, draw_score_histogram, draw_scored
+from privod.questions.grid_knn.query import GridKnn
+from privod.questions.grid_knn.release import NoisyGrid
+from privod.questions.grid_knn.threshold import limits
 
 DOMAIN = Domain((Numeric("x", -5, 5), Numeric("y", -5, 5)))
 
@@ -192,7 +192,7 @@ def test_a_saved_grid_is_used_without_curator_or_data(tmp_path: Path) -> None:
     value = grid_of(300)
     value.save(tmp_path / "grid.privod")
     program = (
-        "import sys; from privod.queries.grid_knn.release import NoisyGrid;"
+        "import sys; from privod.questions.grid_knn.release import NoisyGrid;"
         f"grid = NoisyGrid.load({str(tmp_path / 'grid.privod')!r});"
         "print(grid.scores([[4.5, 4.5]]).basic[0]);"
         "print(any(name.startswith('privod.curator') for name in sys.modules))"

@@ -18,12 +18,12 @@ from privod.data.examples import HOSPITAL, hospital
 from privod.errors import Unavailable
 from privod.mechanisms import seeded
 from privod.privacy import AddRemove, Loss
-from privod.queries.catalog import QUERIES
-from privod.queries.grid_knn.query import GridKnn
-from privod.queries.histogram import Histogram
-from privod.queries.marginals.query import MarginalHistograms
-from privod.queries.outlier_count import OutlierCount
-from privod.queries.private_detector.query import DetectorProfile
+from privod.query.catalog import QUERIES
+from privod.questions.grid_knn.query import GridKnn
+from privod.questions.histogram.query import Histogram
+from privod.questions.marginals.query import MarginalHistograms
+from privod.questions.outlier_count.query import OutlierCount
+from privod.questions.private_detector.query import DetectorProfile
 
 (WARDS,) = (one for one in HOSPITAL.categorical() if one.name == "ward")
 OFF = 30  # records on a border, and noise of a small scale

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from privod.audit.game import play
-from privod.audit.novelty_labels import games
 from privod.curator import Curator
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.errors import InvalidParameter, NotFound
 from privod.mechanisms import seeded
 from privod.outliers.crowds.anomalies import edits_by_search
 from privod.privacy import AddRemove, Loss
-from privod.queries.novelty_labels import NoveltyLabels
+from privod.questions.novelty_labels.audit import games
+from privod.questions.novelty_labels.query import NoveltyLabels
 
 DOMAIN = Domain(
     (

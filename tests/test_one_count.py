@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.ensemble import BaggingRegressor
+from sklearn.model_selection import KFold, cross_val_score
 from typer.testing import CliRunner
 
 from privod.cli import app
@@ -16,10 +18,11 @@ from privod.curator import Curator
 from privod.data import Domain, Numeric
 from privod.errors import BudgetExceeded, InvalidParameter, NoPromise
 from privod.estimators import GridKnnDetector, MarginalDetector, PrivateDetector, charged_to
+from privod.estimators.spending import spending
 from privod.joint.question import JointOutliers
 from privod.ledger.chain import Entry
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
-from privod.queries.histogram import Histogram
+from privod.questions.histogram.query import Histogram
 
 DOMAIN = Domain((Numeric("x0", 0, 1), Numeric("x1", 0, 1)))
 POINTS = np.random.default_rng(0).uniform(size=(60, 2))
@@ -80,7 +83,7 @@ def test_a_fit_is_charged_before_it_looks_and_a_refused_one_leaves_no_trace(
         assert spent(curator) == Loss("0.5")
         raise MemoryError
 
-    monkeypatch.setattr("privod.queries.grid_knn.query.GridKnn.answer", fails)
+    monkeypatch.setattr("privod.questions.grid_knn.query.GridKnn.answer", fails)
     with charged_to(curator, "people"), pytest.raises(MemoryError):
         GridKnnDetector(epsilon="0.5", bounds=(0, 1)).fit(POINTS)
     assert spent(curator) == Loss("0.5")
@@ -148,3 +151,39 @@ def test_rows_under_two_names_are_told_to_the_owner(
     result = CliRunner().invoke(app, [*command, "--domain", str(tmp_path / "domain.json")])
     assert result.exception is None, result.output
     assert "registered as 'people', 'again'" in " ".join(result.output.split())
+
+
+SPLITTERS = [KFold(5), KFold(5, shuffle=True, random_state=0)]
+
+
+@pytest.mark.parametrize("splitter", SPLITTERS, ids=["in order", "shuffled"])
+@pytest.mark.filterwarnings("ignore::privod.estimators.PrivacyWarning")
+def test_folds_are_refused_under_add_remove_and_charged_twice_under_replace(
+    curator: Curator, tmp_path: Path, splitter: KFold
+) -> None:
+    detector = MarginalDetector(epsilon="0.1", bounds=(0, 1), bins=2)
+
+    def validate() -> None:
+        cross_val_score(detector, POINTS, cv=splitter, scoring=lambda *_: 0.0, error_score="raise")
+
+    with charged_to(curator, "people"), pytest.raises(NoPromise, match="none under add-remove"):
+        validate()
+    assert spent(curator) == Loss(0)
+    with Curator.open(tmp_path / "replaced") as other:
+        other.register("people", ROWS, DOMAIN)
+        other.open_budget("people", Replace(), Loss(2), confirmed=True)
+        with charged_to(other, "people"), spending() as meter:
+            validate()
+        (budget,) = other.budget("people")
+        assert budget.spent == Loss(1)  # five fits of 0.1, each twice: one row leaves, one comes
+        assert meter.total.guarantee == Guarantee(Loss(1), Replace())
+
+
+@pytest.mark.filterwarnings("ignore::privod.estimators.PrivacyWarning")
+def test_an_ensemble_is_not_charged_but_refused(curator: Curator) -> None:
+    bagged = BaggingRegressor(
+        MarginalDetector(epsilon="0.1", bounds=(0, 1), bins=2), n_estimators=2
+    )
+    with charged_to(curator, "people"), pytest.raises(NoPromise, match="ensemble"):
+        bagged.fit(POINTS, np.zeros(len(POINTS)))
+    assert spent(curator) == Loss(0)

@@ -22,16 +22,16 @@ from privod.outliers.contexts.contexts import Choices, Context, ContextSpace, po
 from privod.outliers.contexts.detectors import detector, plug_in
 from privod.outliers.contexts.packed import unpack
 from privod.pictures import svg
-from privod.pictures.outlier_context import draw, draw_for_owner
 from privod.privacy import AddRemove, AdmittedContexts, Loss, SameContexts
 from privod.progress import listening
-from privod.queries.outlier_context.query import OutlierContext
-from privod.queries.outlier_context.search import (
+from privod.questions.outlier_context.picture import draw, draw_for_owner
+from privod.questions.outlier_context.query import OutlierContext
+from privod.questions.outlier_context.search import (
     Sampler,
     choose_by_number,
     public_order,
 )
-from privod.queries.outlier_context.utility import context_utility, plug_in_utility
+from privod.questions.outlier_context.utility import context_utility, plug_in_utility
 from tests.reference import context_search as exact
 from tests.reference.mechanisms import Counted
 
@@ -171,7 +171,7 @@ def test_the_work_is_the_same_whether_something_is_found_or_not(
     sampler: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A second scan, made only if nothing matched, told by time that the person is ordinary."""
-    monkeypatch.setattr("privod.queries.outlier_context.choosing.MOST_PROBES", 40)
+    monkeypatch.setattr("privod.questions.outlier_context.choosing.MOST_PROBES", 40)
     work = []
     for rows in (ROWS, [], [*ROWS, *(3 * [("CEO", "Ottawa", 89.0)])]):
         scans: list[Any] = []

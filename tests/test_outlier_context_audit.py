@@ -7,11 +7,11 @@ from fractions import Fraction
 from typing import Any
 
 from privod.audit.game import play
-from privod.audit.outlier_context import games
 from privod.mechanisms import ExponentialMechanism, seeded
 from privod.privacy import Guarantee
-from privod.queries.outlier_context.choosing import GroupChoice
-from privod.queries.outlier_context.query import OutlierContext
+from privod.questions.outlier_context.audit import games
+from privod.questions.outlier_context.choosing import GroupChoice
+from privod.questions.outlier_context.query import OutlierContext
 from tests.test_outlier_context import ASK, Small, adjacent_pairs, largest_ratio
 
 

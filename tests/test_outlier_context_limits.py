@@ -18,13 +18,13 @@ from privod.mechanisms import ExponentialMechanism, seeded
 from privod.outliers.contexts import matching
 from privod.outliers.contexts.contexts import Choices, ContextSpace
 from privod.outliers.contexts.detectors import detector, plug_in
-from privod.queries.outlier_context.query import OutlierContext
-from privod.queries.outlier_context.search import (
+from privod.questions.outlier_context.query import OutlierContext
+from privod.questions.outlier_context.search import (
     Candidates,
     Frontier,
     breadth_first,
 )
-from privod.queries.outlier_context.utility import plug_in_utility
+from privod.questions.outlier_context.utility import plug_in_utility
 from tests.reference import context_search as exact
 from tests.test_outlier_context import ASK, DOMAIN, ROWS, SAMPLERS, table_of
 

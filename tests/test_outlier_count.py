@@ -18,15 +18,15 @@ from privod.outliers.crowds.cover import Cover
 from privod.outliers.crowds.distance import crowds
 from privod.pictures import draw
 from privod.privacy import AddRemove, Adjacency, Loss, Replace
-from privod.queries import outlier_count
-from privod.queries.crowd_bounds import (
+from privod.query.crowd_bounds import (
     GroupedCover,
     count_outliers,
     count_sensitivity,
     count_with_bound,
     local_bound,
 )
-from privod.queries.outlier_count import NOISES, OutlierCount
+from privod.questions.outlier_count import query as outlier_count
+from privod.questions.outlier_count.query import NOISES, OutlierCount
 from tests.reference.crowds import crowds as reference_crowds
 from tests.test_packing import HEXAGON, MIDDLE, ROUNDED_RADIUS
 

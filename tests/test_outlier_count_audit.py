@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from privod.audit import play
-from privod.audit.outlier_count import games
 from privod.data import Table
 from privod.mechanisms import DiscreteLaplace, seeded
 from privod.outliers.crowds.distance import crowds
 from privod.privacy import Guarantee, Loss
-from privod.queries.crowd_bounds import GroupedCover, local_bound
-from privod.queries.outlier_count import NOISES, CountedOutliers, OutlierCount
+from privod.query.crowd_bounds import GroupedCover, local_bound
+from privod.questions.outlier_count.audit import games
+from privod.questions.outlier_count.query import NOISES, CountedOutliers, OutlierCount
 
 
 class HalfTheNoise(OutlierCount):

@@ -10,8 +10,8 @@ import pytest
 from privod.data import Domain, Numeric, Table
 from privod.mechanisms import secure, seeded
 from privod.privacy import Replace
-from privod.queries.crowd_bounds import count_outliers, count_sensitivity
-from privod.queries.outlier_count import OutlierCount
+from privod.query.crowd_bounds import count_outliers, count_sensitivity
+from privod.questions.outlier_count.query import OutlierCount
 from tests.test_outlier_count import FILLED, LINE, adjacent, all_data, array, rung_of
 
 UNFILLED = Domain((Numeric("x", -50, 50),))

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 from privod.audit.game import play
-from privod.audit.outlier_groups import games
 from privod.curator import Curator
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.errors import InvalidParameter, NoPromise
@@ -24,12 +23,17 @@ from privod.outliers.contexts import detectors
 from privod.outliers.contexts.contexts import Choices, ContextSpace, population
 from privod.outliers.contexts.matching import look_from
 from privod.pictures import svg
-from privod.pictures.outlier_groups import draw, draw_for_owner
 from privod.privacy import AddRemove, AdmittedContexts, Guarantee, Loss, SameContexts
-from privod.queries.outlier_context.choosing import GroupChoice
-from privod.queries.outlier_context.groups import OutlierGroups
-from privod.queries.outlier_context.query import OutlierContext
-from privod.queries.outlier_context.utility import ContextUtility, context_utility, plug_in_utility
+from privod.questions.outlier_context.choosing import GroupChoice
+from privod.questions.outlier_context.groups import OutlierGroups
+from privod.questions.outlier_context.query import OutlierContext
+from privod.questions.outlier_context.utility import (
+    ContextUtility,
+    context_utility,
+    plug_in_utility,
+)
+from privod.questions.outlier_groups.audit import games
+from privod.questions.outlier_groups.picture import draw, draw_for_owner
 
 DOMAIN = Domain(
     (Categorical("job", ("CEO", "Lawyer")), Numeric("age", 0, 100), Numeric("salary", 0, 100))
@@ -412,7 +416,7 @@ def test_another_package_brings_detectors_and_utilities_by_entry_points(
         return [brought[name]] if name in brought else []
 
     monkeypatch.setattr(detectors, "entry_points", found)
-    monkeypatch.setattr("privod.queries.outlier_context.utility.entry_points", found)
+    monkeypatch.setattr("privod.questions.outlier_context.utility.entry_points", found)
     query = replace(ASK, detector="above-test(by=20)", utility="narrow-test", epsilon=200)
     assert context_utility("narrow-test").sensitivity == 50
     assert query.answer(table_of(ROWS), seeded(0)).value[0].groups[0].bits.count("1") == 2

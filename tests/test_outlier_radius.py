@@ -12,16 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privod.audit import play
-from privod.audit.outlier_radius import games
 from privod.data import Domain, Numeric, Table
 from privod.data.examples import HOSPITAL, hospital
 from privod.errors import InvalidParameter
 from privod.mechanisms import PermuteAndFlip, seeded
 from privod.outliers.crowds.distance import CrowdIndex
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
-from privod.queries.crowd_bounds import GroupedCover, count_outliers
-from privod.queries.distances import Distances
-from privod.queries.outlier_radius import OutlierRadius, edits_to_share
+from privod.query.crowd_bounds import GroupedCover, count_outliers
+from privod.query.distances import Distances
+from privod.questions.outlier_radius.audit import games
+from privod.questions.outlier_radius.query import OutlierRadius, edits_to_share
 
 LINE = Domain((Numeric("x", -100, 100),))
 PLANE = Domain((Numeric("x", -100, 100), Numeric("y", -100, 100)))

@@ -15,7 +15,7 @@ from privod.errors import BudgetExceeded, InvalidParameter
 from privod.ledger import verification
 from privod.ledger.sqlite import SQLite
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
-from privod.queries.histogram import Histogram
+from privod.questions.histogram.query import Histogram
 from tests.patience import PATIENCE
 
 AGES = (Numeric("age", 0, 120),)

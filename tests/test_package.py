@@ -51,7 +51,7 @@ def test_prices_are_known_before_anything_is_compiled(tmp_path: Path) -> None:
     """A price list is waited for; on a fresh machine compiling takes longer than people wait."""
     code = (
         "from privod.data.examples import BREAST_CANCER as domain\n"
-        "from privod.queries.catalog import QUERIES\n"
+        "from privod.query.catalog import QUERIES\n"
         "for kind in QUERIES.values():\n"
         "    assert [example.guarantee() for example in kind.examples(domain)]"
     )

@@ -15,10 +15,10 @@ from privod.data import Categorical, Domain, Numeric
 from privod.data.examples import HOSPITAL
 from privod.errors import InvalidParameter, PrivodError
 from privod.privacy import AddRemove, Adjacency, Number
-from privod.queries.catalog import JOINT_QUESTIONS, QUERIES, query_from_json
-from privod.queries.histogram import Histogram
-from privod.queries.parameters import Parameter, parameters_of, promise_of
-from privod.queries.query import Query
+from privod.query.catalog import JOINT_QUESTIONS, QUERIES, query_from_json
+from privod.query.parameters import Parameter, parameters_of, promise_of
+from privod.query.query import Query
+from privod.questions.histogram.query import Histogram
 from privod.server.views.forms import boxes_of
 
 

@@ -16,9 +16,9 @@ from privod.curator import Answer, Curator
 from privod.data import Domain, Numeric
 from privod.errors import InvalidParameter
 from privod.privacy import AddRemove, Guarantee, InCrowd, Loss, in_parallel
-from privod.queries.catalog import kind_of, release_from_json
-from privod.queries.histogram import Histogram
-from privod.queries.scoring import SCORING
+from privod.query.catalog import kind_of, release_from_json
+from privod.questions.histogram.query import Histogram
+from privod.questions.scoring import SCORING
 from privod.wire.reading import read_answer, read_guarantee
 
 DOMAIN = Domain(

@@ -12,11 +12,11 @@ from privod.data.sources import read
 from privod.mechanisms import seeded
 from privod.pictures import draw, svg
 from privod.pictures.canvas import MOST_TICKS, few_ticks, summed
-from privod.queries.grid_knn.query import GridKnn
-from privod.queries.histogram import Histogram
-from privod.queries.marginals.query import MarginalHistograms
-from privod.queries.query import Query
-from privod.queries.subspaces import OutlierSubspaces
+from privod.query.query import Query
+from privod.questions.grid_knn.query import GridKnn
+from privod.questions.histogram.query import Histogram
+from privod.questions.marginals.query import MarginalHistograms
+from privod.questions.outlier_subspaces.query import OutlierSubspaces
 
 MOST_BYTES = 2_000_000
 SIDE = 1000

@@ -11,8 +11,8 @@ from privod.data.sources import read
 from privod.mechanisms import seeded
 from privod.pictures import draw, svg
 from privod.pictures.canvas import LONGEST_TICK, shortened
-from privod.queries.catalog import QUERIES
-from privod.queries.histogram import Histogram
+from privod.query.catalog import QUERIES
+from privod.questions.histogram.query import Histogram
 
 LONG = "A column with quite a long name, as hospitals and ministries like to give them in reports"
 

@@ -23,29 +23,29 @@ from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, seeded
 from privod.outliers.contexts.contexts import ContextSpace
 from privod.privacy import AddRemove, Loss, decimal_text
-from privod.queries.bounds import PrivateBounds
-from privod.queries.catalog import QUERIES
-from privod.queries.edit_models import edit_model
-from privod.queries.graded_count import GradedCount
-from privod.queries.grid_knn.query import GridKnn, margin_of_kept
-from privod.queries.histogram import Histogram
-from privod.queries.mean_covariance.query import MeanCovariance
-from privod.queries.model_labels import ModelLabels
-from privod.queries.outlier_context.choosing import GroupChoice
-from privod.queries.outlier_context.query import OutlierContext
-from privod.queries.outlier_context.utility import POPULATION
-from privod.queries.outlier_count import OutlierCount
-from privod.queries.outlier_radius import OutlierRadius
-from privod.queries.preview import (
+from privod.query.catalog import QUERIES
+from privod.query.preview import (
     enough_epsilon,
     epsilon_within,
     longest,
     noise_remark,
     worth,
 )
-from privod.queries.private_detector.query import DetectorProfile
-from privod.queries.rare_combinations import RareCombinations
-from privod.queries.subspaces import OutlierSubspaces
+from privod.questions.graded_count.query import GradedCount
+from privod.questions.grid_knn.query import GridKnn, margin_of_kept
+from privod.questions.histogram.query import Histogram
+from privod.questions.mean_covariance.query import MeanCovariance
+from privod.questions.model_labels.edit_models import edit_model
+from privod.questions.model_labels.query import ModelLabels
+from privod.questions.outlier_context.choosing import GroupChoice
+from privod.questions.outlier_context.query import OutlierContext
+from privod.questions.outlier_context.utility import POPULATION
+from privod.questions.outlier_count.query import OutlierCount
+from privod.questions.outlier_radius.query import OutlierRadius
+from privod.questions.outlier_subspaces.query import OutlierSubspaces
+from privod.questions.private_bounds.query import PrivateBounds
+from privod.questions.private_detector.query import DetectorProfile
+from privod.questions.rare_combinations.query import RareCombinations
 
 N_QUESTIONS = 200
 SHARP = 10**6  # at this epsilon the noise of a count is 0

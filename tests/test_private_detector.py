@@ -15,31 +15,31 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 
 from privod.audit.game import play
-from privod.audit.private_detector import games
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms import DiscreteGaussian, DiscreteLaplace, seeded
 from privod.mechanisms.merged import MergedNoise
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
 from privod.privacy.zcdp import rho_of_loss
-from privod.queries.count_query import CountNoise
-from privod.queries.moments import (
+from privod.query.count_query import CountNoise
+from privod.query.moments import (
     UNIT,
     product_sums,
     products_change,
     squared_products_change,
 )
-from privod.queries.private_detector.layout import PARTS, GeometricBins, Layout, sharpened
-from privod.queries.private_detector.query import DetectorProfile
-from privod.queries.private_detector.release import BLOCK, NoisyProfile
-from privod.queries.private_detector.shares import KEPT
-from privod.queries.score_counts import (
+from privod.query.score_counts import (
     EDGES,
     believed_tails,
     counts_of_scores,
     limit,
     shares_beyond,
 )
+from privod.questions.private_detector.audit import games
+from privod.questions.private_detector.layout import PARTS, GeometricBins, Layout, sharpened
+from privod.questions.private_detector.query import DetectorProfile
+from privod.questions.private_detector.release import BLOCK, NoisyProfile
+from privod.questions.private_detector.shares import KEPT
 
 DOMAIN = Domain((Numeric("x", -8, 8), Categorical("kind", ("a", "b")), Numeric("y", -8, 8)))
 

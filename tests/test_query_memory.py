@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from privod.data import Categorical, Domain, Numeric
-from privod.queries.catalog import QUERIES
+from privod.query.catalog import QUERIES
 
 ROOT = Path(__file__).parents[1]
 RECORDS = 10_000
 DOMAIN = Domain((*(Numeric(f"c{at}", 0, 1) for at in range(4)), Categorical("kind", ("a", "b"))))
 GREEDY = """
 from dataclasses import dataclass
-from privod.queries.graded_count import GradedCount
+from privod.questions.graded_count.query import GradedCount
 
 @dataclass(frozen=True, kw_only=True)
 class Greedy(GradedCount):

@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privod.audit import play
-from privod.audit.rare_combinations import games
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness, secure, seeded
 from privod.outliers.crowds.anomalies import protected_crowd
 from privod.privacy import AddRemove, InCrowd
-from privod.queries.query import Release
-from privod.queries.rare_combinations import CombinationCounts, RareCombinations
+from privod.query.query import Release
+from privod.questions.rare_combinations.audit import games
+from privod.questions.rare_combinations.query import CombinationCounts, RareCombinations
 
 LETTERS, GRADES = ("a", "b", "c"), (1, 2)
 DOMAIN = Domain((Categorical("letter", LETTERS), Categorical("grade", GRADES), Numeric("x", 0, 1)))

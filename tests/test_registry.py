@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from privod.errors import AlreadyExists, NotFound
-from privod.questions import Question, question, questions, register
+from privod.registry import Question, question, questions, register
 
 ROOT = Path(__file__).parent.parent
 
@@ -31,7 +31,7 @@ import numpy as np
 
 from privod.mechanisms import DiscreteLaplace
 from privod.privacy import AddRemove, Guarantee, positive
-from privod.queries.query import Query
+from privod.query.query import Query
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +116,7 @@ def games():
 DESCRIPTION = '''
 """What privod is told."""
 
-from privod.questions import Question
+from privod.registry import Question
 
 QUESTION = Question(
     name="row-count-1",
@@ -137,7 +137,7 @@ from privod import RowCount
 import privod
 assert "RowCount" in privod.__all__ and "RowCount" in dir(privod)
 
-from privod.queries.catalog import QUERIES, query_from_json
+from privod.query.catalog import QUERIES, query_from_json
 assert QUERIES["row-count-1"] is RowCount
 assert query_from_json({"name": "row-count", "epsilon": "1/2"}) == RowCount(epsilon="0.5")
 
@@ -233,7 +233,7 @@ def test_the_same_package_with_a_name_that_is_taken_is_refused(
     (second / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
     (second / "entry_points.txt").write_text(ENTRY_POINTS)
     path = os.pathsep.join([str(tmp_path), installed["PYTHONPATH"]])
-    command = [sys.executable, "-c", "from privod.questions import questions; questions()"]
+    command = [sys.executable, "-c", "from privod.registry import questions; questions()"]
     done = subprocess.run(
         command,
         env={**installed, "PYTHONPATH": path},

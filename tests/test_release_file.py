@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidData
 from privod.mechanisms import seeded
-from privod.queries.grid_knn.query import GridKnn
-from privod.queries.grid_knn.release import NoisyGrid
-from privod.queries.marginals.query import MarginalHistograms, NoisyMarginals
-from privod.queries.release_file import kind_of_file
+from privod.query.release_file import kind_of_file
+from privod.questions.grid_knn.query import GridKnn
+from privod.questions.grid_knn.release import NoisyGrid
+from privod.questions.marginals.query import MarginalHistograms, NoisyMarginals
 
 Saved = NoisyGrid | NoisyMarginals
 DOMAIN = Domain((Numeric("x", 0, 4), Numeric("y", 0, 4)))

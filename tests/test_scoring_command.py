@@ -17,11 +17,11 @@ from privod.data import Categorical, Domain, Numeric, Table
 from privod.errors import InvalidData, InvalidParameter, PrivodError
 from privod.estimators import GridKnnDetector, PrivateDetector
 from privod.mechanisms import seeded
-from privod.pictures.private_detector import draw_explained
-from privod.queries.grid_knn.query import GridKnn
-from privod.queries.private_detector.query import DetectorProfile
-from privod.queries.private_detector.release import NoisyProfile
-from privod.queries.query import Release
+from privod.query.query import Release
+from privod.questions.grid_knn.query import GridKnn
+from privod.questions.private_detector.picture import draw_explained
+from privod.questions.private_detector.query import DetectorProfile
+from privod.questions.private_detector.release import NoisyProfile
 
 RUNNER = CliRunner()
 DOMAIN = {

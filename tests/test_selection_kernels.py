@@ -24,9 +24,10 @@ from privod.mechanisms.selection import (
     SPARE_WORDS,
     ExponentialMechanism,
     PermuteAndFlip,
+    borders_of,
 )
 from privod.mechanisms.weighted_choice import EACH_ONE
-from privod.mechanisms.weights import SUMMED, WEIGHT_BITS, borders_of, tables_of
+from privod.mechanisms.weights import SUMMED, WEIGHT_BITS, tables_of
 from tests.reference.mechanisms import exp, product_of_digits
 
 Ints = NDArray[np.int64]

@@ -17,13 +17,13 @@ from privod.data import Domain, Numeric
 from privod.data.mock import mock_table
 from privod.mechanisms import secure
 from privod.privacy import AddRemove, Loss, decimal_text
-from privod.queries.axes import Axis
-from privod.queries.catalog import query_from_json
-from privod.queries.density_sketch.query import DensitySketch
-from privod.queries.grid_knn.query import GridKnn
-from privod.queries.histogram import Histogram, NoisyCounts
-from privod.queries.preview import epsilon_within
-from privod.queries.private_detector.query import DetectorProfile
+from privod.query.axes import Axis
+from privod.query.catalog import query_from_json
+from privod.query.preview import epsilon_within
+from privod.questions.density_sketch.query import DensitySketch
+from privod.questions.grid_knn.query import GridKnn
+from privod.questions.histogram.query import Histogram, NoisyCounts
+from privod.questions.private_detector.query import DetectorProfile
 from privod.server.authentication import token_hash
 from privod.server.views.analyst import UNREADABLE
 from privod.server.views.answers import MOST_SCORED

@@ -17,9 +17,9 @@ from privod.curator import Curator
 from privod.data import Categorical, Domain
 from privod.errors import AnswerFailed
 from privod.privacy import AddRemove, Loss
-from privod.queries.catalog import QUERIES, release_from_json
-from privod.queries.frames import safe_cell
-from privod.queries.histogram import Histogram
+from privod.query.catalog import QUERIES, release_from_json
+from privod.query.frames import safe_cell
+from privod.questions.histogram.query import Histogram
 from privod.server.authentication import token_hash
 from privod.server.http.middleware import HEADERS
 from tests.patience import PATIENCE

@@ -18,10 +18,10 @@ from privod.curator import Curator
 from privod.data import Categorical, Domain, Numeric
 from privod.errors import InvalidParameter
 from privod.privacy import AddRemove, Guarantee, Loss, adjacency_from_json
-from privod.queries.catalog import QUERIES
-from privod.queries.grid_knn.query import GridKnn
-from privod.queries.histogram import Histogram
-from privod.queries.lookahead import LookaheadCount
+from privod.query.catalog import QUERIES
+from privod.questions.grid_knn.query import GridKnn
+from privod.questions.histogram.query import Histogram
+from privod.questions.lookahead_count.query import LookaheadCount
 from privod.server.authentication import create_token
 from privod.server.serve import Listening
 from privod.server.views.forms import boxes_of, domain_from_lines, query_from_form, with_header

@@ -19,8 +19,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from privod.queries.catalog import QUERIES
-from privod.queries.parameters import parameters_of
+from privod.query.catalog import QUERIES
+from privod.query.parameters import parameters_of
 from privod.server.app import API, V1
 from privod.server.http.authorization import Route
 from tests.patience import PATIENCE

@@ -26,7 +26,7 @@ from privod.errors import (
     Unavailable,
 )
 from privod.privacy import AddRemove, Loss
-from privod.queries.histogram import Histogram
+from privod.questions.histogram.query import Histogram
 from privod.server.jobs import jobs as jobs_module
 from privod.server.jobs.jobs import (
     FIRST_RELEASE_SECONDS,

@@ -26,7 +26,7 @@ from privod.errors import Unavailable
 from privod.ledger.sqlite import LEDGER_FILE
 from privod.ledger.store import where_rows_are
 from privod.privacy import AddRemove, Loss
-from privod.queries.catalog import query_from_json
+from privod.query.catalog import query_from_json
 from privod.server import asking
 from privod.server.authentication import create_token
 from privod.server.jobs import jobs as jobs_module

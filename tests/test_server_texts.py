@@ -23,9 +23,9 @@ from privod.data import Categorical, Domain, Numeric
 from privod.errors import AnswerFailed, InvalidParameter
 from privod.ledger import chain
 from privod.privacy import AddRemove, InCrowd, Loss
-from privod.queries.catalog import QUERIES
-from privod.queries.histogram import Histogram
-from privod.queries.query import canonical_json
+from privod.query.catalog import QUERIES
+from privod.query.query import canonical_json
+from privod.questions.histogram.query import Histogram
 from privod.texts import DEEPEST, check_texts, is_plain_json, is_text
 from tests.running_server import DOMAIN, ROWS, Running, running
 

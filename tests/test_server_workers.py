@@ -25,11 +25,11 @@ from privod.curator.results import NO_ANSWER
 from privod.data import Domain, Numeric
 from privod.data.examples import HOSPITAL, hospital
 from privod.privacy import AddRemove, Loss
-from privod.queries.catalog import QUERIES
-from privod.queries.grid_knn.query import GridKnn
-from privod.queries.histogram import Histogram
-from privod.queries.preview import duration
-from privod.queries.subspaces import OutlierSubspaces
+from privod.query.catalog import QUERIES
+from privod.query.preview import duration
+from privod.questions.grid_knn.query import GridKnn
+from privod.questions.histogram.query import Histogram
+from privod.questions.outlier_subspaces.query import OutlierSubspaces
 from privod.server import machine
 from privod.server.authentication import token_hash
 from privod.server.jobs import estimates

@@ -30,7 +30,7 @@ from privod.ledger.private_files import sync_file
 from privod.ledger.schema import STEPS, bring_up_to_date
 from privod.ledger.sqlite import LEDGER_FILE, SQLite
 from privod.privacy import AddRemove, Guarantee, Loss
-from privod.queries.histogram import Histogram
+from privod.questions.histogram.query import Histogram
 
 DOMAIN = Domain((Numeric("age", 0, 120), Categorical("sex", ("f", "m"))), "who", 2)
 ROWS = {

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from privod.audit import play
-from privod.audit.subspaces import games
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.data.examples import okada_synthetic_2
 from privod.errors import InvalidParameter
@@ -19,8 +18,9 @@ from privod.mechanisms import PermuteAndFlip, Top, secure, seeded
 from privod.pictures import draw, draw_for_owner
 from privod.privacy import AddRemove, Loss, Replace
 from privod.progress import listening
-from privod.queries.crowd_bounds import count_outliers, count_sensitivity
-from privod.queries.subspaces import FoundSubspaces, OutlierSubspaces
+from privod.query.crowd_bounds import count_outliers, count_sensitivity
+from privod.questions.outlier_subspaces.audit import games
+from privod.questions.outlier_subspaces.query import FoundSubspaces, OutlierSubspaces
 from tests.reference.mechanisms import exponential_law, permute_and_flip_law
 
 DOMAIN = Domain((*(Numeric(name, -100, 100) for name in "abcd"), Categorical("g", ("x",))))

@@ -20,8 +20,8 @@ from packaging.requirements import Requirement
 import privod_client
 from privod import wire
 from privod.client import connect
-from privod.queries.catalog import release_from_json
-from privod.queries.histogram import Histogram
+from privod.query.catalog import release_from_json
+from privod.questions.histogram.query import Histogram
 from tests.running_server import Running, running
 
 CLIENT = Path(__file__).parent.parent / "client"

@@ -20,9 +20,9 @@ from privod.joint.counts import JointCounts
 from privod.mechanisms import seeded
 from privod.pictures import draw, svg
 from privod.privacy import AddRemove, Loss
-from privod.queries.catalog import QUERIES
-from privod.queries.histogram import Histogram
-from privod.queries.query import canonical_json
+from privod.query.catalog import QUERIES
+from privod.query.query import canonical_json
+from privod.questions.histogram.query import Histogram
 from privod.server.views.forms import domain_from_lines
 from tests.running_server import Browser, Running, running
 

@@ -36,8 +36,8 @@ from privod.errors import BudgetExceeded, InvalidData, InvalidParameter, NotAllo
 from privod.ledger.acting import ID_LENGTH
 from privod.mechanisms import secure
 from privod.privacy import AddRemove, Adjacency, Guarantee, InCrowd, Loss, Replace, SameContexts
-from privod.queries.catalog import QUERIES
-from privod.queries.histogram import Histogram
+from privod.query.catalog import QUERIES
+from privod.questions.histogram.query import Histogram
 from privod.server.failures import STATUS, UnknownToken
 from privod.wire import nouns, problems, reading, requests
 from privod.wire.protocol import CuratorProtocol

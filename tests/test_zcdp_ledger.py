@@ -36,10 +36,10 @@ from privod.privacy import (
     Zcdp,
     ZcdpBudget,
 )
-from privod.queries.density_sketch.query import DensitySketch
-from privod.queries.grid_knn.query import GridKnn
-from privod.queries.histogram import Histogram
-from privod.queries.subspaces import OutlierSubspaces
+from privod.questions.density_sketch.query import DensitySketch
+from privod.questions.grid_knn.query import GridKnn
+from privod.questions.histogram.query import Histogram
+from privod.questions.outlier_subspaces.query import OutlierSubspaces
 
 COLUMNS = tuple(f"x{place}" for place in range(4))
 DOMAIN = Domain(tuple(Numeric(name, 0, 1) for name in COLUMNS))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from privod.outliers.crowds.anomalies import record_privacy
 from privod.outliers.crowds.distance import CrowdIndex
-from privod.queries.anomaly_labels import AnomalyLabels
+from privod.questions.anomaly_labels.query import AnomalyLabels
 
 Floats = NDArray[np.float64]
 Curves = dict[str, dict[str, Floats]]

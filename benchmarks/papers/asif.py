@@ -35,9 +35,9 @@ from privod.data import Domain, Numeric, Table
 from privod.data.examples import data_frame, gaussian_mixture
 from privod.mechanisms import secure
 from privod.outliers.crowds.distance import CrowdIndex
-from privod.queries.anomaly_labels import AnomalyLabels
-from privod.queries.model_labels import ModelLabels
-from privod.queries.novelty_labels import NoveltyLabels
+from privod.questions.anomaly_labels.query import AnomalyLabels
+from privod.questions.model_labels.query import ModelLabels
+from privod.questions.novelty_labels.query import NoveltyLabels
 
 Ints = NDArray[np.int64]
 SAMPLE = 2000  # query points of a tree

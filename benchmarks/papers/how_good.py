@@ -39,32 +39,32 @@ from privod.mechanisms import Randomness, secure
 from privod.outliers.contexts.detectors import detector
 from privod.outliers.contexts.for_owner import matching_contexts
 from privod.outliers.crowds.distance import CrowdIndex
-from privod.pictures.grid_knn import Curve, draw_curves
 from privod.progress import track
-from privod.queries import scoring
-from privod.queries.anomaly_labels import AnomalyLabels
-from privod.queries.bounds import PrivateBounds
-from privod.queries.crowd_bounds import count_outliers
-from privod.queries.density_sketch.query import DensitySketch
-from privod.queries.graded_count import GradedCount, graded_credits
-from privod.queries.grid_knn.query import GridKnn
-from privod.queries.histogram import Histogram
-from privod.queries.interactive_grid.query import InteractiveGridScores
-from privod.queries.likeness import Likeness
-from privod.queries.lookahead import LookaheadCount
-from privod.queries.marginals.query import MarginalHistograms
-from privod.queries.mean_covariance.query import MeanCovariance
-from privod.queries.mixed_labels import MixedLabels
-from privod.queries.model_labels import ModelLabels
-from privod.queries.novelty_labels import NoveltyLabels
-from privod.queries.outlier_context.groups import OutlierGroups
-from privod.queries.outlier_context.query import OutlierContext
-from privod.queries.outlier_count import OutlierCount
-from privod.queries.outlier_radius import OutlierRadius
-from privod.queries.private_detector.query import DetectorProfile
-from privod.queries.query import Query
-from privod.queries.rare_combinations import RareCombinations
-from privod.queries.subspaces import OutlierSubspaces
+from privod.query.crowd_bounds import count_outliers
+from privod.query.likeness import Likeness
+from privod.query.query import Query
+from privod.questions import scoring
+from privod.questions.anomaly_labels.query import AnomalyLabels
+from privod.questions.density_sketch.query import DensitySketch
+from privod.questions.graded_count.query import GradedCount, graded_credits
+from privod.questions.grid_knn.picture import Curve, draw_curves
+from privod.questions.grid_knn.query import GridKnn
+from privod.questions.histogram.query import Histogram
+from privod.questions.interactive_grid.query import InteractiveGridScores
+from privod.questions.lookahead_count.query import LookaheadCount
+from privod.questions.marginals.query import MarginalHistograms
+from privod.questions.mean_covariance.query import MeanCovariance
+from privod.questions.mixed_labels.query import MixedLabels
+from privod.questions.model_labels.query import ModelLabels
+from privod.questions.novelty_labels.query import NoveltyLabels
+from privod.questions.outlier_context.groups import OutlierGroups
+from privod.questions.outlier_context.query import OutlierContext
+from privod.questions.outlier_count.query import OutlierCount
+from privod.questions.outlier_radius.query import OutlierRadius
+from privod.questions.outlier_subspaces.query import OutlierSubspaces
+from privod.questions.private_bounds.query import PrivateBounds
+from privod.questions.private_detector.query import DetectorProfile
+from privod.questions.rare_combinations.query import RareCombinations
 
 SIZES = (1_000, 10_000, 100_000)
 EPSILONS = ("0.1", "0.3", "1", "3")

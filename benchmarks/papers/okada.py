@@ -33,15 +33,15 @@ from privod.data.examples import data_frame, okada_synthetic_1, okada_synthetic_
 from privod.mechanisms import DiscreteLaplace, seeded
 from privod.mechanisms.smooth import SmoothGaussian, SmoothHeavy, SmoothLaplace, SmoothNoise
 from privod.outliers.crowds.distance import CrowdIndex
-from privod.pictures.subspaces import draw_chances
 from privod.privacy import Replace
-from privod.queries.crowd_bounds import (
+from privod.query.crowd_bounds import (
     GroupedCover,
     count_outliers,
     count_sensitivity,
     count_with_bound,
 )
-from privod.queries.graded_count import GradedCount, graded_credits
+from privod.questions.graded_count.query import GradedCount, graded_credits
+from privod.questions.outlier_subspaces.picture import draw_chances
 
 Floats = NDArray[np.float64]
 DELTA = "0.01"

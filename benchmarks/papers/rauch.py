@@ -36,14 +36,14 @@ from matplotlib.figure import Figure
 from privod.data import Numeric
 from privod.mechanisms import seeded
 from privod.outliers.grid.grid import Grid, neighbor_scores
-from privod.pictures.grid_knn import draw_quality
 from privod.progress import track
-from privod.queries.bounds import PrivateBounds
-from privod.queries.density_sketch.query import DensitySketch
-from privod.queries.grid_knn.query import MOST_HELD_CELLS, GridKnn
-from privod.queries.marginals.query import MarginalHistograms
-from privod.queries.mean_covariance.query import MeanCovariance
-from privod.queries.private_detector.query import DetectorProfile
+from privod.questions.density_sketch.query import DensitySketch
+from privod.questions.grid_knn.picture import draw_quality
+from privod.questions.grid_knn.query import MOST_HELD_CELLS, GridKnn
+from privod.questions.marginals.query import MarginalHistograms
+from privod.questions.mean_covariance.query import MeanCovariance
+from privod.questions.private_bounds.query import PrivateBounds
+from privod.questions.private_detector.query import DetectorProfile
 
 Rows = list[Row]
 

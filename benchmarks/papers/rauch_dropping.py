@@ -30,7 +30,7 @@ from privod.data import Domain, Numeric, Table
 from privod.data.examples import data_frame
 from privod.mechanisms import secure
 from privod.progress import track
-from privod.queries.grid_knn.query import MOST_HELD_CELLS, GridKnn
+from privod.questions.grid_knn.query import MOST_HELD_CELLS, GridKnn
 
 Floats = NDArray[np.float64]
 

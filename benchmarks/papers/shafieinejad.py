@@ -40,8 +40,8 @@ from privod.outliers.contexts import detectors
 from privod.outliers.contexts.contexts import Choices, ContextSpace
 from privod.outliers.contexts.matching import Judged, RecordView, Verdicts, look_from
 from privod.progress import track
-from privod.queries.outlier_context.query import OutlierContext
-from privod.queries.outlier_context.search import (
+from privod.questions.outlier_context.query import OutlierContext
+from privod.questions.outlier_context.search import (
     Candidates,
     Sampler,
     candidates,

@@ -13,7 +13,7 @@ from typing import Any
 
 from privod.version import __version__ as __version__
 
-ROOMS = ("errors", "privacy", "data", "queries", "curator", "client")
+ROOMS = ("errors", "privacy", "data", "query", "curator", "client")
 """The modules whose public names are public here too, the quickest to load first."""
 
 
@@ -21,7 +21,7 @@ def __getattr__(name: str) -> Any:
     if name == "__all__":
         return sorted(public_names())
     if not name.startswith("_") and find_spec(f"{__name__}.{name}") is None:  # not a room itself
-        from privod.questions import load, questions
+        from privod.registry import load, questions
 
         for described in questions().values():
             if name in described.public_names():
@@ -39,7 +39,7 @@ def __dir__() -> list[str]:
 
 def public_names() -> dict[str, str]:
     """Every public name with the module that has it."""
-    from privod.questions import questions
+    from privod.registry import questions
 
     homes = {
         name: reference.partition(":")[0]

@@ -74,15 +74,17 @@ from privod.estimators.marginals import (
 from privod.estimators.private import (
     PrivateDetector as PrivateDetector,
 )
-from privod.joint.counts import (
-    JointCounts as JointCounts,
-    JointRelease as JointRelease,
+from privod.joint.detector.question import (
+    JointDetector as JointDetector,
+    JointProfile as JointProfile,
 )
-from privod.joint.question import (
-    JointOutliers as JointOutliers,
+from privod.joint.outliers import (
+    OutlierResult as OutlierResult,
+)
+from privod.joint.published.question import (
+    PublishedOutliers as PublishedOutliers,
 )
 from privod.joint.run import (
-    JointAnswer as JointAnswer,
     rehearse as rehearse,
 )
 from privod.outliers.contexts.contexts import (
@@ -118,96 +120,96 @@ from privod.privacy import (
     in_parallel as in_parallel,
     positive as positive,
 )
-from privod.queries import (
+from privod.query import (
     QUERIES as QUERIES,
     Query as Query,
     Release as Release,
 )
-from privod.queries.anomaly_labels import (
+from privod.query.labels import (
+    answer_by_edits as answer_by_edits,
+)
+from privod.questions.anomaly_labels.query import (
     AnomalyLabels as AnomalyLabels,
 )
-from privod.queries.bounds import (
-    PrivateBounds as PrivateBounds,
-)
-from privod.queries.density_sketch.query import (
+from privod.questions.density_sketch.query import (
     DensitySketch as DensitySketch,
 )
-from privod.queries.density_sketch.release import (
+from privod.questions.density_sketch.release import (
     NoisySketch as NoisySketch,
 )
-from privod.queries.edit_models import (
-    EditModel as EditModel,
-    plug_in_model as plug_in_model,
-)
-from privod.queries.graded_count import (
+from privod.questions.graded_count.query import (
     GradedCount as GradedCount,
 )
-from privod.queries.grid_knn.query import (
+from privod.questions.grid_knn.query import (
     GridKnn as GridKnn,
 )
-from privod.queries.grid_knn.release import (
+from privod.questions.grid_knn.release import (
     NoisyGrid as NoisyGrid,
 )
-from privod.queries.histogram import (
+from privod.questions.histogram.query import (
     Histogram as Histogram,
     NoisyCounts as NoisyCounts,
 )
-from privod.queries.interactive_grid.query import (
+from privod.questions.interactive_grid.query import (
     GridScores as GridScores,
     InteractiveGridScores as InteractiveGridScores,
 )
-from privod.queries.labels import (
-    answer_by_edits as answer_by_edits,
-)
-from privod.queries.lookahead import (
+from privod.questions.lookahead_count.query import (
     LookaheadCount as LookaheadCount,
 )
-from privod.queries.marginals.query import (
+from privod.questions.marginals.query import (
     MarginalHistograms as MarginalHistograms,
 )
-from privod.queries.marginals.release import (
+from privod.questions.marginals.release import (
     NoisyMarginals as NoisyMarginals,
 )
-from privod.queries.mean_covariance.query import (
+from privod.questions.mean_covariance.query import (
     MeanCovariance as MeanCovariance,
 )
-from privod.queries.mean_covariance.release import (
+from privod.questions.mean_covariance.release import (
     NoisyMoments as NoisyMoments,
 )
-from privod.queries.mixed_labels import (
+from privod.questions.mixed_labels.query import (
     MixedLabels as MixedLabels,
 )
-from privod.queries.model_labels import (
+from privod.questions.model_labels.edit_models import (
+    EditModel as EditModel,
+    plug_in_model as plug_in_model,
+)
+from privod.questions.model_labels.query import (
     ModelLabels as ModelLabels,
 )
-from privod.queries.novelty_labels import (
+from privod.questions.novelty_labels.query import (
     NoveltyLabels as NoveltyLabels,
 )
-from privod.queries.outlier_context.groups import (
+from privod.questions.outlier_context.groups import (
     OutlierGroups as OutlierGroups,
     PersonGroups as PersonGroups,
 )
-from privod.queries.outlier_context.query import (
+from privod.questions.outlier_context.query import (
     OutlierContext as OutlierContext,
 )
-from privod.queries.outlier_count import (
+from privod.questions.outlier_count.query import (
     OutlierCount as OutlierCount,
 )
-from privod.queries.outlier_radius import (
+from privod.questions.outlier_radius.query import (
     OutlierRadius as OutlierRadius,
 )
-from privod.queries.private_detector.query import (
+from privod.questions.outlier_subspaces.query import (
+    OutlierSubspaces as OutlierSubspaces,
+)
+from privod.questions.private_bounds.query import (
+    PrivateBounds as PrivateBounds,
+)
+from privod.questions.private_detector.query import (
     DetectorProfile as DetectorProfile,
 )
-from privod.queries.private_detector.release import (
+from privod.questions.private_detector.release import (
     NoisyProfile as NoisyProfile,
 )
-from privod.queries.rare_combinations import (
+from privod.questions.rare_combinations.query import (
     CombinationCounts as CombinationCounts,
     RareCombinations as RareCombinations,
-)
-from privod.queries.subspaces import (
-    OutlierSubspaces as OutlierSubspaces,
 )
 
 __version__: str

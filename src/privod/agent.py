@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 from privod.client import Client
 from privod.errors import BudgetExceeded, NotAllowed, PrivodError, Unavailable
 from privod.privacy import decimal_text, exact
-from privod.queries.catalog import QUERIES, query_from_json
-from privod.queries.parameters import parameters_of, promise_of
-from privod.queries.query import Query
+from privod.query.catalog import QUERIES, query_from_json
+from privod.query.parameters import parameters_of, promise_of
+from privod.query.query import Query
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer

@@ -34,8 +34,8 @@ from privod.data.intake import IntakeReport
 from privod.data.sources import read_with_report, write_parquet
 from privod.engines.size import UNLESS_DECLARED
 from privod.privacy import Adjacency, Guarantee, Loss, SameContexts, adjacency_from_json
-from privod.queries.catalog import release_from_json
-from privod.queries.query import Query, Release
+from privod.query.catalog import release_from_json
+from privod.query.query import Query, Release
 from privod.wire.connection import (
     AWAY_SECONDS,
     REPORT_PATIENCE,

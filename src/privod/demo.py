@@ -20,8 +20,8 @@ from privod.ledger.prices import cost_towards
 from privod.pictures import draw, draw_budget, svg
 from privod.privacy import AddRemove, Adjacency, AdmittedContexts, Loss, SameContexts
 from privod.progress import track
-from privod.queries.catalog import QUERIES
-from privod.queries.query import Query
+from privod.query.catalog import QUERIES
+from privod.query.query import Query
 
 __all__ = ["DIFFER", "Demo", "Step", "ask_all", "run"]
 

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, expect
 
 from privod.data import Domain, Numeric
 from privod.privacy import AddRemove, Loss
-from privod.queries.histogram import Histogram
+from privod.questions.histogram.query import Histogram
 from privod.server.views.pages import answer_path
 from privod.wire import answer_key
 from tests.browser.test_console import CHROMIUM, chromium

@@ -19,9 +19,9 @@ from playwright.sync_api import Browser, expect, sync_playwright
 from privod.data import Categorical, Domain, Numeric
 from privod.data.examples import BREAST_CANCER, breast_cancer
 from privod.privacy import AddRemove, Loss
-from privod.queries.catalog import QUERIES
-from privod.queries.histogram import Histogram
-from privod.queries.private_detector.query import DetectorProfile
+from privod.query.catalog import QUERIES
+from privod.questions.histogram.query import Histogram
+from privod.questions.private_detector.query import DetectorProfile
 from privod.server.jobs.jobs import Turn
 from privod.server.views.pages import answer_path
 from tests.browser.visiting import MILLISECONDS, TWO_LOOKS, Visit

@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, expect
 from privod.curator.job_records import JobRecord, Room
 from privod.data import Categorical, Domain, Numeric
 from privod.privacy import AddRemove, InCrowd, Loss
-from privod.queries.histogram import Histogram
+from privod.questions.histogram.query import Histogram
 from privod.server.app import CONSOLE
 from privod.server.authentication import token_hash
 from privod.wire import answer_key

@@ -20,8 +20,8 @@ from privod.data import Domain, Table
 from privod.mechanisms import DiscreteLaplace, Randomness
 from privod.privacy import AddRemove, Guarantee, positive
 from privod.progress import report
-from privod.queries.query import Query, Release
-from privod.questions import Question
+from privod.query.query import Query, Release
+from privod.registry import Question
 
 QUESTION = Question(
     name="odd-1", query="odd_question:Odd", picture="odd_question:draw", games="odd_question:games"

@@ -6,7 +6,7 @@ from privod.audit.callables import Finding, Mechanism, Pairs, search
 from privod.audit.game import Game, Power, Reading, Verdict, fineness, play
 from privod.audit.pairs import numbers_in, search_question, table_pairs
 from privod.audit.work import work_of
-from privod.questions import load, question
+from privod.registry import load, question
 
 __all__ = [
     "Finding",

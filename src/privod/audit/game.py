@@ -24,7 +24,7 @@ from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness, secure
 from privod.privacy import Loss, decimal_text
 from privod.progress import track
-from privod.queries.query import Query
+from privod.query.query import Query
 
 __all__ = [
     "DOUBT",

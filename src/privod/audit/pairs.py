@@ -19,7 +19,7 @@ from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness
 from privod.privacy import AddRemove, Adjacency, Guarantee, InAlikeCrowd, InCrowd, Replace
-from privod.queries.query import Query
+from privod.query.query import Query
 
 __all__ = ["numbers_in", "search_question", "table_pairs"]
 

@@ -29,8 +29,8 @@ def advise(
     as_json: AsJson = False,
 ) -> None:
     """Advise a radius for questions about outliers: free, offline, from a released grid."""
-    from privod.queries.advice import advise_radius
-    from privod.queries.grid_knn.release import NoisyGrid
+    from privod.questions.grid_knn.advice import advise_radius
+    from privod.questions.grid_knn.release import NoisyGrid
 
     released = released_from(grid)
     if not isinstance(released, NoisyGrid):

@@ -18,7 +18,7 @@ from privod.errors import InvalidParameter, NeedsConfirmation, Unavailable
 from privod.texts import check_text
 
 if TYPE_CHECKING:
-    from privod.queries.query import Query
+    from privod.query.query import Query
 
 __all__ = ["ask", "guarantee", "jobs", "price", "questions"]
 
@@ -49,8 +49,8 @@ def questions(
     as_json: AsJson = False,
 ) -> None:
     """List the questions that can be asked, or explain one."""
-    from privod.queries.catalog import JOINT_QUESTIONS, QUERIES, kind_of, newest
-    from privod.queries.parameters import parameters_of
+    from privod.query.catalog import JOINT_QUESTIONS, QUERIES, kind_of, newest
+    from privod.query.parameters import parameters_of
     from privod.wire.questions import describe
 
     if name is None:
@@ -82,8 +82,8 @@ def questions(
 
 def _query(name: str, settings: list[str] | None) -> Any:
     """Build the question from what was typed."""
-    from privod.queries.catalog import kind_of
-    from privod.queries.parameters import parameters_of
+    from privod.query.catalog import kind_of
+    from privod.query.parameters import parameters_of
 
     kind = kind_of(name)
     known = {parameter.name: parameter for parameter in parameters_of(kind)}
@@ -115,7 +115,7 @@ def guarantee(question: Question, settings: Settings = None, as_json: AsJson = F
 def _opening(query: Query[Any]) -> Iterator[str]:
     """What an owner types so that the question can be asked, and of which data it never can."""
     from privod.privacy import SameContexts
-    from privod.queries.query import Query
+    from privod.query.query import Query
 
     adjacency = query.guarantee().adjacency
     written = shlex.quote(json.dumps(adjacency.to_json()))
@@ -150,7 +150,7 @@ def price(
     """Say what a question would cost and be worth; looks at no data and charges nothing."""
     from privod.ledger.prices import BEGUN
     from privod.privacy import decimal_text
-    from privod.queries.preview import epsilon_within, longest, worth
+    from privod.query.preview import epsilon_within, longest, worth
 
     if within is not None and not _names_epsilon(settings):
         settings = [*(settings or []), "epsilon=1"]
@@ -226,7 +226,7 @@ def ask(
     whether that is wanted; not where it is paid already. Say with --expect how many records you
     expect in what is counted.
     """
-    from privod.queries.preview import noise_remark
+    from privod.query.preview import noise_remark
 
     query = _query(question, settings)
     if picture is not None and picture.suffix not in (".svg", ".png"):
@@ -288,7 +288,7 @@ def jobs(
     as_json: AsJson = False,
 ) -> None:
     """List what your token asked of a server, answered, under way or failed."""
-    from privod.queries.as_code import typed
+    from privod.query.as_code import typed
 
     with server_at(at) as server:
         found = server.jobs()[:most]

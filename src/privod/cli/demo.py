@@ -53,7 +53,7 @@ def audit(
 ) -> None:
     """Play the distinguishing game: claimed and caught epsilon of every question."""
     from privod.audit import games_of, play
-    from privod.queries.catalog import QUERIES, kind_of
+    from privod.query.catalog import QUERIES, kind_of
 
     names = list(QUERIES) if question is None else [kind_of(question).name]
     if domain is not None:
@@ -88,7 +88,7 @@ def _search(names: list[str], file: Path, runs: int, as_json: bool) -> None:
     from privod.cli.owner import _read_json
     from privod.data import Domain
     from privod.privacy import AddRemove, InAlikeCrowd, InCrowd, Replace
-    from privod.queries.catalog import QUERIES
+    from privod.query.catalog import QUERIES
 
     declared = Domain.from_json(_read_json(file))
     samples = [query for name in names for query in QUERIES[name].examples(declared)]

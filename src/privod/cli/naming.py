@@ -64,8 +64,8 @@ def _options(command: Any) -> dict[str, str]:
         if parameter.param_type_name == "option"
     }
     if SETTINGS in {parameter.name for parameter in command.params}:
-        from privod.queries.catalog import QUERIES
-        from privod.queries.parameters import parameters_of
+        from privod.query.catalog import QUERIES
+        from privod.query.parameters import parameters_of
 
         theirs = {one.name for kind in QUERIES.values() for one in parameters_of(kind)}
         return {name: word for name, word in options.items() if name not in theirs}

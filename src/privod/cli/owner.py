@@ -314,7 +314,7 @@ def history(
 
 def _what(entry: Entry, several: bool) -> str:
     """What an entry says, in a line; the question that was charged in another."""
-    from privod.queries.as_code import typed
+    from privod.query.as_code import typed
 
     said = [
         entry.kind + (f" of no. {entry.ask}" if entry.ask not in (None, entry.number) else ""),

@@ -16,7 +16,7 @@ from privod.errors import InvalidParameter, PrivodError
 
 if TYPE_CHECKING:
     from privod.data import Domain
-    from privod.queries.query import Query
+    from privod.query.query import Query
 
 __all__ = ["mock", "rehearse", "sample"]
 
@@ -78,7 +78,7 @@ def rehearse(
     """
     from privod.data.mock import mock_table
     from privod.demo import ask_all
-    from privod.queries.preview import worth
+    from privod.query.preview import worth
 
     asked = _read(analysis, "analysis", "Write [{'name': 'histogram', 'columns': ...}, ...].")
     if not isinstance(asked, list) or not asked:
@@ -113,7 +113,7 @@ def rehearse(
 def _readable(entry: Any, domain: Domain, file: str) -> Query[Any] | PrivodError:
     """A question of the analysis, or why it can never be asked of such data."""
     from privod.ledger.persons import check_unit, is_beyond_add_remove
-    from privod.queries.catalog import query_from_json
+    from privod.query.catalog import query_from_json
 
     try:
         query = query_from_json(entry)

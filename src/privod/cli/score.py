@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from privod.queries.scoring import NewRecords, Scored
+    from privod.questions.scoring import NewRecords, Scored
 
 __all__ = ["released_from", "score"]
 
@@ -81,7 +81,7 @@ def score(
         raise InvalidParameter("records", "must end in .csv or .parquet", records.name, way_out)
     if picture is not None and picture.suffix not in (".svg", ".png"):
         raise InvalidParameter("picture", "must end in .svg or .png", str(picture), "Rename it.")
-    from privod.queries import scoring
+    from privod.questions import scoring
 
     released = released_from(grid)
     if why and not scoring.explains(released):
@@ -158,7 +158,7 @@ def _lines(
     taken: NewRecords, scored: Scored, reasons: list[str], *, with_ids: bool, why: bool
 ) -> Iterator[list[Any]]:
     """The header and a line for every record that was read, also where it could not be scored."""
-    from privod.queries.frames import safe_cell
+    from privod.query.frames import safe_cell
 
     limit = scored.limit
     last = [*([] if limit is None else ["stands_out"]), *(["why"] if why else [])]
@@ -174,7 +174,7 @@ def _lines(
 
 def _written(point: NDArray[np.float64], released: Any) -> str:
     """The first values of a record, each with its column."""
-    from privod.queries import scoring
+    from privod.questions import scoring
 
     some = zip(scoring.columns_of(released)[:MOST_VALUES], point.tolist(), strict=False)
     return ", ".join(f"{column.name} {scoring.shown(value, column)}" for column, value in some)
@@ -182,8 +182,8 @@ def _written(point: NDArray[np.float64], released: Any) -> str:
 
 def released_from(path: Path) -> Any:
     """The release in a file, of one of the questions that score."""
-    from privod.queries.saved import read_saved
-    from privod.queries.scoring import SCORING
+    from privod.questions.saved import read_saved
+    from privod.questions.scoring import SCORING
 
     found = read_saved(path)
     value = getattr(found, "value", found)
@@ -200,12 +200,12 @@ def _drawn(
     n_neighbors: int,
 ) -> Figure:
     """The records upon a grid of two columns; of any other release, how their scores are spread."""
-    from privod.pictures.grid_knn import draw_score_histogram, draw_scored
-    from privod.queries import scoring
-    from privod.queries.grid_knn.release import NoisyGrid
+    from privod.questions import scoring
+    from privod.questions.grid_knn.picture import draw_score_histogram, draw_scored
+    from privod.questions.grid_knn.release import NoisyGrid
 
     if scoring.explains(released):
-        from privod.pictures.private_detector import draw_explained
+        from privod.questions.private_detector.picture import draw_explained
 
         return draw_explained(released, taken.points, taken.rows)
     if isinstance(released, NoisyGrid) and released.grid.n_axes == 2:

@@ -29,8 +29,8 @@ from privod.ledger import store
 from privod.ledger.database import Connection
 from privod.ledger.prices import Price, price_of
 from privod.ledger.store import DataSet, short_text
-from privod.queries.interactive_grid.kept import looked
-from privod.queries.query import Query, Release
+from privod.query.query import Query, Release
+from privod.questions.interactive_grid.kept import looked
 
 if TYPE_CHECKING:
     import numpy as np

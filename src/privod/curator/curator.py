@@ -55,7 +55,7 @@ from privod.ledger.store import DataSet, short_text
 from privod.ledger.verification import Verification, verify
 from privod.ledger.witness import Head, Witness, Witnesses
 from privod.privacy import Adjacency, AdmittedContexts, Guarantee, Loss, SameContexts
-from privod.queries.query import Query, Release, canonical_json
+from privod.query.query import Query, Release, canonical_json
 
 __all__ = ["Curator"]
 

@@ -13,7 +13,7 @@ from privod.ledger.database import Connection, Database
 from privod.ledger.sqlite import SQLite
 from privod.ledger.store import release_entry, short_text
 from privod.ledger.witness import Head, Witnesses
-from privod.queries.query import canonical_json
+from privod.query.query import canonical_json
 
 __all__ = ["Custody"]
 

@@ -16,7 +16,7 @@ from privod.errors import LimitReached
 from privod.ledger.chain import now
 from privod.ledger.database import Connection, Database
 from privod.ledger.store import question_key
-from privod.queries.query import canonical_json
+from privod.query.query import canonical_json
 
 __all__ = ["MOST_LISTED", "JobRecord", "JobRecords", "Room"]
 

@@ -28,8 +28,8 @@ from privod.ledger.database import Connection
 from privod.ledger.store import short_text
 from privod.outliers.contexts.detectors import LocalOutlierFactor, PluggedIn, detector
 from privod.privacy import Adjacency, AdmittedContexts, Loss, SameContexts, ZcdpBudget
-from privod.queries.checks import LARGEST_COUNT, whole_number
-from privod.queries.query import canonical_json
+from privod.query.checks import LARGEST_COUNT, whole_number
+from privod.query.query import canonical_json
 
 __all__ = [
     "Request",

@@ -39,7 +39,7 @@ from privod.privacy import (
     Statement,
     ZcdpBudget,
 )
-from privod.queries.query import canonical_json
+from privod.query.query import canonical_json
 
 __all__ = [
     "charge_ahead",

@@ -20,8 +20,8 @@ from privod.outliers.contexts.detectors import detector
 from privod.outliers.contexts.for_owner import contexts_moved, rows_alike
 from privod.outliers.crowds.distance import crowds
 from privod.privacy import Adjacency, InAlikeCrowd, InCrowd, SameContexts
-from privod.queries.likeness import Likeness
-from privod.queries.outlier_context.persons import persons_in
+from privod.query.likeness import Likeness
+from privod.questions.outlier_context.persons import persons_in
 
 __all__ = ["FOR_OWNER", "Protection", "check_narrow", "who_is_protected"]
 

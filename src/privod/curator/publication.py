@@ -20,9 +20,9 @@ from privod.ledger.kept_counts import enter_kept, read_kept
 from privod.ledger.store import refuse_seeded
 from privod.ledger.witness import Head
 from privod.mechanisms import secure
-from privod.queries.catalog import release_from_json
-from privod.queries.interactive_grid.kept import KeptQuery
-from privod.queries.query import Query, Release, canonical_json
+from privod.query.catalog import release_from_json
+from privod.query.query import Query, Release, canonical_json
+from privod.questions.interactive_grid.kept import KeptQuery
 
 if TYPE_CHECKING:
     import numpy as np

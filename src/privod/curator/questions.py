@@ -19,9 +19,9 @@ from privod.ledger.persons import check_unit, is_beyond_add_remove
 from privod.ledger.prices import dues_of
 from privod.ledger.store import DataSet
 from privod.privacy import Cost, Guarantee, Loss, Secrecy, Zcdp
-from privod.queries.catalog import QUERIES
-from privod.queries.interactive_grid.kept import KeptQuery
-from privod.queries.query import Query, canonical_json
+from privod.query.catalog import QUERIES
+from privod.query.query import Query, canonical_json
+from privod.questions.interactive_grid.kept import KeptQuery
 from privod.texts import check_texts, is_plain_json
 
 __all__ = ["Question", "adapted"]

@@ -8,8 +8,8 @@ from typing import Any
 from privod.data.intake import IntakeReport
 from privod.ledger.chain import Charge
 from privod.ledger.store import DataSet
-from privod.queries.html import release_html
-from privod.queries.query import Release
+from privod.query.html import release_html
+from privod.query.query import Release
 
 __all__ = ["NO_ANSWER", "Answer", "Registered"]
 

@@ -28,7 +28,7 @@ from privod.engines.writing import write_rows
 from privod.errors import InvalidData, Unavailable
 from privod.ledger.private_files import close_to_others, private_directory, sync_file
 from privod.mechanisms.randomness import Randomness, keyed, secure
-from privod.queries.query import Query, canonical_json
+from privod.query.query import Query, canonical_json
 
 __all__ = ["KeptRows", "RowStore"]
 

@@ -11,7 +11,7 @@ from privod.ledger.acting import token_id
 from privod.ledger.chain import append, now
 from privod.ledger.database import Connection, Database
 from privod.ledger.store import find_dataset, short_text
-from privod.queries.query import canonical_json
+from privod.query.query import canonical_json
 
 __all__ = ["ROLES", "Role", "Token", "TokenStore", "token_id"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from privod.data import Categorical, Column, Numeric
 from privod.errors import InvalidParameter
 
-__all__ = ["coded", "declared_columns", "frame_names"]
+__all__ = ["coded", "declared_columns", "frame_names", "width_of"]
 
 WAY_OUT = (
     "Give (low, high), a list of one pair a column, (lows, highs), or a dict by column name,"
@@ -25,6 +25,15 @@ def frame_names(X: Any) -> tuple[str, ...] | None:  # noqa: N803 - scikit-learn'
     names = tuple(X.columns)
     usable = all(isinstance(name, str) and name and name.isprintable() for name in names)
     return names if usable else None
+
+
+def width_of(X: Any) -> int | None:  # noqa: N803 - scikit-learn's name
+    """How many columns there are in an array, a frame or a list of lists; None if it is none."""
+    try:
+        shape = X.shape if hasattr(X, "shape") else np.asarray(X, dtype=object).shape
+    except ValueError:  # lists of arrays of different lengths
+        return None
+    return shape[1] if len(shape) == 2 else None
 
 
 def declared_columns(bounds: Any, names: tuple[str, ...]) -> tuple[Column, ...]:

@@ -25,18 +25,18 @@ from sklearn.utils.validation import _get_feature_names, check_is_fitted, valida
 from privod.data import Column, Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.estimators.bounds import declared_columns
-from privod.estimators.spending import charge, enter, warn_of_callers
+from privod.estimators.spending import charge, warn_of_callers
 from privod.mechanisms import Randomness, secure, seeded
 from privod.mechanisms.merged import MergedNoise
 from privod.outliers.grid.grid import Grid
-from privod.privacy import Guarantee, Loss, Number, Replace, exact, positive
+from privod.privacy import Guarantee, Loss, Number, exact, positive
 from privod.privacy.guarantee import merged_promise
-from privod.queries.bounds import PrivateBounds
-from privod.queries.checks import dp_adjacency
-from privod.queries.count_query import told_of_epsilon
-from privod.queries.query import Query, Release
-from privod.queries.saved import read_saved
-from privod.queries.scores import filled
+from privod.query.checks import dp_adjacency
+from privod.query.count_query import told_of_epsilon
+from privod.query.query import Query, Release
+from privod.query.scores import filled
+from privod.questions.private_bounds.query import PrivateBounds
+from privod.questions.saved import read_saved
 
 __all__ = ["EXACT", "ReleaseDetector", "column_names_of", "numbered_names"]
 
@@ -154,11 +154,9 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:  # noqa: ARG002, N803 - scikit-learn's names
         """Ask the question of the rows, keep its release, forget the rows."""
-        in_folds = warn_of_callers(self)
+        warn_of_callers(self)
         fitted = copy(self)
         fitted._fit_anew(X)
-        # A record more or less would move others from fold to fold: no promise but Replace's.
-        enter(fitted.guarantee_.under(Replace()) if in_folds else fitted.guarantee_)
         return self._become(fitted)
 
     def promised(self) -> Guarantee:
@@ -173,7 +171,7 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         if not hasattr(self, "release_"):
             return self.fit(X, y)
         grown = copy(self)
-        enter(grown._add_batch(X))
+        grown._add_batch(X)
         return self._become(grown)
 
     def retarget(self, target_fraction: float) -> Self:
@@ -299,8 +297,8 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         self.guarantee_ = promise if bought is None else promise + bought.guarantee
         self._set_offset()
 
-    def _add_batch(self, X: ArrayLike) -> Guarantee:  # noqa: N803 - scikit-learn's name
-        """Merge the release of a batch into ours, and say what the batch has lost."""
+    def _add_batch(self, X: ArrayLike) -> None:  # noqa: N803 - scikit-learn's name
+        """Merge the release of a batch into ours."""
         self._check()
         rows = self._rows(X)
         known = self.release_.value
@@ -317,7 +315,6 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         self.release_ = Release(asked, merged, promise, merged.seeded)
         self.guarantee_ = merged_promise([self.guarantee_, batch.guarantee])  # disjoint batches
         self._set_offset()
-        return batch.guarantee
 
     def _become(self, other: Self) -> Self:
         """Take over what a copy has come to, all at once: what fails leaves no trace."""

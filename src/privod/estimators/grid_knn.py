@@ -14,9 +14,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from privod.estimators.detector import EXACT, ReleaseDetector
 from privod.outliers.grid.grid import Grid, different
 from privod.privacy import Number
-from privod.queries.grid_knn.query import GridKnn
-from privod.queries.grid_knn.release import NoisyGrid, walk_depth
-from privod.queries.query import Release
+from privod.query.query import Release
+from privod.questions.grid_knn.query import GridKnn
+from privod.questions.grid_knn.release import NoisyGrid, walk_depth
 
 __all__ = ["GridKnnDetector"]
 

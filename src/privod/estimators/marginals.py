@@ -14,8 +14,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from privod.estimators.detector import ReleaseDetector
 from privod.outliers.grid.grid import Grid
 from privod.privacy import Number
-from privod.queries.marginals.query import MarginalHistograms, NoisyMarginals
-from privod.queries.query import Release
+from privod.query.query import Release
+from privod.questions.marginals.query import MarginalHistograms, NoisyMarginals
 
 __all__ = ["MarginalDetector"]
 

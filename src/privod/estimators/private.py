@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from privod.data import Column, Domain, Numeric
-from privod.estimators.bounds import coded, declared_columns, frame_names
+from privod.estimators.bounds import coded, declared_columns, frame_names, width_of
 from privod.estimators.detector import (
     EXACT,
     ReleaseDetector,
@@ -21,11 +21,11 @@ from privod.estimators.detector import (
 )
 from privod.estimators.spending import charge
 from privod.privacy import Guarantee, Loss, Number, positive
-from privod.queries.checks import dp_adjacency
-from privod.queries.count_query import chance
-from privod.queries.private_detector.query import DetectorProfile
-from privod.queries.private_detector.release import Explanation, NoisyProfile
-from privod.queries.query import Release
+from privod.query.checks import dp_adjacency
+from privod.query.count_query import chance
+from privod.query.query import Release
+from privod.questions.private_detector.query import DetectorProfile
+from privod.questions.private_detector.release import Explanation, NoisyProfile
 
 __all__ = ["PrivateDetector"]
 
@@ -48,9 +48,11 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
 
     Guarantee
     ---------
-    What `fit` keeps, and so every score, label and explanation, is epsilon-differentially private
-    with respect to the rows of X, or (epsilon, delta) with a delta. `guarantee_` says it with the
-    exact loss. A fixed `random_state` voids it.
+    What `fit` keeps is epsilon-differentially private with respect to the rows of X, or (epsilon,
+    delta) with a delta: the release, its threshold, and so what they say of any row that you know
+    already. `guarantee_` says it with the exact loss. A fixed `random_state` voids it. Not private:
+    scores, labels and explanations of the rows of X themselves, which are computed from those rows
+    without noise.
 
     Parameters
     ----------
@@ -143,8 +145,9 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         self._check()
         given = self.bounds
         columns: tuple[Column, ...] = ()
-        if given is not None and isinstance(getattr(X, "shape", None), tuple) and len(X.shape) == 2:  # type: ignore[union-attr]
-            columns = declared_columns(given, frame_names(X) or numbered_names(X.shape[1]))  # type: ignore[union-attr]
+        width = width_of(X)
+        if given is not None and width is not None:
+            columns = declared_columns(given, frame_names(X) or numbered_names(width))
         rows = validate_data(
             self, coded(X, columns), dtype=np.float64, order="C", ensure_all_finite="allow-nan"
         )
@@ -153,8 +156,6 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         if given is None:
             octaves = WIDEST_OCTAVES
             columns = tuple(Numeric(name, -WIDEST, WIDEST) for name in names)
-        elif not columns:
-            columns = declared_columns(given, names)
         query = DetectorProfile(
             columns=names,
             epsilon=positive(self.epsilon, "epsilon"),
@@ -171,7 +172,7 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         self.guarantee_ = self.release_.guarantee
         self._set_offset()
 
-    def _add_batch(self, X: ArrayLike) -> Guarantee:  # noqa: N803 - scikit-learn's name
+    def _add_batch(self, X: ArrayLike) -> None:  # noqa: N803 - scikit-learn's name
         self._check()
         rows = self._rows(X)
         known = self.release_.value
@@ -191,7 +192,6 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         )
         self.guarantee_ = merged.guarantee  # batches are disjoint
         self._set_offset()
-        return batch.guarantee
 
     @staticmethod
     def _query_of(value: NoisyProfile) -> DetectorProfile:

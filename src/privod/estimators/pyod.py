@@ -26,8 +26,8 @@ from privod.estimators.marginals import MarginalDetector
 from privod.estimators.private import PrivateDetector
 from privod.outliers.grid.grid import Grid
 from privod.privacy import Number
-from privod.queries.denoising import expected_counts
-from privod.queries.private_detector.release import Explanation
+from privod.query.denoising import expected_counts
+from privod.questions.private_detector.release import Explanation
 
 try:
     from pyod.models.base import BaseDetector

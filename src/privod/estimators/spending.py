@@ -21,10 +21,10 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
-from privod.errors import InvalidParameter
+from privod.errors import InvalidParameter, NoPromise
 from privod.privacy import Guarantee, Loss, Replace
 
-__all__ = ["PrivacyWarning", "Spending", "charge", "charged_to", "enter", "search_loss"]
+__all__ = ["PrivacyWarning", "Spending", "charge", "charged_to", "search_loss"]
 __all__ += ["spending", "spent"]
 
 SEARCHES = "sklearn.model_selection"
@@ -99,6 +99,10 @@ def charged_to(curator: Charged, data_set: str, reason: str = "a fit") -> Iterat
     is refused and changes nothing; what was charged is never given back. Holds for fits in all
     threads of this process meanwhile, not for those that a search starts in other processes.
 
+    Fits of cross-validation are charged under Replace: a record more or less moves others from
+    fold to fold, so an AddRemove budget refuses them. Fits of an ensemble to samples of the rows
+    are refused. Folds that you cut yourself are not noticed: charge them under Replace, too.
+
     >>> with charged_to(curator, "patients"):  # doctest: +SKIP
     ...     GridKnnDetector(epsilon=0.5, bounds=(0, 1)).fit(rows)
     """
@@ -113,18 +117,24 @@ def charged_to(curator: Charged, data_set: str, reason: str = "a fit") -> Iterat
 
 
 def charge(guarantee: Guarantee) -> None:
-    """Charge a fit that is about to look at rows, wherever fits are charged to."""
+    """State what a fit loses, before it looks at rows: to every ledger and every meter alike.
+
+    Within cross-validation that is a loss under Replace.
+    """
+    modules = _callers()
+    stated = guarantee.under(Replace()) if _are_folds(modules) else guarantee
     with _mutex:
         sinks = tuple(_charged)
+    if sinks and any(map(_is_ensemble, modules)):
+        raise NoPromise(
+            "An ensemble fits samples of the rows, and a row may be in one several times: nothing"
+            " bounds what its fits lose. Fit the detector by itself, or outside charged_to."
+        )
     for curator, data_set, reason in sinks:
-        curator.charge_ahead(data_set, guarantee, reason)
-
-
-def enter(guarantee: Guarantee) -> None:
-    """Add a fit to the spending of this process, and of whoever adds up."""
+        curator.charge_ahead(data_set, stated, reason)
     with _mutex:
         for meter in _meters:
-            meter.total = meter.total.and_also(guarantee)
+            meter.total = meter.total.and_also(stated)
 
 
 def search_loss(search: Any) -> Guarantee:
@@ -156,19 +166,32 @@ def _promised(estimator: Any) -> Loss:
     return guarantee.under(Replace()).loss
 
 
-def warn_of_callers(detector: object) -> bool:
-    """Warn if others fit this detector, whose promise is not theirs; whether folds are fitted."""
+def _callers() -> list[str]:
+    """The modules of all functions that are being run in this thread."""
+    frame: FrameType | None = sys._getframe(1)
+    modules = []
+    while frame is not None:
+        modules.append(str(frame.f_globals.get("__name__", "")))
+        frame = frame.f_back
+    return modules
+
+
+def _are_folds(modules: list[str]) -> bool:
+    return any(module.startswith(SEARCHES) for module in modules)
+
+
+def warn_of_callers(detector: object) -> None:
+    """Warn if others fit this detector, whose promise is not theirs."""
     frame: FrameType | None = sys._getframe(2)
-    modules, fitted = [], [detector]  # and what it is a part of, a PyOD face for instance
+    fitted = [detector]  # and what it is a part of, a PyOD face for instance
     while frame is not None:
         caller = frame.f_locals.get("self")
         if isinstance(caller, Pipeline) and any(caller._final_estimator is one for one in fitted):
             _warn_of(caller)
         fitted.append(caller)
-        modules.append(str(frame.f_globals.get("__name__", "")))
         frame = frame.f_back
-    in_folds = any(module.startswith(SEARCHES) for module in modules)
-    if in_folds:
+    modules = _callers()
+    if _are_folds(modules):
         warnings.warn(
             "Cross-validation fits a detector to the same rows several times, and every fit loses"
             " its epsilon again: search_loss(search) or spent().guarantee say how much in all. The"
@@ -176,7 +199,7 @@ def warn_of_callers(detector: object) -> bool:
             PrivacyWarning,
             stacklevel=3,
         )
-    if any(_is_ensemble(module) for module in modules):
+    if any(map(_is_ensemble, modules)):
         warnings.warn(
             "An ensemble fits a detector to samples of the same rows, and keeps or compares what it"
             " reads off the rows themselves. Every fit loses its epsilon again, a row that a sample"
@@ -184,7 +207,6 @@ def warn_of_callers(detector: object) -> bool:
             PrivacyWarning,
             stacklevel=3,
         )
-    return in_folds
 
 
 def _is_ensemble(module: str) -> bool:

@@ -3,9 +3,8 @@
 Two sums over parties of which one is missing the second time differ by that party's input. So a
 party that sent records, even in a run that failed later, sends them again, whatever columns are
 asked for, only together with the same parties, by name: a renewed certificate is the same party.
-With noise in both runs the difference is covered by their guarantees, which are added up here; but
-for the number of records, which runs for outliers tell exactly, with noise or not. Which records
-are the same is told by marks (`joint/held.py`, which says what escapes them).
+With noise in both runs the difference is covered by their guarantees, which are added up here.
+Which records are the same is told by marks (`joint/held.py`, which says what escapes them).
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from typing import Any
 from privod.errors import ProtocolAborted
 from privod.joint.held import HeldRecords
 from privod.joint.locked_file import LockedFile
-from privod.privacy import AddRemove, Guarantee, Loss, Replace, adjacency_from_json, decimal_text
+from privod.privacy import Guarantee, Loss, adjacency_from_json, decimal_text
 
 __all__ = ["Contributions", "Run", "SentRecords"]
 
@@ -39,8 +38,8 @@ class Run:
     ----------
     parties : tuple of str
         Who took part.
-    columns : tuple of str or None
-        Which columns were asked for; None where an earlier version did not note it.
+    columns : tuple of str
+        Which columns were asked for.
     promise : Guarantee or None
         What its noise promises; None without noise.
     begun : str
@@ -50,18 +49,17 @@ class Run:
     """
 
     parties: tuple[str, ...]
-    columns: tuple[str, ...] | None
+    columns: tuple[str, ...]
     promise: Guarantee | None
     begun: str
     result: str
 
     @classmethod
     def from_json(cls, run: dict[str, Any]) -> Run:
-        """Read an entry of this version or an earlier one."""
-        columns = run.get("columns")
+        """Read an entry."""
         return cls(
             tuple(map(str, run["parties"])),
-            None if columns is None else tuple(map(str, columns)),
+            tuple(map(str, run["columns"])),
             _promise(run),
             str(run["begun"]),
             str(run["result"]),
@@ -69,15 +67,15 @@ class Run:
 
     def sentence(self) -> str:
         """The run in one line."""
-        over = "" if self.columns is None else f" over {', '.join(self.columns)}"
         lost = "without noise" if self.promise is None else _loss_text(self.promise)
-        return f"{self.begun} with {', '.join(self.parties)}{over}, {lost}: {self.result}"
+        among, over = ", ".join(self.parties), ", ".join(self.columns)
+        return f"{self.begun} with {among} over {over}, {lost}: {self.result}"
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as plain values."""
         return {
             "parties": list(self.parties),
-            "columns": None if self.columns is None else list(self.columns),
+            "columns": list(self.columns),
             "guarantee": None if self.promise is None else self.promise.to_json(),
             "begun": self.begun,
             "result": self.result,
@@ -153,7 +151,7 @@ class Contributions:
         together = sorted(parties)
         marks = held.marks()
         with self._file.changing() as kept:
-            names = _named(kept, held, marks)
+            names = _named(kept, marks)
             for run in _of_the_same(kept["runs"], names):
                 noisy = promise is not None and run["epsilon"] is not None
                 if run["parties"] != together and not noisy:
@@ -177,37 +175,29 @@ class Contributions:
         with self._file.changing() as kept:
             run = kept["runs"][number]
             run["result"] = result
-            return _sent(_of_the_same(kept["runs"], set(_marks(run))))
+            return _sent(_of_the_same(kept["runs"], set(run["marks"])))
 
     def sent(self, held: HeldRecords) -> SentRecords:
         """Return all runs that these records went to."""
         marks = held.marks()
         with self._file.changing() as kept:
-            return _sent(_of_the_same(kept["runs"], _named(kept, held, marks)))
+            return _sent(_of_the_same(kept["runs"], _named(kept, marks)))
 
     def data_sets(self) -> tuple[SentRecords, ...]:
         """All runs, those of the same records together, by their first one."""
         with self._file.changing() as kept:
             left, found = list(kept["runs"]), []
             while left:
-                same = _of_the_same(left, set(_marks(left[0])))
+                same = _of_the_same(left, set(left[0]["marks"]))
                 left = [run for run in left if run not in same]
                 found.append(_sent(same))
             return tuple(found)
 
 
-def _named(kept: dict[str, Any], held: HeldRecords, marks: Sequence[bytes]) -> set[str]:
-    """The marks as this file names them; with the earlier one if it has runs of that time."""
-    known = list(marks)
-    if any("input" in run for run in kept["runs"]):
-        known.append(held.earlier_mark())
+def _named(kept: dict[str, Any], marks: Sequence[bytes]) -> set[str]:
+    """The marks as this file names them."""
     salt = bytes.fromhex(kept["salt"])
-    return {hmac.digest(salt, mark, "sha256").hex() for mark in known}
-
-
-def _marks(run: dict[str, Any]) -> list[str]:
-    """A run's marks; earlier versions entered one, of the question's columns together."""
-    return [run["input"]] if "input" in run else list(run["marks"])
+    return {hmac.digest(salt, mark, "sha256").hex() for mark in marks}
 
 
 def _of_the_same(runs: Sequence[dict[str, Any]], names: set[str]) -> list[dict[str, Any]]:
@@ -217,8 +207,8 @@ def _of_the_same(runs: Sequence[dict[str, Any]], names: set[str]) -> list[dict[s
     while more:
         more = False
         for place, run in enumerate(runs):
-            if not found[place] and not known.isdisjoint(_marks(run)):
-                known.update(_marks(run))
+            if not found[place] and not known.isdisjoint(run["marks"]):
+                known.update(run["marks"])
                 found[place] = more = True
     return [run for run, one in zip(runs, found, strict=True) if one]
 
@@ -228,24 +218,16 @@ def _sent(runs: Sequence[dict[str, Any]]) -> SentRecords:
 
 
 def _promise(run: dict[str, Any]) -> Guarantee | None:
-    """What a run promised, at worst.
-
-    Earlier versions entered neither what the loss was under (so it may have been add-remove, which
-    replacing a record costs twice) nor, at first, a delta (so it may have had any: 1, which
-    promises nothing).
-    """
+    """What a run promised; None without noise."""
     if run["epsilon"] is None:
         return None
-    loss = Loss(run["epsilon"], run.get("delta", 1))
-    if "adjacency" not in run:
-        return Guarantee(loss, AddRemove()).under(Replace())
-    return Guarantee(loss, adjacency_from_json(run["adjacency"]))
+    return Guarantee(Loss(run["epsilon"], run["delta"]), adjacency_from_json(run["adjacency"]))
 
 
 def _checked(kept: Any) -> None:
     bytes.fromhex(kept["salt"])
     for run in kept["runs"]:
-        if not _marks(run):
+        if not run["marks"]:
             raise ValueError("A run without marks would be taken for no records at all.")
         Run.from_json(run)
 

@@ -21,8 +21,6 @@ from privod.data import Table
 
 __all__ = ["HeldRecords", "mark_of_file"]
 
-DIGEST_BLOCK = 1 << 16  # rows copied at a time
-
 
 @dataclass(frozen=True, eq=False)
 class HeldRecords:
@@ -34,8 +32,6 @@ class HeldRecords:
         All columns it declares.
     columns : tuple of str
         Those that the question uses.
-    ordered : bool
-        Whether the order of rows is part of the question, as in a vertical run.
     file : bytes, optional
         The mark of the file that the table was read from. It stays the same whatever is declared of
         the file; without it a domain that drops or clips other rows makes other records.
@@ -43,7 +39,6 @@ class HeldRecords:
 
     table: Table
     columns: tuple[str, ...]
-    ordered: bool = False
     file: bytes | None = None
 
     def marks(self) -> tuple[bytes, ...]:
@@ -63,29 +58,6 @@ class HeldRecords:
         counts = np.bincount(self.table.codes([name])[:, 0], minlength=len(declared.values))
         found = zip(declared.values, counts.tolist(), strict=True)
         digest.update(json.dumps(sorted([str(value), n] for value, n in found if n)).encode())
-        return digest.digest()
-
-    def earlier_mark(self) -> bytes:
-        """What earlier versions entered instead: one digest of the question's columns together."""
-        return self._rows(ordered=self.ordered)
-
-    def placed(self) -> bytes:
-        """What stands for the question's columns with rows in this very order."""
-        return self._rows(ordered=True)
-
-    def _rows(self, *, ordered: bool) -> bytes:
-        names = tuple(sorted(self.columns))
-        digest = hashlib.sha256(json.dumps(names).encode())
-        numeric = [name for name in names if name in self.table.domain.numeric_names]
-        others = [name for name in names if name not in numeric]
-        numbers = self.table.numbers(numeric) if numeric else np.empty((len(self.table), 0))
-        if others:
-            numbers = np.column_stack([numbers, self.table.codes(others)])
-        order = None if ordered else np.lexsort(numbers.T)
-        for start in range(0, len(numbers), DIGEST_BLOCK):
-            rows = slice(start, start + DIGEST_BLOCK)
-            block = numbers[rows if order is None else order[rows]]
-            digest.update(np.ascontiguousarray(block).data)
         return digest.digest()
 
 

@@ -19,8 +19,8 @@ from privod.ledger.chain import Due, Entry, read_entries
 from privod.ledger.database import Connection
 from privod.ledger.store import DataSet, versions_of
 from privod.privacy import Adjacency, AdmittedContexts, SameContexts
-from privod.queries.catalog import QUERIES, query_from_json
-from privod.queries.query import Query, canonical_json
+from privod.query.catalog import QUERIES, query_from_json
+from privod.query.query import Query, canonical_json
 
 __all__ = [
     "ExactCounts",

@@ -15,8 +15,8 @@ from typing import Any, Literal
 from privod.errors import InvalidParameter
 from privod.ledger.accounting import Total, tightest
 from privod.privacy import Adjacency, Cost, Loss, Spent, ZcdpBudget
-from privod.queries.frames import as_frame
-from privod.queries.html import paragraphs, parts_figure
+from privod.query.frames import as_frame
+from privod.query.html import paragraphs, parts_figure
 
 __all__ = ["Accounting", "BudgetState", "accounting_named"]
 

@@ -21,7 +21,7 @@ from privod.ledger.acting import who_acts
 from privod.ledger.budget_state import BudgetState
 from privod.ledger.database import Connection
 from privod.privacy import Adjacency, Cost, Loss, Zcdp, adjacency_from_json, decimal_text
-from privod.queries.query import canonical_json
+from privod.query.query import canonical_json
 from privod.texts import check_texts, is_plain_json
 
 __all__ = [

@@ -14,9 +14,9 @@ from typing import Any
 from privod.errors import InvalidParameter, LedgerDamaged, NoPromise
 from privod.ledger.chain import append, digest
 from privod.ledger.database import Connection
-from privod.queries.catalog import QUERIES, query_from_json
-from privod.queries.interactive_grid.kept import KeptQuery
-from privod.queries.query import canonical_json
+from privod.query.catalog import QUERIES, query_from_json
+from privod.query.query import canonical_json
+from privod.questions.interactive_grid.kept import KeptQuery
 
 __all__ = [
     "check_room",

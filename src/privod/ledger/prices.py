@@ -33,9 +33,9 @@ from privod.privacy import (
     Statement,
     Zcdp,
 )
-from privod.queries.catalog import query_from_json
-from privod.queries.frames import as_frame
-from privod.queries.html import paragraphs, parts_figure
+from privod.query.catalog import query_from_json
+from privod.query.frames import as_frame
+from privod.query.html import paragraphs, parts_figure
 
 __all__ = [
     "BEGUN",

@@ -13,7 +13,7 @@ from privod.ledger.coexistence import check_beside, check_not_ended, ends_with
 from privod.ledger.prices import ELSEWHERE
 from privod.ledger.store import DataSet, question_key
 from privod.privacy import AddRemove, Cost, Loss, Replace, SameContexts
-from privod.queries.query import canonical_json
+from privod.query.query import canonical_json
 
 __all__ = [
     "Replay",

@@ -12,8 +12,8 @@ from privod.errors import InvalidParameter, LedgerDamaged, NotFound, SeededRelea
 from privod.ledger.chain import append, digest
 from privod.ledger.database import Connection
 from privod.ledger.witness import Head
-from privod.queries.catalog import release_from_json
-from privod.queries.query import Query, Release, canonical_json
+from privod.query.catalog import release_from_json
+from privod.query.query import Query, Release, canonical_json
 from privod.texts import LONGEST_NAME
 
 __all__ = [

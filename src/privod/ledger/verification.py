@@ -53,8 +53,8 @@ from privod.privacy import (
     Zcdp,
 )
 from privod.progress import track
-from privod.queries.catalog import QUERIES
-from privod.queries.query import canonical_json
+from privod.query.catalog import QUERIES
+from privod.query.query import canonical_json
 
 __all__ = ["Verification", "verify"]
 

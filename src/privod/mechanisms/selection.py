@@ -18,6 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -29,7 +30,7 @@ from privod.mechanisms.exact import Uniform
 from privod.mechanisms.noise import Geometric
 from privod.mechanisms.randomness import Randomness
 from privod.mechanisms.weighted_choice import WeightedChoice
-from privod.mechanisms.weights import SUMMED, borders_of, tables_of, true_weight
+from privod.mechanisms.weights import SUMMED, tables_of, true_weight
 from privod.privacy import Loss, Number, Zcdp, positive
 
 __all__ = ["ExponentialMechanism", "PermuteAndFlip", "Top", "Utilities"]
@@ -222,6 +223,20 @@ def _first_to_pass(utilities: NDArray[np.int64], scale: Fraction, randomness: Ra
         counts[index // SUMMED] += landed[index]
         number = prolong(*coins, number + 1)
     return nth(landed, counts, randomness.below_hidden(int(counts.sum())))  # the best has landed
+
+
+def borders_of(scale: Fraction) -> NDArray[np.uint64]:
+    """For each first byte of a coin, below which gap it lands, and up to which it may."""
+    return _borders(scale.numerator, scale.denominator)
+
+
+@lru_cache(maxsize=64)
+def _borders(numerator: int, denominator: int) -> NDArray[np.uint64]:
+    from privod.mechanisms.kernels.choosing import find_borders  # numba: noise needs none
+
+    borders = np.empty((256, 2), np.uint64)
+    find_borders(*tables_of(Fraction(numerator, denominator)), borders)
+    return borders
 
 
 def _scale_for(epsilon: Number, sensitivity: Number, monotone: bool) -> Fraction:

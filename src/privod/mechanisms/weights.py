@@ -21,7 +21,6 @@ __all__ = [
     "SUMMED",
     "WEIGHT_BITS",
     "Tables",
-    "borders_of",
     "tables_of",
     "true_weight",
 ]
@@ -59,20 +58,6 @@ def _tables(numerator: int, denominator: int) -> Tables:
         slack += max(one.high - one.low for one in known) + 2  # what a product leaves out
         place <<= DIGIT_BITS
     return Tables(np.array(digits, np.uint64).reshape(-1, 1 << DIGIT_BITS), np.uint64(slack))
-
-
-def borders_of(scale: Fraction) -> NDArray[np.uint64]:
-    """For each first byte of a coin, below which gap it lands, and up to which it may."""
-    return _borders(scale.numerator, scale.denominator)
-
-
-@lru_cache(maxsize=64)
-def _borders(numerator: int, denominator: int) -> NDArray[np.uint64]:
-    from privod.mechanisms.kernels.choosing import find_borders  # numba: noise needs none
-
-    borders = np.empty((256, 2), np.uint64)
-    find_borders(*_tables(numerator, denominator), borders)
-    return borders
 
 
 def true_weight(gap: int, scale: Fraction) -> Real:

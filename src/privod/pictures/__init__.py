@@ -9,8 +9,8 @@ from privod.data import Table
 from privod.errors import NotFound
 from privod.pictures.budget import draw_budget
 from privod.pictures.canvas import columns_called, png, shorten_texts, svg
-from privod.queries.query import Release
-from privod.questions import load, question, questions
+from privod.query.query import Release
+from privod.registry import load, question, questions
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

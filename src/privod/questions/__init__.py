@@ -1,5 +1,1 @@
-"""The registry of questions, and the descriptions of ours: one module each."""
-
-from privod.questions.registry import GROUP, Question, load, question, questions, register
-
-__all__ = ["GROUP", "Question", "load", "question", "questions", "register"]
+"""The questions: one folder each, with everything about it."""

@@ -23,8 +23,8 @@ from privod.curator.job_records import JobRecord, Room
 from privod.curator.results import NO_ANSWER
 from privod.curator.tokens import token_id
 from privod.errors import AnswerFailed, LimitReached, NotFound, PrivodError, Unavailable
-from privod.queries.catalog import query_from_json
-from privod.queries.query import Query
+from privod.query.catalog import query_from_json
+from privod.query.query import Query
 from privod.server.authentication import Visitor
 from privod.server.jobs.estimates import allowed, check_work, is_long
 from privod.server.jobs.jobs import Job, Turn, new_id, recalled

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from privod.curator import BudgetState
-from privod.queries.query import canonical_json
+from privod.query.query import canonical_json
 
 __all__ = ["Metrics", "exposition"]
 

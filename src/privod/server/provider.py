@@ -23,7 +23,7 @@ from urllib.parse import urlencode, urlsplit
 from privod.curator import ROLES, Curator
 from privod.curator.server_notes import ServerNotes
 from privod.errors import AlreadyExists, InvalidParameter, NotAllowed, Unavailable
-from privod.queries.query import canonical_json
+from privod.query.query import canonical_json
 from privod.server.authentication import Visitor, find_visitor, token_hash
 from privod.texts import LONGEST_NAME
 

@@ -19,9 +19,9 @@ if TYPE_CHECKING:  # values are only looked at here, never made
     from privod import curator as values
     from privod import privacy
     from privod.data import Domain
-    from privod.queries import parameters as asked
-    from privod.queries import preview as previews
-    from privod.queries.query import Query
+    from privod.query import parameters as asked
+    from privod.query import preview as previews
+    from privod.query.query import Query
 
 __all__ = [
     "Answer",

@@ -25,7 +25,7 @@ from privod.curator import (
 )
 from privod.data import CsvDialect, Domain, IntakeReport
 from privod.privacy import Adjacency, Guarantee, Loss, SameContexts
-from privod.queries.query import Query, Release
+from privod.query.query import Query, Release
 
 __all__ = ["CuratorProtocol"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from privod import wire
-from privod.queries.parameters import parameters_of, promise_of
+from privod.query.parameters import parameters_of, promise_of
 
 __all__ = ["describe"]
 

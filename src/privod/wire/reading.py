@@ -20,7 +20,7 @@ from privod.curator import (
 )
 from privod.data import Domain, IntakeReport
 from privod.privacy import Guarantee, Loss, adjacency_from_json
-from privod.queries.catalog import release_from_json
+from privod.query.catalog import release_from_json
 
 __all__ = [
     "read_answer",

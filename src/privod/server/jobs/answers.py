@@ -21,9 +21,9 @@ from privod import wire
 from privod.curator import Answer, Curator
 from privod.errors import LimitReached, NotFound, Unavailable
 from privod.privacy import Loss
-from privod.queries.catalog import query_from_json
-from privod.queries.query import Query, Release
-from privod.queries.scoring import NewRecords
+from privod.query.catalog import query_from_json
+from privod.query.query import Query, Release
+from privod.questions.scoring import NewRecords
 from privod.server.jobs.workers import TaskFailed, Worker
 from privod.server.limits import Limits
 from privod.wire import answer_key

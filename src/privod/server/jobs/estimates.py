@@ -16,9 +16,9 @@ from typing import Any
 from privod.curator import Curator
 from privod.data import Domain
 from privod.engines.size import IN_MEMORY, SizeClass
-from privod.queries.memory import BYTES_A_NUMBER
-from privod.queries.preview import duration
-from privod.queries.query import Query
+from privod.query.memory import BYTES_A_NUMBER
+from privod.query.preview import duration
+from privod.query.query import Query
 from privod.server.limits import Limits, TooMuchWork
 from privod.threads import available_threads
 

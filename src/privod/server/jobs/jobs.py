@@ -39,9 +39,9 @@ from privod.errors import (
     PrivodError,
     Unavailable,
 )
-from privod.queries.catalog import release_from_json
-from privod.queries.interactive_grid.kept import KeptQuery
-from privod.queries.query import Query, Release
+from privod.query.catalog import release_from_json
+from privod.query.query import Query, Release
+from privod.questions.interactive_grid.kept import KeptQuery
 from privod.server.jobs.estimates import Allowed
 from privod.server.jobs.queue import FairQueue, Taken
 from privod.server.jobs.worker import where

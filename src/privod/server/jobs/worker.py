@@ -29,10 +29,10 @@ from privod.curator.rows import KeptRows
 from privod.data import Domain, Table
 from privod.privacy import Loss, adjacency_from_json
 from privod.progress import listening
-from privod.queries import scoring
-from privod.queries.catalog import query_from_json, release_from_json
-from privod.queries.interactive_grid.kept import looked
-from privod.queries.query import Release, canonical_json
+from privod.query.catalog import query_from_json, release_from_json
+from privod.query.query import Release, canonical_json
+from privod.questions import scoring
+from privod.questions.interactive_grid.kept import looked
 
 __all__ = ["DONE", "FAILED", "PROGRESS", "READY", "where", "work"]
 

@@ -20,7 +20,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from privod.errors import Unavailable
-from privod.questions import questions
+from privod.registry import questions
 from privod.server.jobs.worker import DONE, PROGRESS, READY, work
 
 __all__ = ["TaskFailed", "TaskStopped", "Worker", "load_library"]

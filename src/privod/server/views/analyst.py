@@ -23,10 +23,10 @@ from privod.data.mock import mock_rows
 from privod.errors import InvalidParameter, NoPromise, PrivodError
 from privod.ledger.prices import BEGUN
 from privod.privacy import Guarantee, decimal_text
-from privod.queries.catalog import QUERIES, kind_of, query_from_json
-from privod.queries.parameters import parameters_of, promise_of
-from privod.queries.preview import epsilon_within, longest, worth
-from privod.queries.query import Query, canonical_json
+from privod.query.catalog import QUERIES, kind_of, query_from_json
+from privod.query.parameters import parameters_of, promise_of
+from privod.query.preview import epsilon_within, longest, worth
+from privod.query.query import Query, canonical_json
 from privod.server.asking import begin, failure_of, find_job, state_of, stop
 from privod.server.http.authorization import form_of, text_of
 from privod.server.jobs.estimates import check_work

@@ -13,9 +13,10 @@ from starlette.responses import Response
 from privod.data import Domain
 from privod.data.csv_file import CsvBytes, CsvDialect
 from privod.errors import InvalidData, PrivodError
-from privod.queries import as_code, scoring
-from privod.queries.parameters import Parameter, parameters_of
-from privod.queries.query import Query, Release, canonical_json
+from privod.query import as_code
+from privod.query.parameters import Parameter, parameters_of
+from privod.query.query import Query, Release, canonical_json
+from privod.questions import scoring
 from privod.server.http.authorization import form_of
 from privod.server.site import site_of
 from privod.server.views.dialects import dialect_choices, dialect_sent

@@ -17,7 +17,7 @@ from privod.data.intake import IntakeReport
 from privod.engines.size import UNLESS_DECLARED
 from privod.errors import InvalidParameter, LedgerDamaged, NotFound, PrivodError, Unavailable
 from privod.privacy import Loss, adjacency_from_json
-from privod.queries.catalog import QUERIES, query_from_json
+from privod.query.catalog import QUERIES, query_from_json
 from privod.server import authentication as auth
 from privod.server.asking import answer_of, begin, failure_of, find_job, state_of, stop
 from privod.server.jobs import uploads

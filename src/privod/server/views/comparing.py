@@ -10,9 +10,9 @@ from starlette.responses import Response
 
 from privod.data import Domain
 from privod.errors import InvalidData
-from privod.queries.histogram import Histogram
-from privod.queries.preview import CERTAINTY
-from privod.queries.query import Release
+from privod.query.preview import CERTAINTY
+from privod.query.query import Release
+from privod.questions.histogram.query import Histogram
 from privod.server.site import site_of
 from privod.server.views.answers import written
 from privod.server.views.pages import answer_path, page

@@ -11,8 +11,8 @@ from starlette.responses import Response
 from privod.curator import Entry
 from privod.errors import InvalidParameter, LedgerDamaged, NotAllowed, NotFound
 from privod.privacy import Loss
-from privod.queries.as_code import typed
-from privod.queries.catalog import query_from_json
+from privod.query.as_code import typed
+from privod.query.catalog import query_from_json
 from privod.server.authentication import find_visitor, token_hash
 from privod.server.http.authorization import text_of
 from privod.server.http.middleware import address_of

@@ -14,8 +14,8 @@ from privod.curator import BudgetState
 from privod.data import Categorical, Column, Domain, Numeric
 from privod.errors import InvalidParameter
 from privod.privacy import AddRemove, Replace
-from privod.queries.parameters import Parameter, parameters_of
-from privod.queries.query import Query, canonical_json
+from privod.query.parameters import Parameter, parameters_of
+from privod.query.query import Query, canonical_json
 
 __all__ = ["Box", "Choice", "boxes_of", "domain_from_lines", "query_from_form", "with_header"]
 

@@ -19,8 +19,8 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from privod.errors import PrivodError
 from privod.privacy import Adjacency, decimal_text
-from privod.queries.catalog import QUERIES
-from privod.queries.query import Query, canonical_json
+from privod.query.catalog import QUERIES
+from privod.query.query import Query, canonical_json
 from privod.server.authentication import LONGEST_SESSION, form_code
 from privod.server.failures import status_of
 from privod.server.site import Site, site_of

@@ -1,1 +1,0 @@
-"""Release noisy counts of hashed bins that say how densely records lie around a new one."""

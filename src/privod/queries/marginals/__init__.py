@@ -1,1 +1,0 @@
-"""Release noisy histograms of single columns that score new records."""

@@ -1,1 +1,0 @@
-"""Release noisy means and products of columns that score new records."""

@@ -1,1 +1,0 @@
-"""In which group does this person stand out? [Shafieinejad 2021]."""

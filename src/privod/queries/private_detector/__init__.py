@@ -1,1 +1,0 @@
-"""Release, at one price, all that the detector for every day scores new records with."""

@@ -1,0 +1,103 @@
+"""Every question that can be asked, by name; what is stored or sent is read back through here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from privod.errors import InvalidData, InvalidParameter, NoPromise, NotFound
+from privod.privacy import Guarantee
+from privod.query.checks import checked_truth
+from privod.query.query import Query, Release
+from privod.registry import load, questions
+
+__all__ = [
+    "JOINT_QUESTIONS",
+    "QUERIES",
+    "kind_of",
+    "newest",
+    "query_from_json",
+    "release_from_json",
+]
+
+WRITTEN = {"query", "value", "guarantee", "seeded"}  # of every release, since the first one
+
+
+class Catalog(Mapping[str, Any]):
+    """Names to query classes, read off the registry; a class is loaded when it is asked for."""
+
+    def __init__(self, *, joint: bool) -> None:
+        self._joint = joint
+
+    def __getitem__(self, name: str) -> Any:
+        described = questions()[name]
+        if described.joint is not self._joint:
+            raise KeyError(name)
+        return load(described.query)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, one in questions().items() if one.joint is self._joint)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __contains__(self, name: object) -> bool:
+        return any(name == known for known in self)
+
+
+QUERIES: Mapping[str, type[Query[Any]]] = Catalog(joint=False)
+"""Name to query. A name never changes its meaning once a ledger contains it."""
+
+JOINT_QUESTIONS: Mapping[str, Any] = Catalog(joint=True)
+"""Between several holders: listed and described like the others, but never asked of a curator and
+never charged, because there is no curator and the promise is not a loss (`privod party`)."""
+
+
+def kind_of(name: str) -> type[Query[Any]]:
+    """The question of that name; a name without its version means the newest version."""
+    kind: type[Query[Any]] | None = newest(name, QUERIES)
+    if kind is not None:
+        return kind
+    if newest(name, JOINT_QUESTIONS) is not None:
+        raise NotFound(
+            f"{name!r} is asked between several holders, not of a curator."
+            " Try: privod plan --help, privod party --help."
+        )
+    raise NotFound(f"There is no question {name!r}. There are: {', '.join(sorted(QUERIES))}.")
+
+
+def newest(name: str, known: Mapping[str, Any]) -> Any | None:
+    """The question of that name among some, or its newest version if the name has none."""
+    if name in known:
+        return known[name]
+    versions = [one for one in known if one.rpartition("-")[0] == name]
+    return known[max(versions, key=lambda one: int(one.rpartition("-")[2]))] if versions else None
+
+
+def query_from_json(data: dict[str, Any]) -> Query[Any]:
+    """Build a question from its name and parameters."""
+    if not isinstance(data, dict) or not isinstance(data.get("name"), str):
+        way_out = "Write {'name': 'histogram-1', ...}."
+        raise InvalidParameter("query", "must have a name", type(data).__name__, way_out)
+    parameters = {key: value for key, value in data.items() if key != "name"}
+    return kind_of(data["name"]).from_parameters(parameters)
+
+
+def release_from_json(data: dict[str, Any], query: Query[Any] | None = None) -> Release[Any]:
+    """Read back a release; its promise must be the one its question makes.
+
+    Whoever has its question already, and knows that it is the one, need not have it built again.
+    """
+    if not isinstance(data, dict) or not data.keys() >= WRITTEN:
+        way_out = " Read the text with json.loads first." if isinstance(data, str) else ""
+        written = ", ".join(sorted(WRITTEN))
+        raise InvalidData(f"This is not a release: a JSON object with {written}.{way_out}")
+    query = query or query_from_json(data["query"])
+    guarantee = Guarantee.from_json(data["guarantee"])
+    if guarantee.of_persons(1) != query.guarantee():
+        raise NoPromise(
+            "The stored promise is not the one that its question makes."
+            " The release was altered, or written by another version."
+        )
+    value = query.value_from_json(data["value"])
+    return Release(query, value, guarantee, checked_truth(data["seeded"]))

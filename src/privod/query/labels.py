@@ -1,0 +1,147 @@
+"""Labels of records, told by a coin that lies the more rarely, the more edits would change them.
+
+What every question shares that labels records [Asif 2020, Constr. 1]: the coin, how often it lies,
+and how its labels are told; proof in docs/proofs/anomaly.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from privod.errors import InvalidParameter
+from privod.mechanisms import Randomness, damped_logistic
+from privod.outliers.crowds.anomalies import edits_to_flip, sensitive_edits_to_flip
+from privod.query.frames import of_records
+
+__all__ = [
+    "CrowdLabels",
+    "Labels",
+    "answer_by_edits",
+    "chance_in_words",
+    "chance_of_error",
+    "said_to_be",
+]
+
+SURE = 100  # e^-100 < 2^-144
+MOST_NAMED = 20  # records that a sentence names
+SMALLEST_LOG = 800  # e^-800 is 0 as a float
+
+
+def answer_by_edits(truth: bool, edits: int, epsilon: Fraction, randomness: Randomness) -> bool:
+    """The paper's Construction 1, for any model of anomalies.
+
+    `edits` must be at least 1, at most the true number of edits that change the answer, and differ
+    by at most 1 between adjacent data sets; then the answer loses epsilon under that adjacency. It
+    is wrong with probability exactly e^(-epsilon (edits - 1)) / (1 + e^epsilon).
+    """
+    if edits < 1:
+        raise InvalidParameter("edits", "must be at least 1", edits, "Check the bound of edits.")
+    lie = damped_logistic(epsilon * (edits - 1), epsilon, randomness)
+    return truth != lie
+
+
+def chance_of_error(edits: int, epsilon: Fraction) -> float:
+    """e^(-epsilon (edits - 1)) / (1 + e^epsilon), which is 0 where floats end."""
+    damped = float(min(epsilon * edits, Fraction(SMALLEST_LOG)))
+    plain = float(min(epsilon, Fraction(SMALLEST_LOG)))
+    return math.exp(-damped) / (1 + math.exp(-plain))
+
+
+def chance_in_words(chance: float) -> str:
+    """A bound of a probability, as many digits as help, rounded up."""
+    if chance >= 0.001:
+        return f"{math.ceil(1000 * chance) / 1000:.1%}"
+    zeros = 300 if chance < 1e-300 else math.floor(-math.log10(chance))
+    return f"1 in 10^{zeros}"
+
+
+def said_to_be(labels: Sequence[bool], one: str, many: str) -> str:
+    """How a sentence about labels begins: about how many records it is, and which are meant."""
+    if len(labels) == 1:
+        return f"The {one} is {'' if labels[0] else 'not '}said to be"
+    places = [str(place) for place, label in enumerate(labels, start=1) if label]
+    if not places:
+        return f"None of the {len(labels)} {many} is said to be"
+    named = f" (number {', '.join(places)})" if len(places) <= MOST_NAMED else ""
+    verb = "is" if len(places) == 1 else "are"
+    return f"Of the {len(labels)} {many}, {len(places)}{named} {verb} said to be"
+
+
+class Labels:
+    """What all labels share: a loss of each, a limit of edits, and how they are told."""
+
+    columns: tuple[str, ...]
+    records: tuple[tuple[Any, ...], ...]
+
+    @property
+    def label_epsilon(self) -> Fraction:
+        """The loss of one label."""
+        raise NotImplementedError
+
+    @cached_property
+    def most_edits(self) -> int:
+        """More edits are not told apart: at so many the coin lies less than once in 2^144 times."""
+        return 1 + math.ceil(SURE / self.label_epsilon)
+
+    @property
+    def largest_error(self) -> float:
+        """No label is wrong with a larger probability, whatever the data."""
+        return chance_of_error(1, self.label_epsilon)
+
+    def table(self, value: tuple[bool, ...]) -> dict[str, list[Any]]:
+        return of_records(self.columns, self.records, {"said anomalous": value})
+
+    def value_to_json(self, value: tuple[bool, ...]) -> Any:
+        return list(value)
+
+    def value_from_json(self, data: Any) -> tuple[bool, ...]:
+        return tuple(bool(label) for label in data)
+
+
+class CrowdLabels(Labels):
+    """What labels by the size of a crowd share: how sure they are, and how that is said."""
+
+    max_crowd: int
+    edit_margin: int | None
+
+    def anomalous_in_words(self) -> str:
+        """What is said of a record in the data that is labeled."""
+        raise NotImplementedError
+
+    def lone_in_words(self) -> str:
+        """Which record has nobody around."""
+        raise NotImplementedError
+
+    def edits(self, crowd: int, copies: int) -> int:
+        """The bound of the edits that would flip a label; not private."""
+        if self.edit_margin is None:
+            found = edits_to_flip(crowd, copies, self.max_crowd)
+        else:
+            found = sensitive_edits_to_flip(crowd, copies, self.max_crowd, self.edit_margin)
+        return min(found, self.most_edits)
+
+    def error(self, crowd: int, copies: int) -> float:
+        """The probability of a wrong label; not private."""
+        return chance_of_error(self.edits(crowd, copies), self.label_epsilon)
+
+    @property
+    def lone_error(self) -> float:
+        """How often the label of a record with nobody around is wrong, present or not."""
+        return self.error(crowd=0, copies=0)
+
+    def sentence(self, value: tuple[bool, ...]) -> str:
+        text = said_to_be(value, "record asked about", "records asked about")
+        text += (
+            f" in the data {self.anomalous_in_words()}; a label is wrong with a probability of at"
+            f" most {chance_in_words(self.largest_error)}"
+        )
+        if self.lone_error < self.largest_error:
+            text += (
+                f", and the label of a record {self.lone_in_words()} with a probability of at most"
+                f" {chance_in_words(self.lone_error)}"
+            )
+        return f"{text}."

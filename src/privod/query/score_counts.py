@@ -1,0 +1,251 @@
+"""Beyond which score do so many of the records lie? By noisy counts of their own scores.
+
+A release that takes columns for independent or records for normal, or that drowns in noise,
+misjudges how its own records score, often by far. So once it is released, and scores are a public
+function of a record, the records are counted in public bins of scores, each in one cell, and the
+counts get noise. What is made of them here is post-processing. Scores are put on the scale on which
+the release judges its records rightly if it is right itself: minus the log of the share that
+scores higher.
+
+Counts are first explained by laws of scores with two parameters [Weibull 1951] and a share of
+strays, averaged by how well each explains all of them. How many score in a cell or higher is then
+drawn toward what these expect, the farther the more noise there is to it; what noise does not
+explain is taken at its word. `shares_beyond` says what is proved: it adds up plain noisy counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privod.errors import InvalidData
+from privod.mechanisms import DiscreteGaussian, DiscreteLaplace
+from privod.mechanisms.merged import MergedNoise
+from privod.query.release_file import check_counts
+
+__all__ = ["EDGES", "FAR_EDGES", "SCORE_SHARE", "ScoreCounts", "believed_tails"]
+__all__ += ["counts_of_scores", "hidden_records", "limit", "scoring_pays", "shares_beyond"]
+__all__ += ["told_before", "told_of_threshold"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+EDGES: Floats = np.array(
+    [0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 10, 12, 16, 24, 32], dtype=np.float64
+)
+"""Where the bins of a profile's scores begin; the last one has no end."""
+
+NEAR_EDGES = (0, 0.125, 0.2, 0.25, 0.315, 0.4, 0.5)
+FAR_EDGES: Floats = np.array(
+    [*NEAR_EDGES, 1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 11, 16, 24, 40, 72, 144, 288], dtype=np.float64
+)
+"""The same where a release takes columns for independent or normal, and may err by far more, or
+where noise makes all records look alike."""
+
+SCORE_SHARE = Fraction(1, 10)  # of epsilon or rho, for counting the records by their scores
+ASKED_SHARE = 0.01  # of the records: a threshold for so few is often asked for
+TOLD_SHARE = 0.1  # of the records, whose threshold a sentence tells the error of
+
+LEAST_SCORED = 10.0  # records to a noise scale of the counts below which they show nothing
+MISFIT = 0.5  # of what a law expects, by which it may well be wrong
+BELIEVED = 4.0  # deviations of noise beyond which what was counted is taken at its word
+SCALES = np.geomspace(0.25, 32.0, 48)  # of the laws that are tried ...
+SHAPES = np.geomspace(0.5, 12.0, 24)  # ... 1 and 1 where a profile judges its own records rightly
+STRAYS = np.array([0.0, 0.01, 0.02, 0.05, 0.1, 0.2])  # shares of records that may score anything
+DOUBT = (1.5, 0.7, 0.05)  # deviations of the logarithms, and a share, before any count is seen
+DRAWN_ON = 1e-6  # of the records, at least, in every cell: a limit is never between two zeros
+
+
+@dataclass(frozen=True)
+class ScoreCounts:
+    """How many records lie in each bin of scores (`FAR_EDGES`), with noise.
+
+    Parameters
+    ----------
+    counts : tuple of int
+        The noisy counts, empty bins included. In a merge each part's records have the scores of
+        that part.
+    noise : MergedNoise
+        The noise of each, public.
+    """
+
+    counts: tuple[int, ...]
+    noise: MergedNoise
+
+    def __add__(self, other: ScoreCounts) -> ScoreCounts:
+        counts = tuple(map(sum, zip(self.counts, other.counts, strict=True)))
+        return ScoreCounts(counts, self.noise + other.noise)
+
+    def show(self, records: float) -> bool:
+        """Whether they can show anything of so many records."""
+        return scoring_pays(records, self.noise.scale)
+
+    def limit(self, target_fraction: float, records: float) -> float:
+        """The score beyond which about this share of so many records lies."""
+        tails = believed_tails(np.array(self.counts), self.noise, records, FAR_EDGES)
+        return limit(tails, target_fraction, FAR_EDGES)
+
+    def hidden_share(self, records: float) -> float:
+        """Which share of so many records noise may hide: a threshold for fewer is a guess."""
+        if not self.show(records):
+            return 1.0
+        return min(1.0, hidden_records(self.noise.deviation, len(self.counts)) / records)
+
+    def shares_beyond(
+        self, score: float, edges: Floats, confidence: float
+    ) -> tuple[float, float] | None:
+        """Between which shares of the records score higher, the bins beginning at these `edges`.
+
+        None for merged counts.
+        """
+        if self.noise.n_draws > 1:
+            return None
+        counts, doubt = np.array(self.counts), (1 - confidence) / len(FAR_EDGES)
+        at = max(0, int(np.searchsorted(edges, score, side="right")) - 1)
+        fewest, most = _tail(counts, self.noise, 0, doubt)  # of all records
+        least, _ = _tail(counts, self.noise, at + 1, doubt)
+        _, greatest = _tail(counts, self.noise, at, doubt)
+        return max(0.0, least / max(most, 1)), min(1.0, max(0.0, greatest / max(fewest, 1)))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {"counts": list(self.counts), "noise": self.noise.to_json()}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> ScoreCounts:
+        """Read back what `to_json` wrote; it may come from anywhere."""
+        counts = tuple(data["counts"])
+        whole = all(type(count) is int and abs(count) < 2**62 for count in counts)
+        if not whole or len(counts) != len(FAR_EDGES):
+            raise InvalidData("The counts of scores must be whole numbers, one for each bin.")
+        check_counts(np.array(counts, dtype=np.int64))
+        noise = MergedNoise.from_json(data["noise"])
+        if noise.beside:
+            raise InvalidData("Nobody counts scores with noise in shares.")
+        return cls(counts, noise)
+
+
+def hidden_records(deviation: float, n_cells: int) -> float:
+    """How many records noise may hide: two deviations of that in half of the counts of scores."""
+    return 2 * math.sqrt(n_cells / 2) * deviation
+
+
+def told_before(noise: DiscreteLaplace | DiscreteGaussian, edges: Floats) -> str:
+    """Of how many records a threshold is worth asking for, to be said before anything is paid."""
+    enough = hidden_records(noise.deviation, len(edges)) / ASKED_SHARE
+    return (
+        f" A threshold that is to flag {ASKED_SHARE:.0%} of the records is a guess where they are"
+        f" fewer than about {float(f'{enough:.1g}'):,.0f}."
+    )
+
+
+def scoring_pays(records: float, scale: float) -> bool:
+    """Whether counts of scores with noise of this scale can show anything."""
+    return records >= LEAST_SCORED * scale
+
+
+def counts_of_scores(scores: Floats, edges: Floats = EDGES) -> Ints:
+    """How many scores lie in each bin; each lies in one."""
+    cells = np.searchsorted(edges[1:], scores, side="right")
+    return np.bincount(cells, minlength=len(edges)).astype(np.int64)
+
+
+def believed_tails(
+    noisy: Ints, noise: MergedNoise, records: float, edges: Floats = EDGES
+) -> Floats:
+    """About how many records score in each cell or higher, never more than in the one before."""
+    laws, doubt = _laws(tuple(edges.tolist()))
+    likely = doubt - np.abs(noisy - records * laws).sum(axis=1) / noise.scale
+    weights = np.exp(likely - likely.max())
+    expected = _tails(records * (weights @ laws) / weights.sum())
+    found = _tails(noisy.astype(np.float64))
+    deviations = noise.deviation * np.sqrt(np.arange(len(noisy), 0, -1))
+    trust = expected**2 / (expected**2 + (deviations / MISFIT) ** 2)
+    trust[np.abs(found - expected) > BELIEVED * deviations] = 1.0
+    believed = np.minimum.accumulate(expected + trust * (found - expected))
+    return np.asarray(np.maximum(believed, DRAWN_ON * records * np.arange(len(noisy), 0, -1)))
+
+
+def limit(tails: Floats, target_fraction: float, edges: Floats = EDGES) -> float:
+    """The score beyond which this share lies, the log of shares being straight within a cell."""
+    return float(np.interp(-np.log(target_fraction), -np.log(tails / tails[0]), edges))
+
+
+def shares_beyond(
+    score: float,
+    noisy: Ints,
+    noise: MergedNoise,
+    total: int,
+    noise_of_total: MergedNoise,
+    confidence: float,
+) -> tuple[float, float]:
+    """The least and the greatest share of the records that score higher, at this confidence.
+
+    The noise of the number of records and of all tails of the bins, whichever the score asks
+    for, stays within these limits at once, by the union bound.
+    """
+    doubt = (1 - confidence) / 2
+    at = int(np.searchsorted(EDGES, max(score, 0.0), side="right")) - 1
+    off = noise_of_total.quantile(1 - doubt)
+    least, _ = _tail(noisy, noise, at + 1, doubt / len(EDGES))
+    _, greatest = _tail(noisy, noise, at, doubt / len(EDGES))
+    return max(0.0, least / max(total + off, 1)), min(1.0, max(0.0, greatest / max(total - off, 1)))
+
+
+def told_of_threshold(
+    threshold: Callable[[float], float],
+    share_beyond: Callable[[float], tuple[float, float] | None],
+    *,
+    scored: bool,
+) -> str:
+    """How far off the threshold for a tenth of the records may be, for the sentence of a release.
+
+    Nothing where that is not known, of several releases.
+    """
+    if not scored:
+        return " Thresholds are guesses: too few records to count them by their scores."
+    known = share_beyond(threshold(TOLD_SHARE))
+    if known is None:
+        return ""
+    low, high = known
+    return (
+        f" The threshold that is meant to flag {TOLD_SHARE:.0%} of the records flags between"
+        f" {low:.1%} and {high:.1%} of them, with 95 % certainty."
+    )
+
+
+def _tail(noisy: Ints, noise: MergedNoise, start: int, doubt: float) -> tuple[int, int]:
+    """Between which numbers the records lie that score in this cell or higher."""
+    n_cells = len(noisy) - start
+    if n_cells == 0:
+        return 0, 0
+    parts, gaussian = (
+        tuple((scale, times * n_cells) for scale, times in some)
+        for some in (noise.parts, noise.gaussian)
+    )
+    off = MergedNoise(parts, gaussian).quantile(1 - doubt)
+    found = int(noisy[start:].sum())
+    return found - off, found + off
+
+
+def _tails(cells: Floats) -> Floats:
+    return np.asarray(cells[::-1].cumsum()[::-1])
+
+
+@lru_cache(maxsize=2)
+def _laws(starts: tuple[float, ...]) -> tuple[Floats, Floats]:
+    """Shares of the cells under every law that is tried, and how much each is doubted before."""
+    edges = np.array(starts)
+    scales, shapes, strays = (side.ravel() for side in np.meshgrid(SCALES, SHAPES, STRAYS))
+    beyond = np.exp(-((edges / scales[:, None]) ** shapes[:, None]))
+    shares = beyond - np.append(beyond[:, 1:], np.zeros((len(beyond), 1)), axis=1)
+    shares = (1 - strays[:, None]) * shares + strays[:, None] / len(edges)
+    doubt = -((np.log(scales) / DOUBT[0]) ** 2 + (np.log(shapes) / DOUBT[1]) ** 2) / 2
+    return shares, doubt - strays / DOUBT[2]

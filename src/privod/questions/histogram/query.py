@@ -1,0 +1,190 @@
+"""Count the records in every cell of one or more columns: the plainest useful question.
+
+A record lies in exactly one cell, so noise on every count, the empty ones too, keeps the guarantee
+of the Laplace mechanism [Dwork 2006]; proof in docs/proofs/histogram.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privod.data import Column, Domain, Numeric, Table
+from privod.data.binning import Binning, Codes, Equal
+from privod.errors import InvalidParameter
+from privod.mechanisms import Randomness
+from privod.mechanisms.merged import MergedNoise
+from privod.privacy import AddRemove, Adjacency, Guarantee, positive
+from privod.query.axes import Axis, table_of_counts
+from privod.query.checks import ExactNumber, whole_number
+from privod.query.count_query import CountQuery, NoiseName, chance
+from privod.query.preview import Preview, of_counts
+from privod.query.query import Release
+
+__all__ = ["Histogram", "NoisyCounts"]
+
+MOST_CELLS = 1_000_000  # each is named and written out: some seconds, 300 MB
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyCounts:
+    """Noisy counts over the product of some axes; any of them may be negative."""
+
+    axes: tuple[Axis, ...]
+    counts: NDArray[np.int64]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, NoisyCounts):
+            return NotImplemented
+        return self.axes == other.axes and np.array_equal(self.counts, other.counts)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Histogram(CountQuery[NoisyCounts]):
+    """How many records lie in each cell of these columns?
+
+    Guarantee
+    ---------
+    Every record is protected (AddRemove), or what every record says (Replace). Each count, empty
+    cells included, gets one draw of exact discrete noise; Gaussian noise needs a delta.
+
+    Parameters
+    ----------
+    columns : tuple of str
+        The columns whose cells are counted; several columns give every combination of their cells,
+        a million in all at most.
+    epsilon : number
+        The privacy loss of the whole histogram, greater than 0.
+    bins : int
+        Into how many equal intervals a numeric column's range is cut, at least 1.
+    noise : str
+        One of laplace, gaussian, auto; auto takes the smaller one, by the other parameters alone,
+        and in a budget that is counted by zcdp the one that is smaller for the same rho.
+    delta : number
+        The probability that the guarantee may fail; 0 allows laplace noise only.
+    adjacency : AddRemove or Replace
+        Which two data sets must look alike.
+    """
+
+    name: ClassVar[str] = "histogram-1"
+    question: ClassVar[str] = "How are the records spread over these columns?"
+
+    columns: tuple[str, ...]
+    epsilon: ExactNumber = ExactNumber(positive)
+    bins: int = 10
+    noise: NoiseName = "laplace"
+    delta: ExactNumber = ExactNumber(chance, Fraction(0))
+    adjacency: Adjacency = AddRemove()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole_number(self.bins, "bins", at_least=1)
+        if self.noise != "laplace":
+            self.guarantee()  # refuses an epsilon that Gaussian noise cannot keep
+
+    @property
+    def n_histograms(self) -> int:
+        return 1
+
+    def n_cells(self, domain: Domain) -> int:
+        """How many counts the answer has."""
+        return math.prod(
+            self.bins if isinstance(column, Numeric) else len(column.values)
+            for column in self._columns(domain)
+        )
+
+    def preview(self, domain: Domain) -> Preview:
+        return of_counts(self.count_noise, self.n_cells(domain))
+
+    def check(self, domain: Domain) -> None:
+        cells = self.n_cells(domain)
+        if cells > MOST_CELLS:
+            rule = f"must give at most {MOST_CELLS} cells"
+            raise InvalidParameter("columns", rule, cells, "Name fewer columns or use fewer bins.")
+
+    def n_numbers(self, domain: Domain) -> int:
+        return self.n_cells(domain)
+
+    def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
+        return 0
+
+    def answer(self, table: Table, randomness: Randomness) -> Release[NoisyCounts]:
+        noise = self.count_noise
+        counts = noise.add_to(self.counts_before_noise(table), randomness)
+        promise, seeded = self.guarantee(), randomness.seeded
+        value = self.value_of(table.domain, counts, MergedNoise.of(noise), promise, seeded=seeded)
+        return self.release(value, randomness)
+
+    def counts_before_noise(self, table: Table) -> NDArray[np.int64]:
+        axes = self._axes(table.domain)
+        return table.counts([(axis.column, self._binning(axis)) for axis in axes])
+
+    def value_of(
+        self,
+        domain: Domain,
+        counts: NDArray[np.int64],
+        noise: MergedNoise,  # noqa: ARG002 - counts are shown as they are
+        promise: Guarantee,  # noqa: ARG002
+        *,
+        seeded: bool,  # noqa: ARG002
+    ) -> NoisyCounts:
+        return NoisyCounts(self._axes(domain), counts)
+
+    def sentence(self, value: NoisyCounts) -> str:
+        fullest = np.unravel_index(int(value.counts.argmax()), value.counts.shape)
+        where = " and ".join(
+            f"{axis.column} {axis.names[place]}"
+            for axis, place in zip(value.axes, fullest, strict=True)
+        )
+        margin = self.count_noise.quantile(0.95)
+        return (
+            f"The most records, about {value.counts[fullest]}, have {where};"
+            f" each of the {value.counts.size} counts is right to within {margin}"
+            " with 95 % certainty."
+        )
+
+    def table(self, value: NoisyCounts) -> dict[str, list[Any]]:
+        return table_of_counts(value.axes, "noisy count", value.counts)
+
+    def value_to_json(self, value: NoisyCounts) -> Any:
+        axes = [  # "labels": stored releases have it so from the first version on
+            {"column": axis.column, "labels": list(axis.names), "edges": list(axis.edges)}
+            for axis in value.axes
+        ]
+        return {"axes": axes, "counts": value.counts.tolist()}
+
+    def value_from_json(self, data: Any) -> NoisyCounts:
+        axes = tuple(
+            Axis(axis["column"], tuple(axis["labels"]), tuple(axis["edges"]))
+            for axis in data["axes"]
+        )
+        return NoisyCounts(axes, np.asarray(data["counts"], dtype=np.int64))
+
+    @classmethod
+    def examples(cls, domain: Domain) -> tuple[Self, ...]:
+        first = cls(columns=domain.numeric_names[:1] or domain.names[:1], epsilon="0.5")
+        if not domain.categorical_names:
+            return (first,)
+        return (first, cls(columns=domain.categorical_names[:2], epsilon="0.2"))
+
+    def _axes(self, domain: Domain) -> tuple[Axis, ...]:
+        return tuple(Axis.of(column, self.bins) for column in self._columns(domain))
+
+    def _columns(self, domain: Domain) -> tuple[Column, ...]:
+        for column in self.columns:
+            if column not in domain.names:
+                way_out = f"The columns are {', '.join(domain.names[:20])}."
+                raise InvalidParameter("columns", "must be columns of the data", column, way_out)
+        return tuple(domain[column] for column in self.columns)
+
+    def _binning(self, axis: Axis) -> Binning:
+        if not axis.edges:
+            return Codes(len(axis.names))
+        return Equal(axis.edges[0], axis.edges[-1], self.bins)

@@ -1,0 +1,31 @@
+"""The labels by a model, and how an error becomes rarer with the margin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from privod.pictures.canvas import ACCENT, MUTED, labels_beside
+from privod.query.query import Release
+from privod.questions.model_labels.query import ModelLabels
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["draw"]
+
+FARTHEST = 30  # margins of the curve of errors
+
+
+def draw(release: Release[tuple[bool, ...]]) -> Figure:
+    """Left the labels; right the chance of a wrong one, by its margin."""
+    query = release.query
+    assert isinstance(query, ModelLabels)  # noqa: S101 - what a release of labels answers
+    figure, other = labels_beside(f"Anomalous by {query.model}?", query.records, release.value)
+    margins = range(-FARTHEST, FARTHEST)
+    other.plot(list(margins), [query.error(margin) for margin in margins], color=ACCENT)
+    other.axvline(-0.5, color=MUTED, linestyle=":")
+    other.set_yscale("log")
+    other.set_xlabel("margin; right of the line a record is anomalous", fontsize=8)
+    other.set_ylabel("chance that its label is wrong", fontsize=8)
+    other.spines[["top", "right"]].set_visible(False)
+    return figure

@@ -1,0 +1,31 @@
+"""The labels of new records, and how an error becomes rarer the clearer the case is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from privod.pictures.canvas import ACCENT, MUTED, labels_beside
+from privod.query.query import Release
+from privod.questions.novelty_labels.query import NoveltyLabels
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["draw"]
+
+MOST_CROWDS = 200  # of the curve of errors
+
+
+def draw(release: Release[tuple[bool, ...]]) -> Figure:
+    """Left the labels; right the chance of a wrong one, by how many records are near."""
+    query = release.query
+    assert isinstance(query, NoveltyLabels)  # noqa: S101 - what a release of labels answers
+    figure, other = labels_beside("Would they be anomalous?", query.records, release.value)
+    others = range(min(2 * query.max_crowd + 2, MOST_CROWDS))
+    other.plot(list(others), [query.error(one) for one in others], color=ACCENT)
+    other.axvline(query.max_crowd - 0.5, color=MUTED, linestyle=":")
+    other.set_yscale("log")
+    other.set_xlabel("other records near it; left of the line it is anomalous", fontsize=8)
+    other.set_ylabel("chance that its label is wrong", fontsize=8)
+    other.spines[["top", "right"]].set_visible(False)
+    return figure

@@ -1,0 +1,16 @@
+"""In which group does this person stand out? [Shafieinejad 2021]"""
+
+from privod.registry import Question
+
+__all__ = ["QUESTION"]
+
+QUESTION = Question(
+    name="outlier-context-1",
+    query="privod.questions.outlier_context.query:OutlierContext",
+    picture="privod.questions.outlier_context.picture:draw",
+    owner_picture="privod.questions.outlier_context.picture:draw_for_owner",
+    games="privod.questions.outlier_context.audit:games",
+    exports=("privod.outliers.contexts.contexts:Context",),
+    guide="questions/outlier_context.md",
+    proof="proofs/outlier_context.md",
+)

@@ -1,0 +1,59 @@
+"""The radius's hardest pair: one record that brings many others over the line at one radius."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from privod.audit.game import Game, Reading
+from privod.data import Domain, Numeric, Table
+from privod.privacy import AddRemove, Replace
+from privod.questions.outlier_radius.query import ChosenRadius, OutlierRadius
+
+__all__ = ["games"]
+
+DOMAIN = Domain((Numeric("x", -100, 100),))
+MAX_CROWD = 4
+SMALL, LARGE = 0.1, 1.0
+
+
+def _radius(value: ChosenRadius) -> float:
+    return value.radius
+
+
+READINGS = (Reading("the radius", _radius),)
+
+
+def _table(*places: float) -> Table:
+    return Table(DOMAIN, {"x": np.array(places, dtype=float)})
+
+
+def games(kind: type[OutlierRadius] = OutlierRadius) -> tuple[Game, ...]:
+    """At the large radius all stand apart until one record comes to 0, at the small one always.
+
+    So the large radius leaves far too many at first and then next to none: the gap to a share of a
+    tenth jumps, and the edits to close it must fall by one only, while those of the small radius
+    rise by one. Two records far away make the gaps just large enough for both.
+    """
+    sides = (-1.0, 1.0) * MAX_CROWD + (60.0, 80.0)
+    pairs = {
+        AddRemove(): (_table(*sides), _table(*sides, 0.0)),
+        Replace(): (_table(*sides, -50.0), _table(*sides, 0.0)),
+    }
+    return tuple(
+        Game(
+            kind(
+                share="0.1",
+                max_crowd=MAX_CROWD,
+                epsilon=1,
+                smallest=SMALL,
+                largest=LARGE,
+                n_radii=2,
+                scale="own",
+                adjacency=adjacency,
+            ),
+            left,
+            right,
+            READINGS,
+        )
+        for adjacency, (left, right) in pairs.items()
+    )

@@ -1,0 +1,269 @@
+"""Which radius makes a wanted share of the records stand apart? A private choice among candidates.
+
+How far the outliers at a radius are from the wanted share is measured in edits, not in records: the
+fewest changes of the data that the local bounds of outlier-count allow to close the gap. That
+measure changes by at most 1 from one data set to an adjacent one, where the gap itself can change
+by hundreds. Proof in docs/proofs/outlier_radius.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from privod.data import Domain, Table
+from privod.errors import InvalidParameter
+from privod.mechanisms import PermuteAndFlip, Randomness
+from privod.outliers.crowds.distance import CrowdIndex
+from privod.privacy import AddRemove, Adjacency, Guarantee, positive
+from privod.progress import track
+from privod.query.checks import (
+    LARGEST_COUNT,
+    ExactNumber,
+    checked_radius,
+    column_names,
+    dp_adjacency,
+    pairs_work,
+    whole_number,
+)
+from privod.query.crowd_bounds import GroupedCover, count_sensitivity, local_bound
+from privod.query.distances import (
+    Distances,
+    Scale,
+    checked_scale,
+    checked_weights,
+    distance_in_words,
+)
+from privod.query.memory import cover_bytes, crowd_bytes
+from privod.query.preview import Preview, of_choice
+from privod.query.query import Query, Release
+
+__all__ = ["ChosenRadius", "OutlierRadius", "edits_to_share"]
+
+EDIT_SENSITIVITY = 1  # by so much one change moves the edits to the share
+MOST_RADII = 200
+LEAST_EPSILON, MOST_EPSILON = Fraction(1, 1000), 10**6
+MOST_EDITS = 1000  # more are not told apart, so that the work has an end
+
+
+@dataclass(frozen=True)
+class ChosenRadius:
+    """The radius, and what is public of how sure the choice is.
+
+    That is the number of numeric columns, and the combinations of categories that can lie within
+    the largest radius of one record.
+    """
+
+    radius: float
+    n_columns: int
+    n_groups: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutlierRadius(Query[ChosenRadius]):
+    """At which radius does a wanted share of the records stand apart?
+
+    Guarantee
+    ---------
+    Every record is protected (AddRemove), or what every record says (Replace). One of some
+    public radii is named by an exact random choice.
+
+    Parameters
+    ----------
+    share : number
+        The share of the records that should be outlying, between 0 and 1.
+    max_crowd : int
+        A record is outlying with at most this many records, itself included, within the radius.
+    epsilon : number
+        The privacy loss, greater than 0.
+    columns : tuple of str
+        The columns that distances are taken over, at least one of them numeric; none named means
+        all numeric ones.
+    smallest : float
+        The smallest candidate, greater than 0.
+    largest : float
+        The largest candidate.
+    n_radii : int
+        How many candidates there are, in equal ratios.
+    scale : str
+        range: numeric columns count in shares of their declared ranges; own: in their own units.
+    weights : tuple of float
+        For each column named, what a difference of one counts, or in a categorical column a
+        mismatch; none given means 1 each.
+    adjacency : AddRemove or Replace
+        Which two data sets must look alike.
+    """
+
+    name: ClassVar[str] = "outlier-radius-1"
+    question: ClassVar[str] = "At which radius does a wanted share of the records stand apart?"
+
+    share: ExactNumber = ExactNumber(positive)
+    max_crowd: int
+    epsilon: ExactNumber = ExactNumber(positive)
+    columns: tuple[str, ...] = ()
+    smallest: float = 0.005
+    largest: float = 1.0
+    n_radii: int = 25
+    scale: Scale = "range"
+    weights: tuple[float, ...] = ()
+    adjacency: Adjacency = AddRemove()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", column_names(self.columns) if self.columns else ())
+        object.__setattr__(self, "adjacency", dp_adjacency(self.adjacency))
+        object.__setattr__(self, "scale", checked_scale(self.scale))
+        object.__setattr__(self, "weights", checked_weights(self.weights, self.columns))
+        for side in ("smallest", "largest"):
+            object.__setattr__(self, side, checked_radius(getattr(self, side), side))
+        whole_number(self.max_crowd, "max_crowd", at_least=1, at_most=LARGEST_COUNT)
+        whole_number(self.n_radii, "n_radii", at_least=2, at_most=MOST_RADII)
+        if self.share >= 1:
+            raise InvalidParameter("share", "must lie between 0 and 1", self.share, "Try 0.01.")
+        if not 0 < self.smallest < self.largest:
+            rule = "must be greater than 0 and below largest"
+            raise InvalidParameter("smallest", rule, self.smallest, "Try 0.005, up to 1.")
+        if not LEAST_EPSILON <= self.epsilon <= MOST_EPSILON:
+            rule = "must lie between 0.001 and 10^6"
+            raise InvalidParameter("epsilon", rule, str(self.epsilon), "Try 0.5.")
+
+    @property
+    def choice(self) -> PermuteAndFlip:
+        """How the radius is chosen, by the edits to the share."""
+        return PermuteAndFlip.for_loss(self.epsilon, EDIT_SENSITIVITY)
+
+    @property
+    def radii(self) -> tuple[float, ...]:
+        """The candidates, in equal ratios and four digits, the ends as they were given."""
+        ratio = math.log(self.largest / self.smallest) / (self.n_radii - 1)
+        between = [
+            float(f"{self.smallest * math.exp(ratio * place):.4g}")
+            for place in range(1, self.n_radii - 1)
+        ]
+        return (self.smallest, *between, self.largest)
+
+    @property
+    def edits_off(self) -> int:
+        """The radius named is at most this many edits farther off than the best: 95 % sure."""
+        return of_choice(self.choice, self.n_radii)
+
+    def records_off(self, dimensions: int, n_groups: int = 1) -> int:
+        """By at most so many records `edits_off` edits can move the outliers off the share."""
+        moved = count_sensitivity(self.max_crowd, dimensions, self.adjacency, None, n_groups)
+        return math.ceil(self.edits_off * (moved + self._share_moved))
+
+    def guarantee(self) -> Guarantee:
+        return Guarantee(self.choice.loss(EDIT_SENSITIVITY), self.adjacency)
+
+    def preview(self, domain: Domain) -> Preview:
+        over = self._distances(domain)
+        off = self.records_off(over.dimensions, over.n_groups(self.largest))
+        words = (
+            f"If a candidate leaves just the wanted share, {off} records more or fewer"
+            " than it will stand apart at most, with 95 % certainty; usually far fewer."
+        )
+        return Preview("the share", off, typical_share=float(self.share), loose=True, words=words)
+
+    def check(self, domain: Domain) -> None:
+        over = self._distances(domain)
+        if self.edits_off > MOST_EDITS:  # so far off radii look alike, and any may be named
+            rule = f"must be larger to choose among {self.n_radii} radii"
+            raise InvalidParameter("epsilon", rule, str(self.epsilon), "Try 0.5, or fewer radii.")
+        if self.records_off(over.dimensions, over.n_groups(self.largest)) > LARGEST_COUNT:
+            rule = "must be fewer, or a record could move more than can be counted"
+            raise InvalidParameter("columns", rule, over.dimensions, "Name two or three.")
+
+    def work(self, domain: Domain, records: int) -> int:
+        return self.n_radii * pairs_work(records, self._distances(domain).n_axes)
+
+    def most_bytes(self, domain: Domain, records: int) -> int:
+        over = self._distances(domain)
+        return crowd_bytes(records, over.n_axes) + cover_bytes(records, over.dimensions)
+
+    def held_per_record(self, domain: Domain) -> int:
+        """The points, and where categories are compared whose groups they are in."""
+        over = self._distances(domain)
+        return over.n_axes + bool(over.categorical)
+
+    def answer(self, table: Table, randomness: Randomness) -> Release[ChosenRadius]:
+        over = self._distances(table.domain)
+        points = over.points(table)
+        index = CrowdIndex(points)
+        edits = []
+        for radius in track(self.radii, "radii"):
+            groups = over.apart(table, radius) if over.categorical else None
+            cover = GroupedCover(points[:, : over.dimensions], radius, over.extent, groups)
+            edits.append(self._edits(index, cover, radius, over))
+        chosen = self.choice.choose(-np.array(edits, dtype=np.int64), randomness)
+        known = (over.dimensions, over.n_groups(self.largest))
+        return self.release(ChosenRadius(self.radii[chosen], *known), randomness)
+
+    def _edits(self, index: CrowdIndex, cover: GroupedCover, radius: float, over: Distances) -> int:
+        """The edits to the share at one radius; not private."""
+        sensitivity = count_sensitivity(
+            self.max_crowd, over.dimensions, self.adjacency, None, over.n_groups(radius)
+        )
+        farthest = min(MOST_EDITS, sensitivity)  # from there on U_t is the sensitivity
+        crowds = index.crowds(radius, cap=self.max_crowd + farthest + 2)
+        outliers = int((crowds <= self.max_crowd).sum())
+        gap = abs(outliers - self.share * index.size)
+        bound = local_bound(crowds, cover, self.max_crowd, sensitivity, self.adjacency)
+        return edits_to_share(gap, bound, self._share_moved, sensitivity, MOST_EDITS)
+
+    def sentence(self, value: ChosenRadius) -> str:
+        where = f"in {', '.join(self.columns)}" if self.columns else "in all numeric columns"
+        off = self.records_off(value.n_columns, value.n_groups)
+        return (
+            f"At a radius of {value.radius:g}{distance_in_words(self.scale, self.weights)} about"
+            f" {float(self.share):.3g} of the records are said to stand apart {where}, with at most"
+            f" {self.max_crowd} records, themselves included, within it. The choice among"
+            f" {self.n_radii} radii was random: if one of them leaves just that share, the number"
+            f" is at most {off} off with 95 % certainty, and usually far less."
+        )
+
+    def value_to_json(self, value: ChosenRadius) -> Any:
+        return asdict(value)
+
+    def value_from_json(self, data: Any) -> ChosenRadius:
+        return ChosenRadius(float(data["radius"]), int(data["n_columns"]), int(data["n_groups"]))
+
+    @classmethod
+    def examples(cls, domain: Domain) -> tuple[Self, ...]:
+        columns = domain.numeric_names[:2]
+        if not columns:
+            return ()
+        return (cls(share="0.01", max_crowd=5, epsilon=2, columns=columns),)
+
+    @property
+    def _share_moved(self) -> Fraction:
+        """By how much one change moves the wanted number of outliers."""
+        return self.share if self.adjacency == AddRemove() else Fraction(0)
+
+    def _distances(self, domain: Domain) -> Distances:
+        return Distances.over(domain, self.columns, self.scale, self.weights)
+
+
+def edits_to_share(
+    gap: Fraction,
+    bound: Callable[[int], int],
+    share_moved: Fraction,
+    sensitivity: int,
+    most: int,
+) -> int:
+    """The least t at which the bounds of t changes together reach the gap, at most `most`.
+
+    That is T = min {t : sum over s < t of (U_s + share) >= gap} for bounds U_s, which never fall
+    and end at the sensitivity.
+    """
+    left, t = gap, 0
+    while left > 0 and t < most:
+        step = bound(t)
+        if step >= sensitivity:  # it stays there
+            return min(most, t + math.ceil(left / (sensitivity + share_moved)))
+        left -= step + share_moved
+        t += 1
+    return t

@@ -1,0 +1,94 @@
+"""The column sets found, ranked, and how likely a worse set is at most to be found instead."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privod.data import Table
+from privod.mechanisms import secure
+from privod.pictures.canvas import ACCENT, INK, MUTED, WARM, blank, called
+from privod.query.query import Release
+from privod.questions.outlier_subspaces.query import (
+    FoundSubspaces,
+    OutlierSubspaces,
+    columns_in_words,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["draw", "draw_chances", "draw_for_owner"]
+
+MOST_DRAWN = 30  # sets
+
+
+def draw(release: Release[FoundSubspaces]) -> Figure:
+    """A bar for each set found, and the largest chance that a worse one had."""
+    query, value = release.query, release.value
+    assert isinstance(query, OutlierSubspaces)  # noqa: S101 - what a release of sets answers
+    figure, axes = blank("Column sets said to hold the most outliers", width=11.0)
+    axes.set_subplotspec(figure.add_gridspec(1, 2)[0])
+    shown = value.subspaces[:MOST_DRAWN]
+    names = [f"{place + 1}. {' and '.join(map(called, some))}" for place, some in enumerate(shown)]
+    if value.counts:
+        errors = value.margins[:MOST_DRAWN] or None
+        counts = value.counts[:MOST_DRAWN]
+        axes.barh(names, counts, color=ACCENT, xerr=errors, ecolor=INK, capsize=3)
+        axes.set_xlabel("outlying records (bar: 95 % of the noise)")
+    else:
+        axes.barh(names, np.arange(len(names), 0, -1), color=ACCENT)
+        axes.set_xticks([])
+        axes.set_xlabel("order in which the sets were chosen; how many outliers was not asked")
+    axes.invert_yaxis()
+    axes.grid(False, axis="y")
+    other = figure.add_subplot(1, 2, 2)
+    other.set_title("How likely is a worse set, at most?", loc="left", fontsize=11)
+    other.spines[["top", "right"]].set_visible(False)
+    _largest_chances(other, query, value)
+    return figure
+
+
+def _largest_chances(axes: Axes, query: OutlierSubspaces, value: FoundSubspaces) -> None:
+    """From public parameters alone: the true chances depend on the rows."""
+    for size in sorted({len(some) for some in value.subspaces}):
+        farthest = query.surely_missing(size, max(2, value.n_candidates))
+        missing = np.unique(np.linspace(1, max(2, farthest), 200).astype(int))
+        chances = [query.chance_at_most(int(some), size) for some in missing]
+        axes.plot(missing, chances, label=f"sets of {columns_in_words(size)}")
+    axes.set_ylim(0, 1.02)
+    axes.set_xlabel("outliers fewer than the best set still to be had")
+    axes.set_ylabel("chance to be chosen all the same")
+    axes.legend()
+
+
+def draw_chances(
+    names: list[str], chances: NDArray[np.float64], true_sets: set[str], title: str
+) -> Figure:
+    """How likely each set is among those chosen: for the owner's eyes, it depends on the rows."""
+    figure, axes = blank(title, height=max(4.0, 0.25 * len(names)))
+    order = np.argsort(-chances, kind="stable")
+    colors = [WARM if names[place] in true_sets else MUTED for place in order]
+    axes.barh([names[place] for place in order], chances[order], color=colors)
+    axes.set_xlim(0, 1)
+    axes.set_xlabel("chance to be among the sets chosen")
+    axes.invert_yaxis()
+    axes.grid(False, axis="y")
+    return figure
+
+
+def draw_for_owner(release: Release[FoundSubspaces], table: Table) -> Figure:
+    """How likely each set was to be chosen, the chosen ones in color. Not private: keep it."""
+    query = release.query
+    assert isinstance(query, OutlierSubspaces)  # noqa: S101 - what a release of sets answers
+    chances = query.chances(table, secure())
+    likeliest = sorted(chances, key=lambda some: -chances[some])[:MOST_DRAWN]
+    return draw_chances(
+        [" and ".join(some) for some in likeliest],
+        np.array([chances[some] for some in likeliest]),
+        {" and ".join(some) for some in release.value.subspaces},
+        "FOR THE OWNER ONLY, NOT PRIVATE: the chance of each set",
+    )

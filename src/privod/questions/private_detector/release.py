@@ -1,0 +1,455 @@
+"""A profile that may be carried away: score new records against it and explain their scores, free.
+
+Two scores. One adds up, column by column, how rare the record's cell is (`rarity`). The other,
+where products were released, is how far the record is from the leading components of the
+correlations (`components`). Each is put on one scale, minus the log of the share of records that
+score as high, by scoring records drawn from the release itself; their mean is the score.
+
+Counts that drown in noise are drawn toward what is usual, in general and in all columns together
+(`shares`). How the release's own records really score is counted
+with noise where that shows anything, and thresholds follow these counts. Whatever is computed here
+looks at the released numbers only, and at records through the cells they lie in, so none of it
+costs budget.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr, ndtri
+
+from privod.data import Categorical
+from privod.errors import InvalidData, InvalidParameter
+from privod.mechanisms.merged import MergedNoise
+from privod.privacy import Guarantee, exact
+from privod.privacy.guarantee import merged_promise
+from privod.query.checks import checked_truth
+from privod.query.laws import Law, law_of, uniform_draws
+from privod.query.release_file import (
+    ArrayOf,
+    build_from_file,
+    build_from_json,
+    check_counts,
+    signed,
+    write_file,
+)
+from privod.query.score_counts import (
+    EDGES,
+    believed_tails,
+    hidden_records,
+    limit,
+    shares_beyond,
+)
+from privod.query.scores import check_fraction, filled
+from privod.questions.private_detector.components import Components
+from privod.questions.private_detector.layout import Layout
+from privod.questions.private_detector.promise import Noises
+from privod.questions.private_detector.rarity import Rarity
+from privod.questions.private_detector.shares import LEAST_SHAPE, Shares, believed_shares
+
+__all__ = ["FEWEST_RECORDS", "Explanation", "NoisyProfile"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+NONE: Ints = np.zeros(0, dtype=np.int64)
+KIND = "profile"
+FEWEST_RECORDS = 10.0  # taken to be there, however low noise makes their number
+DRAWN = 4001  # records drawn from the release to learn the laws of its scores
+BLOCK = 1 << 14
+MOST_DRAWN = 1 << 24  # values
+OUTER = 0.25  # of the records: values among the lowest are called low, among the highest high
+
+
+class Explanation(NamedTuple):
+    """What every column adds to the score of every record; the rows add up to the scores."""
+
+    columns: tuple[str, ...]
+    shares: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyProfile:
+    """Noisy histograms of all columns and noisy sums of products of the numeric ones.
+
+    Guarantee
+    ---------
+    What `guarantee` says holds for all of it together, and for whatever is computed of it.
+
+    Parameters
+    ----------
+    layout : Layout
+        The cells, public.
+    total : int
+        The noisy number of records.
+    counts : array of int
+        The noisy counts of all cells, column after column.
+    products : array of int
+        The noisy sums of products, upper triangle; empty where they were not worth their noise.
+    scored : array of int
+        The noisy counts of the records by their scores (`thresholds.EDGES`); empty where they would
+        have shown nothing. In a merge each part's records have the scores of that part.
+    noise_of_total, noise_of_counts, noise_of_products, noise_of_scores : MergedNoise
+        The noise of each, public; None for products or scores that were not bought.
+    range_loss : Fraction
+        What the ranges cost, epsilon or rho of Gaussian noise: part of the guarantee.
+    guarantee : Guarantee
+        The promise of the release.
+    seeded : bool
+        Whether the noise came from a test seed; such a profile protects nobody.
+    """
+
+    layout: Layout
+    total: int
+    counts: Ints
+    products: Ints
+    scored: Ints
+    noise_of_total: MergedNoise
+    noise_of_counts: MergedNoise
+    noise_of_products: MergedNoise | None
+    noise_of_scores: MergedNoise | None
+    range_loss: Fraction
+    guarantee: Guarantee
+    seeded: bool
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NoisyProfile) and self.to_json() == other.to_json()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns, in order."""
+        return tuple(column.name for column in self.layout.columns)
+
+    @property
+    def noise(self) -> MergedNoise:
+        """The noise of the counts: a draw for every batch."""
+        return self.noise_of_counts
+
+    @cached_property
+    def records(self) -> float:
+        """About how many records there are, by all that was released; at least a few.
+
+        Every column's counts add up to the number of records, too: the mean of these sums and of
+        the bought number, each weighed by how little it varies.
+        """
+        per_column = self.counts.sum() / len(self.columns)
+        varies = len(self.counts) / len(self.columns) ** 2 * self.noise_of_counts.deviation**2
+        weight = varies / (varies + self.noise_of_total.deviation**2) if varies > 0 else 0.0
+        return float(max(weight * self.total + (1 - weight) * per_column, FEWEST_RECORDS))
+
+    def scores(self, rows: ArrayLike) -> Floats:
+        """Score records: columns in order, categories as places in their lists, NaN missing.
+
+        What a column declares as its fill stands in for what is missing there.
+        Minus the log of about the share of records that are as far from ordinary.
+        """
+        return self.scores_of(self._asked(rows))
+
+    def scores_of(self, rows: Floats) -> Floats:
+        """The same of rows that were read and checked before, a block at a time."""
+        rarity, distance = self._laws
+        components = self._components
+        found = np.empty(len(rows))
+        for start in range(0, len(rows), BLOCK):
+            part = rows[start : start + BLOCK]
+            score = rarity.surprise(self._rarity.sums(part))
+            if distance is not None and components is not None:
+                score = (score + distance.surprise(components.distances(part))) / 2
+            found[start : start + BLOCK] = score
+        return found
+
+    def ready(self) -> NoisyProfile:
+        """The same, with what all scores need computed once, before copies of it go elsewhere."""
+        self._laws  # noqa: B018 - kept from here on
+        return self
+
+    def explain(self, rows: ArrayLike) -> Explanation:
+        """What each column adds to the score of each record."""
+        asked = self._asked(rows)
+        rarity, distance = self._laws
+        own = self._rarity.by_column(asked)
+        shares = own * _ratio(rarity.surprise(own.sum(axis=1)), own.sum(axis=1))
+        if distance is not None and self._components is not None:
+            apart = self._components.by_column(asked)
+            sums = apart.sum(axis=1)
+            shares /= 2
+            shares[:, self.layout.numeric] += apart * _ratio(distance.surprise(sums), sums) / 2
+        return Explanation(self.columns, shares)
+
+    def sides(self, rows: ArrayLike) -> Ints:
+        """Where values lie among the counts of their column: 1 high, -1 low, 0 neither.
+
+        In the upper or the lower quarter; categories and missing values are neither.
+        """
+        asked = self._asked(rows)
+        found = np.zeros(asked.shape, dtype=np.int64)
+        numeric = self.layout.numeric
+        if not numeric:
+            return found
+        known = ~np.isnan(asked)
+        filled = np.ascontiguousarray(np.where(known, asked, 0.0)[:, numeric])
+        cells = self.layout.grid.cells_of(filled)
+        for axis, place in enumerate(numeric):
+            shares = self._shares[place].drawn[:-1]
+            below = (shares.cumsum() - shares / 2) / max(float(shares.sum()), LEAST_SHAPE)
+            side = (below > 1 - OUTER).astype(np.int64) - (below < OUTER)
+            found[:, place] = side[cells[:, axis]] * known[:, place]
+        return found
+
+    def threshold(self, target_fraction: float) -> float:
+        """The score beyond which about this share of the reference lies, by the release alone.
+
+        A guess for shares below `hidden_share`, from records that are drawn from the release where
+        how its own records score was not bought.
+        """
+        check_fraction(target_fraction)
+        if self.noise_of_scores is None:
+            return float(np.quantile(self.reference_scores, 1 - target_fraction))
+        return limit(self._believed, target_fraction)
+
+    @property
+    def hidden_share(self) -> float:
+        """Which share of the reference noise may hide: a threshold for fewer is a guess.
+
+        Two deviations of the noise in half of the counts of scores; 1 if there are none.
+        """
+        if self.noise_of_scores is None:
+            return 1.0
+        hidden = hidden_records(self.noise_of_scores.deviation, len(EDGES))
+        return min(1.0, hidden / self.records)
+
+    def share_beyond(self, score: float, confidence: float = 0.95) -> tuple[float, float] | None:
+        """Between which shares of the reference score higher, noise considered; None if unknown.
+
+        Unknown where it was not bought, and for merged profiles, whose parts scored by themselves.
+        """
+        if self.noise_of_scores is None or self.noise_of_scores.n_draws > 1:
+            return None
+        return shares_beyond(
+            score, self.scored, self.noise_of_scores, self.total, self.noise_of_total, confidence
+        )
+
+    @cached_property
+    def _believed(self) -> Floats:
+        """About how many of the records lie in each bin of scores, or higher."""
+        assert self.noise_of_scores is not None  # noqa: S101 - asked for with counts only
+        return believed_tails(self.scored, self.noise_of_scores, self.records)
+
+    @cached_property
+    def reference_scores(self) -> Floats:
+        """The scores of records drawn from the release."""
+        return self.scores_of(self.drawn)
+
+    @cached_property
+    def drawn(self) -> Floats:
+        """Records drawn from the release: columns as released, numeric ones correlated so."""
+        size = max(min(DRAWN, MOST_DRAWN // len(self.columns)), 1000)
+        uniform = uniform_draws(size, len(self.columns)).copy()
+        numeric = self.layout.numeric
+        if self._components is not None:
+            normal = ndtri(uniform[:, numeric])
+            uniform[:, numeric] = ndtr(normal @ self._components.root.T)
+        rows = np.empty_like(uniform)
+        axis = 0
+        for place, column in enumerate(self.layout.columns):
+            shares = self._shares[place].drawn
+            upto = shares.cumsum()
+            cells = np.searchsorted(upto, uniform[:, place] * upto[-1])
+            cells = np.minimum(cells, len(shares) - 1)
+            if isinstance(column, Categorical):
+                values = cells.astype(np.float64)
+            else:
+                low, high = self.layout.ranges[axis]
+                within = np.full(size, 0.5)
+                if (shares[:-1] > 0).sum() == 1:  # their own values lie anywhere in it
+                    within = uniform_draws(size, 2 * len(self.columns))[:, -1 - place]
+                values = low + (cells - 1 + within) * (high - low) / self.layout.bins
+                axis += 1
+            rows[:, place] = np.where(cells == len(shares) - 1, np.nan, values)
+        return rows
+
+    @property
+    def spread(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """About the means and deviations of the numeric columns, from their histograms."""
+        centers, scales = [], []
+        for place, (low, high) in zip(self.layout.numeric, self.layout.ranges, strict=True):
+            shares = self._shares[place].drawn[:-1]
+            shares = shares / max(float(shares.sum()), LEAST_SHAPE)
+            width = (high - low) / self.layout.bins
+            middles = low + (np.arange(len(shares)) - 0.5) * width
+            center = float((shares * middles).sum())
+            variance = float((shares * (middles - center) ** 2).sum()) + width**2 / 12
+            centers.append(center)
+            scales.append(math.sqrt(variance))
+        return tuple(centers), tuple(scales)
+
+    def merge(self, *others: NoisyProfile) -> NoisyProfile:
+        """Add up the profiles of disjoint records, of other holders or other batches; free."""
+        parts = (self, *others)
+        for part in others:
+            if not isinstance(part, NoisyProfile) or part._shape != self._shape:
+                raise InvalidData(
+                    "Profiles add up only with the same cells, adjacency and kind of noise."
+                    " Ask for them with the layout of the first."
+                )
+        merged = parts[0]
+        for part in others:
+            merged = replace(
+                merged,
+                total=merged.total + part.total,
+                counts=merged.counts + part.counts,
+                products=merged.products + part.products,
+                scored=merged.scored + part.scored,
+                noise_of_total=merged.noise_of_total + part.noise_of_total,
+                noise_of_counts=merged.noise_of_counts + part.noise_of_counts,
+                noise_of_products=_added(merged.noise_of_products, part.noise_of_products),
+                noise_of_scores=_added(merged.noise_of_scores, part.noise_of_scores),
+            )
+        return replace(
+            merged,
+            layout=replace(self.layout, gaps=any(part.layout.gaps for part in parts)),
+            range_loss=max(part.range_loss for part in parts),
+            guarantee=merged_promise([part.guarantee for part in parts]),
+            seeded=any(part.seeded for part in parts),
+        )
+
+    @property
+    def _shape(self) -> tuple[object, ...]:
+        gaussian = bool(self.noise_of_total.gaussian)
+        cells = replace(self.layout, gaps=False)
+        return cells, len(self.products), self.guarantee.adjacency, gaussian
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, as plain values."""
+        arrays = {name: array.tolist() for name, array in self._arrays.items()}
+        return {**signed(KIND), **self._header(), **arrays}
+
+    @classmethod
+    def from_json(cls, data: Any) -> NoisyProfile:
+        """Read back what `to_json` wrote."""
+        return build_from_json(data, KIND, cls._built)
+
+    def save(self, path: str | Path) -> None:
+        """Write one file: a zip of a JSON header and plain arrays, no pickle."""
+        write_file(path, KIND, self._header(), self._arrays)
+
+    @classmethod
+    def load(cls, path: str | Path) -> NoisyProfile:
+        """Read a file that `save` wrote; needs neither the data nor a curator."""
+        return build_from_file(path, KIND, cls._built)
+
+    @property
+    def _arrays(self) -> dict[str, Ints]:
+        scored = {"scored": self.scored} if self.layout.scored else {}
+        return {"counts": self.counts, "products": self.products, **scored}
+
+    def _header(self) -> dict[str, Any]:
+        products, scores = self.noise_of_products, self.noise_of_scores
+        return {
+            "layout": self.layout.to_json(),
+            "total": self.total,
+            "noise_of_total": self.noise_of_total.to_json(),
+            "noise_of_counts": self.noise_of_counts.to_json(),
+            "noise_of_products": None if products is None else products.to_json(),
+            **({} if scores is None else {"noise_of_scores": scores.to_json()}),
+            "range_loss": str(self.range_loss),
+            "guarantee": self.guarantee.to_json(),
+            "seeded": self.seeded,
+        }
+
+    @classmethod
+    def _built(cls, header: dict[str, Any], array: ArrayOf) -> NoisyProfile:
+        """Build a profile of parts that came from outside; its promise must follow from them."""
+        layout = Layout.from_json(header["layout"])
+        counts = array("counts", "<i8", (layout.starts[-1],))
+        n_numeric = len(layout.numeric)
+        n_products = n_numeric * (n_numeric + 1) // 2 if layout.centers else 0
+        products = array("products", "<i8", (n_products,))
+        scored = array("scored", "<i8", (len(EDGES),)) if layout.scored else NONE
+        for each in (counts, products, scored):
+            check_counts(each)
+        total = header["total"]
+        if type(total) is not int or abs(total) >= 2**62:
+            raise InvalidData("The number of records must be a whole number.")
+        of_total, of_counts, of_products, of_scores = (
+            None if header.get(name) is None else MergedNoise.from_json(header[name])
+            for name in (
+                "noise_of_total",
+                "noise_of_counts",
+                "noise_of_products",
+                "noise_of_scores",
+            )
+        )
+        misfit = (of_products is None) == bool(n_products) or (of_scores is None) == layout.scored
+        if of_total is None or of_counts is None or misfit:
+            raise InvalidData("The noise does not fit what was released.")
+        promise = Guarantee.from_json(header["guarantee"])
+        spent = exact(header["range_loss"], "range_loss")
+        noises = Noises(of_total, of_counts, of_products, of_scores)
+        if not noises.keep(promise, spent, layout):
+            raise InvalidData("The promise is not the one that the noise keeps.")
+        return cls(
+            layout=layout,
+            total=total,
+            counts=counts,
+            products=products,
+            scored=scored,
+            noise_of_total=of_total,
+            noise_of_counts=of_counts,
+            noise_of_products=of_products,
+            noise_of_scores=of_scores,
+            range_loss=spent,
+            guarantee=promise,
+            seeded=checked_truth(header["seeded"]),
+        )
+
+    def _asked(self, rows: ArrayLike) -> Floats:
+        asked = np.array(rows, dtype=np.float64, ndmin=2)
+        if asked.ndim != 2 or asked.shape[1] != len(self.columns):
+            rule = f"must have {len(self.columns)} columns"
+            raise InvalidParameter("records", rule, asked.shape, "Give one row per record.")
+        if np.isinf(asked).any():
+            rule = "must be finite, or NaN where missing"
+            raise InvalidParameter("records", rule, math.inf, "Leave out infinite values.")
+        return filled(asked, self.layout.columns)
+
+    @cached_property
+    def _shares(self) -> list[Shares]:
+        """About which share of the records lies in each cell of each column, never none."""
+        return believed_shares(self.layout, self.counts, self.noise_of_counts, self.records)
+
+    @cached_property
+    def _rarity(self) -> Rarity:
+        return Rarity.of(self.layout, self._shares)
+
+    @cached_property
+    def _components(self) -> Components | None:
+        """None where products were not worth their noise."""
+        noise = self.noise_of_products
+        if noise is None:
+            return None
+        return Components(self.layout, self.products, noise.deviation, self.records)
+
+    @cached_property
+    def _laws(self) -> tuple[Law, Law | None]:
+        """How the two scores of the release's own records are distributed."""
+        drawn, components = self.drawn, self._components
+        distance = None if components is None else law_of(components.distances(drawn))
+        return law_of(self._rarity.sums(drawn)), distance
+
+
+def _added(some: MergedNoise | None, other: MergedNoise | None) -> MergedNoise | None:
+    return None if some is None or other is None else some + other
+
+
+def _ratio(whole: Floats, parts: Floats) -> Floats:
+    return np.asarray(np.where(parts > 0, whole / np.where(parts > 0, parts, 1.0), 0.0))[:, None]

@@ -1,0 +1,295 @@
+"""Score an asker's own records against a release: no private rows are read, nothing is charged.
+
+The command line and the console both come here. Records are read as registration reads rows, cell
+by cell, and gaps are filled as it fills them; a record that it would have dropped is not scored. A
+record outside the ranges is scored at their border, plus how far outside it lies.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privod.data.cells import codes_of, numbers_of, texts_of
+from privod.data.csv_file import CsvDialect, LineTally
+from privod.data.domain import Categorical, Column, Domain
+from privod.data.sources import portions_of
+from privod.errors import InvalidData, InvalidParameter
+from privod.outliers.grid.grid import Grid
+from privod.query.scores import filled
+from privod.questions.density_sketch.release import NoisySketch
+from privod.questions.grid_knn.release import NoisyGrid
+from privod.questions.marginals.release import NoisyMarginals
+from privod.questions.mean_covariance.release import NoisyMoments
+from privod.questions.private_detector.release import NoisyProfile
+
+__all__ = ["SCORING", "ColumnGaps", "NewRecords", "Scorable", "Scored", "columns_of", "explains"]
+__all__ += ["read_records", "reasons", "score", "shown"]
+
+Scorable = NoisyGrid | NoisyMarginals | NoisyMoments | NoisyProfile | NoisySketch
+SCORING = (NoisyGrid, NoisyMarginals, NoisyMoments, NoisyProfile, NoisySketch)
+"""What releases can score."""
+MOST_REASONS = 3
+MOST_DIGITS, LONGEST = 1e4, 1e15  # in between a number is written out, without its fraction
+MOST_ROWS = 10  # named in a sentence
+
+
+@dataclass(frozen=True)
+class ColumnGaps:
+    """How many cells of a column held no declared value, and what stands in for them, if anything.
+
+    Parameters
+    ----------
+    name : str
+        The column.
+    missing : int
+        Its cells without a number, or without one of the declared values.
+    fill : float, str or int, optional
+        What the owner declared to stand in for them; None if nothing.
+    """
+
+    name: str
+    missing: int
+    fill: float | str | None
+
+
+@dataclass(frozen=True)
+class NewRecords:
+    """The asker's own records, read as registered rows were.
+
+    Parameters
+    ----------
+    points : array of float, shape (n_records, n_columns)
+        Those that can be scored; categories as places in their lists, NaN where one is missing.
+    rows : array of int
+        Which lines below the header they are, or which rows of a frame; the first is 1.
+    left_out : array of int
+        The same of those that miss what registration would have dropped them for.
+    gaps : tuple of ColumnGaps
+        The columns with missing cells.
+    takes_gaps : bool
+        Whether what has no fill is scored as missing, since records of the reference might miss it.
+    wrong_lines : int
+        Lines of another number of cells than the header, or too long, which are no records.
+    ids : dict of int to str
+        What the asker calls each row, where a column of the file says it.
+    """
+
+    points: NDArray[np.float64]
+    rows: NDArray[np.int64]
+    left_out: NDArray[np.int64]
+    gaps: tuple[ColumnGaps, ...]
+    takes_gaps: bool
+    wrong_lines: int
+    ids: dict[int, str] = field(default_factory=dict)
+
+    def sentences(self) -> tuple[str, ...]:
+        """What became of cells and lines that say nothing, for the asker."""
+        said = [self._told(column) for column in self.gaps]
+        in_all = len(self.rows) + len(self.left_out)
+        if any(2 * column.missing > in_all for column in self.gaps):
+            said.append(
+                "Most cells of a column could not be read. If the file writes 3,5 for 3.5, or"
+                " groups of three digits, say so (--decimal and --thousands in the shell)."
+            )
+        if len(self.left_out):
+            some = ", ".join(map(str, self.left_out[:MOST_ROWS].tolist()))
+            more = " and so on" if len(self.left_out) > MOST_ROWS else ""
+            said.append(
+                f"{len(self.left_out)} not scored, since records with such a gap were dropped at"
+                f" registration: row {some}{more}."
+            )
+        if self.wrong_lines:
+            said.append(
+                f"{self.wrong_lines} not read: lines with not as many cells as the header, or too"
+                " long. Rows are counted with them."
+            )
+        return tuple(said)
+
+    def _told(self, column: ColumnGaps) -> str:
+        cells = f"Column {column.name!r}: {column.missing} without a declared value"
+        if column.fill is not None:
+            fill = repr(column.fill) if isinstance(column.fill, str) else f"{column.fill:g}"
+            return f"{cells}, read as {fill} as at registration."
+        return (
+            f"{cells}, scored as missing." if self.takes_gaps else f"{cells}, and without a fill."
+        )
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Scores, higher more outlying; the limit beyond which records stand out, where one is known.
+
+    `hidden_share` is the share of the reference that cannot be told from noise; `beyond`, where it
+    is known, between which shares of the reference lie beyond the limit, with 95 % certainty.
+    """
+
+    scores: NDArray[np.float64]
+    limit: float | None
+    hidden_share: float
+    beyond: tuple[float, float] | None = None
+
+    @property
+    def stands_out(self) -> NDArray[np.bool_] | None:
+        """Which records lie beyond the limit; None without one."""
+        return None if self.limit is None else self.scores > self.limit
+
+    def doubt(self, target: float) -> str:
+        """How far off the limit for a share of the reference may be, in a sentence; or nothing."""
+        if self.limit is None:
+            return ""
+        known = ""
+        if self.beyond is not None:
+            low, high = self.beyond
+            known = (
+                f"The limit is meant to flag {100 * target:.3g}% of the reference; it flags between"
+                f" {low:.1%} and {high:.1%} of it, with 95 % certainty."
+            )
+        if self.hidden_share <= target:
+            return known
+        hidden = f"About {self.hidden_share:.0%} of the reference cannot be told from noise"
+        if self.hidden_share >= 1:
+            hidden = "How the reference itself scores was not counted, or noise hides it"
+        return f"{hidden}: the limit is a guess. {known}".strip()
+
+
+def columns_of(released: Scorable) -> tuple[Column, ...]:
+    """The columns that a record must have, in order."""
+    if isinstance(released, NoisyProfile):
+        return released.layout.columns
+    if isinstance(released, NoisyMoments):
+        return released.frame.columns
+    if isinstance(released, NoisySketch):
+        return released.hashing.columns
+    return released.grid.columns if isinstance(released, NoisyGrid) else released.columns
+
+
+def score(
+    released: Scorable, points: NDArray[np.float64], target: float, n_neighbors: int
+) -> Scored:
+    """Score records; about a share `target` of the reference lies beyond the limit.
+
+    A sketch orders records and knows no limit.
+    """
+    if isinstance(released, NoisyProfile):
+        limit = float(released.threshold(target))
+        beyond = released.share_beyond(limit)
+        return Scored(released.scores(points), limit, released.hidden_share, beyond)
+    if isinstance(released, NoisySketch):
+        return Scored(released.scores(points), None, 0)
+    if isinstance(released, NoisyMoments):
+        limit = float(released.threshold(target).distance[0])
+        beyond = released.share_beyond(limit)
+        return Scored(released.scores(points).distance, limit, released.hidden_share, beyond)
+    if isinstance(released, NoisyGrid):
+        limit = float(released.threshold(target, n_neighbors).graded[0])
+        scores = released.scores(points, n_neighbors).graded + released.grid.overshoot(points)
+        return Scored(scores, limit, released.hidden_share)
+    outside = Grid(released.columns, released.counts.shape[1]).overshoot(points)
+    limit = float(getattr(released.threshold(target), released.score_by)[0])
+    beyond = released.share_beyond(limit)
+    scores = getattr(released.scores(points), released.score_by) + outside
+    return Scored(scores, limit, released.hidden_share, beyond)
+
+
+def explains(released: Scorable) -> bool:
+    """Whether the release can say which columns made a score."""
+    return isinstance(released, NoisyProfile)
+
+
+def reasons(released: Scorable, points: NDArray[np.float64], scored: Scored) -> list[str]:
+    """Of each record that stands out the columns that add most to its score; nothing if unknown.
+
+    With their values and shares, and whether a value is high or low among what was released.
+    """
+    beyond = scored.stands_out
+    texts = [""] * len(points)
+    if not isinstance(released, NoisyProfile) or beyond is None:
+        return texts
+    places = np.flatnonzero(beyond)
+    if not len(places):
+        return texts
+    explained, sides = released.explain(points[places]), released.sides(points[places])
+    columns = columns_of(released)
+    for place, shares, side in zip(places.tolist(), explained.shares, sides, strict=True):
+        raising = np.maximum(shares, 0)  # what lowers the score is no reason for it
+        order = (-raising).argsort(kind="stable")[:MOST_REASONS].tolist()
+        whole = max(float(raising.sum()), 1e-12)
+        texts[place] = ", ".join(
+            f"{_valued(points[place, at], columns[at], side[at])} {raising[at] / whole:.0%}"
+            for at in order
+            if raising[at] > 0
+        )
+    return texts
+
+
+def _valued(value: float, column: Column, side: int) -> str:
+    if value != value:  # NaN
+        return f"{column.name} (missing)"
+    told = {1: " (high)", -1: " (low)"}.get(int(side), "")
+    return f"{column.name} {shown(value, column)}{told}"
+
+
+def shown(value: float, column: Column) -> str:
+    """A value as it was written: a category by its name, a missing one as a dash."""
+    if value != value:  # NaN
+        return "-"
+    if isinstance(column, Categorical):
+        return str(column.values[int(value)])
+    return f"{value:.0f}" if MOST_DIGITS <= abs(value) < LONGEST else f"{value:.4g}"
+
+
+def read_records(
+    source: Any,
+    released: Scorable,
+    dialect: CsvDialect | None = None,
+    ids: str | None = None,
+) -> NewRecords:
+    """Read the columns that the release needs by the rules of registration; fill what it fills.
+
+    Of a profile that was fitted to rows with gaps, a record may miss what has no fill; of anything
+    else such a record is left out. `ids` is a column that says what the asker calls the records.
+    """
+    columns, dialect = columns_of(released), dialect or CsvDialect()
+    if ids in [column.name for column in columns]:
+        way_out = "Name a column that is not scored, such as a record number."
+        raise InvalidParameter("ids", "must not be a column that is scored", ids, way_out)
+    read_as = Domain(columns, person=ids)  # ids are read as they are, like whose a record is
+    names: list[str] = []
+    places: list[NDArray[np.int64]] = []
+    lines = LineTally(places=places)
+    read = []
+    for portion in portions_of(source, read_as, dialect, lines):
+        read.append(np.column_stack([_values(portion[one.name], one, dialect) for one in columns]))
+        names += texts_of(portion[ids]) if ids is not None else []
+    points = np.concatenate(read) if read else np.empty((0, len(columns)))
+    rows = np.concatenate(places) if places else np.arange(1, len(points) + 1)
+    missing = np.isnan(points)
+    gaps = tuple(
+        ColumnGaps(column.name, count, column.fill)
+        for column, count in zip(columns, missing.sum(axis=0).tolist(), strict=True)
+        if count
+    )
+    points = filled(points, columns)
+    takes_gaps = isinstance(released, NoisyProfile) and released.layout.gaps
+    kept = np.full(len(points), True) if takes_gaps else ~np.isnan(points).any(axis=1)
+    wrong = lines.wrong_cells + lines.too_long
+    called = dict(zip(rows.tolist(), names, strict=False))
+    found = NewRecords(points[kept], rows[kept], rows[~kept], gaps, takes_gaps, wrong, called)
+    if not len(found.points) and (len(found.left_out) or found.wrong_lines):
+        raise InvalidData(f"No record can be scored. {' '.join(found.sentences())}")
+    return found
+
+
+def _values(cells: Any, declared: Column, dialect: CsvDialect) -> NDArray[np.float64]:
+    """A column's numbers, or the places of its categories; NaN where nothing known is said."""
+    decimal, thousands = dialect.marks
+    if isinstance(declared, Categorical):
+        places = codes_of(cells, declared, decimal).astype(np.float64)
+        return np.where(places < 0, np.nan, places)
+    values = numbers_of(cells, declared, decimal, thousands)
+    infinite = np.isinf(values)  # beyond every range, of which registration takes the end
+    return np.where(infinite, np.clip(values, declared.low, declared.high), values)

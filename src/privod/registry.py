@@ -1,0 +1,112 @@
+"""The registry of questions: ours, and those of other packages.
+
+A question is described once, by a `Question`: where its query, its picture and its audit games are,
+and which further names it makes public. The description holds references, "module:name", so that
+listing the questions loads none of them. Everything that treats all questions alike reads the
+registry: the catalog, the root of the package, command line, console, audit, demo, contract tests
+and documentation.
+
+Our own descriptions are the folders of `privod.questions`. Another package brings its own by an
+entry point of the group "privod.questions" that names a `Question`; a program may call `register`.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from privod.errors import AlreadyExists, NotFound
+
+__all__ = ["GROUP", "Question", "load", "question", "questions", "register"]
+
+GROUP = "privod.questions"
+"""The entry point group by which other packages bring questions."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """Where everything about one question is.
+
+    Parameters
+    ----------
+    name : str
+        The query's name with its version, such as "histogram-1".
+    query : str
+        Reference to the query class, such as "privod.questions.histogram.query:Histogram".
+    picture : str
+        Reference to the function that draws a release.
+    owner_picture : str
+        Reference to the function that draws a release beside the rows, for their owner; "" if none.
+    games : str
+        Reference to the function that returns the audit's games; "" only for joint questions.
+    exports : tuple of str
+        References to further public names: the type of the release, estimators.
+    guide, proof : str
+        The pages of the documentation, below `docs/`; "" where another package has its own.
+    joint : bool
+        Asked between several holders, never of a curator.
+    """
+
+    name: str
+    query: str
+    picture: str
+    owner_picture: str = ""
+    games: str = ""
+    exports: tuple[str, ...] = ()
+    guide: str = ""
+    proof: str = ""
+    joint: bool = False
+
+    def public_names(self) -> dict[str, str]:
+        """Each public name with its reference."""
+        return {
+            reference.rpartition(":")[2]: reference for reference in (self.query, *self.exports)
+        }
+
+
+def load(reference: str) -> Any:
+    """Import what a reference "module:name" names."""
+    module, _, name = reference.partition(":")
+    return getattr(import_module(module), name)
+
+
+def register(described: Question) -> None:
+    """Add a question for the rest of this process."""
+    known = _registry()
+    if known.get(described.name, described) != described:
+        raise AlreadyExists(
+            f"There is a question {described.name!r} already. Give yours another name or version."
+        )
+    known[described.name] = described
+
+
+def questions() -> dict[str, Question]:
+    """Every registered question by name, ours first."""
+    return dict(_registry())
+
+
+def question(name: str) -> Question:
+    """The description of the question of that full name."""
+    known = _registry()
+    if name not in known:
+        raise NotFound(f"There is no question {name!r}. There are: {', '.join(sorted(known))}.")
+    return known[name]
+
+
+@cache
+def _registry() -> dict[str, Question]:
+    known: dict[str, Question] = {}
+    folder = Path(__file__).parent / "questions"
+    ours = sorted(one.name for one in pkgutil.iter_modules([str(folder)]) if one.ispkg)
+    described = [import_module(f"{GROUP}.{name}").QUESTION for name in ours]
+    described += [point.load() for point in sorted(entry_points(group=GROUP))]
+    for one in described:
+        if one.name in known:
+            raise AlreadyExists(f"Two packages bring a question {one.name!r}. Uninstall one.")
+        known[one.name] = one
+    return known
