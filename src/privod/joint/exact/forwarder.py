@@ -1,9 +1,9 @@
 """Carry the engine's links through a party's authenticated channel.
 
-The engine believes the rank that a message states and serves more than its own service. So it hears
-loopback connections only, under an authority made for the run, and this forwarder is the only one
-that holds the other certificate. Whole requests travel sealed from forwarder to forwarder; one is
-handed on only if it is a push of the rank whose key sealed it.
+The engine believes the rank that a message states, and its port serves more than its own service.
+So it hears loopback connections only, under an authority made for the run at this site. Its bytes
+travel sealed from forwarder to forwarder. A request is handed on only if it is a push that states
+the rank whose key sealed it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import asyncio
 import socket
 import ssl
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,7 +40,10 @@ HEADER = struct.Struct(">4sII")  # of the engine's requests: magic, bytes after 
 MAGIC = b"PRPC"
 SERVICE = b"org.interconnection.link.ReceiverService"
 METHOD = b"Push"
-FOREIGN = "A computing party sent something that is no message of its engine. The run was ended."
+SHOWN = 256  # bytes of a field that are looked at
+FOREIGN = "A computing party sent what its engine never sends. The run was ended."
+
+Key = tuple[int, int, int]  # rank, kind, number: a connection
 
 
 @dataclass(frozen=True)
@@ -62,78 +65,74 @@ class LocalAuthority:
     def context(self, purpose: ssl.Purpose) -> ssl.SSLContext:
         """The forwarder's side: nobody without a certificate of this authority is heard."""
         made = ssl.create_default_context(purpose, cafile=str(self.folder / "authority.pem"))
-        made.check_hostname = False  # the authority lives for this run and signed two names
+        made.check_hostname = False  # the authority signed three names and forgot its key
         made.verify_mode = ssl.CERT_REQUIRED
-        chain = self.folder / "forwarder.pem", self.folder / "forwarder.key"
-        made.load_cert_chain(*map(str, chain))
+        made.load_cert_chain(self.folder / "forwarder.pem", self.folder / "forwarder.key")
         return made
 
 
 @dataclass
 class Requests:
-    """Put a peer's bytes together to whole requests, and let only its own pushes pass."""
+    """Put a peer's bytes together to whole messages; of requests, let its own pushes pass only."""
 
-    rank: int | None
+    rank: int | None  # None for answers to this site's requests
     _waiting: bytearray = field(default_factory=bytearray)
 
     def add(self, data: bytes) -> bytes:
-        """Take more bytes; return the requests that are whole, or raise."""
+        """Take more bytes; return the messages that are whole, or raise."""
         self._waiting += data
         done = 0
-        while len(self._waiting) - done >= HEADER.size:
-            magic, size, meta = HEADER.unpack_from(self._waiting, done)
-            if magic != MAGIC or meta > size or size > LARGEST_REQUEST:
-                raise ProtocolAborted(FOREIGN)
-            end = done + HEADER.size + size
-            if len(self._waiting) < end:
-                break
-            if self.rank is not None:
-                start = done + HEADER.size
-                view = memoryview(self._waiting)
-                try:
-                    self._check(view[start : start + meta], view[start + meta : end])
-                finally:
-                    view.release()
-            done = end
-        whole = bytes(self._waiting[:done])
+        with memoryview(self._waiting) as view:
+            while len(view) - done >= HEADER.size:
+                magic, size, meta = HEADER.unpack_from(view, done)
+                start, end = done + HEADER.size, done + HEADER.size + size
+                if magic != MAGIC or meta > size or size > LARGEST_REQUEST:
+                    raise ProtocolAborted(FOREIGN)
+                if len(view) < end:
+                    break
+                if self.rank is not None:
+                    self._check(bytes(view[start : start + meta]), view[start + meta : end])
+                done = end
+            whole = bytes(view[:done])
         del self._waiting[:done]
         return whole
 
-    def _check(self, meta: memoryview, body: memoryview) -> None:
-        told = _fields(meta)
-        call = _fields(told.pop(1, b""))
-        named = call.get(1) == SERVICE and call.get(2) == METHOD
+    def _check(self, meta: bytes, body: memoryview) -> None:
+        with body:
+            told, push = _fields(meta), _fields(body)
+        call = told.get(1, b"")
+        named = _fields(call) if isinstance(call, bytes) else {}
         plain = told.get(3, 0) == 0 and told.get(5, 0) == 0  # not compressed, nothing attached
-        if not named or not plain or _fields(body).get(1, 0) != self.rank:
+        if (named.get(1), named.get(2)) != (SERVICE, METHOD) or not plain:
+            raise ProtocolAborted(FOREIGN)
+        if push.get(1, 0) != self.rank:
             raise ProtocolAborted(FOREIGN)
 
 
-def _fields(message: bytes | memoryview | int) -> dict[int, bytes | int]:
+def _fields(message: bytes | memoryview) -> dict[int, bytes | int]:
     """Read the outermost fields of a protocol buffer; of a repeated one the last, as engines do."""
-    if isinstance(message, int):
-        raise ProtocolAborted(FOREIGN)
     found: dict[int, bytes | int] = {}
-    view, place = memoryview(message), 0
-    while place < len(view):
-        tag, place = _varint(view, place)
+    place = 0
+    while place < len(message):
+        tag, place = _varint(message, place)
         number, kind = tag >> 3, tag & 7
         if kind == 0:
-            found[number], place = _varint(view, place)
+            found[number], place = _varint(message, place)
             continue
-        size, place = (8, place) if kind == 1 else (4, place) if kind == 5 else (-1, place)
+        size = {1: 8, 5: 4}.get(kind, -1)
         if kind == 2:
-            size, place = _varint(view, place)
-        if size < 0 or place + size > len(view):
+            size, place = _varint(message, place)
+        if size < 0 or place + size > len(message):
             raise ProtocolAborted(FOREIGN)
-        found[number] = bytes(view[place : place + min(size, 256)]) if number < 3 else 0
+        found[number] = bytes(message[place : place + min(size, SHOWN)])
         place += size
     return found
 
 
-def _varint(view: memoryview, place: int) -> tuple[int, int]:
+def _varint(message: bytes | memoryview, place: int) -> tuple[int, int]:
     value = shift = 0
-    while place < len(view) and shift < 64:
-        byte = view[place]
+    while place < len(message) and shift < 64:
+        byte = message[place]
         value |= (byte & 127) << shift
         place, shift = place + 1, shift + 7
         if byte < 128:
@@ -145,7 +144,7 @@ def _varint(view: memoryview, place: int) -> tuple[int, int]:
 class _Link:
     """The sealed way to one peer: messages are numbered, so none can be lost, doubled or moved."""
 
-    place: int
+    place: int  # on the roster
     rank: int
     sending: AESGCM
     receiving: AESGCM
@@ -154,21 +153,16 @@ class _Link:
     ended: bool = False
 
     def seal(self, message: bytes) -> bytes:
-        """Seal the next message."""
         self.sent += 1
-        return bytes([self.place]) + self.sending.encrypt(_nonce(self.sent), message, None)
+        nonce = self.sent.to_bytes(12, "big")
+        return bytes([self.place]) + self.sending.encrypt(nonce, message, None)
 
     def open(self, sealed: bytes) -> bytes:
-        """Open the next message."""
         self.received += 1
         try:
-            return self.receiving.decrypt(_nonce(self.received), sealed, None)
+            return self.receiving.decrypt(self.received.to_bytes(12, "big"), sealed, None)
         except InvalidTag:
-            raise ProtocolAborted("A message of an engine was altered on its way.") from None
-
-
-def _nonce(number: int) -> bytes:
-    return number.to_bytes(12, "big")
+            raise ProtocolAborted("An engine's message was altered on its way.") from None
 
 
 class Forwarder:
@@ -178,75 +172,67 @@ class Forwarder:
     ----------
     authority : LocalAuthority
         Of this run and site.
-    rank : int
-        This site's rank.
     links : dict of int to (int, bytes, bytes)
         For each peer's rank: its place on the roster, the key to send and the key to receive with.
     """
 
     def __init__(
-        self, authority: LocalAuthority, rank: int, links: dict[int, tuple[int, bytes, bytes]]
+        self, authority: LocalAuthority, links: Mapping[int, tuple[int, bytes, bytes]]
     ) -> None:
         self._authority = authority
         self._links = {
-            peer: _Link(place, peer, AESGCM(sending), AESGCM(receiving))
-            for peer, (place, sending, receiving) in links.items()
+            place: _Link(place, rank, AESGCM(sending), AESGCM(receiving))
+            for rank, (place, sending, receiving) in links.items()
         }
         self._outgoing: SimpleQueue[bytes | None] = SimpleQueue()
-        self._writers: dict[tuple[int, int, int], asyncio.StreamWriter] = {}
-        self._framers: dict[tuple[int, int, int], Requests] = {}
+        self._writers: dict[Key, asyncio.StreamWriter] = {}
+        self._requests: dict[Key, Requests] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._servers: list[asyncio.Server] = []
         self._numbers = 0
         self._ended = self._closed = False
         self._closing = Lock()
-        self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
         Thread(target=self._loop.run_forever, daemon=True).start()
-        self._servers: list[asyncio.Server] = []
-        self.engine_port = _free_port()
-        self.addresses = [f"{LOOPBACK}:{self.engine_port}"] * (len(links) + 1)
-        for peer in links:
-            port = asyncio.run_coroutine_threadsafe(self._listen(peer), self._loop).result()
-            self.addresses[peer] = f"{LOOPBACK}:{port}"
-        self.rank = rank
-
-    # what the channel calls
+        self.port = _free_port()
+        self.addresses = [f"{LOOPBACK}:{self.port}"] * (len(links) + 1)
+        for link in self._links.values():
+            listening = asyncio.run_coroutine_threadsafe(self._listen(link), self._loop)
+            self.addresses[link.rank] = f"{LOOPBACK}:{listening.result()}"
 
     def outgoing(self) -> Iterator[bytes]:
-        """Sealed pieces for the peers, until this site has ended."""
+        """Sealed pieces for the peers, until everybody has ended."""
         while (piece := self._outgoing.get()) is not None:
             yield piece
 
     def take(self, piece: bytes) -> None:
         """Hand a peer's sealed piece on."""
-        link = next((one for one in self._links.values() if one.place == piece[0]), None)
+        link = self._links.get(piece[0])
         if link is None or link.ended:
             raise ProtocolAborted(FOREIGN)
         message = link.open(piece[1:])
         asyncio.run_coroutine_threadsafe(self._hand_on(link, message), self._loop).result()
+        self._close_if_all_ended()
 
     def end(self) -> None:
-        """Tell the peers that this site's engine is done."""
+        """Tell the peers that this site's engine is done, after all that it said."""
 
         async def tell() -> None:
-            for server in self._servers:
-                server.close()
-            while self._tasks:  # what was read last is on its way first
+            while self._tasks:
                 await asyncio.wait(self._tasks)
             for link in self._links.values():
                 self._send(link, END, 0, b"")
 
         asyncio.run_coroutine_threadsafe(tell(), self._loop).result()
         self._ended = True
-        if self.all_ended:
+        self._close_if_all_ended()
+
+    def _close_if_all_ended(self) -> None:
+        if self._ended and all(link.ended for link in self._links.values()):
             self.close()
 
-    @property
-    def all_ended(self) -> bool:
-        """Whether this site and both peers are done."""
-        return self._ended and all(link.ended for link in self._links.values())
-
     def close(self) -> None:
-        """Let the channel's stream end, and every connection."""
+        """End the channel's stream and every connection."""
         with self._closing:
             if self._closed:
                 return
@@ -256,7 +242,7 @@ class Forwarder:
         async def stop() -> None:
             for server in self._servers:
                 server.close()
-            for task in list(self._tasks):
+            for task in self._tasks:
                 task.cancel()
             for writer in self._writers.values():
                 writer.transport.abort()
@@ -264,22 +250,15 @@ class Forwarder:
 
         asyncio.run_coroutine_threadsafe(stop(), self._loop).result()
 
-    # inside the loop
-
-    async def _listen(self, peer: int) -> int:
+    async def _listen(self, link: _Link) -> int:
         """Hear the engine's connections that are meant for a peer."""
 
         async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             self._numbers += 1
-            self._start(self._links[peer], OPENED_HERE, self._numbers, reader, writer)
+            self._start(link, OPENED_HERE, self._numbers, reader, writer)
 
-        server = await asyncio.start_server(
-            accept,
-            LOOPBACK,
-            0,
-            ssl=self._authority.context(ssl.Purpose.CLIENT_AUTH),
-            limit=PIECE,
-        )
+        context = self._authority.context(ssl.Purpose.CLIENT_AUTH)
+        server = await asyncio.start_server(accept, LOOPBACK, 0, ssl=context, limit=PIECE)
         self._servers.append(server)
         port: int = server.sockets[0].getsockname()[1]
         return port
@@ -292,8 +271,7 @@ class Forwarder:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> None:
-        key = link.rank, kind, number
-        self._writers[key] = writer
+        self._writers[link.rank, kind, number] = writer
         task = self._loop.create_task(self._pump(link, kind, number, reader))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -302,7 +280,7 @@ class Forwarder:
         self, link: _Link, kind: int, number: int, reader: asyncio.StreamReader
     ) -> None:
         """Carry what the engine says in a connection to the peer."""
-        with suppress(OSError, ssl.SSLError):
+        with suppress(OSError):
             while data := await reader.read(PIECE):
                 self._send(link, kind, number, data)
                 while self._outgoing.qsize() > WAITING:
@@ -326,15 +304,13 @@ class Forwarder:
             return
         if key not in self._writers:
             if here == OPENED_HERE:
-                return  # an answer to a connection that the engine has closed
+                return  # an answer in a connection that the engine has closed
             self._start(link, here, number, *await self._dial())
-        whole = self._framers.setdefault(
-            key, Requests(link.rank if here == OPENED_THERE else None)
-        ).add(message[PREFIX.size :])
-        if whole:
-            with suppress(OSError):
-                self._writers[key].write(whole)
-                await self._writers[key].drain()
+            self._requests[key] = Requests(link.rank)
+        whole = self._requests.setdefault(key, Requests(None)).add(message[PREFIX.size :])
+        with suppress(OSError):
+            self._writers[key].write(whole)
+            await self._writers[key].drain()
 
     async def _dial(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Connect to the engine of this site, once it listens."""
@@ -342,9 +318,7 @@ class Forwarder:
         deadline = monotonic() + COMING_SECONDS
         while True:
             try:
-                return await asyncio.open_connection(
-                    LOOPBACK, self.engine_port, ssl=context, limit=PIECE
-                )
+                return await asyncio.open_connection(LOOPBACK, self.port, ssl=context, limit=PIECE)
             except ssl.SSLError:
                 raise ProtocolAborted("Another program listens where the engine should.") from None
             except OSError:

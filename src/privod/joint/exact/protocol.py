@@ -192,7 +192,7 @@ class _Run:
                     " columns all holders need the same records in the same order."
                     f" {NOTHING_SHARED}"
                 )
-        aligned = self.question.partition == "vertical"
+        aligned = self.question.over_columns
         sizes = _Sizes(
             {one: said[one][0][0] for one in holders},
             {one: said[one][0][1] for one in holders},
@@ -204,7 +204,9 @@ class _Run:
     def _check(self, sizes: _Sizes) -> None:
         wanted = sorted(self.question.columns)
         every = list(sizes.columns.values())
-        found = [sorted(sum(every, []))] if sizes.aligned else [sorted(one) for one in every]
+        found = [sorted(one) for one in every]
+        if sizes.aligned:
+            found = [sorted(column for one in every for column in one)]
         if not every or any(one != wanted for one in found):
             raise ProtocolAborted(
                 f"The holders' columns are not those of the question. {NOTHING_SHARED}"
@@ -331,9 +333,9 @@ class _Run:
                 problems.append(problem)
             finally:
                 forwarder.close()
-        for problem in problems:
-            raise problem
-        self.seat.channel.traffic.add("computing", *sizes, started)
+        if problems:
+            raise problems[0]
+        self.seat.channel.traffic.add("computing", sizes[0], sizes[1], started)
         return told
 
     def open(self, sizes: _Sizes, told: Words | None) -> NDArray[np.int64]:
@@ -365,13 +367,15 @@ def _read_sizes(name: str, letter: bytes) -> tuple[Any, Any]:
             if said[0] < 0:
                 raise ValueError
     except (ValueError, TypeError):
-        raise ProtocolAborted(f"{name!r} sent sizes that cannot be read. {NOTHING_SHARED}") from None
+        raise ProtocolAborted(
+            f"{name!r} sent sizes that cannot be read. {NOTHING_SHARED}"
+        ) from None
     return said, digest
 
 
 def _checked_ids(question: ExactOutliers, seat: Seat) -> list[str] | None:
     """Read ids as all holders read them; over columns each holder needs them, none twice."""
-    if question.partition == "horizontal" or seat.table is None:
+    if not question.over_columns or seat.table is None:
         return None
     if seat.ids is None:
         way_out = "Name the column of record numbers with --ids; only keyed digests of it are sent."

@@ -68,7 +68,9 @@ class ExactResult(OutlierResult):
     def sentences(self) -> list[str]:
         asked = self.question
         if self.fits is None:
-            return [f"This party computed on shares of {self.n_records} records; it got no verdict."]
+            return [
+                f"This party computed on shares of {self.n_records} records; it got no verdict."
+            ]
         if self.fits and self.few:
             exact = f"Exact in steps of 1/{asked.steps()} of the radius."
             return [*super().sentences(), exact]
@@ -120,6 +122,7 @@ class ExactOutliers(JointQuestion):
     question: ClassVar[str] = (
         "Which of my records are outliers in our joint data, exactly, with only the answer opened?"
     )
+    approved_singly: ClassVar[bool] = True
 
     partition: str
     radius: float
@@ -145,6 +148,10 @@ class ExactOutliers(JointQuestion):
                 raise InvalidParameter(name, rule, getattr(self, name), "Try 0.01.")
         object.__setattr__(self, "ranges", _read_ranges(self.ranges))
         self.steps()
+
+    @property
+    def over_columns(self) -> bool:
+        return self.partition == "vertical"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -192,7 +199,7 @@ class ExactOutliers(JointQuestion):
     def check(self, domain: Domain) -> None:
         check_one_record_each(domain)
         own = self.own_columns(domain)
-        if self.partition == "horizontal":
+        if not self.over_columns:
             domain.numeric(self.columns)
         elif not own:
             way_out = f"The question's columns are {list(self.columns)}."
@@ -214,7 +221,7 @@ class ExactOutliers(JointQuestion):
         """Nothing that is opened has noise."""
 
     def secrecy(self) -> Secrecy:
-        whose = "each of its own rows" if self.partition == "horizontal" else "each row"
+        whose = "each row" if self.over_columns else "each of its own rows"
         learns = (
             (
                 "each holder",

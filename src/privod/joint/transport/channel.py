@@ -78,7 +78,7 @@ class Channel(ABC):
     def _carry(self, frames: Iterator[bytes]) -> Iterable[bytes]:
         """Bring the frames to the aggregator; give back the frames of its answer."""
 
-    def relay(self, frames: Iterator[bytes]) -> Iterable[bytes]:
+    def relay(self, frames: Iterator[bytes]) -> Iterable[bytes]:  # noqa: ARG002
         """Pass frames on to other parties, outside the steps, and give back those for this one.
 
         A frame begins with the place of its receiver on the roster; when it arrives, with that of
