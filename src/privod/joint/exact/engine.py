@@ -33,7 +33,7 @@ ENGINES_VARIABLE = "PRIVOD_ENGINES"
 PACKAGES = Path(__file__).with_name("spu.txt")
 PYTHONS = ((3, 11), (3, 10))
 OLDEST_GLIBC = (2, 28)
-READY = "ready.json"
+READY = "ready"
 GONE = "The engine of this site ended before it had an answer. No verdict was opened."
 
 
@@ -63,8 +63,8 @@ def install(python: Path | None = None, say: Callable[[str], None] | None = None
     tell("Installing SPU and its packages: about 300 MB to fetch, 1 GB on disk.")
     options = ["--quiet", "--require-hashes", "--no-deps", "--only-binary", ":all:"]
     _do([own, "-m", "pip", "install", *options, "-r", str(PACKAGES)], "install SPU")
-    with EngineProcess(Path(own)) as started:
-        (place / READY).write_text(json.dumps(started.said))
+    with EngineProcess(Path(own)):
+        (place / READY).touch()
     return place
 
 
@@ -111,13 +111,16 @@ class EngineProcess:
             stderr=subprocess.DEVNULL,  # nobody reads what an engine may say about values
             env={"PATH": os.environ.get("PATH", ""), "JAX_PLATFORMS": "cpu"},
         )
-        self.said = self._read()
-        if self.said.get("spu") != ENGINE:
+        try:
+            found = str(self._read().get("spu"))[:20]
+            if found != ENGINE:
+                raise Unavailable(
+                    f"The engine here is SPU {found}, the run needs {ENGINE}. Remove"
+                    f" {str(home())!r}, then run `privod engine install spu`."
+                )
+        except BaseException:
             self.kill()
-            raise Unavailable(
-                f"The engine here is SPU {str(self.said.get('spu'))[:20]}, the run needs {ENGINE}."
-                f" Remove {str(home())!r}, then run `privod engine install spu`."
-            )
+            raise
 
     def __enter__(self) -> Self:
         return self

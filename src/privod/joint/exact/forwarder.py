@@ -193,7 +193,8 @@ class Forwarder:
         self._ended = self._closed = False
         self._closing = Lock()
         self._loop = asyncio.new_event_loop()
-        Thread(target=self._loop.run_forever, daemon=True).start()
+        self._thread = Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
         self.port = _free_port()
         self.addresses = [f"{LOOPBACK}:{self.port}"] * (len(links) + 1)
         for link in self._links.values():
@@ -244,11 +245,15 @@ class Forwarder:
                 server.close()
             for task in self._tasks:
                 task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
             for writer in self._writers.values():
                 writer.transport.abort()
-            self._loop.call_later(0.1, self._loop.stop)
+            await asyncio.sleep(PAUSE_SECONDS)  # in which transports let go of their sockets
 
         asyncio.run_coroutine_threadsafe(stop(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
 
     async def _listen(self, link: _Link) -> int:
         """Hear the engine's connections that are meant for a peer."""
