@@ -54,14 +54,14 @@ audit: $(VENV)/ready-test  ## try long and hard to catch each question breaking 
 papers: $(VENV)/ready-test  ## the papers' experiments as tables and pictures in out/papers
 	@test -n "$$PRIVOD_DATA" || { echo "Let PRIVOD_DATA name the folder of data sets."; exit 1; }
 	for script in benchmarks/papers/[a-z]*.py; do $(BIN)/python $$script $(ARGS) || exit 1; done
-	$(BIN)/python scripts/write_figures.py --take out/papers
+	$(BIN)/python -m scripts.write_figures --take out/papers
 
 figures: $(VENV)/ready-test  ## write the figures of docs/figures into the pages that show them
-	$(BIN)/python scripts/write_figures.py
+	$(BIN)/python -m scripts.write_figures
 
-race: $(VENV)/ready-test $(VENV)/ready-race  ## our times beside the peers', in one run each
-	for script in benchmarks/race_*.py; do $(BIN)/python scripts/run_benchmark.py $$script $(ARGS) || exit 1; done
-	$(BIN)/python scripts/write_figures.py --take out/benchmarks
+race: $(VENV)/ready-test  ## our times beside the peers', in one run each
+	for script in benchmarks/race_*.py; do $(BIN)/python -m scripts.run_benchmark $$script $(ARGS) || exit 1; done
+	$(BIN)/python -m scripts.write_figures --take out/benchmarks
 
 soak: $(VENV)/ready-test system  ## load, crashes and tampering, for minutes
 	for script in benchmarks/soak_*.py; do $(BIN)/python $$script $(ARGS) || exit 1; done

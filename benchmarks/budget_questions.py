@@ -54,7 +54,9 @@ def answered(price: str) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer questions to the curator")
-    price_asked = "0.05" if parser.parse_args().quick else "0.01"
+    parser.add_argument("--smoke", action="store_true", help="seconds, to see that it runs")
+    given = parser.parse_args()
+    price_asked = "0.3" if given.smoke else "0.05" if given.quick else "0.01"
     budget = ZcdpBudget.of(EPSILON, DELTA)
     whole = ZcdpBudget.of(EPSILON, DELTA, conversion_share=1)
     figures: dict[str, float] = {"rho_of_1_1e-6": float(whole.rho)}

@@ -34,7 +34,7 @@ from privod.data import Domain
 from privod.estimators.bounds import coded, declared_columns
 from privod.mechanisms import seeded
 from privod.query import count_query
-from privod.questions.private_detector import layout, query, rarity, shares
+from privod.questions.private_detector import ranges, rarity, shares, stages
 from privod.questions.private_detector.query import DetectorProfile
 
 Setting = tuple[float, ...]
@@ -43,11 +43,10 @@ Measured = dict[str, dict[str, list[float]]]  # by setting, by set: AUROC at eac
 EPSILONS = ("0.1", "1")
 MOST_ROWS = 20_000
 CONSTANTS: dict[str, tuple[Any, tuple[float, ...]]] = {
-    "DOUBT": (layout, (0.0, 0.5, 1.0, 2.0)),
-    "LEAST_WORTH": (layout, (2.0, 5.0)),
+    "DOUBT": (ranges, (0.0, 0.5, 1.0, 1.5)),
+    "ZOOMING_PAYS": (stages, (6.0, 12.0, 24.0)),
     "BINS": (count_query, (2.0, 3.0, 4.5)),
-    "MOMENTS_COST": (layout, (2.0, 2.5)),
-    "RANGE_SHARE": (query, (0.15, 0.25)),
+    "MOMENTS_COST": (stages, (2.0, 2.5)),
     "OUTSIDE": (rarity, (1.0, 2.0)),
     "KEPT": (shares, (0.0, 0.25, 0.5, 0.75, 1.0)),
 }

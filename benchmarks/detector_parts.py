@@ -87,7 +87,7 @@ def measured(one: Labeled) -> dict[str, float]:
         residual = np.nan
         if components is not None:
             residual = auroc(one.labels, components.distances(coded_rows))
-        rarity = auroc(one.labels, value._rarity.sums(coded_rows))
+        rarity = auroc(one.labels, value._rarity.by_column(coded_rows).sum(axis=1))
         return auroc(one.labels, value.scores(coded_rows)), rarity, residual
 
     found["detector_eps1"] = float(np.mean([profile(1)[0] for _ in range(FITS)]))

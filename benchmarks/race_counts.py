@@ -48,10 +48,11 @@ def seconds_of(table: Table, radius: float, max_crowd: int) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a hundredth of the records")
-    quick = parser.parse_args().quick
+    parser.add_argument("--smoke", action="store_true", help="seconds, to see that it runs")
+    given = parser.parse_args()
     figures: dict[str, float] = {}
     for full, d, radius in CASES:
-        n = full // 100 if quick else full
+        n = full // (1000 if given.smoke else 100 if given.quick else 1)
         table = made(n, d)
         seconds_of(made(200, d), radius, 3)  # compiles
         for max_crowd in CROWDS:

@@ -82,11 +82,13 @@ def heavy_noise(table: Table, query: OutlierCount) -> tuple[int, float, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="three settings")
-    quick = parser.parse_args().quick
+    parser.add_argument("--smoke", action="store_true", help="seconds, to see that it runs")
+    given = parser.parse_args()
+    some = SETTINGS[:1] if given.smoke else SETTINGS[:N_QUICK] if given.quick else SETTINGS
     folder = Path(os.environ["PRIVOD_DATA"])
     figures: dict[str, float] = {}
     print(("{:<28}" + "{:>10}" * 7).format(*HEADER), flush=True)
-    for name, n_columns, max_crowd in SETTINGS[:N_QUICK] if quick else SETTINGS:
+    for name, n_columns, max_crowd in some:
         table = table_of(folder, name, n_columns)
         ranges = table.domain.numeric()
         radius = math.sqrt(sum((c.high - c.low) ** 2 for c in ranges)) / 20

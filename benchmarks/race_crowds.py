@@ -233,6 +233,7 @@ def time_one_label(n: int, d: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one small size, a minute")
+    parser.add_argument("--smoke", action="store_true", help="seconds, to see that it runs")
     parser.add_argument("--threads", type=int, nargs="*", default=[1, 2])
     parser.add_argument("--sizes", type=int, nargs="*", default=[10**4, 10**5, 10**6])
     parser.add_argument("--dimensions", type=int, nargs="*", default=[2, 3, 6, 32])
@@ -241,6 +242,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.quick:
         options.sizes, options.patience = [10**4], 0.5
+    if options.smoke:
+        options.sizes, options.dimensions, options.patience = [1000], [2, 6], 0.1
     warm = np.random.default_rng(0).random((2000, 2))
     CrowdIndex(warm).crowds(0.1)
     CrowdIndex(warm).crowds(0.1, cap=3)
@@ -249,7 +252,7 @@ def main() -> None:
             for kind in options.kinds:
                 for threads in options.threads:
                     race(kind, n, d, threads, options.patience)
-    time_one_label(100_000, 6)
+    time_one_label(1000 if options.smoke else 100_000, 6)
     print()
     for name, value in FIGURES.items():
         print(f"figure {name} {value:.4g}")

@@ -93,11 +93,12 @@ def crowds(one: Compared, table: Table, n: int) -> tuple[NDArray[np.int64], NDAr
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="200 records of each set")
+    parser.add_argument("--smoke", action="store_true", help="seconds, to see that it runs")
     options = parser.parse_args()
     figures: dict[str, float] = {}
     for one in SETS:
         table = table_of(one)
-        others, copies = crowds(one, table, 200 if options.quick else 2000)
+        others, copies = crowds(one, table, 20 if options.smoke else 200 if options.quick else 2000)
         anomalous = others + 1 <= MAX_CROWD
         found = list(zip(others[anomalous].tolist(), copies[anomalous].tolist(), strict=True))
         figures[f"{one.name}_anomalous"] = len(found)

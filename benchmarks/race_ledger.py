@@ -92,12 +92,13 @@ def disk(directory: str, count: int) -> list[float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of the work")
+    parser.add_argument("--smoke", action="store_true", help="seconds, to see that it runs")
     parser.add_argument("--fsync-ms", type=float, help="measure on a disk that is as slow as this")
     parser.add_argument("--charges-only", action="store_true", help="leave questions out")
     arguments = parser.parse_args()
     if arguments.fsync_ms is not None:
         with_slow_disk(arguments.fsync_ms)
-    count = 30 if arguments.quick else 300
+    count = 10 if arguments.smoke else 30 if arguments.quick else 300
     with places() as engines, tempfile.TemporaryDirectory() as scratch:
         figures("fsync", disk(scratch, count))
         for engine, url in engines:

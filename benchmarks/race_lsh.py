@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from sklearn.neighbors import BallTree, KDTree
 
 from privod.data import Domain, Numeric, Table
-from privod.joint.question import JointOutliers
+from privod.joint.published.question import PublishedOutliers
 from privod.joint.run import rehearse
 from privod.outliers.crowds.distance import crowds
 from privod.outliers.hashing.outliers import HashedOutliers, crowd_limit
@@ -107,15 +107,17 @@ def race_parties(n: int, d: int, repeats: int) -> None:
     """Three parties in one process, beside one holder of all rows."""
     points, radius = clusters(n, d)
     columns = tuple(f"x{number}" for number in range(d))
-    domain = Domain(tuple(Numeric(name, -110, 110, fill=0.0) for name in columns))
     tables = {
-        f"p{number}": Table(domain, dict(zip(columns, points[number::3].T, strict=True)))
+        f"p{number}": Table(
+            Domain(tuple(Numeric(name, -110, 110, fill=0.0) for name in columns[number::3])),
+            dict(zip(columns[number::3], points[:, number::3].T, strict=True)),
+        )
         for number in range(3)
     }
     alone = HashedOutliers(radius=radius, far_fraction=FAR_FRACTION)
     central, _ = best(lambda: alone.find(points), repeats)
-    asked = JointOutliers(
-        partition="horizontal", radius=radius, far_fraction=FAR_FRACTION, columns=columns
+    asked = PublishedOutliers(
+        partition="vertical", radius=radius, far_fraction=FAR_FRACTION, columns=columns
     )
     joint, run = best(lambda: rehearse(asked, tables), repeats)
     worked = [time.process_time()]
@@ -141,10 +143,15 @@ def main() -> None:
     """Run the race."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="50,000 records")
+    parser.add_argument("--smoke", action="store_true", help="seconds, to see that it runs")
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
     small, _ = clusters(2000, 3)
     HashedOutliers(radius=6.0, far_fraction=0.99, verify=True).find(small)  # compile
+    if options.smoke:
+        race("smoke_3", 2000, 3, 1)
+        race_parties(2000, 8, 1)
+        return
     if options.quick:
         race("quick_3", 50_000, 3, 2)
         race("quick_60", 50_000, 60, 2)

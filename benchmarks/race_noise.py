@@ -146,11 +146,16 @@ FIGURES: dict[str, float] = {}
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer draws, under a minute")
-    quick = parser.parse_args().quick
+    parser.add_argument("--smoke", action="store_true", help="seconds, to see that it runs")
+    given = parser.parse_args()
+    quick = given.quick or given.smoke
+    ours, theirs, choices = (1000, 1000, 1000) if given.smoke else (10**6, 20_000, 10**5)
+    if not quick:
+        theirs = choices = 10**6
     dp.enable_features("contrib")
-    race_noise(10**6, 20_000 if quick else 10**6)
-    race_gaussian(10**6, 20_000 if quick else 10**6)
-    race_selection(10**5 if quick else 10**6, 5, 1 if quick else 3)
+    race_noise(ours, theirs)
+    race_gaussian(ours, theirs)
+    race_selection(choices, 5, 1 if quick else 3)
     time_rare(3)
     print()
     for name, value in FIGURES.items():

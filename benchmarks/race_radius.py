@@ -60,11 +60,12 @@ def shares(table: Table, columns: tuple[str, ...]) -> tuple[float, NDArray[np.fl
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="made-up data alone")
-    quick = parser.parse_args().quick
+    parser.add_argument("--smoke", action="store_true", help="seconds, to see that it runs")
+    given = parser.parse_args()
     sets: list[tuple[str, Table, tuple[str, ...]]] = [
-        ("hospital", hospital(), ("heart_rate", "pressure"))
+        ("hospital", hospital(500) if given.smoke else hospital(), ("heart_rate", "pressure"))
     ]
-    for name, n_columns in [] if quick else SETTINGS:
+    for name, n_columns in [] if given.quick or given.smoke else SETTINGS:
         table = table_of(Path(os.environ["PRIVOD_DATA"]), name, n_columns)
         sets.append((name, table, table.domain.numeric_names))
     figures: dict[str, float] = {}

@@ -198,7 +198,7 @@ def race(n: int, n_columns: int, repeats: int) -> None:
         figure(f"{ours}_fastest_neighbor_peer_s", min(neighbors.values()))
 
 
-def speed_goals(quick: bool) -> None:
+def speed_goals(n: int, asked_for: int) -> None:
     """The spec's own goals: points a second and core, fitting beside a plain pass, 10^7 x 6."""
     columns = tuple(Numeric(f"x{place}", -REACH, REACH) for place in range(6))
     grid = Grid(columns, 8)
@@ -209,12 +209,12 @@ def speed_goals(quick: bool) -> None:
         ("uniform", spread[:100_000], spread[100_000:]),
     ):
         noisy = DiscreteLaplace(Fraction(1)).add_to(grid.all_counts(reference), secure())
-        asked = fresh[: 20_000 if quick else 100_000]
+        asked = fresh[:asked_for]
         grid.walk(noisy, asked[:100], 10)
         seconds = min(_time(partial(grid.walk, noisy, asked, 10)) for _ in range(3))
         figure(f"scored_points_per_second_and_core_{kind}_d6_b8_k10", len(asked) / seconds)
-    n = 10**6 if quick else 10**7
-    points = np.tile(mixture(10**6, 6, 0), (n // 10**6, 1))
+    once = min(n, 10**6)
+    points = np.tile(mixture(once, 6, 0), (n // once, 1))
     count = min(_time(lambda: grid.all_counts(points)) for _ in range(3))
     for name, action in (
         ("numpy_sum", lambda: points.sum()),
@@ -247,14 +247,20 @@ def main() -> None:
     """Race at every size."""
     parser = argparse.ArgumentParser(description="Fit and score times beside peers.")
     parser.add_argument("--quick", action="store_true", help="10^4 records only")
-    quick = parser.parse_args().quick
+    parser.add_argument("--smoke", action="store_true", help="seconds, to see that it runs")
+    given = parser.parse_args()
     warnings.simplefilter("ignore")
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # one core for everyone
     with threadpool_limits(1):
-        speed_goals(quick)
-        sizes = [(10**4, d) for d in (2, 6, 8, 30)]
-        if not quick:
+        if given.smoke:
+            speed_goals(10**4, 100)
+            sizes = [(500, 2)]
+        elif given.quick:
+            speed_goals(10**6, 20_000)
+            sizes = [(10**4, d) for d in (2, 6, 8, 30)]
+        else:
+            speed_goals(10**7, 100_000)
             sizes = [(10**5, d) for d in (2, 6, 8, 30)] + [(10**6, 6)]
         for n, n_columns in sizes:
             race(n, n_columns, repeats=3)

@@ -25,7 +25,9 @@ N_COLUMNS = 10
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true")
-    n_rows = 1_000_000 if parser.parse_args().quick else 10_000_000
+    parser.add_argument("--smoke", action="store_true", help="seconds, to see that it runs")
+    given = parser.parse_args()
+    n_rows = 5_000 if given.smoke else 1_000_000 if given.quick else 10_000_000
     columns = tuple(Numeric(f"x{place}", -8, 8) for place in range(N_COLUMNS))
     random = np.random.default_rng(0)
     table = Table(Domain(columns), {column.name: random.normal(size=n_rows) for column in columns})

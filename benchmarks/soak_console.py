@@ -26,8 +26,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--questions", type=int, default=3000)
     parser.add_argument("--quick", action="store_true", help="120 questions")
+    parser.add_argument("--smoke", action="store_true", help="seconds, to see that it runs")
     given = parser.parse_args()
-    questions = 120 if given.quick else given.questions
+    questions = 10 if given.smoke else 120 if given.quick else given.questions
     began = time.monotonic()
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-n", "0", "-rs", str(TEST)],

@@ -248,8 +248,11 @@ def empty(url: str | None) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small numbers")
-    quick = parser.parse_args().quick
-    units, kills, crashes = (100, 5, 2) if quick else (1000, 100, 20)
+    parser.add_argument("--smoke", action="store_true", help="seconds, to see that it runs")
+    given = parser.parse_args()
+    units, kills, crashes = (1000, 100, 20)
+    if given.quick or given.smoke:
+        units, kills, crashes = (10, 1, 1) if given.smoke else (100, 5, 2)
     with places() as engines, tempfile.TemporaryDirectory() as scratch:
         for engine, url in engines:
             empty(url)

@@ -32,10 +32,9 @@ from numpy.typing import NDArray
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.mechanisms import secure
 from privod.query.catalog import QUERIES
-from privod.query.query import Query, Release, canonical_json
+from privod.query.query import Query, canonical_json
 from privod.questions.density_sketch.query import DensitySketch
 from privod.questions.grid_knn.query import GridKnn
-from privod.questions.interactive_grid.kept import looked
 from privod.questions.outlier_count.query import OutlierCount
 from privod.questions.outlier_radius.query import OutlierRadius
 from privod.server.jobs.worker import M_MMAP_THRESHOLD, MAPPED_BYTES
@@ -107,8 +106,7 @@ def answered(query: Query[Any], points: NDArray[np.float64], channel: Any) -> No
     channel.send((held, limit))
     began = time.process_time()
     try:
-        found = looked(query, table, secure())
-        canonical_json(found.to_json() if isinstance(found, Release) else found.tolist()).encode()
+        canonical_json(query.answer(table, secure()).to_json()).encode()
     except (MemoryError, RuntimeError, OSError):
         channel.send(None)
     else:
@@ -142,7 +140,7 @@ def measured(
 def fits(query: Query[Any], records: int, names: tuple[str, ...] = ("apart", "equal")) -> bool:
     """Whether a question is answered within its count on such tables."""
     query.check(DOMAIN)
-    looked(query, table_of(np.full((3, COLUMNS), 0.5)), secure())  # compiles, before the fork
+    query.answer(table_of(np.full((3, COLUMNS), 0.5)), secure())  # compiles, before the fork
     tables = shapes(records)
     return all(measured(query, tables[name], 60.0)[0] is not None for name in names)
 
@@ -152,13 +150,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=100_000)
     parser.add_argument("--quick", action="store_true", help="fewer records")
+    parser.add_argument("--smoke", action="store_true", help="seconds, to see that it runs")
     given = parser.parse_args()
-    records = 10_000 if given.quick else given.records
+    records = 500 if given.smoke else 10_000 if given.quick else given.records
     print(f"{platform.machine()}, {os.cpu_count()} cores, {records} records, {COLUMNS + 1} columns")
     largest, longest, failed = 0.0, 0.0, 0
     for query in questions():
         query.check(DOMAIN)
-        looked(query, table_of(np.full((3, COLUMNS), 0.5)), secure())
+        query.answer(table_of(np.full((3, COLUMNS), 0.5)), secure())
         estimate = max(LEAST_SECONDS, query.work(DOMAIN, records) / 1e9)
         for name, points in shapes(records).items():
             seconds, share = measured(query, points)

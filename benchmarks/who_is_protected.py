@@ -39,11 +39,12 @@ def main() -> None:
     """Count and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--smoke", action="store_true", help="seconds, to see that it runs")
     parser.add_argument("--large", action="store_true")
     asked_for = parser.parse_args()
     name, rows = table()
     attributes = ("job_title", "employer", *(("year",) if asked_for.large else ()))
-    sample = 20 if asked_for.quick else 100
+    sample = 2 if asked_for.smoke else 20 if asked_for.quick else 100
     print(f"{name}: {len(rows)} records; {' x '.join(attributes)}; {sample} taken out of each kind")
     figures: dict[str, float] = {}
     for kind, share in PERSONS.items():

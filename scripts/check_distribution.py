@@ -35,7 +35,7 @@ def missing(root: Path = ROOT) -> list[str]:
         found.append("project.urls: the repository's origin has no public address (setup.py)")
     version = re.search(r'__version__ = "(.+)"', (root / "src/privod/version.py").read_text())
     assert version is not None
-    released = rf"^## {re.escape(version[1])} \((\d{{4}}-\d\d-\d\d)\)$"
+    released = rf"^## \[{re.escape(version[1])}\] - (\d{{4}}-\d\d-\d\d)$"
     date = re.search(released, (root / "CHANGELOG.md").read_text(), re.MULTILINE)
     if date is None:
         found.append(f"CHANGELOG.md: no date beside {version[1]}")

@@ -1,8 +1,8 @@
 """Run a benchmark and keep the figures it ends with.
 
-    python scripts/run_benchmark.py benchmarks/race_counts.py            # and what it takes
-    python scripts/run_benchmark.py --table plain benchmarks/race_engines.py --sets plain
-    python scripts/write_figures.py --take out/benchmarks                # into the pages
+    python -m scripts.run_benchmark benchmarks/race_counts.py            # and what it takes
+    python -m scripts.run_benchmark --table plain benchmarks/race_engines.py --sets plain
+    python -m scripts.write_figures --take out/benchmarks                # into the pages
 
 Every benchmark prints lines `figure NAME VALUE`. They become out/benchmarks/STEM/figures.csv, a row
 each, beside the command, the machine's class and the date; one that is run in several parts has a
@@ -21,6 +21,8 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+
+from scripts.code_digest import digest
 
 __all__ = ["kept"]
 
@@ -62,6 +64,7 @@ def kept(
         "machine": f"{os.cpu_count()} cores, {platform.machine()}",
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "quick": "--quick" in arguments,
+        "code": digest(script),
     }
     notes = folder / "run.json"
     known = json.loads(notes.read_text()) if notes.exists() else {}

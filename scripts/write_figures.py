@@ -1,7 +1,7 @@
 """Put the tables of the experiments into the pages that show them.
 
-    python scripts/write_figures.py                       # fill the pages from docs/figures
-    python scripts/write_figures.py --take out/papers     # first take over the tables of full runs
+    python -m scripts.write_figures                       # fill the pages from docs/figures
+    python -m scripts.write_figures --take out/papers     # first take over the tables of full runs
 
 A page marks the place of a table, and of a single figure within a sentence:
 
@@ -39,7 +39,9 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-__all__ = ["FIGURES", "filled", "pages", "shown", "take"]
+from scripts.code_digest import digest
+
+__all__ = ["FIGURES", "filled", "older", "pages", "shown", "take"]
 
 ROOT = Path(__file__).parent.parent
 FIGURES = ROOT / "docs" / "figures"
@@ -236,6 +238,16 @@ def take(results: Path, figures: Path = FIGURES) -> list[str]:
     return taken
 
 
+def older(figures: Path = FIGURES) -> list[str]:
+    """The tables whose script, or what it runs of privod, changed since they were made."""
+    return [
+        f"{notes.parent.name}/{table}"
+        for notes in sorted(figures.glob("*/run.json"))
+        for table, run in sorted(json.loads(notes.read_text()).items())
+        if run.get("code") != digest(ROOT / run["command"].split()[0].rstrip(","))
+    ]
+
+
 def main() -> None:
     """Take over what was asked for and fill every page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -248,6 +260,8 @@ def main() -> None:
         if (new := filled(text)) != text:
             page.write_text(new, encoding="utf-8")
             print(f"written: {page.relative_to(ROOT)}")
+    for name in older():
+        print(f"older than the code: {name}")
 
 
 if __name__ == "__main__":

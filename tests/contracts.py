@@ -62,6 +62,17 @@ EXTREME_RANGES = [
     (0.0, 2.0**-500),
 ]
 
+BARE = [
+    Domain(columns)
+    for columns in (
+        (Numeric("height", 0, 10), Categorical("group", ("x",))),
+        (Categorical("group", ("x",)),),
+        (Numeric("height", 0, 10),),
+        (Numeric("height", 0, 10), Categorical("group", ("x",)), Categorical("grade", (1,))),
+    )
+]
+"""Domains with as little in them as can be: of these, too, examples can be asked."""
+
 every_kind = pytest.mark.parametrize("kind", QUERIES.values(), ids=QUERIES)
 every_example = pytest.mark.parametrize(
     "query", EXAMPLES, ids=[f"{place}-{query.name}" for place, query in enumerate(EXAMPLES)]
@@ -104,6 +115,9 @@ def test_its_name_is_versioned_and_its_question_is_a_sentence(kind: type[Query[A
 @every_kind
 def test_it_has_an_example_for_the_sample_data(kind: type[Query[Any]]) -> None:
     assert kind.examples(BREAST_CANCER)
+    for domain in BARE:
+        for example in kind.examples(domain):
+            example.check(domain)
 
 
 @every_example

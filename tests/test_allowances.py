@@ -66,7 +66,6 @@ def person(value: float, detector: str = "grubbs") -> OutlierContext:
         value=value,
         epsilon="0.1",
         detector=detector,
-        tells_none=True,
     )
 
 

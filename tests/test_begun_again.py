@@ -28,7 +28,6 @@ from privod.mechanisms.randomness import KEY_BYTES, keyed
 from privod.privacy import AddRemove, Loss
 from privod.query.query import Query, canonical_json
 from privod.questions.histogram.query import Histogram
-from privod.questions.interactive_grid.kept import looked
 from privod.questions.interactive_grid.query import InteractiveGridScores
 
 SMALL = Domain((Numeric("height", 0, 10), Numeric("weight", -5, 5)))
@@ -48,7 +47,7 @@ class Looking:
 
     def __call__(self, query: Query[Any], rows: KeptRows, key: bytes | None) -> Any:
         self.keys.append(key)
-        self.found.append(looked(query, rows.load(), rows.noise(key, query)))
+        self.found.append(query.answer(rows.load(), rows.noise(key, query)))
         if len(self.keys) <= self.left:
             raise self.problem("left")
         return self.found[-1]

@@ -84,7 +84,7 @@ def test_a_grid_is_asked_bit_by_bit_and_charged_once(patients: Path) -> None:
     assert "was scored" in run("ask", *grid, "records=52")
     assert as_json("budget", "patients")[0]["left"]["epsilon"] == "1/2"
     kinds = [entry["kind"] for entry in as_json("history", "patients")]
-    assert kinds == ["register", "open", *(["charge", "keep", "release"] * 2)]
+    assert kinds == ["register", "open", *(["charge", "release"] * 2)]
     assert as_json("verify")["questions"] == 2
 
 
@@ -286,7 +286,7 @@ def test_questions_between_several_are_listed_apart_where_their_extra_is_missing
     shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert shown.returncode == 0, shown.stderr
     assert "histogram-1" in shown.stdout
-    assert "joint-outliers-1 is left out." in shown.stdout
+    assert "joint-detector-1 is left out." in shown.stdout
     assert "Install privod[joint]" in " ".join(shown.stdout.split())
 
 

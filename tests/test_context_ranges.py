@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privod.data.domain import Categorical, Domain, Numeric
+from privod.data import Categorical, Domain, Numeric
 from privod.data.table import Table
 from privod.errors import InvalidParameter
 from privod.outliers.contexts import matching

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privod.data.domain import Categorical, Domain, Numeric
+from privod.data import Categorical, Domain, Numeric
 from privod.data.table import Table
 from privod.errors import InvalidParameter
 from privod.outliers.contexts import matching

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 import json
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,9 @@ from privod.data import Categorical, Domain, Numeric, Table
 from privod.data.sources import read, write_parquet
 from privod.errors import InvalidParameter, ProtocolAborted
 from privod.joint.contributions import Contributions
-from privod.joint.counts import JointCounts
+from privod.joint.detector.question import JointDetector
 from privod.joint.held import HeldRecords, mark_of_file
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
-from privod.questions.histogram.query import Histogram
 
 FOUR, THREE = ("ahus", "bern", "cork", "dora"), ("ahus", "bern", "cork")
 X, Y = Numeric("x", 0, 1), Numeric("y", 0, 1)
@@ -165,47 +163,6 @@ def test_a_damaged_ledger_of_runs_is_not_forgotten(tmp_path: Path, damage: str) 
         Contributions(record)
 
 
-def earlier(record: Path, columns: tuple[str, ...], **entry: Any) -> None:
-    """A ledger as the first version wrote it: one digest of the question's columns together."""
-    salt = bytes(32)
-    run = {
-        "input": hmac.digest(salt, held(0, columns).earlier_mark(), "sha256").hex(),
-        "parties": list(FOUR),
-        "begun": "2026-01-01T00:00:00+00:00",
-        "result": "3 of 100 records",
-        **entry,
-    }
-    record.write_text(json.dumps({"salt": salt.hex(), "runs": [run]}))
-
-
-def test_runs_that_an_earlier_version_entered_are_known_by_the_columns_they_asked_for(
-    tmp_path: Path,
-) -> None:
-    record = tmp_path / "contributions.json"
-    earlier(record, ("x", "y"), epsilon=None, delta=None)
-    kept = Contributions(record)
-    with pytest.raises(ProtocolAborted, match="would show the rows of dora"):
-        kept.claim(held(0, ("x", "y")), THREE)
-    kept.claim(held(0, ("x", "y")), FOUR)
-    with pytest.raises(ProtocolAborted, match="would show the rows of dora"):
-        kept.claim(held(0, ("x",)), THREE)  # by the run that was entered since
-
-
-@pytest.mark.parametrize(
-    ("entry", "loss"),
-    [
-        ({"epsilon": "1", "delta": "0"}, Loss(2)),  # what under was not entered: at worst
-        ({"epsilon": "1"}, Loss(2, 1)),  # nor was a delta: it promises nothing
-    ],
-)
-def test_what_an_earlier_version_did_not_enter_is_taken_at_its_worst(
-    tmp_path: Path, entry: dict[str, Any], loss: Loss
-) -> None:
-    record = tmp_path / "contributions.json"
-    earlier(record, ("x",), **entry)
-    assert Contributions(record).sent(held(0, ("x",))).promise() == Guarantee(loss, Replace())
-
-
 def test_commands_list_the_runs_and_say_what_was_spent_before_one_is_approved(
     tmp_path: Path,
 ) -> None:
@@ -222,7 +179,7 @@ def test_commands_list_the_runs_and_say_what_was_spent_before_one_is_approved(
     assert "with ahus, bern, cork over x, y, epsilon 1" in listed
     assert "data set 2 were sent to 1 run without noise, which no epsilon counts" in listed
     for name, value in (
-        ("question", JointCounts(of=Histogram(columns=("x",), bins=4, epsilon=1)).to_json()),
+        ("question", JointDetector(columns=("x",), epsilon=1).to_json()),
         ("domain", ALL.to_json()),
     ):
         (tmp_path / f"{name}.json").write_text(json.dumps(value))

@@ -27,7 +27,7 @@ def noisy_counts(
 ) -> tuple[NDArray[np.int64], MergedNoise]:
     rows = np.random.default_rng(0).normal(center, 6, (n_records, len(layout.columns)))
     noise = DiscreteLaplace(Fraction(scale))
-    return noise.add_to(layout.counts(rows), seeded(0)), MergedNoise.of(noise)
+    return noise.add_to(layout.axes.counts(rows), seeded(0)), MergedNoise.of(noise)
 
 
 @pytest.mark.parametrize(("center", "cell"), [(32.0, 4), (50.0, 6)])

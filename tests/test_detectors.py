@@ -13,7 +13,7 @@ from sklearn.covariance import EllipticEnvelope
 from sklearn.ensemble import IsolationForest
 from sklearn.neighbors import LocalOutlierFactor as SklearnLof
 
-from privod.data.domain import Numeric
+from privod.data import Numeric
 from privod.errors import InvalidParameter
 from privod.outliers.contexts.detectors import (
     WIDEST,

@@ -22,7 +22,8 @@ from privod.data import Categorical, Domain, Numeric, Table
 from privod.data.folding import Block, folded
 from privod.data.kernels.keyed import keyed_hashes
 from privod.data.mock import mock_rows
-from privod.engines import SizeClass, StoredRows, writing
+from privod.data.views import SeenRows
+from privod.engines import SizeClass, writing
 from privod.engines import size as sizes
 from privod.engines.sealed_file import PIECE, SealedReader, SealedWriter
 from privod.errors import InvalidData, InvalidParameter, Unavailable
@@ -93,8 +94,8 @@ def test_every_question_releases_the_same_from_memory_and_from_partitions(
     memory = Table(domain, rows)
     table = stored(tmp_path, rows, domain)
     again = stored(tmp_path, rows, domain, SizeClass())
-    assert isinstance(table._rows, StoredRows)
-    assert not isinstance(again._rows, StoredRows)
+    assert isinstance(table._rows, SeenRows)
+    assert not isinstance(again._rows, SeenRows)
     assert sorted_rows(table) == sorted_rows(again) == sorted_rows(memory)
     for query in EXAMPLES:
         tables = (memory, table, again)
@@ -121,7 +122,7 @@ def test_questions_that_read_block_by_block_never_gather(
     def refused(*_: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(StoredRows, "gathered", refused)
+    monkeypatch.setattr(SeenRows, "gathered", refused)
     block_wise = [query for query in EXAMPLES if query.held_per_record(PLAIN) == 0]
     assert len({query.name for query in block_wise}) >= 5
     for query in block_wise:
@@ -207,8 +208,8 @@ def test_the_number_of_partitions_follows_from_the_declaration_alone(tmp_path: P
     for n in (0, 1, 200):
         for domain in (PLAIN, PERSONS):
             table = stored(tmp_path, rows_of(n), domain)
-            assert isinstance(table._rows, StoredRows)
-            assert table._rows.n_partitions == LARGE.partitions(len(COLUMNS)) == 20
+            assert isinstance(table._rows, SeenRows)
+            assert table._rows.as_stored.n_partitions == LARGE.partitions(len(COLUMNS)) == 20
             assert len(table) == len(Table(domain, rows_of(n)))
 
 
@@ -216,7 +217,7 @@ def test_the_number_of_partitions_follows_from_the_declaration_alone(tmp_path: P
 def test_more_records_than_declared_are_refused_whole(tmp_path: Path, domain: Domain) -> None:
     curator = Curator.open(tmp_path)
     rows = rows_of(300)
-    n = len(Table(domain, rows))
+    n = len(Table(domain, rows).as_stored())  # what is incomplete is stored, too
     with pytest.raises(InvalidData, match=r"more than the .* that were declared.*`most_records`"):
         curator.register("d", rows, domain, most_records=n - 1)
     assert list((tmp_path / "rows").iterdir()) == []
@@ -226,7 +227,7 @@ def test_more_records_than_declared_are_refused_whole(tmp_path: Path, domain: Do
 
 @pytest.mark.usefixtures("small_partitions")
 @pytest.mark.parametrize("person", [None, "who"])
-def test_records_that_are_dropped_count_nothing_wherever_they_stand(
+def test_incomplete_records_are_stored_and_seen_by_no_question(
     tmp_path: Path, person: str | None
 ) -> None:
     domain = Domain((Numeric("x", 0, 1),), person, 1)
@@ -234,7 +235,9 @@ def test_records_that_are_dropped_count_nothing_wherever_they_stand(
     values = [*wrong, *right, *wrong]
     rows = pa.table({"x": values, "who": [f"p{place}" for place in range(len(values))]})
     source = pa.Table.from_batches(rows.to_batches(50))  # a batch takes two of them
-    assert len(stored(tmp_path, source, domain, SizeClass(200))) == 200
+    assert len(stored(tmp_path, source, domain, SizeClass(700))) == 200
+    with pytest.raises(InvalidData, match="more than the 699 records"):
+        stored(tmp_path / "few", source, domain, SizeClass(699))
 
 
 def test_a_question_that_does_not_fit_is_refused_before_the_charge(tmp_path: Path) -> None:
@@ -283,13 +286,13 @@ def test_no_question_gathers_more_columns_at_once_than_it_says(
 ) -> None:
     table = stored(tmp_path, rows_of(200), PLAIN)
     widest: list[int] = []
-    gathered = StoredRows.gathered
+    gathered = SeenRows.gathered
 
-    def noted(self: StoredRows, numbers: Any, codes: Any) -> Block:
+    def noted(self: SeenRows, numbers: Any, codes: Any) -> Block:
         widest.append(len(numbers) + len(codes))
         return gathered(self, numbers, codes)
 
-    monkeypatch.setattr(StoredRows, "gathered", noted)
+    monkeypatch.setattr(SeenRows, "gathered", noted)
     for query in EXAMPLES:
         widest[:] = [0]
         query.answer(table, seeded(1))
@@ -446,7 +449,7 @@ def test_a_curator_keeps_large_classes_on_disk_and_small_ones_in_memory(tmp_path
         curator.open_budget(name, AddRemove(), Loss(10**9))
         answers.append(curator.ask(question, name).release.value.counts.tolist())
         rows = next(reversed(curator._tables._held.values()))._rows  # the one used last
-        assert isinstance(rows, StoredRows) is (name == "large")
+        assert isinstance(rows, SeenRows) is (name == "large")
     assert answers[0] == answers[1]
     assert curator.verify().without_rows == ()
 

@@ -386,7 +386,7 @@ CARRIED: list[tuple[Any, Any]] = [
     (PrivateDetector, DetectorProfile(columns=("age", "dose"), epsilon=1)),
     (
         PrivateDetector,
-        DetectorProfile(columns=("age", "dose"), epsilon=1, noise="gaussian", delta="1e-6"),
+        DetectorProfile(columns=("age", "dose"), epsilon=1, delta="1e-6"),
     ),
 ]
 

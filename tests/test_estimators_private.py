@@ -69,10 +69,11 @@ def test_scikit_learns_further_checks_pass(check: str) -> None:
 
 def test_the_loss_is_exactly_epsilon_whatever_was_bought() -> None:
     for n, adjacency in ((20, "add-remove"), (5000, "add-remove"), (5000, "replace")):
-        detector = PrivateDetector("0.3", bounds=(-9, 9), adjacency=adjacency)  # type: ignore[arg-type]
-        detector.fit(cloud(n))
-        assert detector.guarantee_.loss == Loss(Fraction(3, 10))
-        assert detector.guarantee_.adjacency.name == adjacency
+        for delta in ("1e-6", 0):
+            detector = PrivateDetector("0.3", delta=delta, adjacency=adjacency)  # type: ignore[arg-type]
+            detector.fit(cloud(n))
+            assert detector.guarantee_.loss == Loss(Fraction(3, 10), delta)
+            assert detector.guarantee_.adjacency.name == adjacency
 
 
 def test_categories_and_missing_values_of_frames_are_read() -> None:
@@ -191,7 +192,7 @@ def test_batches_add_up_and_their_loss_is_the_largest() -> None:
     detector.set_params(epsilon=2).partial_fit(cloud(3000, seed=1))
     after = detector.release_.value
     assert after.layout == before.layout
-    assert detector.guarantee_.loss == Loss(2)
+    assert detector.guarantee_.loss == Loss(2, "1e-6")
     assert after.noise.n_draws == 2
     assert 5500 < after.records < 6500
     again = type(after).from_json(after.to_json())
@@ -225,6 +226,6 @@ def test_a_delta_takes_gaussian_noise_and_is_part_of_every_promise() -> None:
     detector.partial_fit(cloud(500, seed=1))
     assert detector.guarantee_ == detector.release_.guarantee == detector.promised()
     assert detector.release_.value.noise.n_draws == 2
-    pure = PrivateDetector.from_release(detector.release_)
+    pure = PrivateDetector.from_release(detector.release_, delta=0)
     with pytest.raises(InvalidParameter, match="delta"):
         pure.partial_fit(cloud(500, seed=2))

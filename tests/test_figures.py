@@ -8,8 +8,9 @@ import re
 from pathlib import Path
 
 import pytest
+from scripts.code_digest import digest
 from scripts.run_benchmark import kept
-from scripts.write_figures import FIGURES, MARK, filled, pages, shown, take
+from scripts.write_figures import FIGURES, MARK, filled, older, pages, shown, take
 
 from privod.registry import questions
 
@@ -36,6 +37,24 @@ def test_every_table_says_which_full_run_of_which_script_made_it(table: Path) ->
     assert not run["quick"]
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", run["date"])
     assert "cores" in run["machine"]
+
+
+def test_tables_that_other_code_made_are_named() -> None:
+    """They stay until their script is run again: a reader of this suite sees which."""
+    if names := older():
+        pytest.skip(f"older than the code: {', '.join(names)}")
+
+
+def test_a_table_is_older_once_what_its_script_runs_has_changed(tmp_path: Path) -> None:
+    script = tmp_path / "race.py"
+    script.write_text('"""Race."""\nfrom privod.mechanisms import noise\nN = 3\n')
+    before = digest(script)
+    script.write_text('"""Race again."""\nfrom privod.mechanisms import noise\n\nN = 3  # three\n')
+    assert digest(script) == before
+    script.write_text('"""Race."""\nfrom privod.mechanisms import noise\nN = 4\n')
+    assert digest(script) != before
+    script.write_text('"""Race."""\nfrom privod.mechanisms import smooth\nN = 3\n')
+    assert digest(script) != before
 
 
 def test_every_picture_that_a_page_shows_is_there() -> None:

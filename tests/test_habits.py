@@ -53,7 +53,7 @@ def test_a_release_without_addresses_or_dates_is_refused(tmp_path: Path) -> None
     assert lacking == ["project.urls", "CHANGELOG.md", "CITATION.cff"]
     origin(tmp_path, "https://code.example.org/privod/privod.git")
     changes = (tmp_path / "CHANGELOG.md").read_text()
-    (tmp_path / "CHANGELOG.md").write_text(changes.replace("(unreleased)", "(2030-01-02)"))
+    (tmp_path / "CHANGELOG.md").write_text(changes.replace("unreleased", "2030-01-02"))
     assert [what.partition(":")[0] for what in missing(tmp_path)] == ["CITATION.cff"]
     with (tmp_path / "CITATION.cff").open("a") as file:
         file.write("date-released: 2030-01-02\n")

@@ -97,7 +97,7 @@ def test_bad_parameters_are_told_by_name(parameters: dict[str, Any], message: st
 @pytest.mark.parametrize(
     ("query", "message"),
     [
-        (Histogram(columns=("z",), epsilon=1), "columns must be columns of the data, got 'z'"),
+        (Histogram(columns=("z",), epsilon=1), "columns must be declared, got 'z'"),
         (
             Histogram(columns=("x", "y"), epsilon=1, bins=10_000),
             "columns must give at most 1000000 cells",

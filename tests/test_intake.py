@@ -43,7 +43,7 @@ def test_every_record_is_accounted_for(tmp_path: Path) -> None:
         "\n"
     )
     table, report = read_with_report(tmp_path / "rows.csv", DOMAIN)
-    columns = (ColumnReport("age", 1, 0, 2), ColumnReport("sex", 1, 1, 0))
+    columns = (ColumnReport("age", 1, 0, 2), ColumnReport("sex", 1, 1, 0, 1))
     assert report == IntakeReport(
         read=7,
         kept=3,
@@ -59,7 +59,7 @@ def test_every_record_is_accounted_for(tmp_path: Path) -> None:
     said = " ".join(report.sentences())
     assert "Of 7 records read, 3 are kept." in said
     assert "Column 'age': 1 missing or not a declared value, 2 clipped to the range." in said
-    assert "Column 'sex': 1 filled." in said
+    assert "Column 'sex': 1 filled, 1 not among the declared values." in said
     assert IntakeReport.from_json(json.loads(json.dumps(report.to_json()))) == report
 
 

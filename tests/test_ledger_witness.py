@@ -476,7 +476,7 @@ def test_a_postgresql_database_rolled_back_is_found(tmp_path: Path, server: str)
         connection.execute(
             "UPDATE head SET length = 6, hash = (SELECT hash FROM entries WHERE number = 6)"
         )
-        connection.execute("UPDATE books SET spent_epsilon = '1/50'")
+        connection.execute("UPDATE budgets SET spent_epsilon = '1/50'")
     with pytest.raises(LedgerDamaged, match=r"ends with entry 6, .* saw entry 10"):
         Curator.open(tmp_path, database=server)
     with Curator.open(tmp_path, database=server, restoring=True) as curator:

@@ -1,9 +1,8 @@
-"""The life of budgets, tokens and data sets, and directories of the first version."""
+"""The life of budgets, tokens and data sets."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -29,8 +28,7 @@ from privod.errors import (
 from privod.ledger import chain
 from privod.ledger.acting import acting
 from privod.ledger.sqlite import LEDGER_FILE
-from privod.privacy import AddRemove, AdmittedContexts, InCrowd, Loss, Replace
-from privod.questions.outlier_count.query import OutlierCount
+from privod.privacy import AddRemove, AdmittedContexts, Loss, Replace
 from tests.test_allowances import (
     CROWD,
     DOMAIN,
@@ -43,8 +41,6 @@ from tests.test_allowances import (
     spent,
     wide,
 )
-
-FIRST_VERSION = Path(__file__).parent / "first_version"
 
 
 def test_closing_closes_what_would_break_the_promise(tmp_path: Path) -> None:
@@ -222,7 +218,7 @@ def test_tokens_are_made_and_revoked_in_the_chain_and_expire(
         "UPDATE tokens SET name = 'Mallory'",
         "UPDATE tokens SET revoked = NULL",
         "UPDATE token_limits SET epsilon = '9'",
-        "UPDATE books SET closed = NULL",
+        "UPDATE budgets SET closed = NULL",
         "UPDATE datasets SET retired = NULL",
     ],
 )
@@ -334,78 +330,3 @@ def test_requests_are_entered_and_decided(tmp_path: Path) -> None:
     with pytest.raises(InvalidParameter, match="loss"):
         curator.request("people", CROWD, None, "why not")
     curator.verify()
-
-
-# ---- a directory of the first version ----------------------------------------------------------
-
-
-@pytest.fixture
-def first_version(tmp_path: Path) -> Path:
-    """A directory as the first version left it."""
-    directory = tmp_path / "first"
-    shutil.copytree(FIRST_VERSION, directory)
-    connection = sqlite3.connect(directory / LEDGER_FILE)
-    connection.executescript((directory / "book.sql").read_text())
-    connection.close()
-    (directory / "book.sql").unlink()
-    return directory
-
-
-NARROW = InCrowd(0.0, ("age",), 5)
-
-
-def test_a_directory_of_the_first_version_is_brought_up_to_date(first_version: Path) -> None:
-    with Curator.open(first_version) as curator:
-        found = curator.verify()
-        assert (found.releases, found.datasets) == (5, 2)
-        assert curator.history()[-1].kind == "rules"
-        assert curator.ask(wide(3, "0.2"), "people").stored
-        roles = {state.adjacency: state.role for state in curator.budget("people")}
-        assert roles == {AddRemove(): "main", NARROW: "narrow"}
-        assert curator.store.find_token("a" * 64) is not None
-        assert curator.store.find_token("b" * 64) is None
-    with Curator.open(first_version) as again:
-        assert again.verify().head == found.head
-        assert (first_version / "witness").exists()
-
-
-def test_tokens_of_the_first_version_are_known_though_its_clock_was_ahead(
-    first_version: Path,
-) -> None:
-    connection = sqlite3.connect(first_version / LEDGER_FILE)
-    connection.execute("UPDATE tokens SET created = '2099-01-01T00:00:00.000000Z'")
-    connection.commit()
-    connection.close()
-    with Curator.open(first_version) as curator:
-        assert curator.store.find_token("a" * 64) is not None
-        curator.verify()
-
-
-def test_what_the_first_version_promised_stands_until_its_owner_converts_it(
-    first_version: Path,
-) -> None:
-    with Curator.open(first_version) as curator:
-        with pytest.raises(BudgetExceeded, match="in-crowd budget"):  # it promised 0.5 in all
-            curator.ask(wide(9, "0.2"), "people")
-        with pytest.raises(NeedsConfirmation, match="both together bound the loss"):
-            curator.convert_budget("people", NARROW, "it blocked everything")
-        curator.convert_budget("people", NARROW, "it blocked everything", confirmed=True)
-        curator.ask(wide(9, "0.2"), "people")
-        curator.raise_budget("people", NARROW, Loss(1), "for more copies")
-        with pytest.raises(NoPromise, match="may tell 1 counts exactly"):
-            curator.ask(copies(4), "people")
-        allow_copies(curator, NARROW)
-        curator.ask(copies(4), "people")
-        assert spent(curator) == {"add-remove": Loss("0.6"), "in-crowd": Loss("0.6")}
-        curator.verify()
-
-
-def test_what_the_first_version_passed_over_is_charged_from_now_on(first_version: Path) -> None:
-    count = OutlierCount(
-        columns=("age",), radius=2.0, max_crowd=3, epsilon="0.5", adjacency=Replace()
-    )
-    with Curator.open(first_version) as curator:
-        paid = {charge.adjacency: charge.loss for charge in curator.ask(count, "both").charges}
-        assert paid == {AddRemove(): Loss("0.5"), Replace(): Loss("0.5")}
-        curator.ask(wide(7, "0.2", Replace()), "both")
-        curator.verify()

@@ -165,14 +165,12 @@ def test_merged_histograms_say_how_far_off_their_counts_are() -> None:
     assert f"right to within {margin} with" in query.sentence(merged)
 
 
-def test_values_from_before_scores_were_counted_are_still_read() -> None:
+def test_values_without_counts_of_scores_are_read() -> None:
     noise = MergedNoise.of(DiscreteLaplace(Fraction(4)))
     value = replace(histograms(500), noise=noise, scored=None)
     data = value.to_json()
     assert "scored" not in data
     assert NoisyMarginals.from_json(data) == value
-    old = {key: data[key] for key in ("columns", "guarantee", "seeded", "counts")}
-    assert NoisyMarginals.from_json({**old, "scale": "4"}) == value  # nor kept their noise
     assert value.merge(histograms(500)).scored is None
     assert "guesses" in MarginalHistograms(columns=("x0",), epsilon=1).sentence(value)
 

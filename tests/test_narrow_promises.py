@@ -21,7 +21,15 @@ from privod.mechanisms import secure
 from privod.outliers.contexts.contexts import ContextSpace
 from privod.outliers.contexts.detectors import detector
 from privod.outliers.contexts.matching import look_from
-from privod.privacy import AddRemove, AdmittedContexts, InCrowd, Loss, SameContexts, Statement
+from privod.privacy import (
+    AddRemove,
+    AdmittedContexts,
+    InAlikeCrowd,
+    InCrowd,
+    Loss,
+    SameContexts,
+    Statement,
+)
 from privod.query.query import canonical_json
 from privod.questions.anomaly_labels.query import AnomalyLabels
 from privod.questions.lookahead_count.query import LookaheadCount
@@ -146,7 +154,7 @@ SALARIES = Domain((Categorical("job", ("CEO", "Lawyer")), Numeric("pay", 0, 100)
 
 def asked_about(detector_text: str) -> SameContexts:
     record = canonical_json([[["job", "CEO"]], 30.0])
-    return SameContexts(detector_text, "pay", record, tells_none=True)
+    return SameContexts(detector_text, "pay", record)
 
 
 def salaries() -> Table:
@@ -273,6 +281,39 @@ def test_the_curator_reports_each_promise_and_all_together(tmp_path: Path) -> No
         curator.who_is_protected("people", InCrowd(500.0, ("age",), 5))
     with pytest.raises(InvalidParameter, match="must be in-crowd, in-alike-crowd or same-contexts"):
         curator.who_is_protected("people", AddRemove())
+
+
+FARTHEST = (0.0, 5e-324, 1e-310, 119.0)
+LARGEST = (1, 2, 41, 2**53)
+
+
+@pytest.mark.parametrize("crowd", [0, -1, 2**53 + 1, 10**29, True, 1.5])
+def test_a_crowd_that_no_data_set_can_have_is_refused_with_the_range(crowd: int) -> None:
+    for build in (
+        lambda: InCrowd(1.0, ("age",), crowd),
+        lambda: InAlikeCrowd(("age",), crowd),
+        lambda: InAlikeCrowd(("age",), 5, weights=(("age", crowd),)),
+    ):
+        with pytest.raises(InvalidParameter, match=r"(crowd|weights) must be a whole number from"):
+            build()
+
+
+def test_every_allowance_that_is_accepted_leaves_the_owners_report_readable(tmp_path: Path) -> None:
+    curator = people(tmp_path)
+    accepted = [
+        *(InCrowd(radius, ("age",), crowd) for radius in FARTHEST for crowd in LARGEST[1:]),
+        *(InAlikeCrowd(("age", "job"), crowd, 0, (), (("age", 10**6),)) for crowd in LARGEST[1:]),
+        *(InAlikeCrowd(("age",), 2, 0, (("age", radius),)) for radius in FARTHEST),
+    ]
+    for adjacency in accepted:
+        (alone,) = curator.who_is_protected("people", adjacency)
+        assert 0 <= alone.protected <= alone.records == 40
+    for adjacency in accepted:
+        curator.open_budget("people", adjacency, Loss("0.01"), confirmed=True)
+    told = curator.who_is_protected("people", sample=3)
+    assert len(told) == len(set(accepted)) + 1
+    assert len(curator.budget("people")) == len(set(accepted)) + 1
+    assert curator.verify()
 
 
 # ---- words -------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import pytest
 
 from privod.curator import Curator
 from privod.data import Categorical, Domain, Numeric, Table
-from privod.errors import InvalidParameter, NeedsConfirmation, NoPromise
+from privod.errors import NeedsConfirmation, NoPromise
 from privod.mechanisms import ExponentialMechanism, seeded
 from privod.outliers.contexts import matching
 from privod.outliers.contexts.contexts import Choices, Context, ContextSpace, population
@@ -215,12 +215,6 @@ def test_a_search_that_finds_no_start_names_no_group(sampler: Any) -> None:
     assert "stands out by salary in this group" not in release.sentence()
 
 
-def test_an_answer_that_hides_that_nothing_was_found_is_refused() -> None:
-    with pytest.raises(InvalidParameter, match="in which the person is ordinary"):
-        replace(ASK, tells_none=False).check(DOMAIN)
-    ASK.check(DOMAIN)
-
-
 def test_there_is_an_example_for_any_domain_with_a_category_and_a_number() -> None:
     for n_values in (1, 2, 9, 30, 62):
         wide = Domain((Categorical("tag", tuple(range(n_values))), Numeric("salary", 0, 100)))
@@ -262,7 +256,7 @@ def test_a_utility_of_your_own_decides(sampler: Any) -> None:
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_the_answer_matches_and_with_much_budget_is_the_largest(sampler: Any) -> None:
-    query = replace(ASK, sampler=sampler, epsilon=2000, max_visits=40, tells_none=True)
+    query = replace(ASK, sampler=sampler, epsilon=2000, max_visits=40)
     table = table_of(ROWS)
     answer = query.answer(table, seeded(2)).value
     small = Small.of(query, table)
@@ -273,7 +267,7 @@ def test_the_answer_matches_and_with_much_budget_is_the_largest(sampler: Any) ->
 
 def test_a_plugged_in_detector_answers() -> None:
     plug_in("top-test", lambda everyone, value: value >= np.sort(everyone)[-2:].min())
-    query = replace(ASK, detector="top-test", tells_none=True)
+    query = replace(ASK, detector="top-test")
     assert query.answer(table_of(ROWS), seeded(1)).value is not None
     assert "top-test" in str(query.to_json())
     over = replace(query, detector="top-test", sampler="bfs")
@@ -361,17 +355,16 @@ def test_the_sentence_promises_no_more_than_is_known() -> None:
         {"job": ("CEO",)},
     )
     assert "job in {CEO}" in ASK.sentence(context)
-    telling = replace(ASK, tells_none=True)
-    assert telling.sentence(context) == (
+    assert ASK.sentence(context) == (
         "A person with job CEO, city Ottawa and salary 90 stands out by salary in this group:"
         " job in {CEO}."
     )
-    assert "in no group" in telling.sentence(None)
+    assert "in no group" in ASK.sentence(None)
 
 
 def test_pictures_for_everyone_and_for_the_owner() -> None:
     table = table_of(ROWS)
-    for query in (ASK, replace(ASK, tells_none=True, detector="histogram")):
+    for query in (ASK, replace(ASK, detector="histogram")):
         release = query.answer(table, seeded(1))
         assert b"<svg" in svg(draw(release))
         picture = svg(draw_for_owner(release, table))

@@ -50,7 +50,6 @@ def changed(**parameters: Any) -> Callable[[], OutlierContext]:
         (changed(sampler="magic"), "sampler must be one of"),
         (changed(max_visits=0), "max_visits"),
         (changed(max_visits=10**6), "at most 10000"),
-        (changed(tells_none="perhaps"), "tells_none"),
         (changed(start=(("job",),)), "column and values"),
     ],
 )
@@ -204,7 +203,7 @@ def test_too_many_contexts_for_direct_are_refused_and_bfs_is_offered() -> None:
     tags, salaries = rng.integers(0, 60, 300), rng.normal(40, 3, 300)
     table = Table(wide, {"tag": tags, "salary": salaries})
     for sampler in ("auto", "bfs", "dfs", "random-walk", "uniform"):
-        searched = replace(query, sampler=sampler, tells_none=True)
+        searched = replace(query, sampler=sampler)
         searched.check(wide)
         answer = searched.answer(table, seeded(4)).value
         assert answer is not None

@@ -389,7 +389,7 @@ def test_the_margin_bought_covers_the_error_as_often_as_it_says(
 
     monkeypatch.setattr(outlier_count, "count_with_bound", once)
     values = [query.answer(table, seeded(seed)).value for seed in range(400)]
-    covered = [abs(value.count - truth) <= query.margin(value) for value in values]  # type: ignore[operator]
+    covered = [abs(value.count - truth) <= query.margin(value) for value in values]
     assert np.mean(covered) >= 0.93
     assert query.guarantee().loss == Loss(1, delta)
 
@@ -407,18 +407,6 @@ def test_auto_takes_the_noise_that_one_can_regret_less() -> None:
         assert query.chosen_noise(2) == ("heavy" if gain >= loss else "global")
     assert OutlierCount(radius=1, max_crowd=5, epsilon=1).chosen_noise(2) == "global"
     assert OutlierCount(radius=1, max_crowd=100, epsilon=1).chosen_noise(2) == "heavy"
-
-
-def test_a_release_of_the_first_version_states_the_margin_it_can() -> None:
-    old = {"count": 13, "n_columns": 1, "n_records": None}
-    chosen = OutlierCount(radius=1, max_crowd=3, epsilon=1)
-    value = chosen.value_from_json(old)
-    assert chosen.margin(value) is None
-    assert "was not told" in chosen.sentence(value)
-    told = OutlierCount(radius=1, max_crowd=3, epsilon=1, noise="global")
-    assert "right to within" in told.sentence(told.value_from_json(old))
-    assert "margin_share" not in chosen.to_json()
-    assert "scale" not in chosen.to_json()
 
 
 FILLED = Domain((Numeric("x", -50, 50, fill=0),))

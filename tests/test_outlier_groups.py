@@ -224,7 +224,7 @@ def test_persons_who_are_admitted_one_by_one_may_be_asked_about_together(
 
 def test_a_text_that_lists_nobody_stands_for_itself() -> None:
     for text in ("anybody", "[1]", "{}", '{"persons": 3}', '{"persons": []}', "[" * 9999):
-        alone = SameContexts("grubbs", "salary", text, tells_none=True)
+        alone = SameContexts("grubbs", "salary", text)
         assert alone.each() == (alone,)
 
 

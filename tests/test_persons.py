@@ -124,4 +124,4 @@ def test_persons_are_numbered_and_capped_as_a_dictionary_would(
     numbers = numbered(column, hashes)
     assert numbers.tolist() == [list(seen).index(person) for person in column.to_pylist()]
     kept = sorted(row for rows in seen.values() for row in rows[:most])
-    assert np.flatnonzero(first_rows(numbers, most)).tolist() == kept
+    assert np.flatnonzero(first_rows(numbers, most, np.ones(len(numbers), bool))).tolist() == kept

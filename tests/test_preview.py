@@ -105,7 +105,7 @@ def errors_of(query: Any, table: Table, seed: int) -> Ints:
     value = query.answer(table, seeded(seed)).value
     if isinstance(query, DetectorProfile):  # its cells are chosen anew each time
         rows = np.column_stack([_held(table, name) for name in query.columns])
-        return np.asarray(value.counts - value.layout.counts(rows)).ravel()
+        return np.asarray(value.counts - value.layout.axes.counts(rows)).ravel()
     truth = replace(query, epsilon=SHARP).answer(table, seeded(0)).value
     found, sought = (_numbers(query, each) for each in (value, truth))
     drawn = value.noisy if isinstance(query, RareCombinations) else np.True_  # others are exact

@@ -211,7 +211,7 @@ def test_unknown_adjacencies_are_refused(data: dict[str, object]) -> None:
         ({"radius": 10**400, "columns": ("x",), "crowd": 2}, "radius must be below"),
         ({"radius": 10**5000, "columns": ("x",), "crowd": 2}, "got a number of thousands"),
         ({"radius": 1, "columns": (), "crowd": 2}, "columns must name a column"),
-        ({"radius": 1, "columns": ("x",), "crowd": 0}, "crowd must be at least 1"),
+        ({"radius": 1, "columns": ("x",), "crowd": 0}, "crowd must be a whole number from 1"),
     ],
 )
 def test_impossible_crowds_are_refused(parameters: dict[str, object], message: str) -> None:

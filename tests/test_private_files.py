@@ -44,9 +44,9 @@ def test_a_curator_and_its_backup_are_closed_in_directories_that_were_open(tmp_p
         for home in homes:
             assert others(home) == 0o055  # it is not ours to change
             inside = list(home.rglob("*"))
-            assert {path.name for path in inside} >= {"book.sqlite3", "rows", "rows-0000.parquet"}
+            assert {path.name for path in inside} >= {"ledger.sqlite3", "rows", "rows-0000.parquet"}
             assert [path for path in inside if others(path)] == []
-        assert (homes[0] / "book.sqlite3-wal").exists()
+        assert (homes[0] / "ledger.sqlite3-wal").exists()
 
 
 def test_a_directory_that_is_made_is_closed(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_a_directory_that_is_made_is_closed(tmp_path: Path) -> None:
 def test_a_budget_that_was_open_to_others_is_closed_when_it_is_opened(tmp_path: Path) -> None:
     with Curator.open(tmp_path):
         pass
-    budget = tmp_path / "book.sqlite3"
+    budget = tmp_path / "ledger.sqlite3"
     budget.chmod(0o644)
     with Curator.open(tmp_path):
         assert others(budget) == 0

@@ -21,7 +21,7 @@ from privod.data import Categorical, Domain, Numeric, Table, csv_file, sources
 from privod.data.cells import codes_of, names_of, numbers_from_texts, numbers_of
 from privod.data.csv_file import CsvDialect, LineTally, csv_batches
 from privod.data.fineness import rounded
-from privod.data.kernels.ranges import settle
+from privod.data.kernels.ranges import mark, settle
 from privod.data.sources import read, read_with_report
 from privod.errors import InvalidData, InvalidParameter, Unavailable
 from tests.reference.reading import name_of, number_of, split_line
@@ -564,9 +564,12 @@ def test_numbers_settle_in_their_range_as_one_by_one(
     low, high = ends
     fill = low if filled else math.nan
     array = np.array(values, np.float64)
-    missing, clipped = settle(array, low, high, fill)
+    missing, clipped = mark(array, low, high)
+    outside = [value < low or value > high for value in values]
+    assert np.isinf(array).tolist() == outside
+    settle(array, low, high, fill)
     assert missing == sum(map(math.isnan, values))
-    assert clipped == sum(value < low or value > high for value in values)
+    assert clipped == sum(outside)
     filling = [fill if math.isnan(one) else one for one in values]
     expected = [one if math.isnan(one) else min(max(one, low), high) for one in filling]
     np.testing.assert_array_equal(array, rounded(expected))

@@ -56,7 +56,7 @@ adjacencies: st.SearchStrategy[Adjacency] = st.one_of(
         st.lists(texts, min_size=1, max_size=3).map(tuple),
         st.integers(1, 100),
     ),
-    st.builds(SameContexts, texts, texts, texts, st.booleans()),
+    st.builds(SameContexts, texts, texts, texts),
 )
 guarantees = st.builds(Guarantee, losses, adjacencies)
 names = st.text(st.characters(codec="utf-8", categories=["L", "N"]), min_size=1, max_size=20)

@@ -267,10 +267,10 @@ def test_a_token_is_held_to_its_limit_by_the_same_count(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "statement",
     [
-        "UPDATE books SET spent_rho = '0'",
-        "UPDATE books SET adding = 1 - adding",
-        "UPDATE books SET conversion_delta = '1/1000000'",
-        "UPDATE books SET conversion_delta = NULL",
+        "UPDATE budgets SET spent_rho = '0'",
+        "UPDATE budgets SET adding = 1 - adding",
+        "UPDATE budgets SET conversion_delta = '1/1000000'",
+        "UPDATE budgets SET conversion_delta = NULL",
     ],
 )
 def test_what_stands_beside_the_chain_is_checked(tmp_path: Path, statement: str) -> None:

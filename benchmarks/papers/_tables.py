@@ -15,6 +15,10 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from scripts.code_digest import digest
+
 from privod.pictures import png
 
 __all__ = ["Report", "Row"]
@@ -40,6 +44,7 @@ class Report:
             "machine": f"{os.cpu_count()} cores, {platform.machine()}",
             "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
             "quick": quick,
+            "code": digest(Path(__file__).with_name(f"{name}.py")),
         }
 
     def table(self, name: str, rows: Sequence[Row], title: str = "") -> None:

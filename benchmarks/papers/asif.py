@@ -92,9 +92,9 @@ def fitting_radius(
     return high
 
 
-def sets(quick: bool) -> list[Set]:
+def sets(quick: bool, n: int) -> list[Set]:
     """The sets of the paper's Table 1 that are to be had."""
-    table = gaussian_mixture(2_000 if quick else 20_000)
+    table = gaussian_mixture(n)
     mixture = components(table.numbers(table.domain.numeric_names), 9)
     beta = 10 if quick else 97
     radius = fitting_radius(mixture, beta, 201 / 20_000)
@@ -390,13 +390,15 @@ def label_times(one: Set) -> Row:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="the small mixture only")
+    parser.add_argument("--smoke", action="store_true", help="seconds, to see that it runs")
     parser.add_argument("--models", action="store_true", help="the newer models alone")
     asked = parser.parse_args()
-    quick = asked.quick
+    quick = asked.quick or asked.smoke
+    n = 2_000 if quick else 20_000
     report = Report("asif", quick)
     if asked.models:
         rows: list[Row] = []
-        for one in sets(quick):
+        for one in sets(quick, n):
             crowds = CrowdIndex(one.points).crowds(one.radius)
             rows += by_model(one, crowds, copies_of(one.points))
         report.table("models", rows, "The paper's laws beside newer models")
@@ -415,7 +417,7 @@ def main() -> None:
     tables: dict[str, list[Row]] = {name: [] for name in titles}
     boxes: Curves = {}
     ranks: Curves = {}
-    for one in sets(quick):
+    for one in sets(quick, n):
         study(one, tables, boxes, ranks)
     for name, title in titles.items():
         report.table(name, tables[name], title)
@@ -425,7 +427,7 @@ def main() -> None:
         "normal": pictures.draw_means(tables["normal"], "normal records (Figure 5)"),
         "random": pictures.draw_means(tables["random"], "random queries (Table 2)"),
         "scores": pictures.draw_scores(tables["scores"]),
-        **pictures.maps(2_000 if quick else 20_000),
+        **pictures.maps(n),
     }
     for name, figure in drawn.items():
         report.picture(name, figure)

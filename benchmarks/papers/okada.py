@@ -304,8 +304,11 @@ def main() -> None:
     """Count in every regime, then search for subspaces."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="synthetic sets only, few repeats")
-    quick = parser.parse_args().quick
+    parser.add_argument("--smoke", action="store_true", help="seconds, to see that it runs")
+    given = parser.parse_args()
+    quick = given.quick or given.smoke
     report = Report("okada", quick)
+    repeats = (5, 10) if given.smoke else (50, 100) if quick else (400, 1000)
     epsilons = ["0.1", "0.5", "0.9"] if quick else [f"0.{tenth}" for tenth in range(1, 10)]
     counted = regimes("Synthetic 1", numbers_raw(okada_synthetic_1()), 5, 1.1)
     searched = {"Synthetic 2": (numbers_raw(okada_synthetic_2()), 0.13)}
@@ -325,7 +328,7 @@ def main() -> None:
             "epsilon": "0.7",
             "true count": one.count,
             **{
-                noise: absolute_error(one, "0.7", noise, 50 if quick else 400)
+                noise: absolute_error(one, "0.7", noise, repeats[0])
                 for noise in ("global", *SMOOTH)
             },
         }
@@ -336,7 +339,7 @@ def main() -> None:
     found: list[Row] = []
     for name, (points, radius) in searched.items():
         true_sets = [0, 1] if name == "Synthetic 2" else fullest(points, radius)
-        some, chances = subspace_rows(name, points, radius, true_sets, 100 if quick else 1000)
+        some, chances = subspace_rows(name, points, radius, true_sets, repeats[1])
         found += some
         names = [f"column {j + 1}" for j in range(points.shape[1])]
         title = f"{name}: h = 2, epsilon 3.2 (the two true sets in color)"

@@ -51,7 +51,7 @@ EPSILONS = ("5", "2.5", "1.25", "0.6", "0.3", "0.15", "0.075", "0.035", "0.015")
 CELLS = (2, 3, 4, 5, 6, 8, 10)
 SWEEP_EPSILON = "1.25"  # at which the number of cells is varied and chosen
 WITHIN = 0.02  # AUROC closer to the highest than this counts as the highest: ten runs say no more
-PUBLISHED = Path("docs/figures/rauch")
+PUBLISHED = Path(__file__).parents[2] / "docs/figures/rauch"
 N_NEIGHBORS = 20
 STEPS = {8: 4, 13: 3, 30: 2}  # columns to the lazy grid's depth, in steps
 RANGES_CELLS, RANGES_NEIGHBORS, RANGES_EPSILONS = (2, 3), (1, 5, 20), ("5", "2.5", "1.25", "0.3")
@@ -355,12 +355,13 @@ def main() -> None:
     """Run everything, or a small part."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--quick", action="store_true", help="three sets, three repeats")
+    parser.add_argument("--smoke", action="store_true", help="seconds, to see that it runs")
     every = [*RANGES, "ranges"]
     parser.add_argument("--only", nargs="+", choices=every, help="some of the sets, and ranges")
     again = "some methods of beyond.csv, beside what is published of the others"
     parser.add_argument("--renew", nargs="+", choices=list(OTHERS), help=again)
     asked = parser.parse_args()
-    quick = asked.quick
+    quick = asked.quick or asked.smoke
     report = Report("rauch", quick)
     if asked.renew:
         report.table("beyond", renewed(asked.renew))
@@ -368,7 +369,7 @@ def main() -> None:
     parts = {name: partial(studied, name, quick) for name in RANGES}
     parts["ranges"] = partial(ranges_studied, quick)
     kept = report.folder / ("parts_quick" if quick else "parts")
-    chosen = asked.only or (QUICK if quick else every)
+    chosen = asked.only or (QUICK[:1] if asked.smoke else QUICK if quick else every)
     found = {name: resumed(kept, name, parts[name]) for name in track(chosen, "studying")}
     tables: dict[str, Rows] = {}
     for some in found.values():

@@ -165,12 +165,18 @@ def main() -> None:
     """Print the table and the figures."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true")
-    quick = parser.parse_args().quick
+    parser.add_argument("--smoke", action="store_true", help="seconds, to see that it runs")
+    given = parser.parse_args()
+    quick = given.quick or given.smoke
     report = Report("rauch_dropping", quick)
     said = []
-    sizes = [(50_000, 6)] if quick else [(50_000, 6), (100_000, 6), (50_000, 8), (100_000, 8)]
+    sizes = (
+        [(20_000 if given.smoke else 50_000, 6)]
+        if quick
+        else [(50_000, 6), (100_000, 6), (50_000, 8), (100_000, 8)]
+    )
     scenes = [scene for size in sizes for scene in made(*size)]
-    if os.environ.get("PRIVOD_DATA"):
+    if os.environ.get("PRIVOD_DATA") and not given.smoke:
         scenes += real(quick)
     for scene in track(scenes, "comparing"):
         for epsilon in ("1",) if quick else ("0.1", "1", "5"):

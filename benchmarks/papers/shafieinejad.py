@@ -39,6 +39,7 @@ from privod.mechanisms import secure
 from privod.outliers.contexts import detectors
 from privod.outliers.contexts.contexts import Choices, ContextSpace
 from privod.outliers.contexts.matching import Judged, RecordView, Verdicts, look_from
+from privod.outliers.contexts.packed import Packed, unpack
 from privod.progress import track
 from privod.questions.outlier_context.query import OutlierContext
 from privod.questions.outlier_context.search import (
@@ -200,6 +201,10 @@ class Scanned:
 
     space: ContextSpace
     sizes: NDArray[np.int32]
+
+    def judge_packed(self, contexts: Packed) -> Judged:
+        """What `RecordView.judge_packed` says, looked up."""
+        return self.judge([unpack(self.space, row) for row in contexts])
 
     def judge(self, contexts: Sequence[Choices]) -> Judged:
         """What `RecordView.judge` says, looked up."""
@@ -474,13 +479,16 @@ def main() -> None:
     """Run all parts, or some."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="the reduced tables, few repeats")
+    parser.add_argument("--smoke", action="store_true", help="seconds, to see that it runs")
     parser.add_argument("--only", choices=PARTS, action="append", help="one part of the tables")
     parser.add_argument("--detector", choices=RULES, action="append", help="one for the matches")
     parser.add_argument("--data", choices=TABLES, action="append", help="one set of records")
     parser.add_argument("--tables", type=int, default=50, help="smaller tables for an outlier")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="for matches, each")
     asked = parser.parse_args()
-    scale = Scale(2, 2, 2, 3) if asked.quick else Scale(40, 5, 100, asked.tables, asked.minutes)
+    asked.quick |= asked.smoke
+    least = Scale(1, 1, 1, 1) if asked.smoke else Scale(2, 2, 2, 3)
+    scale = least if asked.quick else Scale(40, 5, 100, asked.tables, asked.minutes)
     parts = asked.only or PARTS
     report = Report("shafieinejad", asked.quick)
     small = [name for name in TABLES if name.endswith("reduced")]

@@ -34,13 +34,16 @@ from privod.curator import (
     who_is_protected as who_is_protected,
 )
 from privod.data import (
+    Boolean as Boolean,
     Categorical as Categorical,
     Column as Column,
     ColumnReport as ColumnReport,
     CsvDialect as CsvDialect,
+    Date as Date,
     Domain as Domain,
     IntakeReport as IntakeReport,
     Numeric as Numeric,
+    Ordinal as Ordinal,
     SqlQuery as SqlQuery,
     Table as Table,
     read as read,

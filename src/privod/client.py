@@ -190,15 +190,6 @@ class Client:
             as_noun(wire.Budget, self._server.act(path_of(of, "budgets", "raise"), asked))
         )
 
-    def convert_budget(
-        self, of: str, adjacency: Adjacency, reason: str, *, confirmed: bool = False
-    ) -> BudgetState:
-        """Make a narrow budget of an earlier version an allowance."""
-        asked = wire.CloseBudget(adjacency.to_json(), reason, confirmed)
-        return read_budget(
-            as_noun(wire.Budget, self._server.act(path_of(of, "budgets", "convert"), asked))
-        )
-
     def admit_person(
         self,
         of: str,

@@ -8,11 +8,13 @@ terminal shows. So names, titles, categories and parameters are held to one rule
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Any
 
 from privod.errors import InvalidParameter
 
-__all__ = ["LONGEST_NAME", "check_text", "check_texts", "is_plain_json", "is_text"]
+__all__ = ["LONGEST_NAME", "check_text", "check_texts", "did_you_mean", "is_plain_json", "is_text"]
 
 LONGEST_NAME = 200  # characters of a name or a title
 DEEPEST = 100  # levels of lists and objects; no question has more than three
@@ -38,6 +40,15 @@ def check_text(value: object, what: str, *, lines: bool = False) -> None:
     """Refuse what is not a text that may be stored."""
     if not is_text(value, lines=lines):
         raise InvalidParameter(what, RULE, ascii(value)[:LONGEST_NAME], WAY_OUT)
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """A sentence that proposes the nearest known name, with a space before it; or nothing."""
+    if not isinstance(name, str):
+        return ""
+    by_letters = {one.lower(): one for one in known}
+    near = get_close_matches(name.lower(), by_letters, n=1)
+    return f" Did you mean {by_letters[near[0]]!r}?" if near else ""
 
 
 def is_plain_json(text: str) -> bool:

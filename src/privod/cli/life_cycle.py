@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from privod.curator import Request
 
 __all__ = ["accept_restored", "admit", "admitted", "approve", "clean_up", "close_budget"]
-__all__ += ["convert_budget", "decline", "file_request", "limit", "raise_budget", "requests"]
+__all__ += ["decline", "file_request", "limit", "raise_budget", "requests"]
 __all__ += ["retire"]
 
 DataSet = Annotated[str, typer.Argument(help="The data set.")]
@@ -80,27 +80,6 @@ def raise_budget(
         state = curator.raise_budget(name, relation, limit, reason)
     text = f"The {state.adjacency.name} budget of {name!r} allows {state.budget}{state.counted}."
     emit(wire.Budget.of(state), as_json, words(text))
-
-
-@app.command(name="convert")
-def convert_budget(
-    name: DataSet,
-    adjacency: Annotated[str, typer.Option(help="JSON with a name and parameters.")],
-    reason: Reason,
-    yes: Yes = False,
-    at: At = DEFAULT_LOCATION,
-    as_json: AsJson = False,
-) -> None:
-    """Make a narrow budget of an earlier version an allowance beside the add-remove budget."""
-    relation = read_adjacency(adjacency)
-    with curator_at(at) as curator:
-        state = confirming(
-            lambda confirmed: curator.convert_budget(name, relation, reason, confirmed=confirmed),
-            lambda: "Convert it?",
-            yes,
-            as_json,
-        )
-    emit(wire.Budget.of(state), as_json, words(f"{relation.name} is an allowance now."))
 
 
 @app.command()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from privod.curator import unfinished
 from privod.curator.custody import Custody
@@ -30,13 +30,6 @@ from privod.ledger.database import Connection
 from privod.ledger.prices import Price, price_of
 from privod.ledger.store import DataSet, short_text
 from privod.query.query import Query, Release
-from privod.questions.interactive_grid.kept import looked
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Ints = NDArray[np.int64]
 
 __all__ = ["Asker", "Asking"]
 
@@ -298,8 +291,8 @@ class Asking:
         head = self._custody.let_see(question.key)
         return Answer(release, (), stored=True, head=str(head))
 
-    def _look(self, query: Query[Any], rows: KeptRows, key: bytes | None) -> Release[Any] | Ints:
-        return looked(query, self._tables.of(rows), rows.noise(key, query))
+    def _look(self, query: Query[Any], rows: KeptRows, key: bytes | None) -> Release[Any]:
+        return query.answer(self._tables.of(rows), rows.noise(key, query))
 
 
 def _check_open(connection: Connection, of: str) -> None:

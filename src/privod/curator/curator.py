@@ -279,8 +279,7 @@ class Curator:
         report = self._rows.report(folder, seal)
         if report is None:
             raise NotFound(
-                f"There is no report of {of!r} here: it was registered before reports were kept, or"
-                f" its rows are not in {str(self.directory)!r}."
+                f"There is no report of {of!r} here: its rows are not in {str(self.directory)!r}."
             )
         return report
 
@@ -383,13 +382,6 @@ class Curator:
         """Allow more under an adjacency; what was charged so far counts, the old limit is named."""
         with self._custody.writing() as connection:
             return life_cycle.raise_budget(connection, of, adjacency, budget, reason)
-
-    def convert_budget(
-        self, of: str, adjacency: Adjacency, reason: str, *, confirmed: bool = False
-    ) -> BudgetState:
-        """Make a narrow budget of an earlier version an allowance beside the add-remove budget."""
-        with self._custody.writing() as connection:
-            return life_cycle.convert_budget(connection, of, adjacency, reason, confirmed)
 
     def admit_person(
         self,

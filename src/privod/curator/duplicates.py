@@ -65,7 +65,7 @@ def _extent(folder: Path) -> tuple[int, tuple[str, ...]] | None:
         schema = pa_parquet.read_schema(partition_path(folder, 0))
         return sum(content["rows"]), tuple(schema.names)
     except (OSError, ValueError, KeyError, TypeError):
-        return None  # of an older form, or not all there
+        return None  # not all there
 
 
 def _stored(folder: Path) -> StoredRows:

@@ -1,4 +1,4 @@
-"""What becomes of budgets and data sets: close, raise, convert, admit, limit, request, retire.
+"""What becomes of budgets and data sets: close, raise, admit, limit, request, retire.
 
 Each step is an entry of the ledger with its reason. Nothing here looks at rows.
 """
@@ -23,7 +23,7 @@ from privod.ledger.acting import token_id, who_acts
 from privod.ledger.admissions import admitted, exact_counts_of
 from privod.ledger.budget_state import BudgetState
 from privod.ledger.chain import Entry
-from privod.ledger.coexistence import check_beside, ends_with
+from privod.ledger.coexistence import ends_with
 from privod.ledger.database import Connection
 from privod.ledger.store import short_text
 from privod.outliers.contexts.detectors import LocalOutlierFactor, PluggedIn, detector
@@ -36,7 +36,6 @@ __all__ = [
     "admit_person",
     "allow_exact_counts",
     "close_budget",
-    "convert_budget",
     "decide",
     "file_request",
     "limit_token",
@@ -101,11 +100,11 @@ def close_budget(
             connection,
             kind="close",
             dataset=of,
-            book=one.number,
+            budget=one.number,
             adjacency=canonical_json(one.adjacency.to_json()),
             details=canonical_json({"reason": text}),
         )
-        connection.execute("UPDATE books SET closed = ? WHERE number = ?", number, one.number)
+        connection.execute("UPDATE budgets SET closed = ? WHERE number = ?", number, one.number)
     return tuple(closing)
 
 
@@ -127,7 +126,7 @@ def raise_budget(
         connection,
         kind="raise",
         dataset=of,
-        book=state.number,
+        budget=state.number,
         adjacency=canonical_json(adjacency.to_json()),
         epsilon=str(budget.epsilon),
         delta=str(budget.delta),
@@ -137,44 +136,12 @@ def raise_budget(
     )
     conversion = None if raised.conversion_delta is None else str(raised.conversion_delta)
     connection.execute(
-        "UPDATE books SET budget_epsilon = ?, budget_delta = ?, conversion_delta = ?"
+        "UPDATE budgets SET budget_epsilon = ?, budget_delta = ?, conversion_delta = ?"
         " WHERE number = ?",
         str(budget.epsilon),
         str(budget.delta),
         conversion,
         state.number,
-    )
-    return _open_budget_of(connection, of, adjacency)
-
-
-def convert_budget(
-    connection: Connection, of: str, adjacency: Adjacency, reason: str, confirmed: bool
-) -> BudgetState:
-    """Make a narrow budget of the first version an allowance, which replaces what it promised."""
-    text = short_text(reason, "reason")
-    state = _open_budget_of(connection, of, adjacency)
-    if state.role != "narrow":
-        rule = "must be a narrow budget of an earlier version"
-        raise InvalidParameter("adjacency", rule, adjacency.name, "Others need no conversion.")
-    budgets = ledger.budgets_of(connection, state.dataset)
-    if not isinstance(adjacency, SameContexts):
-        check_beside(of, adjacency, [one for one in budgets if one.number != state.number])
-    if not confirmed:
-        raise NeedsConfirmation(
-            f"This budget promised that all questions together lose at most {state.budget} towards"
-            " those whom it protects. As an allowance it counts its own questions only, beside the"
-            " add-remove budget: both together bound the loss then. Confirm it to convert."
-        )
-    number = ledger.append(
-        connection,
-        kind="convert",
-        dataset=of,
-        book=state.number,
-        adjacency=canonical_json(adjacency.to_json()),
-        details=canonical_json({"reason": text, "replaces": state.budget.to_json()}),
-    )
-    connection.execute(
-        "UPDATE books SET role = 'allowance', converted = ? WHERE number = ?", number, state.number
     )
     return _open_budget_of(connection, of, adjacency)
 
@@ -195,9 +162,6 @@ def admit_person(
     state = _open_budget_of(connection, of, AdmittedContexts())
     if person in admitted(connection, state.dataset):
         raise AlreadyExists("This person is admitted already, with this detector and column.")
-    if not person.tells_none:
-        rule = "must allow the answer that no context was found"
-        raise InvalidParameter("tells_none", rule, person.tells_none, "Ask with tells_none=True.")
     if _isolates(person.detector) and not isolating:
         raise NoPromise(
             f"{person.detector} lets single records decide whether a person stands out, so an"
@@ -215,7 +179,7 @@ def admit_person(
         connection,
         kind="admit",
         dataset=of,
-        book=state.number,
+        budget=state.number,
         adjacency=canonical_json(person.to_json()),
         details=canonical_json({"reason": text}),
     )
@@ -245,7 +209,7 @@ def allow_exact_counts(
         connection,
         kind="exact",
         dataset=of,
-        book=state.number,
+        budget=state.number,
         adjacency=canonical_json(adjacency.to_json()),
         details=canonical_json({"reason": text, "counts": counts}),
     )
@@ -278,13 +242,15 @@ def limit_token(
         connection,
         kind="limit",
         dataset=of,
-        book=state.number,
+        budget=state.number,
         adjacency=canonical_json(adjacency.to_json()),
         details=canonical_json({"token": token, "limit": limit.to_json()}),
     )
-    connection.execute("DELETE FROM token_limits WHERE book = ? AND token = ?", state.number, token)
     connection.execute(
-        "INSERT INTO token_limits (book, token, epsilon, delta) VALUES (?, ?, ?, ?)",
+        "DELETE FROM token_limits WHERE budget = ? AND token = ?", state.number, token
+    )
+    connection.execute(
+        "INSERT INTO token_limits (budget, token, epsilon, delta) VALUES (?, ?, ?, ?)",
         state.number,
         token,
         str(limit.epsilon),

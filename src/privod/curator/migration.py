@@ -60,8 +60,7 @@ def restore(
 
     A backup lacks what was charged after it was made, and where it came from may still answer. So
     it sells nothing where it is put back either: open it with `restoring=True`, charge what it
-    lacks (`charge_elsewhere`), and accept it (`accept_restored`). The entry of that says to grids
-    opened before that they draw no more counts: some may have been told that the backup lacks.
+    lacks (`charge_elsewhere`), and accept it (`accept_restored`).
 
     Parameters
     ----------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from privod.curator.custody import Custody
 from privod.curator.questions import Question
@@ -15,24 +15,14 @@ from privod.curator.unfinished import Begun, erase, stands
 from privod.errors import AnswerFailed, LedgerDamaged, Unavailable
 from privod.ledger import chain as ledger
 from privod.ledger import store
-from privod.ledger.database import Connection
-from privod.ledger.kept_counts import enter_kept, read_kept
 from privod.ledger.store import refuse_seeded
 from privod.ledger.witness import Head
-from privod.mechanisms import secure
 from privod.query.catalog import release_from_json
 from privod.query.query import Query, Release, canonical_json
-from privod.questions.interactive_grid.kept import KeptQuery
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Ints = NDArray[np.int64]
 
 __all__ = ["NOT_STORED", "GivenUp", "Interrupted", "Look", "found", "publish"]
 
-Look = Callable[[Query[Any], KeptRows, bytes | None], "Release[Any] | Ints"]
+Look = Callable[[Query[Any], KeptRows, bytes | None], Release[Any]]
 """Looks at rows and answers, from a key where there is one; a server does it in a worker."""
 
 
@@ -56,20 +46,16 @@ class GivenUp(AnswerFailed):
     """
 
 
-def found(question: Question, rows: KeptRows, look: Look, key: bytes | None) -> Release[Any] | Ints:
-    """Look at the rows; whatever goes wrong there is told in one and the same sentence.
-
-    Of a question that shares its noise with others, these are exact counts: which of them have
-    their noise already is known when the answer is entered.
-    """
-    found: Release[Any] | Ints | None = None
+def found(question: Question, rows: KeptRows, look: Look, key: bytes | None) -> Release[Any]:
+    """Look at the rows; whatever goes wrong there is told in one and the same sentence."""
+    found: Release[Any] | None = None
     try:
         found = look(question.query, rows, key)
     except (Interrupted, GivenUp):
         raise
     except Exception:  # noqa: S110 - what failed may quote a row, so nothing of it is kept
         pass
-    if found is None or isinstance(found, Release) == isinstance(question.query, KeptQuery):
+    if not isinstance(found, Release):
         raise AnswerFailed(NO_ANSWER)
     return found
 
@@ -77,7 +63,7 @@ def found(question: Question, rows: KeptRows, look: Look, key: bytes | None) -> 
 def publish(
     custody: Custody,
     question: Question,
-    found: Release[Any] | Ints,
+    found: Release[Any],
     begun: Begun,
     asked_by: str,
 ) -> Answer:
@@ -93,11 +79,7 @@ def publish(
             if release is None:
                 if begun.key is not None and not stands(connection, question.key, begun.key):
                     raise AnswerFailed(NO_ANSWER)
-                if isinstance(found, Release):
-                    release = found
-                else:
-                    release = _drawn(connection, question, found, ask)
-                release = release.of_persons(question.guarantee.rows_per_person)
+                release = found.of_persons(question.guarantee.rows_per_person)
                 text = _text_of(question, release)
                 store.enter_release(connection, of, question.text, text, ask, asked_by)
             erase(connection, question.key)
@@ -108,19 +90,6 @@ def publish(
             raise Interrupted(NOT_STORED) from problem
         raise AnswerFailed(NO_ANSWER) from problem
     return Answer(release, begun.charges, stored=False, head=str(head))
-
-
-def _drawn(connection: Connection, question: Question, exact: Ints, ask: int) -> Release[Any]:
-    """Give noise to the counts that have none yet, keep it for good, and answer."""
-    query, dataset, drawn = question.query, question.dataset, None
-    assert isinstance(query, KeptQuery)  # noqa: S101 - whose rows were counted
-    kept = read_kept(connection, dataset.name, query)
-    with suppress(Exception):  # as above
-        drawn = query.answer_kept(dataset.domain, exact, kept, secure())
-    if drawn is None or len(kept) + len(drawn[1]) > query.most_kept:
-        raise AnswerFailed(NO_ANSWER)
-    enter_kept(connection, dataset.name, query, drawn[1], ask)
-    return drawn[0]
 
 
 def _text_of(question: Question, release: Release[Any]) -> str:

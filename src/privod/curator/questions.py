@@ -14,14 +14,12 @@ from privod.ledger.admissions import check_admitted, check_exact_counts
 from privod.ledger.budget_state import BudgetState
 from privod.ledger.chain import Due
 from privod.ledger.database import Connection
-from privod.ledger.kept_counts import check_room, check_whole, first_charge
 from privod.ledger.persons import check_unit, is_beyond_add_remove
-from privod.ledger.prices import dues_of
+from privod.ledger.prices import dues_of, is_paid_for
 from privod.ledger.store import DataSet
 from privod.privacy import Cost, Guarantee, Loss, Secrecy, Zcdp
 from privod.query.catalog import QUERIES
 from privod.query.query import Query, canonical_json
-from privod.questions.interactive_grid.kept import KeptQuery
 from privod.texts import check_texts, is_plain_json
 
 __all__ = ["Question", "adapted"]
@@ -93,18 +91,9 @@ class Question:
         dues = dues_of(statements, budgets, dataset.domain, name, dataset.name)
         check_admitted(connection, dataset.root, statements[0].adjacency, dues)
         check_exact_counts(connection, dataset, self.query, dues)
-        return dues if self._paid_by(connection) is None else [(state, FREE) for state, _ in dues]
-
-    def _paid_by(self, connection: Connection) -> int | None:
-        """The entry that paid already for the noise that this looks at, shared with others."""
-        if not isinstance(self.query, KeptQuery):
-            return None
-        needed = self.query.needed(self.dataset.domain)
-        check_room(connection, self.dataset.name, self.query, needed)
-        first = first_charge(connection, self.dataset.name, self.query)
-        if first is not None:
-            check_whole(connection, first)
-        return first
+        if is_paid_for(connection, dataset.name, self.query):
+            return [(state, FREE) for state, _ in dues]
+        return dues
 
     def paid_before(self, connection: Connection, request_id: str | None) -> bool:
         """Whether this request was charged already; it may not have been for another question."""

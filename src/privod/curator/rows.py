@@ -19,15 +19,15 @@ from typing import Any
 from privod.data import Domain, Table
 from privod.data.csv_file import CsvDialect, LineTally
 from privod.data.intake import Intake, IntakeReport
-from privod.data.sources import portions_of, read
+from privod.data.sources import portions_of
 from privod.engines.dask_cluster import DaskCluster
 from privod.engines.sealed_file import seals_beside
-from privod.engines.size import IN_MEMORY, SizeClass
+from privod.engines.size import SizeClass
 from privod.engines.stored import MANIFEST, SALT, Engine, Manifest, StoredRows, partition_path
 from privod.engines.writing import write_rows
 from privod.errors import InvalidData, Unavailable
 from privod.ledger.private_files import close_to_others, private_directory, sync_file
-from privod.mechanisms.randomness import Randomness, keyed, secure
+from privod.mechanisms.randomness import Randomness, keyed, secure, shared
 from privod.query.query import Query, canonical_json
 
 __all__ = ["KeptRows", "RowStore"]
@@ -35,7 +35,6 @@ __all__ = ["KeptRows", "RowStore"]
 REPORT = "report.json"
 YOUNGEST_LEFT_BEHIND = 3600.0  # seconds; an upload that takes longer renews its folder
 WRITING = "writing"  # locked while a folder is being written, and gone when it is whole
-FIRST_FORM = "rows.parquet"  # all rows in one file, as version 0.1 wrote them
 SALT_BYTES = 32  # as many as the seal has: whoever lacks the salt cannot test a guess of the rows
 
 
@@ -61,10 +60,16 @@ class KeptRows:
         return RowStore(self.directory, engine).load(self.folder, self.seal, self.domain)
 
     def noise(self, key: bytes | None, query: Query[Any]) -> Randomness:
-        """Where the noise of an answer about these rows comes from: the system, or a key of it."""
-        if key is None:
+        """Where the noise of an answer about these rows comes from.
+
+        The system or a key of it; for questions that share their noise, the salt of the rows.
+        """
+        if key is None and query.state is None:
             return secure()
         salt = (self.directory / self.folder / SALT).read_bytes()
+        if query.state is not None:
+            return shared(salt, query.state)
+        assert key is not None  # noqa: S101 - told to the type checker
         return keyed(key, salt, canonical_json(query.to_json()))
 
 
@@ -107,7 +112,7 @@ class RowStore:
             salt = secrets.token_bytes(SALT_BYTES)
             (folder / SALT).write_bytes(salt)
             manifest = write_rows(folder, salt, taken, columns, size or SizeClass())
-            report = taken.report(sum(manifest.rows), lines)
+            report = taken.report(manifest.complete, lines)
             report.refuse_loss(confirmed)
             report = intake or report
             written = json.dumps(report.to_json()).encode()
@@ -202,8 +207,6 @@ class RowStore:
 
     def _partitions(self, folder: Path) -> list[Path] | None:
         """The files that the manifest names; None if there is none to be read."""
-        if _is_first_form(folder):
-            return []
         try:
             content = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
             return [partition_path(folder, number) for number in range(len(content["seals"]))]
@@ -211,7 +214,7 @@ class RowStore:
             return None
 
     def report(self, name: str, seal: str) -> IntakeReport | None:
-        """What became of the records when they were taken in, if it was noted then."""
+        """What became of the records when they were taken in; None if they are not here."""
         folder = self.directory / name
         try:
             written = (folder / REPORT).read_bytes()
@@ -223,12 +226,10 @@ class RowStore:
 
     def _report_is_sealed(self, folder: Path, seal: str) -> bool:
         """Whether the report is the one that the manifest seals; one that is gone says nothing."""
-        if _is_first_form(folder):
-            return True
         salt = (folder / SALT).read_bytes()
         sealed = Manifest.read(folder, salt, seal).report
         report = folder / REPORT
-        if not sealed or not report.is_file():
+        if not report.is_file():
             return True
         return _report_seal(salt, report.read_bytes()) == sealed
 
@@ -236,24 +237,16 @@ class RowStore:
         """Recompute the seal of the rows on disk; "" if it is none that was ever given."""
         folder = self.directory / name
         salt = (folder / SALT).read_bytes()
-        if not _is_first_form(folder):
-            text = (folder / MANIFEST).read_bytes()
-            seal = hashlib.sha256(salt + b"manifest" + text).hexdigest()
-            with suppress(ValueError, LookupError, TypeError):  # what we never wrote
-                intact = StoredRows(folder, seal).sealed_again()
-                return seal if intact and self._report_is_sealed(folder, seal) else ""
-            return ""
-        whole = hashlib.sha256(salt)
-        with (folder / FIRST_FORM).open("rb") as rows:
-            while block := rows.read(1 << 20):
-                whole.update(block)
-        return whole.hexdigest()
+        text = (folder / MANIFEST).read_bytes()
+        seal = hashlib.sha256(salt + b"manifest" + text).hexdigest()
+        with suppress(ValueError, LookupError, TypeError):  # what we never wrote
+            intact = StoredRows(folder, seal).sealed_again()
+            return seal if intact and self._report_is_sealed(folder, seal) else ""
+        return ""
 
     def size(self, name: str, seal: str) -> SizeClass:
         """The size class that the owner declared, which is public."""
         folder = self.directory / name
-        if _is_first_form(folder):
-            return SizeClass(IN_MEMORY)
         return Manifest.read(folder, (folder / SALT).read_bytes(), seal).size
 
     def check_engine(self, name: str, seal: str) -> None:
@@ -269,13 +262,9 @@ class RowStore:
     def load(self, name: str, seal: str, domain: Domain) -> Table:
         """The rows as a table, if they are those that were registered."""
         folder = self.directory / name
-        if _is_first_form(folder):
-            if self.seal(name) != seal:
-                raise InvalidData("The rows on disk are not those that were registered.")
-            return read(folder / FIRST_FORM, domain)
         stored = StoredRows(folder, seal, self.engine)
         if not stored.size.in_memory:
-            return Table.over(domain, stored)
+            return Table.over(domain, stored.seen(domain))
         return Table.over(domain, stored.in_memory(domain))
 
 
@@ -287,7 +276,3 @@ def _connected(address: str) -> Engine:
 
 def _report_seal(salt: bytes, written: bytes) -> str:
     return hashlib.sha256(salt + b"report" + written).hexdigest()
-
-
-def _is_first_form(folder: Path) -> bool:
-    return (folder / FIRST_FORM).is_file()

@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Binning", "Codes", "Equal", "Octaves"]
+__all__ = ["Binning", "Codes", "Equal", "Octaves", "Ranks"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -107,3 +107,14 @@ class Codes:
     def places(self, values: NDArray[np.generic]) -> Ints:
         """The codes themselves."""
         return np.asarray(values, np.int64)
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """A bin for each value of an ordered column."""
+
+    size: int
+
+    def places(self, values: NDArray[np.generic]) -> Ints:
+        """The ranks themselves, which are whole numbers."""
+        return np.asarray(values).astype(np.int64)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
@@ -17,14 +18,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from privod.data.domain import Categorical, Numeric
+from privod.data.columns import SECONDS, Categorical, Date, Numeric, Ordinal
 from privod.data.kernels.cells import write_names, write_numbers
+from privod.data.kernels.dates import IN_UTC, NO_DATE, read_dates
 from privod.errors import InvalidData
 
-__all__ = ["as_arrow", "bytes_of", "codes_of", "names_of", "numbers_of", "texts_of"]
+__all__ = ["MISSING", "UNDECLARED", "as_arrow", "bytes_of", "codes_of", "names_of", "numbers_of"]
+__all__ += ["texts_of", "values_of"]
 
 POINT = ord(".")
 NONE = -1
+MISSING, UNDECLARED = -1, -2  # codes of cells that hold nothing, or nothing that was declared
+TRUTHS = {b"false": 0, b"no": 0, b"f": 0, b"n": 0, b"0": 0}
+TRUTHS |= {b"true": 1, b"yes": 1, b"t": 1, b"y": 1, b"1": 1}
+MICROSECONDS = {"s": (10**6, 1), "ms": (1000, 1), "us": (1, 1), "ns": (1, 1000)}
+FARTHEST = 253_402_300_800 * 10**6  # the end of the year 9999
 Ints = NDArray[np.int64]
 
 
@@ -64,11 +72,28 @@ def as_arrow(values: Any, declared: Numeric | Categorical | str) -> pa.Array:
         return pa.array(array)
     if array.dtype.kind in "OUST":
         return _from_objects(array.tolist(), declared)
+    if array.dtype.kind == "M" and isinstance(declared, Date):
+        with suppress(pa.ArrowException):
+            return pa.array(array)
+        return pa.array(array.astype("datetime64[s]"))  # of hours or months
     raise InvalidData(_wrong_type(name, declared, array.dtype))
 
 
 def _from_objects(values: list[Any], declared: Numeric | Categorical | str) -> pa.Array:
     """Each object for itself."""
+    if isinstance(declared, Date):
+        numbers = dates_from_texts(
+            pa.array([_text(value) for value in values], pa.large_binary()), declared
+        )
+        for place, value in enumerate(values):
+            if isinstance(value, date):
+                written = pa.array([str(value).encode()], pa.large_binary())  # with its own zone
+                numbers[place] = dates_from_texts(written, declared)[0]
+            elif not isinstance(value, str | bytes | bool):
+                numbers[place] = _float(value)
+        return pa.array(numbers)
+    if isinstance(declared, Ordinal):
+        declared = declared.categories
     if isinstance(declared, Numeric):
         if all(type(value) in (bool, int, float) for value in values):
             with suppress(OverflowError):
@@ -142,10 +167,16 @@ def numbers_of(
     column: pa.Array, declared: Numeric, decimal: int = POINT, thousands: int = NONE
 ) -> NDArray[np.float64]:
     """The column's numbers, NaN where a cell holds none."""
+    if isinstance(declared, Ordinal):
+        places = codes_of(column, declared.categories, decimal)
+        return np.where(places < 0, np.nan, places)
     column = _plain(column)
     kind = column.type
+    if isinstance(declared, Date) and kind != pa.float64():
+        return dates_of(column, declared)
     if kind == pa.float64():
-        return np.array(column.to_numpy(zero_copy_only=False))
+        numbers = np.array(column.to_numpy(zero_copy_only=False))
+        return np.floor(numbers) if isinstance(declared, Date) else numbers
     if pa.types.is_decimal(kind):  # Arrow's own cast of decimals to floats is not correctly rounded
         return numbers_from_texts(column.cast(pa.string()), POINT, NONE)
     if _is_numeric(kind) or pa.types.is_null(kind):
@@ -171,10 +202,63 @@ def numbers_from_texts(column: pa.Array, decimal: int, thousands: int) -> NDArra
     return np.array(pc.cast(texts, pa.float64()).to_numpy(zero_copy_only=False))
 
 
+def dates_of(column: pa.Array, declared: Date) -> NDArray[np.float64]:
+    """Steps since the column's origin, NaN where a cell holds no date."""
+    kind = column.type
+    if _is_text(kind):
+        return dates_from_texts(column, declared)
+    numbers = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_null)
+    if any(is_one(kind) for is_one in numbers):
+        return np.floor(numbers_of(column, Numeric(declared.name, declared.low, declared.high)))
+    if not (pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
+        raise InvalidData(_wrong_type(declared.name, declared, kind))
+    valid = column.is_valid().to_numpy(zero_copy_only=False)
+    if pa.types.is_date(kind):
+        column, unit = column.cast(pa.timestamp("s"), safe=False), "s"
+    else:
+        unit = kind.unit
+    times, parts = MICROSECONDS[unit]
+    count = column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    micros = np.clip(count // parts, -FARTHEST // times, FARTHEST // times) * times
+    aware = np.full(len(micros), getattr(kind, "tz", None) is not None)
+    return np.where(valid, _steps(micros, aware, declared), np.nan)
+
+
+def dates_from_texts(column: pa.Array, declared: Date) -> NDArray[np.float64]:
+    """Steps since the column's origin that texts write, NaN where one writes no date."""
+    data, offsets = bytes_of(column)
+    micros, kinds = np.empty(len(column), np.int64), np.empty(len(column), np.uint8)
+    read_dates(data, offsets, declared.day_first, micros, kinds)
+    return np.where(kinds == NO_DATE, np.nan, _steps(micros, kinds == IN_UTC, declared))
+
+
+def _steps(micros: Ints, aware: NDArray[np.bool_], declared: Date) -> NDArray[np.float64]:
+    """Whole steps since the origin of moments on the wall; those in UTC are put there first."""
+    if declared.zone != "UTC" and aware.any():
+        moments = pa.array(np.where(aware, micros, 0), pa.timestamp("us", "UTC"))
+        there = pc.local_timestamp(moments.cast(pa.timestamp("us", declared.zone)))
+        micros = np.where(aware, there.cast(pa.int64()).to_numpy(zero_copy_only=False), micros)
+    since = micros - 10**6 * declared.origin_seconds
+    return (since // (10**6 * SECONDS[declared.step])).astype(np.float64)
+
+
+def values_of(
+    column: pa.Array, declared: Numeric | Categorical, decimal: int = POINT, thousands: int = NONE
+) -> NDArray[np.float64]:
+    """A column in floats: its numbers, or the places of its categories; NaN where missing."""
+    if isinstance(declared, Numeric):
+        return numbers_of(column, declared, decimal, thousands)
+    places = codes_of(column, declared, decimal)
+    return np.where(places < 0, np.nan, places)
+
+
 def codes_of(column: pa.Array, declared: Categorical, decimal: int = POINT) -> Ints:
-    """Positions in the list of declared values, -1 where a cell holds none of them."""
+    """Positions in the list of values; `MISSING` or `UNDECLARED` where a cell holds none of them.
+
+    Of an open category what was not declared lies in the last place.
+    """
     if pa.types.is_dictionary(column.type) and len(column.dictionary) <= len(column):
-        of_values = np.append(codes_of(column.dictionary, declared, decimal), -1)
+        of_values = np.append(codes_of(column.dictionary, declared, decimal), MISSING)
         indices = column.indices.cast(pa.int64()).fill_null(-1)  # -1 finds the last place
         found: Ints = of_values[indices.to_numpy()]
         return found
@@ -182,6 +266,8 @@ def codes_of(column: pa.Array, declared: Categorical, decimal: int = POINT) -> I
     kind = column.type
     if pa.types.is_null(kind):
         return np.full(len(column), -1)
+    if isinstance(declared.values[0], bool):
+        return _truths(column, declared)
     if isinstance(declared.values[0], str):
         if _is_text(kind):
             column = column.cast(pa.large_binary())
@@ -200,16 +286,53 @@ def codes_of(column: pa.Array, declared: Categorical, decimal: int = POINT) -> I
     raise InvalidData(_wrong_type(declared.name, declared, kind))
 
 
+def _truths(column: pa.Array, declared: Categorical) -> Ints:
+    """Truth values: of Arrow, 0 and 1, or the words for them in any case."""
+    kind = column.type
+    if _is_text(kind):
+        column = pc.ascii_lower(pc.ascii_trim_whitespace(_readable(column))).cast(pa.large_binary())
+        known = dict(TRUTHS)
+    elif pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        column, known = column.cast(pa.float64(), safe=False), {0.0: 0, 1.0: 1}  # type: ignore[dict-item]
+    else:
+        raise InvalidData(_wrong_type(declared.name, declared, kind))
+    found = pc.index_in(column, value_set=pa.array(list(known), column.type))
+    truths = np.array([*known.values(), -1])[pc.fill_null(found, -1).to_numpy(zero_copy_only=False)]
+    places = np.array([*(declared.values.index(truth) for truth in (False, True)), MISSING])
+    return _foreign(places[truths], column, declared)
+
+
+def _readable(column: pa.Array) -> pa.Array:
+    """Texts of which every byte that is no ASCII is a question mark."""
+    data, offsets = bytes_of(column)
+    plain = np.where(data < 128, data, ord("?")).astype(np.uint8)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(plain)]
+    return pa.Array.from_buffers(pa.large_string(), len(column), buffers)
+
+
+def _foreign(places: Ints, column: pa.Array, declared: Categorical) -> Ints:
+    """Say of cells that hold no declared value whether they hold another one."""
+    foreign = places < 0
+    if pa.types.is_floating(column.type):
+        foreign &= ~np.isnan(column.to_numpy(zero_copy_only=False))
+    elif _is_text(column.type):
+        foreign &= pc.fill_null(pc.binary_length(column), 0).to_numpy(zero_copy_only=False) > 0
+    else:
+        foreign &= column.is_valid().to_numpy(zero_copy_only=False)
+    places[foreign] = len(declared.values) - 1 if declared.other else UNDECLARED
+    return places
+
+
 def _positions(column: pa.Array, declared: Categorical, form: Callable[[Any], Any]) -> Ints:
     fitting = [
         place
-        for place, value in enumerate(declared.values)
+        for place, value in enumerate(declared.declared)
         if column.type != pa.uint64() or int(value) >= 0
     ]
     values = pa.array([form(declared.values[place]) for place in fitting], column.type)
     found = pc.fill_null(pc.index_in(column, value_set=values), -1).to_numpy(zero_copy_only=False)
-    places: Ints = np.array([*fitting, -1], dtype=np.int64)[found]  # -1 finds the last place
-    return places
+    places: Ints = np.array([*fitting, MISSING], dtype=np.int64)[found]  # -1 finds the last place
+    return _foreign(places, column, declared)
 
 
 def names_of(column: pa.Array, name: str, decimal: int = POINT) -> pa.Array:
@@ -297,10 +420,16 @@ def _wrong_type(name: str, declared: Numeric | Categorical | str, kind: object) 
             f"The person column {name!r} must hold whole numbers or texts and is of type {kind}."
             " Convert it."
         )
-    texts = isinstance(declared, Categorical) and isinstance(declared.values[0], str)
+    if isinstance(declared, Date | Ordinal):
+        what = {"date": "dates", "ordinal": "ordered categories"}[declared.type]
+    elif isinstance(declared, Categorical):
+        named = {str: "texts", bool: "truth values"}
+        what = named.get(type(declared.values[0]), "numbers")
+    else:
+        what = "numbers"
     return (
-        f"The column {name!r} is declared to hold {'texts' if texts else 'numbers'} and is of type"
-        f" {kind}. Declare it otherwise, or convert it."
+        f"The column {name!r} is declared to hold {what} and is of type {kind}. Declare it"
+        " otherwise, or convert it."
     )
 
 
@@ -311,7 +440,7 @@ def first_inexact(floats: Any) -> int:
 
 def _refuse_untold(declared: Categorical, kind: pa.DataType) -> None:
     floats = kind.to_pandas_dtype()
-    if not all(abs(int(value)) < first_inexact(floats) for value in declared.values):
+    if not all(abs(int(value)) < first_inexact(floats) for value in declared.declared):
         raise InvalidData(
             f"The column {declared.name!r} is declared to hold whole numbers that"
             f" {np.dtype(floats)}, the type of its data, does not tell apart. Give it as integers"

@@ -5,113 +5,19 @@ Nothing here is ever read off the rows. Whoever cannot declare a range buys one 
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, TypeVar
 
-from privod.data.fineness import rounded
+from privod.data.columns import Categorical, Column, Numeric, Ordinal, column_from_json
 from privod.errors import InvalidParameter, NotFound
-from privod.texts import LONGEST_NAME, check_text
+from privod.texts import LONGEST_NAME, check_text, did_you_mean
 
-__all__ = ["Categorical", "Column", "Domain", "Numeric"]
+__all__ = ["Domain"]
 
 MOST_COLUMNS = 100_000
-Category = str | int
-
-
-@dataclass(frozen=True)
-class Numeric:
-    """A column of numbers with a public range; what lies outside is clipped to it.
-
-    Parameters
-    ----------
-    name : str
-        The column's name.
-    low, high : float
-        The range, low < high, both finite; like all numbers, multiples of 2^-500.
-    fill : float, optional
-        Stands in for a missing value; without it a row that misses the value is dropped.
-    """
-
-    name: str
-    low: float
-    high: float
-    fill: float | None = None
-
-    def __post_init__(self) -> None:
-        _check_name(self.name)
-        for side in ("low", "high"):
-            object.__setattr__(self, side, _finite(getattr(self, side), f"{side} of {self.name!r}"))
-        if not self.low < self.high:
-            what = f"the range of {self.name!r}"
-            way_out = "Declare a range that is known without looking at the data."
-            raise InvalidParameter(what, "must have low < high", (self.low, self.high), way_out)
-        if not math.isfinite(self.high - self.low):
-            what = f"the range of {self.name!r}"
-            raise InvalidParameter(what, "is too wide", (self.low, self.high), "Narrow it.")
-        if self.fill is not None:
-            fill = _finite(self.fill, f"fill of {self.name!r}")
-            if not self.low <= fill <= self.high:
-                what = f"fill of {self.name!r}"
-                rule = f"must lie in [{self.low:g}, {self.high:g}]"
-                raise InvalidParameter(what, rule, fill, "Choose a value in the range.")
-            object.__setattr__(self, "fill", fill)
-
-    def to_json(self) -> dict[str, Any]:
-        """The declaration as plain values."""
-        data: dict[str, Any] = {"name": self.name, "low": self.low, "high": self.high}
-        return data if self.fill is None else {**data, "fill": self.fill}
-
-
-@dataclass(frozen=True)
-class Categorical:
-    """A column with a public list of values; any other value counts as missing.
-
-    Parameters
-    ----------
-    name : str
-        The column's name.
-    values : sequence of str or int
-        Every possible value, not only those that occur; all of one type, numbers of 64 bits.
-    fill : str or int, optional
-        Stands in for a missing value; without it a row that misses the value is dropped.
-    """
-
-    name: str
-    values: tuple[Category, ...]
-    fill: Category | None = None
-
-    def __post_init__(self) -> None:
-        _check_name(self.name)
-        what = f"the values of {self.name!r}"
-        if isinstance(self.values, str):
-            raise InvalidParameter(what, "must be a list", self.values, "Write ('a', 'b').")
-        object.__setattr__(self, "values", tuple(self.values))
-        kinds = {type(value) for value in self.values}
-        if not self.values or not (kinds == {str} or kinds == {int}):
-            way_out = "List them, such as ('yes', 'no') or (1, 2, 3)."
-            raise InvalidParameter(what, "must be texts, or whole numbers", self.values, way_out)
-        for value in self.values:
-            if isinstance(value, str):
-                check_text(value, what)
-        if any(isinstance(value, int) and not abs(value) < 2**63 for value in self.values):
-            way_out = "Write longer ones as texts."
-            raise InvalidParameter(what, "must have at most 64 bits", self.values, way_out)
-        if len(set(self.values)) != len(self.values):
-            raise InvalidParameter(what, "must differ", self.values, "Name each one once.")
-        if self.fill is not None and self.fill not in self.values:
-            way_out = "Choose one of the values."
-            raise InvalidParameter(f"fill of {self.name!r}", "must be a value", self.fill, way_out)
-
-    def to_json(self) -> dict[str, Any]:
-        """The declaration as plain values."""
-        data: dict[str, Any] = {"name": self.name, "values": list(self.values)}
-        return data if self.fill is None else {**data, "fill": self.fill}
-
-
-Column = Numeric | Categorical
 
 
 @dataclass(frozen=True)
@@ -120,7 +26,7 @@ class Domain:
 
     Parameters
     ----------
-    columns : sequence of Numeric or Categorical
+    columns : sequence of Numeric, Date, Ordinal, Categorical or Boolean
         The columns that questions may use; other columns of a file are ignored.
     person : str, optional
         A column that says whose row it is. The unit of privacy is then a person, not a row.
@@ -189,15 +95,33 @@ class Domain:
         return self.person is None and all(column.fill is not None for column in self.columns)
 
     def __getitem__(self, name: str) -> Column:
-        for column in self.columns:
-            if column.name == name:
-                return column
-        raise NotFound(f"There is no column {name!r}. The columns are {_list(self.names)}.")
+        found = self._by_name.get(name)
+        if found is None:
+            raise NotFound(
+                f"There is no column {name!r}.{did_you_mean(name, self.names)} The columns are"
+                f" {_list(self.names)}."
+            )
+        return found
+
+    @cached_property
+    def _by_name(self) -> dict[str, Column]:
+        return {column.name: column for column in self.columns}
+
+    def known(self, names: Iterable[str], parameter: str = "columns") -> None:
+        """Refuse names that are no columns, and propose the nearest."""
+        for name in names:
+            if name not in self._by_name:
+                way_out = f"{did_you_mean(name, self.names)} The columns are {_list(self.names)}."
+                raise InvalidParameter(parameter, "must be declared", name, way_out.strip())
 
     def called(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Names of columns for people: with a title, if it has one, before each."""
+        """Names of columns for people: with a title before each and a unit after it, if it has."""
         known = self.titles
-        return tuple(f"{known[name]} ({name})" if name in known else name for name in names)
+        units = {one.name: f" [{one.unit}]" for one in self.numeric() if one.unit is not None}
+        return tuple(
+            (f"{known[name]} ({name})" if name in known else name) + units.get(name, "")
+            for name in names
+        )
 
     def numeric(self, names: Sequence[str] = ()) -> tuple[Numeric, ...]:
         """The numeric columns of these names, all of them if none are named."""
@@ -205,9 +129,13 @@ class Domain:
         return _chosen(names, columns, "numeric")
 
     def categorical(self, names: Sequence[str] = ()) -> tuple[Categorical, ...]:
-        """The categorical columns of these names, all of them if none are named."""
+        """The categorical columns of these names, all of them if none are named.
+
+        Ordered categories are numbers, but may be named here: then only their equality counts.
+        """
+        ordered = [one.categories for one in self.columns if isinstance(one, Ordinal)]
         columns = [column for column in self.columns if isinstance(column, Categorical)]
-        return _chosen(names, columns, "categorical")
+        return _chosen(names, [*columns, *ordered] if names else columns, "categorical")
 
     @property
     def unit(self) -> str:
@@ -240,22 +168,18 @@ class Domain:
         if unknown:
             raise InvalidParameter("domain", "has unknown entries", unknown, form)
         titles: dict[str, Any] = {}
-        try:
-            columns = tuple(_column_of(entry, titles) for entry in data["columns"])
-        except TypeError:
-            rule = "must have a name and either low and high, or values"
-            raise InvalidParameter("each column", rule, data["columns"], form) from None
+        columns = tuple(_column_of(entry, titles) for entry in data["columns"])
         rows = data.get("max_rows_per_person", 1)
         return cls(columns, data.get("person"), rows, data.get("title"), titles)
 
 
 def _column_of(entry: Any, titles: dict[str, Any]) -> Column:
     """One column of a declaration; its title, if it has one, goes to the others."""
-    given = {**entry}
-    title = given.pop("title", None)
-    if "values" in given:
-        given["values"] = tuple(given["values"])
-    column = Categorical(**given) if "values" in given else Numeric(**given)
+    given = {**entry} if isinstance(entry, Mapping) else entry
+    title = given.pop("title", None) if isinstance(given, dict) else None
+    if isinstance(given, dict):
+        given.pop("note", None)  # what a draft says to whoever fills it in
+    column = column_from_json(given)
     if title is not None:
         titles[column.name] = title
     return column
@@ -288,8 +212,8 @@ def _chosen(names: Sequence[str], columns: list[Chosen], kind: str) -> tuple[Cho
     known = {column.name: column for column in columns}
     for name in names:
         if name not in known:
-            way_out = f"The {kind} columns are {_list(tuple(known))}."
-            raise InvalidParameter("columns", f"must be {kind} columns", name, way_out)
+            way_out = f"{did_you_mean(name, known)} The {kind} columns are {_list(tuple(known))}."
+            raise InvalidParameter("columns", f"must be {kind} columns", name, way_out.strip())
     if len(set(names)) != len(names):
         raise InvalidParameter("columns", "must differ", tuple(names), "Name each one once.")
     return tuple(known[name] for name in names)
@@ -300,25 +224,9 @@ def _list(names: Sequence[str]) -> str:
     return f"{shown} and {len(names) - 20} more" if len(names) > 20 else shown or "none"
 
 
-def _check_name(name: object) -> None:
-    if not isinstance(name, str) or not name or not name.isprintable():
-        raise InvalidParameter("a column's name", "must be a text", name, "Give it a name.")
-
-
 def _check_title(title: object, what: str) -> None:
     readable = isinstance(title, str) and title.strip() and title.isprintable()
     if not readable or len(str(title)) > LONGEST_NAME:
         rule = f"must be a printable text of 1 to {LONGEST_NAME} characters"
         shown = ascii(title)[:LONGEST_NAME]
         raise InvalidParameter(what, rule, shown, "Write a few plain words, or leave it out.")
-
-
-def _finite(value: object, what: str) -> float:
-    if not isinstance(value, bool) and isinstance(value, int | float):
-        try:
-            number = float(value)
-        except OverflowError:  # an integer beyond all floats
-            number = math.inf
-        if math.isfinite(number):
-            return float(rounded(number))
-    raise InvalidParameter(what, "must be a finite number", value, "Declare a number.")

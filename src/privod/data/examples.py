@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 from numpy.typing import NDArray
 
-from privod.data.domain import Categorical, Domain, Numeric
+from privod.data.columns import Categorical, Numeric
+from privod.data.domain import Domain
 from privod.data.table import Table
 from privod.errors import InvalidParameter, NotFound, Unavailable
 

@@ -29,6 +29,7 @@ __all__ = [
     "folded",
     "folded_in_threads",
     "mixed",
+    "one_block",
     "side_by_side",
     "swept",
 ]
@@ -62,6 +63,17 @@ def side_by_side(columns: list[NDArray[Any]], length: int, kind: Any) -> NDArray
     for start in range(0, length, AT_ONCE):
         for place, column in enumerate(columns):
             rows[start : start + AT_ONCE, place] = column[start : start + AT_ONCE]
+    return rows
+
+
+def one_block(blocks: Iterable[Block], length: int, width: tuple[int, int]) -> Block:
+    """Blocks of so many rows in all as one, without holding them twice."""
+    rows = Block(np.empty((length, width[0])), np.empty((length, width[1]), dtype=np.int64))
+    at = 0
+    for block in blocks:
+        rows.numbers[at : at + len(block)] = block.numbers
+        rows.codes[at : at + len(block)] = block.codes
+        at += len(block)
     return rows
 
 

@@ -1,9 +1,9 @@
 """What becomes of the records of a source, one by one, and what is the owner told about it?
 
-A record is put inside its domain by its own cells: values outside a range are clipped, missing and
-foreign ones filled or the record dropped, and of each person only the allowed number is kept. The
-report counts all of it. It is about rows: for the owner alone, never for analysts, and no part of
-any guarantee.
+A record is put inside its domain by its own cells: a value outside a range is marked as below or
+above it, a missing one as missing, and of each person only the allowed number of records is kept.
+Questions see them clipped and filled (`privod.data.views`). The report counts all of it. It is
+about rows: for the owner alone, never for analysts, and no part of any guarantee.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from privod.data.cells import codes_of, names_of, numbers_of
+from privod.data.cells import MISSING, UNDECLARED, codes_of, names_of, numbers_of
+from privod.data.columns import Categorical, Numeric
 from privod.data.csv_file import CsvDialect, LineTally
-from privod.data.domain import Categorical, Domain, Numeric
-from privod.data.kernels.ranges import settle
+from privod.data.domain import Domain
+from privod.data.kernels.ranges import mark
 from privod.errors import InvalidData, InvalidParameter, NeedsConfirmation
 
 __all__ = ["ColumnReport", "Intake", "IntakeReport", "LossyIntake", "Portion", "absent_columns"]
@@ -42,17 +43,23 @@ class ColumnReport:
     name : str
         The column.
     missing : int
-        Cells without a declared value; without a fill their records are dropped.
+        Cells without a declared value; without a fill questions leave their records out.
     filled : int
         How many of them the fill stands in for.
     clipped : int
         Numbers outside the declared range, moved to its nearer end.
+    undeclared : int
+        Cells with a category that was not declared: missing, or, in an open column, other.
+    constant : bool
+        Whether all cells that are not missing say the same.
     """
 
     name: str
     missing: int
     filled: int
     clipped: int
+    undeclared: int = 0
+    constant: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,7 +77,7 @@ class IntakeReport:
     nobody : int
         Records dropped because they say not whose they are.
     incomplete : int
-        Records dropped because a cell has no declared value and its column no fill.
+        Records left out because a cell has no declared value and its column no fill.
     capped : int
         Complete records beyond the number that is kept of each person.
     open_quotes : int
@@ -124,7 +131,7 @@ class IntakeReport:
             way_out = "Send what `to_json` of an intake report writes."
             raise InvalidParameter("intake", "must be a report", type(data), way_out) from None
         counts = [*vars(report).values(), *(each for one in columns for each in vars(one).values())]
-        plain = all(type(count) in (int, str, tuple) for count in counts)
+        plain = all(type(count) in (bool, int, str, tuple) for count in counts)
         if not plain or any(isinstance(count, int) and count < 0 for count in counts):
             raise InvalidParameter("intake", "must hold counts", type(data), "Send counts.")
         return report
@@ -135,7 +142,7 @@ class IntakeReport:
         reasons = (
             (
                 self.incomplete,
-                "dropped because a column without a fill has no declared value there",
+                "left out because a column without a fill has no declared value there",
             ),
             (self.nobody, "dropped because no person is named"),
             (self.wrong_cells, "dropped because the line has not as many cells as the header"),
@@ -148,6 +155,8 @@ class IntakeReport:
                 (column.missing - column.filled, "missing or not a declared value"),
                 (column.filled, "filled"),
                 (column.clipped, "clipped to the range"),
+                (column.undeclared, "not among the declared values"),
+                (column.constant and self.read, "cells that all say the same"),
             )
             told = ", ".join(f"{count} {what}" for count, what in parts if count)
             if told:
@@ -204,22 +213,26 @@ class LossyIntake(NeedsConfirmation):
 
 @dataclass(frozen=True)
 class Portion:
-    """Complete records inside their domain, in order, before persons are capped.
+    """Records as they are stored, in order, before persons are capped.
 
     Parameters
     ----------
     numbers, codes : dict of str to array
-        The numeric columns, and the categorical ones as positions in their lists of values.
+        The numeric columns: -inf below the range, inf above it, NaN where missing; the categorical
+        ones as positions in their lists of values, -1 where missing.
     persons : Arrow array, optional
         Whose record it is, in the one form in which persons are compared.
+    complete : array of bool
+        Which records miss nothing but what has a fill.
     """
 
     numbers: dict[str, NDArray[np.float64]]
     codes: dict[str, NDArray[np.int64]]
     persons: pa.Array | None
+    complete: NDArray[np.bool_]
 
     def __len__(self) -> int:
-        return len(next(iter((*self.numbers.values(), *self.codes.values()))))
+        return len(self.complete)
 
 
 class Intake:
@@ -234,11 +247,13 @@ class Intake:
         self._decimal, self._thousands = dialect.marks
         self._quote, self._quoted_ids = dialect.quote, 0
         self._read = self._nobody = self._incomplete = self._complete = 0
-        self._cells = np.zeros((len(domain.columns), 3), np.int64)  # missing, filled, clipped
+        # missing, filled, clipped, undeclared
+        self._cells = np.zeros((len(domain.columns), 4), np.int64)
+        self._ends = np.full((len(domain.columns), 2), (np.inf, -np.inf))
         self._counting = Lock()
 
     def take(self, columns: Mapping[str, pa.Array]) -> Portion:
-        """Put records inside the domain; those that stay incomplete are left out."""
+        """Put records inside the domain; those of nobody are left out."""
         absent_columns(columns, self.domain)
         numbers: dict[str, NDArray[np.float64]] = {}
         codes: dict[str, NDArray[np.int64]] = {}
@@ -255,21 +270,28 @@ class Intake:
         parts = (*numbers.values(), *codes.values(), *([] if persons is None else [persons]))
         if len({len(part) for part in parts}) != 1:
             raise InvalidData("The columns have different lengths. Give arrays of one length.")
-        keep = self._kept(numbers, codes, persons, tallies)
-        if keep.all():
-            return Portion(numbers, codes, persons)
+        complete = self._complete_records(numbers, codes, tallies)
+        somebody = np.ones(len(complete), dtype=bool)
+        if persons is not None and persons.null_count:
+            somebody = np.array(persons.is_valid().to_numpy(zero_copy_only=False))
+        self._count(tallies, (numbers, codes), persons, somebody, complete)
+        if somebody.all():
+            return Portion(numbers, codes, persons, complete)
         return Portion(
-            {name: values[keep] for name, values in numbers.items()},
-            {name: values[keep] for name, values in codes.items()},
-            None if persons is None else persons.filter(pa.array(keep)),
+            {name: values[somebody] for name, values in numbers.items()},
+            {name: values[somebody] for name, values in codes.items()},
+            None if persons is None else persons.filter(pa.array(somebody)),
+            complete[somebody],
         )
 
     def report(self, kept: int, lines: LineTally | None = None) -> IntakeReport:
         """What became of everything, now that so many complete records are kept."""
-        columns = tuple(
-            ColumnReport(column.name, *map(int, tally))
-            for column, tally in zip(self.domain.columns, self._cells, strict=True)
-        )
+        constant = (self._ends[:, 0] == self._ends[:, 1]) & (self._read > 1)
+        columns = []
+        for column, tally, alike in zip(self.domain.columns, self._cells, constant, strict=True):
+            missing, filled, clipped, undeclared = tally.tolist()
+            told = missing, filled, clipped, undeclared, bool(alike)
+            columns.append(ColumnReport(column.name, *told))
         capped = self._complete - kept
         report = IntakeReport(
             self._read,
@@ -280,63 +302,80 @@ class Intake:
             self._incomplete,
             capped,
             0,
-            columns,
+            tuple(columns),
             self._quoted_ids,
         )
         return report if lines is None else report.with_lines(lines)
 
-    def _kept(
+    def _complete_records(
         self,
         numbers: dict[str, NDArray[np.float64]],
         codes: dict[str, NDArray[np.int64]],
-        persons: pa.Array | None,
         tallies: NDArray[np.int64],
     ) -> NDArray[np.bool_]:
-        n = len(next(iter((*numbers.values(), *codes.values()))))
-        somebody = np.ones(n, dtype=bool)
-        if persons is not None and persons.null_count:
-            somebody = np.array(persons.is_valid().to_numpy(zero_copy_only=False))
-        keep = somebody.copy()
-        for column, (missing, filled, _) in zip(self.domain.columns, tallies, strict=True):
+        complete = np.ones(len(next(iter((*numbers.values(), *codes.values())))), dtype=bool)
+        for column, (missing, filled, _, _) in zip(self.domain.columns, tallies, strict=True):
             if missing == filled:
                 continue
             if isinstance(column, Numeric):
-                keep &= ~np.isnan(numbers[column.name])
+                complete &= ~np.isnan(numbers[column.name])
             else:
-                keep &= codes[column.name] >= 0
+                complete &= codes[column.name] >= 0
+        return complete
+
+    def _count(
+        self,
+        tallies: NDArray[np.int64],
+        cells: tuple[dict[str, NDArray[np.float64]], dict[str, NDArray[np.int64]]],
+        persons: pa.Array | None,
+        somebody: NDArray[np.bool_],
+        complete: NDArray[np.bool_],
+    ) -> None:
         quoted = 0
         if persons is not None and self._quote is not None:
             quoted = pc.sum(pc.match_substring(persons, self._quote)).as_py() or 0
-        n_somebody, n_kept = int(np.count_nonzero(somebody)), int(np.count_nonzero(keep))
+        ends = [
+            _ends(cells[0].get(one.name), cells[1].get(one.name)) for one in self.domain.columns
+        ]
+        n_somebody, n_complete = int(somebody.sum()), int((somebody & complete).sum())
         with self._counting:
             self._cells += tallies
+            self._ends[:, 0] = np.minimum(self._ends[:, 0], [low for low, _ in ends])
+            self._ends[:, 1] = np.maximum(self._ends[:, 1], [high for _, high in ends])
             self._quoted_ids += quoted
-            self._read += n
-            self._nobody += n - n_somebody
-            self._incomplete += n_somebody - n_kept
-            self._complete += n_kept
-        return keep
+            self._read += len(somebody)
+            self._nobody += len(somebody) - n_somebody
+            self._incomplete += n_somebody - n_complete
+            self._complete += n_complete
 
     def _numbers(
         self, cells: pa.Array, column: Numeric, tally: NDArray[np.int64]
     ) -> NDArray[np.float64]:
         values = numbers_of(cells, column, self._decimal, self._thousands)
-        fill = np.nan if column.fill is None else column.fill
-        missing, clipped = settle(values, column.low, column.high, fill)
-        tally += (missing, 0 if column.fill is None else missing, clipped)
+        missing, clipped = mark(values, column.low, column.high)
+        tally += (missing, 0 if column.fill is None else missing, clipped, 0)
         return values
 
     def _codes(
         self, cells: pa.Array, column: Categorical, tally: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         places = codes_of(cells, column, self._decimal)
-        missing = places < 0
-        count = int(missing.sum())
-        tally[0] += count
-        if count and column.fill is not None:
-            places[missing] = column.values.index(column.fill)
-            tally[1] += count
-        return places
+        missing = int((places < 0).sum())
+        foreign = places == (len(column.values) - 1 if column.other else UNDECLARED)
+        tally += (missing, 0 if column.fill is None else missing, 0, int(foreign.sum()))
+        return np.maximum(places, MISSING)
+
+
+def _ends(
+    numbers: NDArray[np.float64] | None, codes: NDArray[np.int64] | None
+) -> tuple[float, float]:
+    """The least and the largest of a column's cells; those that are missing do not count."""
+    if numbers is not None:
+        given = numbers[~np.isnan(numbers)]
+    else:
+        assert codes is not None  # noqa: S101 - a column is one of both
+        given = codes[codes >= 0].astype(np.float64)
+    return (float(given.min()), float(given.max())) if len(given) else (np.inf, -np.inf)
 
 
 def absent_columns(names: Any, domain: Domain) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from privod.data.domain import Domain, Numeric
+from privod.data.columns import Date, Numeric, Ordinal
+from privod.data.domain import Domain
 from privod.data.table import Table
 
 __all__ = ["mock_rows", "mock_table"]
@@ -24,14 +25,16 @@ def mock_rows(domain: Domain, n_records: int = 1000, seed: int = 0) -> dict[str,
     generator = np.random.default_rng(seed)
     rows: dict[str, Any] = {}
     for column in domain.columns:
-        if isinstance(column, Numeric):
+        if isinstance(column, Ordinal):
+            ranks = generator.integers(0, len(column.values), n_records)
+            rows[column.name] = [column.values[rank] for rank in ranks]
+        elif isinstance(column, Numeric):
             width = column.high - column.low
             usual = generator.normal(column.low + width / 2, width * SPREAD, n_records)
             anywhere = generator.uniform(column.low, column.high, n_records)
             scattered = generator.random(n_records) < SCATTERED
-            rows[column.name] = np.clip(
-                np.where(scattered, anywhere, usual), column.low, column.high
-            )
+            made = np.clip(np.where(scattered, anywhere, usual), column.low, column.high)
+            rows[column.name] = np.floor(made) if isinstance(column, Date) else made
         else:
             places = generator.integers(0, len(column.values), n_records)
             rows[column.name] = [column.values[place] for place in places]

@@ -53,9 +53,12 @@ def numbered(persons: pa.Array, hashes: Words | None = None) -> Ints:
     return numbers
 
 
-def first_rows(numbers: Ints, most: int) -> NDArray[np.bool_]:
-    """Mark the first `most` rows of each person; what one person has moves nobody else's."""
+def first_rows(numbers: Ints, most: int, complete: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Mark `most` rows of each person, complete ones first; what one has moves nobody else's."""
     first = np.empty(len(numbers), np.bool_)
     kept = min(most, len(numbers))  # a cap may be declared that no machine integer holds
-    mark_first(numbers, kept, np.zeros(len(numbers), np.int64), first)
+    order = np.argsort(~complete, kind="stable")
+    marked = np.empty(len(numbers), np.bool_)
+    mark_first(numbers[order], kept, np.zeros(len(numbers), np.int64), marked)
+    first[order] = marked
     return first

@@ -2,12 +2,13 @@
 
 A `Table` is what questions see. Where its rows are, is `Rows`: in memory here, or stored in
 partitions (`privod.engines`). What adds up over rows is asked as a fold; only what cannot be
-added up exactly gathers columns side by side.
+added up exactly gathers columns side by side. Questions that count gaps ask `as_stored`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol, Self, TypeVar
 
@@ -15,8 +16,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from privod.data.binning import Binning
+from privod.data.binning import Binning, Codes, Ranks
 from privod.data.cells import as_arrow
+from privod.data.columns import Categorical, Ordinal
+from privod.data.conditions import Conditions
 from privod.data.domain import Domain
 from privod.data.folding import (
     Block,
@@ -31,6 +34,7 @@ from privod.data.folding import (
 )
 from privod.data.intake import Intake, Portion, absent_columns
 from privod.data.persons import first_rows, numbered
+from privod.data.views import COMPLETE, Records, SeenRows, View
 
 __all__ = ["Rows", "RowsInMemory", "Table"]
 
@@ -54,6 +58,10 @@ class Rows(Protocol):
     def held_in_memory(self) -> bool:
         """Whether all rows are held in memory, so that they may be indexed."""
 
+    @property
+    def as_stored(self) -> Rows:
+        """The same rows as they are stored: with gaps, and marks of what lies outside."""
+
     def fold(self, fold: Fold[State]) -> State:
         """Add up over all rows."""
 
@@ -62,6 +70,9 @@ class Rows(Protocol):
 
     def gathered(self, numbers: Sequence[str], codes: Sequence[str]) -> Block:
         """All rows of some columns at once, in a fixed order."""
+
+    def in_order(self, numbers: Sequence[str], codes: Sequence[str]) -> Iterator[Block]:
+        """The same, a bounded number at a time."""
 
 
 class RowsInMemory:
@@ -77,9 +88,11 @@ class RowsInMemory:
         The categorical columns, as positions in their lists of values.
     most_records : int, optional
         How many rows there may be, where it was declared.
+    as_stored : Rows, optional
+        The same rows with their gaps, if they are others.
     """
 
-    __slots__ = ("_codes", "_length", "_numbers", "most_records")
+    __slots__ = ("_codes", "_length", "_numbers", "as_stored", "most_records")
 
     held_in_memory = True
 
@@ -89,9 +102,11 @@ class RowsInMemory:
         numbers: Mapping[str, NDArray[np.float64]],
         codes: Mapping[str, Ints],
         most_records: int | None = None,
+        as_stored: Rows | None = None,
     ) -> None:
         self._length, self._numbers, self._codes = length, numbers, codes
         self.most_records = most_records
+        self.as_stored: Rows = self if as_stored is None else as_stored
 
     def __len__(self) -> int:
         return self._length
@@ -115,6 +130,10 @@ class RowsInMemory:
             side_by_side([self._numbers[name] for name in numbers], self._length, np.float64),
             side_by_side([self._codes[name] for name in codes], self._length, np.int64),
         )
+
+    def in_order(self, numbers: Sequence[str], codes: Sequence[str]) -> Iterator[Block]:
+        """The same, block by block."""
+        return self._blocks(Records(tuple(numbers), tuple(codes)), 0, self._length)
 
     def _blocks(self, fold: Fold[Any] | Sweep[Any], start: int, end: int) -> Iterator[Block]:
         for first in range(start, end, BLOCK):
@@ -182,24 +201,46 @@ class Table:
             column.name: _joined([portion.codes[column.name] for portion in portions], np.int64)
             for column in domain.categorical()
         }
-        rows: Any = slice(None)
+        complete = _joined([portion.complete for portion in portions], np.bool_)
         self._persons = {}
         if domain.person is not None:
             whose = [portion.persons for portion in portions]
             persons = numbered(pa.chunked_array(whose, pa.large_binary()).combine_chunks())
-            keep = first_rows(persons, domain.max_rows_per_person)
-            rows = slice(None) if keep.all() else keep
-            self._persons = {domain.person: persons[rows]}
-        numbers = {name: array[rows] for name, array in numbers.items()}
-        codes = {name: array[rows] for name, array in codes.items()}
-        length = len(next(iter((*numbers.values(), *codes.values()))))
-        self._rows = RowsInMemory(length, numbers, codes)
+            keep = first_rows(persons, domain.max_rows_per_person, complete)
+            if not keep.all():
+                numbers = {name: array[keep] for name, array in numbers.items()}
+                codes = {name: array[keep] for name, array in codes.items()}
+                complete, persons = complete[keep], persons[keep]
+            self._persons = {domain.person: persons[complete]}
+        stored = RowsInMemory(
+            len(complete), numbers, {**codes, COMPLETE: complete.astype(np.int64)}
+        )
+        view, rows = View(domain), slice(None) if complete.all() else complete
+        self._rows = RowsInMemory(
+            int(complete.sum()),
+            {name: view.settled(name, array[rows]) for name, array in numbers.items()},
+            {name: view.settled(name, array[rows]) for name, array in codes.items()},
+            as_stored=stored,
+        )
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def __repr__(self) -> str:
         return f"Table(of {len(self.domain.columns)} columns, rows private)"
+
+    def as_stored(self) -> Table:
+        """All stored records: NaN or -1 where missing, -inf and inf outside the range."""
+        return Table.over(self.domain, self._rows.as_stored)
+
+    def where(self, conditions: Conditions) -> Table:
+        """The records that meet some conditions; how many they are is private."""
+        if not conditions:
+            return self
+        view, base = View(self.domain, conditions, settles=False), self._rows
+        if isinstance(base, SeenRows):
+            view, base = replace(view, settles=base.view.settles), base.base
+        return Table.over(self.domain, SeenRows(base, view))
 
     def fold(self, fold: Fold[State]) -> State:
         """Add up over all rows; not private."""
@@ -221,7 +262,13 @@ class Table:
 
     def counts(self, axes: Sequence[tuple[str, Binning]]) -> Ints:
         """How many rows lie in each cell that bins of some columns span; not private."""
-        return self.fold(CellCounts(tuple(axes)))
+        numeric = self.domain.numeric_names
+        ranks = {name: Ranks(bins.size) for name, bins in axes if isinstance(bins, Codes)}
+        places = [
+            (name, ranks[name] if name in ranks and name in numeric else bins)
+            for name, bins in axes
+        ]
+        return self.fold(CellCounts(tuple(places)))
 
     def sums(self, columns: Sequence[str], work: Callable[[NDArray[np.float64]], Ints]) -> Ints:
         """The whole numbers that `work` makes of rows of these columns, added up; not private."""
@@ -242,7 +289,13 @@ class Table:
     def codes(self, columns: Sequence[str] = ()) -> Ints:
         """The categorical columns side by side, as positions in their lists of values."""
         names = [column.name for column in self.domain.categorical(columns)]
-        return self._rows.gathered((), names).codes
+        ordered = [name for name in names if name in self.domain.numeric_names]
+        rows = self._rows.gathered(ordered, [name for name in names if name not in ordered])
+        if not ordered:
+            return rows.codes
+        numbers, codes = iter(rows.numbers.T), iter(rows.codes.T)
+        columns_of = [next(numbers if name in ordered else codes) for name in names]
+        return side_by_side(columns_of, len(rows), np.int64)
 
     def columns(self) -> dict[str, Any]:
         """The rows as columns that make an equal table again; persons are mere numbers."""
@@ -251,11 +304,23 @@ class Table:
         rows = self._rows.gathered(names, [column.name for column in codes])
         values = {
             column.name: pa.DictionaryArray.from_arrays(
-                pa.array(rows.codes[:, place]), pa.array(column.values)
+                pa.array(rows.codes[:, place]), pa.array(_told_apart(column))
             )
             for place, column in enumerate(codes)
         }
-        return {**dict(zip(names, rows.numbers.T, strict=True)), **values, **self._persons}
+        ranks = {column.name: column.values for column in numbers if isinstance(column, Ordinal)}
+        written = {
+            name: pa.array([ranks[name][int(rank)] for rank in own]) if name in ranks else own
+            for name, own in zip(names, rows.numbers.T, strict=True)
+        }
+        return {**written, **values, **self._persons}
+
+
+def _told_apart(column: Categorical) -> list[Any]:
+    """The values of a column such that each is read as itself, what is other as none of them."""
+    if not column.other or isinstance(column.values[0], str):
+        return list(column.values)
+    return [*column.declared, max(map(int, column.declared)) + 1]
 
 
 def _joined(parts: list[Any], kind: Any) -> Any:

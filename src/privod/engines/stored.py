@@ -16,8 +16,9 @@ import pyarrow.parquet as pa_parquet
 from numpy.typing import NDArray
 
 from privod.data.domain import Domain
-from privod.data.folding import Block, Fold, Sweep, side_by_side, swept
+from privod.data.folding import Block, Fold, Sweep, one_block, side_by_side, swept
 from privod.data.table import RowsInMemory
+from privod.data.views import SeenRows, View
 from privod.engines.sealed_file import SealedReader, sealed_again
 from privod.engines.size import SizeClass
 from privod.engines.spilling import SpilledParts
@@ -58,14 +59,17 @@ class Manifest:
         How many rows each partition has.
     seals : tuple of str
         The seal of each partition.
+    complete : int
+        How many rows miss nothing but what has a fill.
     report : str
-        The seal of the owner's report; "" where none was sealed, as in earlier versions.
+        The seal of the owner's report.
     """
 
     size: SizeClass
     rows: tuple[int, ...]
     seals: tuple[str, ...]
     report: str = ""
+    complete: int = 0
 
     def __repr__(self) -> str:
         return f"Manifest({self.size}, rows private)"
@@ -77,7 +81,8 @@ class Manifest:
             "most_records": self.size.most_records,
             "rows": self.rows,
             "seals": self.seals,
-            **({"report": self.report} if self.report else {}),
+            "complete": self.complete,
+            "report": self.report,
         }
         return json.dumps(content, sort_keys=True)
 
@@ -90,7 +95,7 @@ class Manifest:
         content = json.loads(text)
         size = SizeClass(content["most_records"])
         rows, seals = tuple(content["rows"]), tuple(content["seals"])
-        return cls(size, rows, seals, str(content.get("report", "")))
+        return cls(size, rows, seals, str(content["report"]), content["complete"])
 
     def seal(self, salt: bytes) -> str:
         """One seal for everything in the folder, for the ledger."""
@@ -183,6 +188,15 @@ class StoredRows:
                 return found
         return self.sweep_here(sweep, range(sweep.n_parts))
 
+    @property
+    def as_stored(self) -> StoredRows:
+        """Itself: these are all rows, with their gaps."""
+        return self
+
+    def seen(self, domain: Domain) -> SeenRows:
+        """The rows as questions see them: complete, clipped and filled."""
+        return SeenRows(self, View(domain), self._manifest.complete)
+
     def check_engine(self) -> None:
         """Raise `Unavailable` unless who adds up can do so; before anything is charged."""
         if self._engine is not None:
@@ -260,6 +274,9 @@ class StoredRows:
         ):
             wanted = list(dict.fromkeys((*numbers, *codes)))
             for batch in file.iter_batches(AT_ONCE, columns=wanted, use_threads=False):
+                if not wanted:
+                    yield Block(np.empty((len(batch), 0)), np.empty((len(batch), 0), np.int64))
+                    continue
                 cells = {name: np.from_dlpack(batch.column(name)) for name in wanted}
                 yield Block(
                     side_by_side([cells[name] for name in numbers], len(batch), np.float64),
@@ -268,31 +285,26 @@ class StoredRows:
 
     def gathered(self, numbers: Sequence[str], codes: Sequence[str]) -> Block:
         """All rows of some columns, partition by partition; who asks was held to the size class."""
-        rows = Block(
-            np.empty((len(self), len(numbers))), np.empty((len(self), len(codes)), dtype=np.int64)
-        )
-        at = 0
+        return one_block(self.in_order(numbers, codes), len(self), (len(numbers), len(codes)))
+
+    def in_order(self, numbers: Sequence[str], codes: Sequence[str]) -> Iterator[Block]:
+        """The same, block by block."""
         for partition in range(self.n_partitions):
-            for block in self.blocks(partition, numbers, codes):
-                rows.numbers[at : at + len(block)] = block.numbers
-                rows.codes[at : at + len(block)] = block.codes
-                at += len(block)
-        return rows
+            yield from self.blocks(partition, numbers, codes)
 
     def in_memory(self, domain: Domain) -> RowsInMemory:
-        """The same rows, held in memory."""
-        n = len(self)
+        """The rows as questions see them, held in memory."""
+        n = self._manifest.complete
         numbers = {name: np.empty(n) for name in domain.numeric_names}
         codes = {name: np.empty(n, dtype=np.int64) for name in domain.categorical_names}
         at = 0
-        for partition in range(self.n_partitions):
-            for block in self.blocks(partition, tuple(numbers), tuple(codes)):
-                for place, column in enumerate(numbers.values()):
-                    column[at : at + len(block)] = block.numbers[:, place]
-                for place, coded in enumerate(codes.values()):
-                    coded[at : at + len(block)] = block.codes[:, place]
-                at += len(block)
-        return RowsInMemory(n, numbers, codes, self.most_records)
+        for block in self.seen(domain).in_order(tuple(numbers), tuple(codes)):
+            for place, column in enumerate(numbers.values()):
+                column[at : at + len(block)] = block.numbers[:, place]
+            for place, coded in enumerate(codes.values()):
+                coded[at : at + len(block)] = block.codes[:, place]
+            at += len(block)
+        return RowsInMemory(n, numbers, codes, self.most_records, self)
 
     def sealed_again(self) -> bool:
         """Whether every partition is, as a whole, the one that was written."""

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from privod.data.domain import Domain
 from privod.data.intake import Intake, Portion
 from privod.data.persons import first_rows, hashed, new_key, numbered
+from privod.data.views import COMPLETE
 from privod.engines.sealed_file import SealedWriter
 from privod.engines.size import ROWS_IN_PARTITION, SizeClass
 from privod.engines.stored import Manifest, partition_path
@@ -74,9 +75,10 @@ class _Writer:
         self._n_partitions = size.partitions(len(intake.domain.columns))
         self._most = intake.domain.max_rows_per_person
         self._key = new_key()
-        self._coded = list(intake.domain.categorical_names)
+        self._coded = [*intake.domain.categorical_names, COMPLETE]
         self._schema = _schema(intake.domain)
-        self._sealed: dict[int, tuple[int, str]] = {}  # partition to its rows and its seal
+        # partition to its rows, those of them that are complete, and its seal
+        self._sealed: dict[int, tuple[int, int, str]] = {}
 
     def manifest(self) -> Manifest:
         """What was written; partitions that got no rows are written first, where they are public.
@@ -87,10 +89,11 @@ class _Writer:
         for number in range(n_partitions):
             if number not in self._sealed:
                 self._write(number, [self._schema.empty_table()])
-        rows, seals = zip(*(self._sealed[number] for number in sorted(self._sealed)), strict=True)
+        sealed = [self._sealed[number] for number in sorted(self._sealed)]
+        rows, complete, seals = zip(*sealed, strict=True)
         if sum(rows) > self._size.most_records:
             self._refuse()
-        return Manifest(self._size, rows, seals)
+        return Manifest(self._size, rows, seals, complete=sum(complete))
 
     def write_stretches(self, batches: Iterator[list[Columns]]) -> None:
         """One stretch of the source after the other."""
@@ -188,7 +191,8 @@ class _Writer:
     def _first(self, rows: pa.Table) -> NDArray[np.bool_]:
         """Which rows are the first of their person."""
         persons = rows.column(PERSON).combine_chunks()
-        return first_rows(numbered(persons, hashed(persons, self._key)), self._most)
+        complete = rows.column(COMPLETE).to_numpy() > 0
+        return first_rows(numbered(persons, hashed(persons, self._key)), self._most, complete)
 
     def _finish(self, number: int, rows: pa.Table) -> None:
         """Write a partition of the rows that are its persons' first."""
@@ -203,7 +207,7 @@ class _Writer:
         self._write(number, kept())
 
     def _write(self, number: int, tables: Iterable[pa.Table]) -> None:
-        n_rows = 0
+        n_rows = n_complete = 0
         sealed = SealedWriter(partition_path(self._folder, number), self._salt, number)
         with (
             sealed,
@@ -219,7 +223,8 @@ class _Writer:
             for table in tables:
                 file.write_table(table, row_group_size=ROW_GROUP)
                 n_rows += len(table)
-        self._sealed[number] = n_rows, sealed.seal
+                n_complete += int(table.column(COMPLETE).to_numpy().sum())
+        self._sealed[number] = n_rows, n_complete, sealed.seal
 
     def _refuse(self) -> None:
         raise InvalidData(
@@ -230,17 +235,17 @@ class _Writer:
 
 
 def _schema(domain: Domain) -> pa.Schema:
-    """Numbers as they are, codes in as few bytes as their lists need."""
+    """Numbers as they are, codes (-1 for none) in as few bytes as their lists need."""
     numbers = [pa.field(name, pa.float64(), nullable=False) for name in domain.numeric_names]
     codes = [
         pa.field(
             column.name,
-            pa.from_numpy_dtype(np.min_scalar_type(len(column.values) - 1)),
+            pa.from_numpy_dtype(np.min_scalar_type(-len(column.values))),
             nullable=False,
         )
         for column in domain.categorical()
     ]
-    return pa.schema([*numbers, *codes])
+    return pa.schema([*numbers, *codes, pa.field(COMPLETE, pa.int8(), nullable=False)])
 
 
 def _batches(source: Iterable[Columns]) -> Iterator[list[Columns]]:
@@ -266,6 +271,7 @@ def _as_arrow(portion: Portion, schema: pa.Schema) -> pa.Table:
         pa.array(places.astype(schema.field(name).type.to_pandas_dtype()))
         for name, places in portion.codes.items()
     ]
+    columns.append(pa.array(portion.complete.astype(np.int8)))
     if portion.persons is not None:
         columns.append(portion.persons)
         schema = schema.append(pa.field(PERSON, pa.large_binary()))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import date
 from typing import Any
 
 import numpy as np
 
-from privod.data import Categorical, Column, Numeric
+from privod.data import Categorical, Column, Date, Numeric
+from privod.data.cells import as_arrow, values_of
+from privod.data.columns import column_from_json
 from privod.errors import InvalidParameter
 
 __all__ = ["coded", "declared_columns", "frame_names", "width_of"]
@@ -60,30 +63,25 @@ def declared_columns(bounds: Any, names: tuple[str, ...]) -> tuple[Column, ...]:
 
 
 def coded(X: Any, columns: tuple[Column, ...]) -> Any:  # noqa: N803 - scikit-learn's name
-    """The rows with categories as their places in the declared lists, others as missing."""
-    if not any(isinstance(column, Categorical) for column in columns):
+    """The rows as numbers: dates as steps, ordered values as ranks, others as places in a list."""
+    if not any(type(column) is not Numeric for column in columns):
         return X
     if hasattr(X, "columns") and hasattr(X, "shape"):
         if X.shape[1] != len(columns):
             return X  # refused by whoever reads it
         named = zip(X.columns, columns, strict=True)
-        return type(X)({name: _codes(X[name], column) for name, column in named})
+        return type(X)({name: _values(X[name], column) for name, column in named})
     array = np.asarray(X, dtype=object)
     if array.ndim != 2 or array.shape[1] != len(columns):
         return array
-    sides = [_codes(array[:, place], column) for place, column in enumerate(columns)]
+    sides = [_values(array[:, place], column) for place, column in enumerate(columns)]
     return np.column_stack(sides)
 
 
-def _codes(values: Any, column: Column) -> Any:
-    if isinstance(column, Numeric):
+def _values(values: Any, column: Column) -> Any:
+    if type(column) is Numeric:
         return np.asarray(values, dtype=float)
-    places: dict[Any, float] = {value: float(place) for place, value in enumerate(column.values)}
-    listed = values.to_list() if hasattr(values, "to_list") else list(values)
-    return np.array(
-        [places.get(value, np.nan) if isinstance(value, str | int | float) else np.nan
-         for value in (each.item() if isinstance(each, np.generic) else each for each in listed)]
-    )  # fmt: skip
+    return values_of(as_arrow(values, column), column)
 
 
 def _all_numbers(bounds: list[Any]) -> bool:
@@ -93,11 +91,7 @@ def _all_numbers(bounds: list[Any]) -> bool:
 def _column(name: str, known: Any) -> Column:
     """One column: a pair, a list of categories, or a column that is described already."""
     if isinstance(known, Numeric | Categorical):
-        return (
-            Numeric(name, known.low, known.high, known.fill)
-            if isinstance(known, Numeric)
-            else Categorical(name, known.values, known.fill)
-        )
+        return column_from_json({**known.to_json(), "name": name})
     try:
         entries = [each.item() if isinstance(each, np.generic) else each for each in known]
     except TypeError:
@@ -105,7 +99,9 @@ def _column(name: str, known: Any) -> Column:
     plain = [isinstance(each, int | float) and not isinstance(each, bool) for each in entries]
     if len(entries) == 2 and all(plain):
         return Numeric(name, float(entries[0]), float(entries[1]))
-    if entries and all(isinstance(each, str) for each in entries):
+    if len(entries) == 2 and all(isinstance(each, date) for each in entries):
+        return Date(name, *entries)
+    if entries and len({type(each) for each in entries}) == 1 and type(entries[0]) in (str, bool):
         return Categorical(name, tuple(entries))
-    rule = f"must give {name!r} a pair of numbers or a list of texts"
+    rule = f"must give {name!r} a pair of numbers or dates, or a list of texts or truth values"
     raise InvalidParameter("bounds", rule, known, "Whole numbers as categories: Categorical.")

@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from privod.data import Column, Domain, Numeric
+from privod.errors import InvalidParameter
 from privod.estimators.bounds import coded, declared_columns, frame_names, width_of
 from privod.estimators.detector import (
     EXACT,
@@ -25,17 +26,12 @@ from privod.query.checks import dp_adjacency
 from privod.query.count_query import chance
 from privod.query.query import Release
 from privod.questions.private_detector.query import DetectorProfile
+from privod.questions.private_detector.ranges import UNIVERSE
 from privod.questions.private_detector.release import Explanation, NoisyProfile
 
 __all__ = ["PrivateDetector"]
 
 Floats = NDArray[np.float64]
-
-WIDEST = 2.0**40
-"""Ranges nobody declared are looked for between minus and plus this ..."""
-
-WIDEST_OCTAVES = 60  # ... down to a millionth
-OCTAVES = 14  # declared ranges may be this many times twice too wide
 
 
 class PrivateDetector(ReleaseDetector[NoisyProfile]):
@@ -101,7 +97,7 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         epsilon: Number = 1.0,
         *,
         bounds: Any = None,
-        delta: Number = 0,
+        delta: Number = "1e-6",
         adjacency: Literal["add-remove", "replace"] = "add-remove",
         target_fraction: float = 0.1,
         random_state: Any = None,
@@ -152,15 +148,11 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
             self, coded(X, columns), dtype=np.float64, order="C", ensure_all_finite="allow-nan"
         )
         names = column_names_of(self, rows.shape[1])
-        octaves = OCTAVES
         if given is None:
-            octaves = WIDEST_OCTAVES
-            columns = tuple(Numeric(name, -WIDEST, WIDEST) for name in names)
+            columns = tuple(Numeric(name, -UNIVERSE, UNIVERSE) for name in names)
         query = DetectorProfile(
             columns=names,
             epsilon=positive(self.epsilon, "epsilon"),
-            octaves=octaves,
-            noise="gaussian" if chance(self.delta, "delta") else "laplace",
             delta=chance(self.delta, "delta"),
             adjacency=self.adjacency,  # type: ignore[arg-type]  # read by name
         )
@@ -177,6 +169,11 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         rows = self._rows(X)
         known = self.release_.value
         loss = Loss(positive(self.epsilon, "epsilon"), chance(self.delta, "delta"))
+        if bool(loss.delta) != bool(self.release_.guarantee.loss.delta):
+            rule = (
+                "must be 0 for a release with Laplace noise, and more for one with Gaussian noise"
+            )
+            raise InvalidParameter("delta", rule, self.delta, "Take that of the first batch.")
         query = self._like(self.release_, loss)
         domain = Domain(self._columns)
         query.check(domain)
@@ -200,7 +197,6 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
             columns=tuple(column.name for column in value.layout.columns),
             epsilon=loss.epsilon,
             layout=value.layout.text,
-            noise="gaussian" if loss.delta else "laplace",
             delta=loss.delta,
             adjacency=value.guarantee.adjacency,
         )
@@ -212,9 +208,7 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         return DetectorProfile(
             columns=query.columns,
             epsilon=loss.epsilon,
-            octaves=query.octaves,
             layout=release.value.layout.text,
-            noise=query.noise,
             delta=loss.delta,
             adjacency=query.adjacency,
         )

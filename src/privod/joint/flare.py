@@ -243,6 +243,7 @@ def write_job(
     if domain is not None:
         check_one_record_each(domain)
     declared = None if domain is None else domain.to_json()
+    needed = sorted({name for question in questions for name in question.needed(roster)})
     here = f"{__name__}."
     terms = {
         f"{TASK}-{number}": {"question": question.to_json(), "roster": roster.to_json()}
@@ -264,8 +265,8 @@ def write_job(
         "meta.json": {
             "name": "privod",
             "resource_spec": {},
-            "min_clients": len(roster.names),
-            "mandatory_clients": list(roster.names),
+            "min_clients": len(needed),
+            "mandatory_clients": needed,
             "deploy_map": {"app": ["@ALL"]},
         },
         "app/config/config_fed_server.json": {

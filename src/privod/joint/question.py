@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from privod.data import Domain, Table
-from privod.errors import InvalidParameter
+from privod.errors import InvalidParameter, PrivodError, ProtocolAborted
 from privod.joint.contributions import Contributions, SentRecords
 from privod.joint.held import HeldRecords
 from privod.joint.persons import check_one_record_each
@@ -86,7 +86,10 @@ class Seat:
         if self.table is None:
             raise InvalidParameter("data", "are needed to send any", None, "Name your rows.")
         if self.charge is not None:
-            self.charge()
+            try:
+                self.charge()
+            except PrivodError as problem:
+                raise ProtocolAborted(str(problem), "its own budget refuses the run.") from None
         held = HeldRecords(self.table, tuple(columns), file=self.file)
         return self.contributions.claim(held, self.roster.names, question.table_guarantee())
 

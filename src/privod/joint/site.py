@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from privod.data import Domain
+from privod.data import Domain, Table
 from privod.data.sources import read
-from privod.errors import InvalidData, InvalidParameter
+from privod.errors import InvalidData, InvalidParameter, PrivodError, ProtocolAborted
 from privod.joint.approvals import Approvals, subject_of
 from privod.joint.contributions import Contributions
 from privod.joint.held import mark_of_file
@@ -64,7 +64,7 @@ class Site:
     ) -> JointResult:
         """Take part in one run over a fresh channel; write down what is to be kept.
 
-        A failure here, whatever its reason, is told to the others at once.
+        Rows are read once the others are there, so that a failure is told to them at once.
         """
         self.identity.check_on(roster)
         question.check_roster(roster)
@@ -72,15 +72,11 @@ class Site:
         if question.approved_singly and self.approvals is None:
             way_out = "Approve one run with `privod approve-run`, and name its file."
             raise InvalidParameter("approvals", "are needed for this question", None, way_out)
-        subject = subject_of(question, self.domain, roster)
 
         def act(channel: Channel) -> tuple[JointResult, list[str] | None]:
-            table = None if self.data is None else read(self.data, self.domain)
-            named = None
-            if self.ids is not None and self.data is not None:
-                named = read_ids(self.data, self.domain, self.ids)
+            table, named, file = self._read()
             if self.approvals is not None:
-                self.approvals.use(subject)
+                self.approvals.use(subject_of(question, self.domain, roster))
             seat = Seat(
                 table=table,
                 domain=self.domain,
@@ -88,7 +84,7 @@ class Site:
                 identity=self.identity,
                 roster=roster,
                 contributions=self.contributions,
-                file=None if self.data is None else mark_of_file(self.data),
+                file=file,
                 charge=self.charge,
                 ids=named,
             )
@@ -100,6 +96,17 @@ class Site:
             answer.write(self.results, _stem(answer), named)
             keep_transcript(self.results, answer, self.identity, roster)
         return answer
+
+    def _read(self) -> tuple[Table | None, list[str] | None, bytes | None]:
+        """The rows, their ids and the mark of their file; others learn only that this failed."""
+        if self.data is None:
+            return None, None, None
+        try:
+            table, file = read(self.data, self.domain), mark_of_file(self.data)
+            named = None if self.ids is None else read_ids(self.data, self.domain, self.ids)
+        except (PrivodError, OSError) as problem:
+            raise ProtocolAborted(str(problem), "its own rows cannot be read.") from None
+        return table, named, file
 
     @classmethod
     def load(cls, path: Path, passphrase: bytes | None = None) -> Self:

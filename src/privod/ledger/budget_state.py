@@ -52,10 +52,10 @@ class BudgetState:
     losses : tuple of (Loss, int)
         The charges, equal ones counted.
     role : str
-        "main"; "allowance" (pays only for questions that no main budget can count, beside an
-        add-remove main); or "narrow" (of the first version: pays for wide questions too).
-    closed, converted : int or None
-        The entry that closed it, or made a narrow one an allowance.
+        "main"; or "allowance" (pays only for questions that no main budget can count, beside an
+        add-remove main).
+    closed : int or None
+        The entry that closed it.
     conversion_delta : Fraction or None
         Counted by zcdp: the part of the limit's delta that rho is converted with. None: by sums.
     spent_rho : Fraction
@@ -74,7 +74,6 @@ class BudgetState:
     losses: tuple[tuple[Loss, int], ...] = ()
     role: str = "main"
     closed: int | None = None
-    converted: int | None = None
     conversion_delta: Fraction | None = None
     spent_rho: Fraction = Fraction(0)
     adding: bool = True

@@ -57,7 +57,7 @@ FIELDS = (
     "time",
     "kind",
     "dataset",
-    "book",
+    "budget",
     "adjacency",
     "epsilon",
     "delta",
@@ -66,12 +66,14 @@ FIELDS = (
     "ask",
     "request",
     "digest",
+    "details",
+    "token",
     "previous",
 )
 """What an entry's hash always covers."""
 
-LATER_FIELDS = ("details", "token")
-"""Columns of a later version; the hash covers them where they are not empty."""
+LATER_FIELDS: tuple[str, ...] = ()
+"""Columns that a later version adds; the hash covers them where they are not empty."""
 
 COLUMNS = ", ".join((*FIELDS, "hash", *LATER_FIELDS))
 PAGE = 10_000  # entries read at once
@@ -86,15 +88,13 @@ class Entry:
 
     `kind` is "register" (a data set), "open" (a budget; `loss` is its limit), "carry" (what earlier
     questions already cost under a budget opened later), "charge" (a question, once per budget it is
-    charged to), "release" (its answer, by digest, under the time of its charge), "keep" (noisy
-    counts that were drawn for it and that others share, by digest), "moved" (the ledger moved to
-    another database), "restored" (it lost entries, and its owner accepted that) or
-    "rules" (entries before it were priced by an earlier version). Of a budget: "close", "raise"
-    (`loss` is the new limit), "convert" (a narrow one becomes an allowance), "admit" (a person may
-    be asked about), "exact" (how many counts may be told exactly), "limit" (of one token within
-    it). Of a data set: "retire". "request", "approve" and "decline" are an analyst's wish and what
-    became of it; "token" and "revoke" say who may come in. `details` holds what these say beyond
-    the columns, `token` the id of the token that acted.
+    charged to), "release" (its answer, by digest, under the time of its charge), "moved" (the
+    ledger moved to another database) or "restored" (it lost entries, and its owner accepted that).
+    Of a budget: "close", "raise" (`loss` is the new limit), "admit" (a person may be asked about),
+    "exact" (how many counts may be told exactly), "limit" (of one token within it). Of a data set:
+    "retire". "request", "approve" and "decline" are an analyst's wish and what became of it;
+    "token" and "revoke" say who may come in. `details` holds what these say beyond the columns,
+    `token` the id of the token that acted.
     """
 
     number: int
@@ -120,11 +120,9 @@ class Entry:
         values = dict(zip((*FIELDS, "hash", *LATER_FIELDS), row, strict=True))
         details = values.pop("details")
         epsilon, delta = values.pop("epsilon"), values.pop("delta")
-        budget = values.pop("book")  # the column's name of the first version
         adjacency, query = values.pop("adjacency"), values.pop("query")
         return cls(
             **values,
-            budget=budget,
             adjacency=None if adjacency is None else _adjacency(adjacency),
             loss=None if epsilon is None else _loss(epsilon, delta),
             query=None if query is None else json.loads(query),
@@ -191,7 +189,7 @@ def read_head(connection: Connection) -> tuple[int, str]:
 
 
 def append(connection: Connection, **fields: Any) -> int:
-    """Add an entry to the chain and return its number; `ask` or `book` 0 means itself."""
+    """Add an entry to the chain and return its number; `ask` or `budget` 0 means itself."""
     length, previous, moved_to = connection.execute("SELECT length, hash, moved_to FROM head")[0]
     if moved_to is not None:
         raise Unavailable(
@@ -201,7 +199,7 @@ def append(connection: Connection, **fields: Any) -> int:
     name, token = who_acts()
     values = {"number": number, "time": now(), "previous": previous, "asked_by": name}
     values |= {"token": token} | fields
-    for itself in ("ask", "book"):
+    for itself in ("ask", "budget"):
         if values.get(itself) == 0:
             values[itself] = number
     row = [values.get(field) for field in FIELDS]
@@ -248,9 +246,9 @@ def read_entries(connection: Connection, datasets: Iterable[str] | None = None) 
 def budgets_of(connection: Connection, root: str) -> tuple[BudgetState, ...]:
     """The budgets of a data set and its versions, closed ones too, in the order of opening."""
     budgets = connection.execute(
-        "SELECT number, adjacency, role, closed, converted, budget_epsilon, budget_delta,"
+        "SELECT number, adjacency, role, closed, budget_epsilon, budget_delta,"
         " spent_epsilon, spent_delta, conversion_delta, spent_rho, adding"
-        " FROM books WHERE root = ? ORDER BY number",
+        " FROM budgets WHERE root = ? ORDER BY number",
         root,
     )
     return tuple(
@@ -262,19 +260,18 @@ def budgets_of(connection: Connection, root: str) -> tuple[BudgetState, ...]:
             _loss(sums[2], sums[3]),
             role=role,
             closed=closed,
-            converted=converted,
             conversion_delta=None if sums[4] is None else Fraction(sums[4]),
             spent_rho=Fraction(sums[5]),
             adding=bool(sums[6]),
         )
-        for number, adjacency, role, closed, converted, *sums in budgets
+        for number, adjacency, role, closed, *sums in budgets
     )
 
 
 def losses_of(connection: Connection, budget: int) -> tuple[tuple[Loss, int], ...]:
     """What was charged to a budget, equal charges counted."""
     tallies = connection.execute(
-        "SELECT epsilon, delta, COUNT(*) FROM entries WHERE book = ?"
+        "SELECT epsilon, delta, COUNT(*) FROM entries WHERE budget = ?"
         " AND kind IN ('charge', 'carry')"
         " GROUP BY epsilon, delta ORDER BY epsilon, delta",
         budget,
@@ -286,14 +283,13 @@ def losses_of(connection: Connection, budget: int) -> tuple[tuple[Loss, int], ..
 def enter_budget(connection: Connection, dataset: str, state: BudgetState) -> BudgetState:
     """Open a budget that starts with what earlier questions already cost under its adjacency."""
     text = canonical_json(state.adjacency.to_json())
-    fields = {"dataset": dataset, "book": 0, "adjacency": text}
+    fields = {"dataset": dataset, "budget": 0, "adjacency": text}
     details = canonical_json({"role": state.role} | accounting_details(state))
     number = append(connection, kind="open", **fields, **_columns(state.budget), details=details)
     conversion = None if state.conversion_delta is None else str(state.conversion_delta)
     connection.execute(
-        "INSERT INTO books (number, root, adjacency, budget_epsilon, budget_delta,"
-        " spent_epsilon, spent_delta, role, conversion_delta)"
-        " VALUES (?, ?, ?, ?, ?, '0', '0', ?, ?)",
+        "INSERT INTO budgets (number, root, adjacency, budget_epsilon, budget_delta,"
+        " role, conversion_delta) VALUES (?, ?, ?, ?, ?, ?, ?)",
         number,
         state.dataset,
         text,
@@ -303,7 +299,7 @@ def enter_budget(connection: Connection, dataset: str, state: BudgetState) -> Bu
     )
     state = replace(state, number=number)
     if state.spent != Loss(0):
-        fields["book"] = number
+        fields["budget"] = number
         append(connection, kind="carry", **fields, **_columns(state.spent), details=carried(state))
         _spend(connection, state)
     return state
@@ -357,7 +353,7 @@ def enter_charges(
             connection,
             kind="charge",
             dataset=dataset,
-            book=state.number,
+            budget=state.number,
             adjacency=canonical_json(state.adjacency.to_json()),
             query=query,
             asked_by=asked_by,
@@ -458,7 +454,9 @@ def left_to(connection: Connection, state: BudgetState, token: str | None) -> Lo
 def allowed_to(connection: Connection, state: BudgetState, token: str) -> BudgetState | None:
     """What a token may spend of a budget and has spent, counted alike; None if it has no limit."""
     limits = connection.execute(
-        "SELECT epsilon, delta FROM token_limits WHERE book = ? AND token = ?", state.number, token
+        "SELECT epsilon, delta FROM token_limits WHERE budget = ? AND token = ?",
+        state.number,
+        token,
     )
     if not limits:
         return None
@@ -477,7 +475,7 @@ def allowed_to(connection: Connection, state: BudgetState, token: str) -> Budget
     )
     rows = connection.execute(
         "SELECT epsilon, delta, details FROM entries"
-        " WHERE token = ? AND book = ? AND kind = 'charge' ORDER BY number",
+        " WHERE token = ? AND budget = ? AND kind = 'charge' ORDER BY number",
         token,
         state.number,
     )
@@ -504,7 +502,7 @@ def _loss(epsilon: str, delta: str) -> Loss:
 
 def _spend(connection: Connection, state: BudgetState) -> None:
     connection.execute(
-        "UPDATE books SET spent_epsilon = ?, spent_delta = ?, spent_rho = ?, adding = ?"
+        "UPDATE budgets SET spent_epsilon = ?, spent_delta = ?, spent_rho = ?, adding = ?"
         " WHERE number = ?",
         *_columns(state.spent).values(),
         str(state.spent_rho),

@@ -61,8 +61,4 @@ def ends_with(state: BudgetState, others: Sequence[BudgetState]) -> list[BudgetS
 
     Those that sell questions without a bound under it, and those whose charges it would carry.
     """
-    if state.role == "allowance":
-        return []  # main and allowances are counted beside each other
-    if state.role == "main":
-        return list(others)
-    return [other for other in others if other.role != "allowance"]
+    return [] if state.role == "allowance" else list(others)  # those stand beside each other

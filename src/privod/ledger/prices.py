@@ -8,6 +8,7 @@ an allowance never refuses what a main budget can pay. Why that is sound: docs/p
 
 from __future__ import annotations
 
+import json
 import math
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +21,7 @@ from privod.data import Domain, Numeric
 from privod.errors import InvalidParameter, NoPromise, NotFound
 from privod.ledger.budget_state import BudgetState
 from privod.ledger.chain import Due, Entry
-from privod.ledger.kept_counts import state_of
+from privod.ledger.database import Connection
 from privod.privacy import (
     AddRemove,
     Adjacency,
@@ -33,9 +34,10 @@ from privod.privacy import (
     Statement,
     Zcdp,
 )
-from privod.query.catalog import query_from_json
+from privod.query.catalog import QUERIES, query_from_json
 from privod.query.frames import as_frame
 from privod.query.html import paragraphs, parts_figure
+from privod.query.query import Query
 
 __all__ = [
     "BEGUN",
@@ -47,19 +49,20 @@ __all__ = [
     "check_meaning",
     "cost_towards",
     "costs_before",
-    "costs_before_allowances",
     "dues_of",
     "fitting",
     "gives_up",
     "is_narrow",
+    "is_paid_for",
     "price_of",
     "shares_charge",
     "statements_of",
 ]
 
 ELSEWHERE = "elsewhere"
-LARGEST_DISTANCE = 2**62  # of records alike, so that sums of weights fit 64 bits
 """Stands in the place of a question's name where an owner charges what was revealed elsewhere."""
+
+LARGEST_DISTANCE = 2**53  # of records alike, so that sums of weights fit 64 bits
 
 GRID = 10**40 * math.lcm(*range(1, 41))
 """Losses are counted in parts of this: exact for 40 decimals and for fractions up to 1/40.
@@ -222,14 +225,32 @@ def statements_of(query: dict[str, Any], domain: Domain) -> tuple[Statement, ...
 
 def shares_charge(entry: Entry, paid: set[tuple[str, str]]) -> bool:
     """Whether a question looks at noise that an earlier one paid for; notes what this one pays."""
-    if entry.query is None or entry.query.get("name") == ELSEWHERE:
-        return False
-    state = state_of(entry.query)
+    state = None if entry.query is None else _state_of(entry.query)
     if state is None:
         return False
     known = (entry.dataset, state) in paid
     paid.add((entry.dataset, state))
     return known
+
+
+def is_paid_for(connection: Connection, dataset: str, query: Query[Any]) -> bool:
+    """Whether an earlier question about the data set paid for the noise that this one looks at."""
+    if query.state is None:
+        return False
+    rows = connection.execute(
+        "SELECT query FROM entries WHERE dataset = ? AND kind = 'charge' AND query LIKE ?",
+        dataset,
+        f'%"name":"{query.name}"%',
+    )
+    return any(_state_of(json.loads(text)) == query.state for (text,) in rows)
+
+
+def _state_of(query: dict[str, Any]) -> str | None:
+    """The state that a question, as the ledger writes it, shares with others; None if none."""
+    kind = QUERIES.get(str(query.get("name")))
+    if kind is None or kind.state is Query.state:
+        return None
+    return query_from_json(query).state
 
 
 @lru_cache(maxsize=1024)  # an ask looks twice, and whoever verifies looks at equal questions again
@@ -281,7 +302,7 @@ def charges_due(
         cost = least_cost(state.adjacency, statements, cap, by_rho=state.accounting == "zcdp")
         if cost is not None:
             due.append((state, cost))
-        elif state.role == "main" and (not narrow or state.adjacency == Replace()):
+        elif not narrow or state.adjacency == Replace():
             unbounded.append(state)
     if narrow:
         due += _from_allowances(statements, budgets, cap)
@@ -361,22 +382,6 @@ def costs_before(
             elif adjacency != AddRemove() or not is_narrow(statements):
                 return None  # allowances count beside add-remove, and beside nothing else
     return costs
-
-
-def costs_before_allowances(
-    entries: Iterable[Entry], domains: Mapping[str, Domain], adjacency: Adjacency
-) -> list[Cost]:
-    """The same by the rules of the first version, which passed over what has no bound."""
-    found = [
-        cost_towards(
-            adjacency,
-            statements_of(entry.query, domains[entry.dataset])[0],
-            domains[entry.dataset].max_rows_per_person,
-        )
-        for entry in entries
-        if entry.kind == "charge" and entry.ask == entry.number and entry.query is not None
-    ]
-    return [cost for cost in found if cost is not None]
 
 
 def begun_with(state: BudgetState, costs: Iterable[Cost]) -> tuple[BudgetState, bool]:

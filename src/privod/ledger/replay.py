@@ -12,7 +12,7 @@ from privod.ledger.chain import Entry
 from privod.ledger.coexistence import check_beside, check_not_ended, ends_with
 from privod.ledger.prices import ELSEWHERE
 from privod.ledger.store import DataSet, question_key
-from privod.privacy import AddRemove, Cost, Loss, Replace, SameContexts
+from privod.privacy import Cost, Loss, SameContexts
 from privod.query.query import canonical_json
 
 __all__ = [
@@ -36,8 +36,6 @@ class Replay:
     asks: dict[int, list[Entry]] = field(default_factory=dict)
     releases: dict[str, Entry] = field(default_factory=dict)
     admitted: dict[str, list[tuple[int, SameContexts]]] = field(default_factory=dict)
-    rules: int = 0
-    """The entry before which the rules of the first version hold; 0 if they never did."""
 
 
 def replayed(datasets: Iterable[DataSet], entries: Iterable[Entry]) -> Replay:
@@ -59,10 +57,10 @@ def _do_again(replay: Replay, entry: Entry) -> None:
             entry.adjacency,
             entry.loss,
             Loss(0),
-            role=_role(entry),
+            role=str((entry.details or {}).get("role")),
             conversion_delta=conversion_delta(entry),
         )
-    elif entry.kind in ("close", "raise", "convert") and dataset and entry.budget:
+    elif entry.kind in ("close", "raise") and dataset and entry.budget:
         state = replay.budgets.get(entry.budget)
         if state is None or (state.dataset, state.closed) != (dataset.root, None):
             raise never_entered(entry.number)
@@ -95,8 +93,6 @@ def _do_again(replay: Replay, entry: Entry) -> None:
         if key in replay.releases:
             raise LedgerDamaged(f"Entry {entry.number} answers a question for the second time.")
         replay.releases[key] = entry
-    elif entry.kind == "rules":
-        replay.rules = entry.number
     elif entry.kind not in NOTES:
         raise never_entered(entry.number)
     replay.seen.append(entry)
@@ -113,15 +109,8 @@ NOTES = (
     "decline",
     "token",
     "revoke",
-    "keep",
 )
 """Kinds of entries that change no budget."""
-
-
-def _role(entry: Entry) -> str:
-    if entry.details is not None:
-        return str(entry.details.get("role"))
-    return "main" if entry.adjacency in (AddRemove(), Replace()) else "narrow"
 
 
 def conversion_delta(entry: Entry) -> Fraction | None:
@@ -168,11 +157,9 @@ def begun_late(state: BudgetState, entry: Entry) -> BudgetState | None:
 
 
 def _changed(state: BudgetState, entry: Entry) -> BudgetState:
-    """A budget after it was closed, raised or made an allowance."""
+    """A budget after it was closed or raised."""
     if entry.kind == "close":
         return replace(state, closed=entry.number)
-    if entry.kind == "convert" and state.role == "narrow":
-        return replace(state, role="allowance", converted=entry.number)
     if entry.kind == "raise" and entry.loss is not None and state.budget <= entry.loss:
         conversion = conversion_delta(entry)
         if (conversion is None) != (state.conversion_delta is None):
@@ -185,8 +172,6 @@ def as_of(state: BudgetState, ask: int) -> BudgetState | None:
     """A budget as it was when a question was asked; None if it was not open."""
     if state.number > ask or (state.closed is not None and state.closed < ask):
         return None
-    if state.converted is not None and state.converted > ask:
-        return replace(state, role="narrow")
     return state
 
 
@@ -195,14 +180,10 @@ def _check_life_cycle(replay: Replay) -> None:
     for number, state in replay.budgets.items():
         family = [one for one in replay.budgets.values() if one.dataset == state.dataset]
         others = [one for one in family if one.number != number]
-        if number > replay.rules:  # the first version had other rules, and closed nothing
-            before = [_still_open(one, number) for one in others if one.number < number]
-            if any(one.adjacency == state.adjacency for one in before):
-                raise LedgerDamaged(f"Entry {number} opens a budget that there was already.")
-            _check_fits(number, state, before)
-        if state.converted is not None and not isinstance(state.adjacency, SameContexts):
-            at = state.converted
-            _check_fits(at, state, [_still_open(one, at) for one in others if one.number < at])
+        before = [_still_open(one, number) for one in others if one.number < number]
+        if any(one.adjacency == state.adjacency for one in before):
+            raise LedgerDamaged(f"Entry {number} opens a budget that there was already.")
+        _check_fits(number, state, before)
         if state.closed is not None:
             found = [as_of(one, state.closed) for one in others]
             for one in ends_with(state, [one for one in found if one is not None]):

@@ -26,7 +26,7 @@ from privod.ledger.private_files import sync_file
 
 __all__ = ["LEDGER_FILE", "SQLite"]
 
-LEDGER_FILE = "book.sqlite3"
+LEDGER_FILE = "ledger.sqlite3"
 FIRST_WAIT = 0.01  # seconds; grows until PATIENCE is used up
 
 

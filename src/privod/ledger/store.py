@@ -35,8 +35,7 @@ __all__ = [
 ]
 
 RELEASES = (
-    "SELECT r.entry, r.release, e.digest, d.domain FROM releases r JOIN datasets d"
-    " ON d.name = r.dataset LEFT JOIN entries e ON e.number = r.entry"
+    "SELECT r.entry, r.release, e.digest FROM releases r LEFT JOIN entries e ON e.number = r.entry"
 )
 
 
@@ -219,13 +218,10 @@ def read_releases(connection: Connection, dataset: str) -> list[Release[Any]]:
     return [_release(None, *row) for row in rows]
 
 
-def _release(
-    asked: Query[Any] | None, entry: int, text: str, entered: str | None, domain: str
-) -> Release[Any]:
+def _release(asked: Query[Any] | None, entry: int, text: str, entered: str | None) -> Release[Any]:
     if digest(text) != entered:
         raise LedgerDamaged(f"The stored release of entry {entry} is not the one that was entered.")
     data = json.loads(text)
     if asked is not None and data["query"] != asked.to_json():
         raise LedgerDamaged(f"The stored release of entry {entry} answers another question.")
-    release = release_from_json(data, asked)
-    return release.of_persons(_domain(domain).max_rows_per_person)  # early releases do not say it
+    return release_from_json(data, asked)

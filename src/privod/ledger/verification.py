@@ -8,7 +8,6 @@ with its witness.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -22,14 +21,11 @@ from privod.ledger.admissions import ExactCounts, is_admitted
 from privod.ledger.budget_state import BudgetState
 from privod.ledger.chain import FIELDS, Entry, digest
 from privod.ledger.database import Connection, Database
-from privod.ledger.kept_counts import state_key, state_of
 from privod.ledger.prices import (
     ELSEWHERE,
     begun_with,
     charges_due,
-    cost_towards,
     costs_before,
-    costs_before_allowances,
     shares_charge,
     statements_of,
 )
@@ -106,8 +102,7 @@ def verify(
         _check_prices(replay)
         _check_sums(connection, replay)
         _check_releases(connection, replay)
-        _check_kept(connection, replay)
-        _check_tokens(connection, entries, replay.rules)
+        _check_tokens(connection, entries)
         _check_limits(connection, entries)
         if witnesses is not None:
             witnesses.check(connection, seen)
@@ -257,7 +252,7 @@ def _check_prices(replay: Replay) -> None:
         except (PrivodError, KeyError, TypeError):
             raise never_entered(ask) from None
         budgets = [state for state in replay.budgets.values() if state.dataset == dataset.root]
-        due = _due(statements, budgets, cap, ask, replay.rules)
+        due = _due(statements, budgets, cap, ask)
         if shares_charge(first, paid_for):
             due = dict.fromkeys(due, Cost(Loss(0), Zcdp(Fraction(0))))
         if not _same(due, {entry.budget: cost_of(entry) for entry in entries}, replay):
@@ -272,7 +267,7 @@ def _check_exact_counts(replay: Replay) -> None:
     domains = {name: dataset.domain for name, dataset in replay.datasets.items()}
     found = ExactCounts()
     for entry in replay.seen:
-        if not found.follow(entry, domains) and entry.number > replay.rules:
+        if not found.follow(entry, domains):
             raise LedgerDamaged(f"Entry {entry.number} tells counts exactly without permission.")
 
 
@@ -293,18 +288,10 @@ def _due(
     budgets: list[BudgetState],
     cap: int,
     ask: int,
-    rules: int,
 ) -> dict[int, Cost]:
-    """What a question costs each budget that was open when it was asked, by the rules of then."""
+    """What a question costs each budget that was open when it was asked."""
     opened = [state for state in (as_of(state, ask) for state in budgets) if state is not None]
-    if ask > rules:
-        return {state.number: cost for state, cost in charges_due(statements, opened, cap)[0]}
-    costs = {
-        state.number: cost_towards(state.adjacency, statements[0], cap)
-        for state in opened
-        if state.number < ask
-    }
-    return {number: cost for number, cost in costs.items() if cost is not None}
+    return {state.number: cost for state, cost in charges_due(statements, opened, cap)[0]}
 
 
 def _check_admitted(
@@ -320,7 +307,7 @@ def _check_carried(replay: Replay) -> None:
     """A budget opened late began with what earlier questions cost under it."""
     carried = {entry.budget: entry for entry in replay.seen if entry.kind == "carry"}
     for number, state in replay.budgets.items():
-        if state.role == "allowance" and state.converted is None:
+        if state.role == "allowance":
             continue  # counted beside the main budget, from its own first question on
         domains = {
             name: dataset.domain
@@ -333,13 +320,9 @@ def _check_carried(replay: Replay) -> None:
             if entry.kind == "charge" and entry.dataset in domains and entry.query
         ]
         priced = [entry for entry in earlier if _priced(entry)]
-        if number < replay.rules:
-            costs = costs_before_allowances(priced, domains, state.adjacency)
-        else:
-            found = costs_before(priced, domains, state.adjacency, state.zcdp is not None)
-            if found is None:
-                raise never_entered(number)
-            costs = found
+        costs = costs_before(priced, domains, state.adjacency, state.zcdp is not None)
+        if costs is None:
+            raise never_entered(number)
         empty = replace(_opened(replay, number), spent=Loss(0), spent_rho=Fraction(0), adding=True)
         due, _ = begun_with(empty, costs)
         entry = carried.get(number)
@@ -362,15 +345,15 @@ def _check_sums(connection: Connection, replay: Replay) -> None:
     kept = {
         row[0]: row[1:]
         for row in connection.execute(
-            "SELECT number, root, adjacency, role, closed, converted, adding, conversion_delta,"
-            " budget_epsilon, budget_delta, spent_epsilon, spent_delta, spent_rho FROM books"
+            "SELECT number, root, adjacency, role, closed, adding, conversion_delta,"
+            " budget_epsilon, budget_delta, spent_epsilon, spent_delta, spent_rho FROM budgets"
         )
     }
     for number, state in replay.budgets.items():
         limit, spent, conversion = state.budget, state.spent, state.conversion_delta
         sums = (limit.epsilon, limit.delta, spent.epsilon, spent.delta, state.spent_rho)
         adjacency = canonical_json(state.adjacency.to_json())
-        due = (state.dataset, adjacency, state.role, state.closed, state.converted)
+        due = (state.dataset, adjacency, state.role, state.closed)
         counted = (int(state.adding), None if conversion is None else str(conversion))
         if kept.pop(number, None) != (*due, *counted, *(str(part) for part in sums)):
             raise LedgerDamaged(
@@ -396,31 +379,7 @@ def _check_releases(connection: Connection, replay: Replay) -> None:
         raise LedgerDamaged("A release is stored that no entry of the ledger knows.")
 
 
-def _check_kept(connection: Connection, replay: Replay) -> None:
-    """Every count that questions share against the ledger; each was drawn once, and paid for."""
-    stored = {
-        row[0]: row[1:]
-        for row in connection.execute("SELECT entry, state, counts FROM kept_counts")
-    }
-    drawn: dict[str, set[str]] = {}
-    for entry in (one for one in replay.seen if one.kind == "keep"):
-        paid = replay.asks.get(entry.ask or 0)
-        if not paid or paid[0].query is None or paid[0].dataset != entry.dataset:
-            raise LedgerDamaged(f"The counts of entry {entry.number} were not charged.")
-        state, text = stored.pop(entry.number, ("", ""))
-        if digest(text) != entry.digest:
-            raise LedgerDamaged(f"The counts kept by entry {entry.number} are not those entered.")
-        if _priced(paid[0]) and state != state_key(entry.dataset, str(state_of(paid[0].query))):
-            raise LedgerDamaged(f"The counts of entry {entry.number} belong to another question.")
-        names = set(json.loads(text))
-        if names & drawn.setdefault(state, set()):
-            raise LedgerDamaged(f"Entry {entry.number} draws the noise of a count again.")
-        drawn[state] |= names
-    if stored:
-        raise LedgerDamaged(f"Counts are kept for entry {min(stored)}, which entered none.")
-
-
-def _check_tokens(connection: Connection, entries: list[Entry], rules: int) -> None:
+def _check_tokens(connection: Connection, entries: list[Entry]) -> None:
     """Who may come in is who was let in by an entry, and was not shut out by a later one."""
     entered: dict[str, tuple[Any, ...]] = {}
     revoked = set()
@@ -431,13 +390,10 @@ def _check_tokens(connection: Connection, entries: list[Entry], rules: int) -> N
             entered[entry.token] = (entry.dataset or None, *public)
         elif entry.kind == "revoke":
             revoked.add(entry.token)
-    before = entries[rules - 1].time if rules else ""
-    for hashed, role, dataset, name, created, ended, expires in connection.execute(
-        "SELECT hash, role, dataset, name, created, revoked, expires FROM tokens"
+    for hashed, role, dataset, name, ended, expires in connection.execute(
+        "SELECT hash, role, dataset, name, revoked, expires FROM tokens"
     ):
         short = token_id(str(hashed))
-        if short not in entered and rules and created <= before:
-            continue  # of the first version, which kept tokens outside the chain
         if entered.get(short) != (dataset, role, name, expires):
             raise LedgerDamaged(f"The token {short} is not as the ledger says it was made.")
         if (ended is not None) != (short in revoked):
@@ -451,6 +407,6 @@ def _check_limits(connection: Connection, entries: list[Entry]) -> None:
         if entry.kind == "limit" and entry.details is not None:
             limit = Loss.from_json(entry.details["limit"])
             due[entry.budget, entry.details["token"]] = (str(limit.epsilon), str(limit.delta))
-    rows = connection.execute("SELECT book, token, epsilon, delta FROM token_limits")
-    if {(book, token): (epsilon, delta) for book, token, epsilon, delta in rows} != due:
+    rows = connection.execute("SELECT budget, token, epsilon, delta FROM token_limits")
+    if {(budget, token): (epsilon, delta) for budget, token, epsilon, delta in rows} != due:
         raise LedgerDamaged("The limits of tokens are not those that were entered.")

@@ -4,6 +4,7 @@ Every random choice of privod goes through a `Randomness` handed in as the last 
 mechanisms assume of it is one thing: its bits are independent and fair. `secure()` asks the kernel
 for every request and keeps nothing back, so that a fork or a second thread has no buffer to share.
 `keyed` is for an answer that a server may have to begin again: the same key gives the same bits.
+`shared` is for questions that look at the same noise: the same rows and name give the same bits.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from numpy.typing import NDArray
 
 from privod.errors import InvalidParameter
 
-__all__ = ["KEY_BYTES", "Randomness", "keyed", "secure", "seeded"]
+__all__ = ["KEY_BYTES", "Randomness", "keyed", "secure", "seeded", "shared"]
 
 SEED_DOMAIN = b"privod seeded randomness 1"  # the stream of a seed never changes its meaning
 KEY_DOMAIN = b"privod keyed randomness 1"
+SHARED_DOMAIN = b"privod shared randomness 1"
+NAMED = b"/"  # no digit: no request of a source is one of its named streams
 KEY_BYTES = 32
 
 
@@ -37,6 +40,10 @@ class Randomness(ABC):
     @abstractmethod
     def bytes(self, n: int) -> bytes:
         """Return `n` fresh random bytes."""
+
+    def stream(self, name: str) -> Randomness:  # noqa: ARG002 - fresh bits need no name
+        """Return a source for one named thing; where bits repeat, the same name repeats them."""
+        return self
 
     def words(self, n: int) -> NDArray[np.uint64]:
         """Return `n` independent words, uniform over 0 .. 2**64 - 1."""
@@ -95,6 +102,7 @@ class _Expanded(Randomness):
 
     def __init__(self, start: bytes, *, seeded: bool) -> None:
         self.seeded = seeded
+        self._begin = start
         self._start = hashlib.shake_256(start)
         self._requests = count()
 
@@ -102,6 +110,10 @@ class _Expanded(Randomness):
         stream = self._start.copy()
         stream.update(str(next(self._requests)).encode())
         return stream.digest(n)
+
+    def stream(self, name: str) -> Randomness:
+        digest = hashlib.sha256(name.encode()).digest()
+        return _Expanded(self._begin + NAMED + digest, seeded=self.seeded)
 
     def __repr__(self) -> str:
         return "seeded(...)" if self.seeded else "keyed(...)"
@@ -127,14 +139,32 @@ def keyed(key: bytes, salt: bytes, question: str) -> Randomness:
     question : str
         What is asked: another question has other bits from the same key.
     """
-    if len(key) != KEY_BYTES:
-        rule = f"must have {KEY_BYTES} bytes"
-        raise InvalidParameter("key", rule, len(key), "Draw it by os.urandom.")
-    if len(salt) != KEY_BYTES:
-        rule = f"must have {KEY_BYTES} bytes"
-        raise InvalidParameter("salt", rule, len(salt), "Restore the rows from a backup.")
+    _check_length("key", key, "Draw it by os.urandom.")
+    _check_length("salt", salt, "Restore the rows from a backup.")
     asked = hashlib.sha256(question.encode()).digest()
     return _Expanded(KEY_DOMAIN + key + salt + asked, seeded=False)
+
+
+def shared(salt: bytes, state: str) -> Randomness:
+    """Return the bits that questions of one state share, about rows with this salt.
+
+    They are the same in every process and in every copy of the rows, and fair to anyone who lacks
+    the salt. Proof: docs/proofs/interactive_grid.md.
+
+    Parameters
+    ----------
+    salt : bytes
+        32 bytes of the operating system's randomness, which never leave the folder of the rows.
+    state : str
+        What these questions have in common: another state has other bits.
+    """
+    _check_length("salt", salt, "Restore the rows from a backup.")
+    return _Expanded(SHARED_DOMAIN + salt + hashlib.sha256(state.encode()).digest(), seeded=False)
+
+
+def _check_length(what: str, secret: bytes, way_out: str) -> None:
+    if len(secret) != KEY_BYTES:
+        raise InvalidParameter(what, f"must have {KEY_BYTES} bytes", len(secret), way_out)
 
 
 def seeded(seed: int) -> Randomness:

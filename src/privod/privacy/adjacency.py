@@ -28,6 +28,8 @@ __all__ = [
     "adjacency_from_json",
 ]
 
+MOST = 2**53  # records: no data set has more, and every sum of a few such numbers fits 64 bits
+
 
 @dataclass(frozen=True)
 class Adjacency(ABC):
@@ -112,7 +114,7 @@ class InCrowd(Adjacency):
     columns : tuple of str
         The numeric columns that the distance is taken over; at least one.
     crowd : int
-        At least 1. The smaller it is, the more records are protected; 1 protects every record.
+        From 1 to 2^53. The smaller it is, the more records are protected; 1 protects every record.
     """
 
     name: ClassVar[str] = "in-crowd"
@@ -131,12 +133,7 @@ class InCrowd(Adjacency):
         for name in columns:
             check_text(name, "columns")
         object.__setattr__(self, "columns", tuple(sorted(set(columns))))
-        crowd: object = self.crowd
-        if isinstance(crowd, bool) or not isinstance(crowd, int):
-            raise InvalidParameter("crowd", "must be a whole number", crowd, "Try 5.")
-        if crowd < 1:
-            way_out = "A crowd of 1 already protects every record."
-            raise InvalidParameter("crowd", "must be at least 1", self.crowd, way_out)
+        _whole_from(1, self.crowd, "crowd")
 
     def steps_of(self, wider: Adjacency) -> int | None:
         if isinstance(wider, AddRemove):
@@ -183,7 +180,7 @@ class InAlikeCrowd(Adjacency):
     columns : tuple of str
         The columns that are compared, at least one.
     crowd : int
-        At least 2: so many records, itself included, are alike a record that is protected.
+        From 2 to 2^53: so many records, itself included, are alike a record that is protected.
     max_distance : int
         From 0, which asks for no difference in any column.
     tolerances : tuple of (str, number)
@@ -273,8 +270,8 @@ def _named(rows: object, columns: tuple[str, ...], parameter: str) -> list[tuple
 
 
 def _whole_from(least: int, number: object, parameter: str) -> None:
-    if isinstance(number, bool) or not isinstance(number, int) or number < least:
-        rule = f"must be a whole number from {least}"
+    if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= MOST:
+        rule = f"must be a whole number from {least} to {MOST}"
         raise InvalidParameter(parameter, rule, number, f"Try {least + 3}.")
 
 
@@ -293,9 +290,6 @@ class SameContexts(Adjacency):
         The numeric column in which the record may stand out.
     record : str
         Which record, or which several, the contexts are of, as a stable text.
-    tells_none : bool
-        Whether an answer may say that no context matches. If it may not, data sets without a
-        matching context and data sets where every context matches count as having the same ones.
     """
 
     name: ClassVar[str] = "same-contexts"
@@ -303,14 +297,10 @@ class SameContexts(Adjacency):
     detector: str
     column: str
     record: str
-    tells_none: bool = False
 
     def __post_init__(self) -> None:
         for name in ("detector", "column", "record"):
             check_text(getattr(self, name), name)
-        if not isinstance(self.tells_none, bool):
-            rule = "must be true or false"
-            raise InvalidParameter("tells_none", rule, self.tells_none, "Leave it out.")
 
     def each(self) -> tuple[SameContexts, ...]:
         """The same for each of the records, where several are given: all of these together are it.
@@ -332,8 +322,6 @@ class SameContexts(Adjacency):
         return tuple(replace(self, record=record) for record in alone)
 
     def steps_of(self, wider: Adjacency) -> int | None:
-        if self.tells_none and wider == replace(self, tells_none=False):
-            return 1  # the same contexts are also the same but for none against all
         return 1 if wider == self else AddRemove().steps_of(wider)
 
     @property
@@ -345,10 +333,10 @@ class SameContexts(Adjacency):
 
     @property
     def gives_up(self) -> str:
-        none = " Whether one stands out anywhere is told." if self.tells_none else ""
         return (
             "A record whose presence changes in which contexts one asked about stands out is not"
-            f" protected; nor are the values of records asked about, which are public.{none}"
+            " protected; nor are the values of records asked about, which are public."
+            " Whether one stands out anywhere is told."
         )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.data import Column, Numeric
+from privod.data import Column, Numeric, Ordinal
 
 __all__ = ["Axis", "table_of_counts"]
 
@@ -27,10 +27,11 @@ class Axis:
     @classmethod
     def of(cls, column: Column, bins: int) -> Axis:
         """Cut a column into its categories, or into equal intervals."""
-        if not isinstance(column, Numeric):
-            return cls(column.name, tuple(str(value) for value in column.values))
+        if not isinstance(column, Numeric) or isinstance(column, Ordinal):
+            return cls(column.name, tuple(map(column.shown, range(len(column.values)))))
         edges = np.linspace(column.low, column.high, bins + 1).tolist()
-        names = tuple(f"{low:.4g} to {high:.4g}" for low, high in pairwise(edges))
+        shown = map(column.shown, edges)
+        names = tuple(f"{low} to {high}" for low, high in pairwise(shown))
         return cls(column.name, names, tuple(edges))
 
 

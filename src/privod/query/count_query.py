@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 
@@ -97,8 +97,6 @@ class NoisyTotal:
 
 class CountQuery(Query[Value]):
     """A question whose answer is histograms of columns, with exact discrete noise."""
-
-    later: ClassVar[dict[str, Any]] = {"noise": "laplace", "delta": "0"}
 
     columns: tuple[str, ...]
     epsilon: ExactNumber

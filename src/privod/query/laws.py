@@ -10,11 +10,30 @@ from numpy.typing import NDArray
 
 from privod.mechanisms import seeded
 
-__all__ = ["Law", "law_of", "uniform_draws"]
+__all__ = ["Law", "LawTable", "law_of", "uniform_draws"]
 
 Floats = NDArray[np.float64]
 
 TAIL_FROM = 0.9  # of the drawn scores, from where on the law is carried on past the last
+
+
+PLACES = 4096  # of a law at equal steps
+LEAST_LENGTH = 1e-9
+
+
+class LawTable(NamedTuple):
+    """Minus the log of the share that scores higher, at the multiples of a step from 0 on."""
+
+    surprises: Floats
+    step: float
+    slope: float
+
+    def surprise(self, scores: Floats) -> Floats:
+        """The same of any scores, carried on past the last."""
+        last = self.step * (len(self.surprises) - 1)
+        places = self.step * np.arange(len(self.surprises))
+        past = np.maximum(scores - last, 0.0)
+        return np.asarray(np.interp(scores, places, self.surprises) + self.slope * past)
 
 
 class Law(NamedTuple):
@@ -28,6 +47,12 @@ class Law(NamedTuple):
         """Minus the log of the share that scores higher, carried on past the last score."""
         past = np.maximum(scores - self.scores[-1], 0.0)
         return np.asarray(np.interp(scores, self.scores, self.surprises) + self.slope * past)
+
+    def tabulated(self) -> LawTable:
+        """The same at equal steps, to be looked up without a search."""
+        step = max(float(self.scores[-1]), LEAST_LENGTH) / PLACES
+        values = np.interp(step * np.arange(PLACES + 1), self.scores, self.surprises)
+        return LawTable(values, step, self.slope)
 
     def scores_of(self, surprises: Floats) -> Floats:
         """The scores that are so surprising."""

@@ -62,6 +62,15 @@ class Query(ABC, Generic[Value]):
     def guarantee(self) -> Guarantee:
         """The promise, derived from the noise; needs no data."""
 
+    @property
+    def state(self) -> str | None:
+        """What questions have in common that look at the same noise; None if this shares none.
+
+        All questions of one state about the same rows take the noise of each thing they look at
+        from `randomness.stream(its name)`. Together they lose what one does, and one is charged.
+        """
+        return None
+
     def cost(self) -> Cost:
         """What the answer costs, also in the concentrated sense; a question may know it better.
 

@@ -19,9 +19,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.data import Numeric
+from privod.data import Domain, Numeric
+from privod.data.columns import column_from_json
 from privod.errors import InvalidData
-from privod.mechanisms import DiscreteGaussian, DiscreteLaplace
+from privod.mechanisms import DiscreteGaussian
 from privod.mechanisms.merged import MergedNoise
 from privod.privacy import Guarantee, Loss, positive
 from privod.query.count_query import COUNTS_CHANGED
@@ -141,10 +142,12 @@ def build_from_json(
 
 def checked_columns(data: Any) -> tuple[Numeric, ...]:
     """Read the columns, which must have different names."""
-    columns = tuple(Numeric(**column) for column in data)
+    columns = tuple(column_from_json(column) for column in data)
+    if not all(isinstance(column, Numeric) for column in columns):
+        raise InvalidData("The columns must be numeric.")
     if len({column.name for column in columns}) != len(columns) or not columns:
         raise InvalidData("The columns must have different names.")
-    return columns
+    return Domain(columns).numeric()
 
 
 def checked_promise(
@@ -156,16 +159,13 @@ def checked_promise(
     """Read the promise and the noise, of which the promise must follow.
 
     `counts_changed` is what one record more or less changes; of a total with noise of its own, and
-    of counts of scores, it changes one by one. Files from before merges kept the noise of their
-    parts have none; theirs follows from the promise.
+    of counts of scores, it changes one by one.
     """
     promise = Guarantee.from_json(header["guarantee"])
     changed = counts_changed * COUNTS_CHANGED[promise.adjacency]
     epsilon = positive(promise.loss.epsilon, "epsilon")
     others = [(noise_of_total, 1), (noise_of_scores, COUNTS_CHANGED[promise.adjacency])]
     bought = [(each, by) for each, by in others if each is not None]
-    if "noise" not in header and not bought:
-        return promise, MergedNoise.of(DiscreteLaplace(changed / epsilon))
     noise = MergedNoise.from_json(header["noise"])
     if any(each.gaussian for each, _ in bought):
         raise InvalidData("The promise is not the one that the noise keeps.")

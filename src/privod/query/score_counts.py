@@ -30,8 +30,9 @@ from privod.mechanisms import DiscreteGaussian, DiscreteLaplace
 from privod.mechanisms.merged import MergedNoise
 from privod.query.release_file import check_counts
 
-__all__ = ["EDGES", "FAR_EDGES", "SCORE_SHARE", "ScoreCounts", "believed_tails"]
-__all__ += ["counts_of_scores", "hidden_records", "limit", "scoring_pays", "shares_beyond"]
+__all__ = ["COARSE_EDGES", "EDGES", "FAR_EDGES", "SCORE_SHARE", "ScoreCounts", "believed_tails"]
+__all__ += ["counts_of_scores", "hidden_records", "limit", "score_unit", "scoring_pays"]
+__all__ += ["shares_beyond"]
 __all__ += ["told_before", "told_of_threshold"]
 
 Floats = NDArray[np.float64]
@@ -41,6 +42,11 @@ EDGES: Floats = np.array(
     [0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 10, 12, 16, 24, 32], dtype=np.float64
 )
 """Where the bins of a profile's scores begin; the last one has no end."""
+
+COARSE_EDGES: Floats = np.append(0.0, 2.0 ** np.arange(-2, 21))
+"""The same by octaves, to find in which unit the scores are to be counted."""
+
+UNIT_SHARE = 0.1  # of the records: how far these score decides in which unit
 
 NEAR_EDGES = (0, 0.125, 0.2, 0.25, 0.315, 0.4, 0.5)
 FAR_EDGES: Floats = np.array(
@@ -155,6 +161,27 @@ def counts_of_scores(scores: Floats, edges: Floats = EDGES) -> Ints:
     """How many scores lie in each bin; each lies in one."""
     cells = np.searchsorted(edges[1:], scores, side="right")
     return np.bincount(cells, minlength=len(edges)).astype(np.int64)
+
+
+def score_unit(noisy: Ints, deviation: float, records: float) -> float:
+    """A power of two in which the scores of most records are well told apart by `EDGES`.
+
+    One, unless noise does not explain that more than a tenth of the records score beyond four
+    units, or fewer beyond a half. How many score beyond an edge is known from the counts above it,
+    and from the counts below and the number of records: both, by how little noise they have.
+    """
+    above = noisy[::-1].cumsum()[::-1].astype(np.float64)
+    below = records - np.append(0, noisy.cumsum()[:-1])
+    n_above = np.arange(len(noisy), 0, -1.0)
+    weights = (len(noisy) - n_above + 0.5) / (len(noisy) + 0.5)
+    tails = weights * above + (1 - weights) * below - UNIT_SHARE * records
+    noise = BELIEVED / 2 * deviation * np.sqrt(n_above * weights)
+    at = int(np.searchsorted(COARSE_EDGES, 1.0))
+    while at + 3 < len(noisy) and tails[at + 2] > noise[at + 2]:
+        at += 1
+    while at > 1 and tails[at - 1] < -noise[at - 1]:
+        at -= 1
+    return float(COARSE_EDGES[at])
 
 
 def believed_tails(

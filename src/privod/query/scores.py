@@ -42,7 +42,7 @@ def filled(points: Floats, columns: Sequence[Column]) -> Floats:
     fills = [
         np.nan
         if column.fill is None
-        else float(column.values.index(column.fill))
+        else column.number(column.fill)
         if isinstance(column, Categorical)
         else column.fill
         for column in columns

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.data.cells import codes_of, numbers_of, texts_of
+from privod.data.cells import texts_of, values_of
+from privod.data.columns import Column, Numeric
 from privod.data.csv_file import CsvDialect, LineTally
-from privod.data.domain import Categorical, Column, Domain
+from privod.data.domain import Domain
 from privod.data.sources import portions_of
 from privod.errors import InvalidData, InvalidParameter
 from privod.outliers.grid.grid import Grid
@@ -33,7 +34,6 @@ Scorable = NoisyGrid | NoisyMarginals | NoisyMoments | NoisyProfile | NoisySketc
 SCORING = (NoisyGrid, NoisyMarginals, NoisyMoments, NoisyProfile, NoisySketch)
 """What releases can score."""
 MOST_REASONS = 3
-MOST_DIGITS, LONGEST = 1e4, 1e15  # in between a number is written out, without its fraction
 MOST_ROWS = 10  # named in a sentence
 
 
@@ -235,11 +235,7 @@ def _valued(value: float, column: Column, side: int) -> str:
 
 def shown(value: float, column: Column) -> str:
     """A value as it was written: a category by its name, a missing one as a dash."""
-    if value != value:  # NaN
-        return "-"
-    if isinstance(column, Categorical):
-        return str(column.values[int(value)])
-    return f"{value:.0f}" if MOST_DIGITS <= abs(value) < LONGEST else f"{value:.4g}"
+    return "-" if value != value else column.shown(value)  # NaN
 
 
 def read_records(
@@ -286,10 +282,8 @@ def read_records(
 
 def _values(cells: Any, declared: Column, dialect: CsvDialect) -> NDArray[np.float64]:
     """A column's numbers, or the places of its categories; NaN where nothing known is said."""
-    decimal, thousands = dialect.marks
-    if isinstance(declared, Categorical):
-        places = codes_of(cells, declared, decimal).astype(np.float64)
-        return np.where(places < 0, np.nan, places)
-    values = numbers_of(cells, declared, decimal, thousands)
+    values = values_of(cells, declared, *dialect.marks)
     infinite = np.isinf(values)  # beyond every range, of which registration takes the end
+    if not infinite.any() or not isinstance(declared, Numeric):
+        return values
     return np.where(infinite, np.clip(values, declared.low, declared.high), values)

@@ -162,7 +162,7 @@ class Registered:
 class Budget:
     """A budget: its limit, what is spent of it, and the smallest total known to hold.
 
-    `role` is main, allowance or narrow. Counted by zcdp it has a conversion delta, the part of its
+    `role` is main or allowance. Counted by zcdp it has a conversion delta, the part of its
     delta that rho is converted with; `adding` says that the plain sum has paid everything so far.
     `left_to_you` is what is left to your token, where the owner limited it.
     """

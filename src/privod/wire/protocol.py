@@ -80,10 +80,6 @@ class CuratorProtocol(Protocol):
         self, of: str, adjacency: Adjacency, budget: Loss, reason: str
     ) -> BudgetState: ...
 
-    def convert_budget(
-        self, of: str, adjacency: Adjacency, reason: str, *, confirmed: bool = False
-    ) -> BudgetState: ...
-
     def admit_person(
         self,
         of: str,

@@ -64,7 +64,7 @@ class OpenBudget:
 
 @dataclass(frozen=True)
 class CloseBudget:
-    """A budget to be closed, or one of the first version to be made an allowance."""
+    """A budget to be closed."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = STRICT
     adjacency: Plain

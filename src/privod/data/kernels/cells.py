@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from privod.compiling import njit
 
-__all__ = ["write_names", "write_numbers"]
+__all__ = ["ZERO", "is_digit", "trimmed", "write_names", "write_numbers"]
 
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
@@ -23,12 +23,12 @@ def _is_space(byte: int) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def _is_digit(byte: int) -> bool:
+def is_digit(byte: int) -> bool:
     return ZERO <= byte <= NINE
 
 
 @njit(cache=True, nogil=True)
-def _trimmed(data: Bytes, start: int, end: int) -> tuple[int, int]:
+def trimmed(data: Bytes, start: int, end: int) -> tuple[int, int]:
     while start < end and _is_space(data[start]):
         start += 1
     while end > start and _is_space(data[end - 1]):
@@ -56,7 +56,7 @@ def _write_number(
     data: Bytes, start: int, end: int, decimal: int, thousands: int, out: Bytes, used: int
 ) -> int:
     """Write the number of one cell as Arrow reads it; say where it ends, -1 if there is none."""
-    at, end = _trimmed(data, start, end)
+    at, end = trimmed(data, start, end)
     if at < end and (data[at] == PLUS or data[at] == MINUS):
         if data[at] == MINUS:
             out[used] = MINUS
@@ -72,7 +72,7 @@ def _write_number(
             return used + 3
     whole, group, marks = 0, 0, 0
     while at < end:
-        if _is_digit(data[at]):
+        if is_digit(data[at]):
             out[used] = data[at]
             used += 1
             whole += 1
@@ -94,7 +94,7 @@ def _write_number(
         out[used] = POINT
         used += 1
         at += 1
-        while at < end and _is_digit(data[at]):
+        while at < end and is_digit(data[at]):
             out[used] = data[at]
             used += 1
             fraction += 1
@@ -110,7 +110,7 @@ def _write_number(
             used += 1
             at += 1
         power = 0
-        while at < end and _is_digit(data[at]):
+        while at < end and is_digit(data[at]):
             out[used] = data[at]
             used += 1
             power += 1
@@ -136,20 +136,20 @@ def write_numbers(
 
 @njit(cache=True, nogil=True)
 def _write_name(data: Bytes, start: int, end: int, decimal: int, out: Bytes, used: int) -> int:
-    start, end = _trimmed(data, start, end)
+    start, end = trimmed(data, start, end)
     at = start
     negative = at < end and data[at] == MINUS
     if at < end and (data[at] == PLUS or data[at] == MINUS):
         at += 1
     whole = at
-    while at < end and _is_digit(data[at]):
+    while at < end and is_digit(data[at]):
         at += 1
     whole_end = at
     fraction = at
     if at < end and (data[at] == POINT or data[at] == decimal):
         at += 1
         fraction = at
-        while at < end and _is_digit(data[at]):
+        while at < end and is_digit(data[at]):
             at += 1
     fraction_end = at
     if at != end or (whole_end - whole) + (fraction_end - fraction) == 0:  # a text: as it is

@@ -17,7 +17,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.data.domain import Categorical, Domain
+from privod.data.columns import Categorical
+from privod.data.domain import Domain
 from privod.data.table import Table
 from privod.errors import InvalidParameter
 from privod.outliers.contexts.intervals import Interval, Ordered, ranges_of, sql_of_ranges

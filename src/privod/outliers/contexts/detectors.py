@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.data.domain import Numeric
+from privod.data.columns import Numeric
 from privod.errors import InvalidParameter
 from privod.outliers.contexts.kernels.decide import (
     GRUBBS,

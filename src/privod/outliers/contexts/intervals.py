@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.data.domain import Domain, Numeric
+from privod.data.columns import Numeric
+from privod.data.domain import Domain
 from privod.data.fineness import rounded
 from privod.data.table import Table
 from privod.errors import InvalidParameter

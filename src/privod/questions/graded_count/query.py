@@ -104,7 +104,6 @@ class GradedCount(Query[GradedOutliers]):
 
     name: ClassVar[str] = "graded-count-1"
     question: ClassVar[str] = "How many records are outlying, those near the line counted in part?"
-    later: ClassVar[dict[str, Any]] = {"scale": "own", "weights": []}
 
     radius: float
     max_crowd: int
@@ -202,9 +201,8 @@ class GradedCount(Query[GradedOutliers]):
         return asdict(value)
 
     def value_from_json(self, data: Any) -> GradedOutliers:
-        groups = int(data.get("n_groups", 1))
         return GradedOutliers(
-            int(data["parts"]), int(data["grades"]), int(data["n_columns"]), groups
+            int(data["parts"]), int(data["grades"]), int(data["n_columns"]), int(data["n_groups"])
         )
 
     @classmethod

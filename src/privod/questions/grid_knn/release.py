@@ -76,8 +76,7 @@ class NoisyGrid:
     noise : MergedNoise
         The noise of each count: one draw, or in a merged grid one for every part.
     records : NoisyTotal, optional
-        How many records there are, where cells are dropped. All counts together say it otherwise,
-        and have to in releases from before it was bought.
+        How many records there are, where cells are dropped. All counts together say it otherwise.
     """
 
     grid: Grid
@@ -247,7 +246,7 @@ class NoisyGrid:
         grid = Grid(checked_columns(header["columns"]), header["cells_per_axis"])
         threshold, cells, records = header["drop_below"], None, None
         if threshold is None:
-            if "cells" in header or header.get("records") is not None:
+            if "cells" in header or header["records"] is not None:
                 raise InvalidData("All cells are kept, and some are named, or counted apart.")
             counts = array("counts", "<i8", (grid.n_cells,))
         else:
@@ -257,8 +256,7 @@ class NoisyGrid:
             outside = cells.size and (cells.min() < 0 or cells.max() >= grid.cells_per_axis)
             if outside or (counts < threshold).any() or not _ascending(cells):
                 raise InvalidData("The counts do not fit the cells that are declared.")
-            if header.get("records") is not None:
-                records = NoisyTotal.from_json(header["records"])
+            records = NoisyTotal.from_json(header["records"])
         check_counts(counts)
         promise, noise = checked_promise(header, 1, None if records is None else records.noise)
         seeded = checked_truth(header["seeded"])

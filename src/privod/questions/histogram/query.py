@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.data import Column, Domain, Numeric, Table
+from privod.data import Categorical, Column, Domain, Ordinal, Table
 from privod.data.binning import Binning, Codes, Equal
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness
@@ -96,7 +96,7 @@ class Histogram(CountQuery[NoisyCounts]):
     def n_cells(self, domain: Domain) -> int:
         """How many counts the answer has."""
         return math.prod(
-            self.bins if isinstance(column, Numeric) else len(column.values)
+            len(column.values) if isinstance(column, Categorical | Ordinal) else self.bins
             for column in self._columns(domain)
         )
 
@@ -154,15 +154,15 @@ class Histogram(CountQuery[NoisyCounts]):
         return table_of_counts(value.axes, "noisy count", value.counts)
 
     def value_to_json(self, value: NoisyCounts) -> Any:
-        axes = [  # "labels": stored releases have it so from the first version on
-            {"column": axis.column, "labels": list(axis.names), "edges": list(axis.edges)}
+        axes = [
+            {"column": axis.column, "names": list(axis.names), "edges": list(axis.edges)}
             for axis in value.axes
         ]
         return {"axes": axes, "counts": value.counts.tolist()}
 
     def value_from_json(self, data: Any) -> NoisyCounts:
         axes = tuple(
-            Axis(axis["column"], tuple(axis["labels"]), tuple(axis["edges"]))
+            Axis(axis["column"], tuple(axis["names"]), tuple(axis["edges"]))
             for axis in data["axes"]
         )
         return NoisyCounts(axes, np.asarray(data["counts"], dtype=np.int64))
@@ -178,10 +178,7 @@ class Histogram(CountQuery[NoisyCounts]):
         return tuple(Axis.of(column, self.bins) for column in self._columns(domain))
 
     def _columns(self, domain: Domain) -> tuple[Column, ...]:
-        for column in self.columns:
-            if column not in domain.names:
-                way_out = f"The columns are {', '.join(domain.names[:20])}."
-                raise InvalidParameter("columns", "must be columns of the data", column, way_out)
+        domain.known(self.columns)
         return tuple(domain[column] for column in self.columns)
 
     def _binning(self, axis: Axis) -> Binning:

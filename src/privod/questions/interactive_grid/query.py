@@ -1,12 +1,12 @@
-"""Score new records by a grid whose cells get noise when first asked for, and keep it [Rauch 2021].
+"""Score new records by a grid whose cells get their noise when they are asked for [Rauch 2021].
 
 The paper's own server. A grid over many columns has more cells than can be held; those that anybody
-ever asks for are few. Proof in docs/proofs/interactive_grid.md.
+ever asks for are few. A cell always has the same noise: it comes from a stream that the salt of the
+rows and the cell determine. Proof in docs/proofs/interactive_grid.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, ClassVar, Self
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
-from privod.mechanisms import DiscreteLaplace
+from privod.mechanisms import DiscreteLaplace, Randomness
 from privod.outliers.grid.grid import MOST_CELLS_PER_AXIS, Grid, cells_within
 from privod.outliers.grid.nearby import cells_around, offsets_within, walk_scores
 from privod.privacy import AddRemove, Guarantee, positive
@@ -30,18 +30,18 @@ from privod.query.checks import (
 )
 from privod.query.frames import of_records
 from privod.query.preview import Preview, of_counts
-from privod.query.query import canonical_json
-from privod.questions.interactive_grid.kept import KeptQuery
+from privod.query.query import Query, Release, canonical_json
 
 __all__ = ["GridScores", "InteractiveGridScores"]
 
 Ints = NDArray[np.int64]
 
 COUNT_SENSITIVITY = 1  # a record lies in exactly one cell
-MOST_KEPT = 1_000_000
+SAMPLER = 1  # raised if noise is ever drawn from a stream in another way: then it is another state
 MOST_ASKED = 20_000  # cells of one question
 MOST_WALKED = 50 * MOST_ASKED  # cells of all walks of one question, as often as they are met
 MOST_STEPS = 100
+NANOSECONDS_A_CELL = 100_000  # to begin its stream and draw its noise
 
 
 @dataclass(frozen=True)
@@ -57,15 +57,15 @@ class GridScores:
 
 
 @dataclass(frozen=True, kw_only=True)
-class InteractiveGridScores(KeptQuery[GridScores]):
+class InteractiveGridScores(Query[GridScores]):
     """How far from the private records do these new ones lie, by a grid that is asked bit by bit?
 
     Guarantee
     ---------
-    Every record is protected, including whether it is in the data at all. Each cell gets one draw
-    of exact discrete Laplace noise, when it is first asked for, and keeps it. All questions with
-    the same columns, cells_per_axis, epsilon and max_cells share these draws: together they lose
-    epsilon, and only the first is charged.
+    Every record is protected, including whether it is in the data at all. Each cell has one draw
+    of exact discrete Laplace noise, the same whenever it is asked for. All questions with the same
+    columns, cells_per_axis and epsilon share these draws: together they lose epsilon, and only the
+    first is charged. The guarantee is computational: the draws come from a secret of 32 bytes.
 
     Parameters
     ----------
@@ -82,8 +82,6 @@ class InteractiveGridScores(KeptQuery[GridScores]):
     max_steps : int
         How many cells away from a record's own one its walk may go. All cells within this are
         drawn: 20,000 at most for one question.
-    max_cells : int
-        How many cells of this grid may ever be drawn, by all questions together.
     """
 
     name: ClassVar[str] = "interactive-grid-1"
@@ -98,7 +96,6 @@ class InteractiveGridScores(KeptQuery[GridScores]):
     records: tuple[tuple[float, ...], ...]
     n_neighbors: int = 5
     max_steps: int = 2
-    max_cells: int = 100_000
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", column_names(self.columns))
@@ -106,7 +103,6 @@ class InteractiveGridScores(KeptQuery[GridScores]):
         object.__setattr__(self, "records", checked_records(self.records, len(self.columns)))
         whole_number(self.n_neighbors, "n_neighbors", 1, LARGEST_COUNT)
         whole_number(self.max_steps, "max_steps", 0, MOST_STEPS)
-        whole_number(self.max_cells, "max_cells", 1, MOST_KEPT)
         around = cells_within(len(self.columns), self.max_steps)
         if around > MOST_ASKED:
             rule = f"must keep a walk over {len(self.columns)} columns within {MOST_ASKED} cells"
@@ -115,12 +111,9 @@ class InteractiveGridScores(KeptQuery[GridScores]):
 
     @property
     def state(self) -> str:
-        shared = ("columns", "cells_per_axis", "epsilon", "max_cells")
-        return canonical_json({"name": self.name} | {key: self.parameters()[key] for key in shared})
-
-    @property
-    def most_kept(self) -> int:
-        return self.max_cells
+        return canonical_json(
+            [self.name, SAMPLER, self.columns, self.cells_per_axis, str(self.epsilon)]
+        )
 
     @property
     def count_noise(self) -> DiscreteLaplace:
@@ -140,19 +133,24 @@ class InteractiveGridScores(KeptQuery[GridScores]):
             rule = f"must need at most {MOST_ASKED} cells in all"
             way_out = "Ask about fewer records at a time, or take fewer max_steps."
             raise InvalidParameter("records", rule, asked, way_out)
-        if asked > self.max_cells:
-            rule = f"must be at least the {asked} cells that this question needs"
-            raise InvalidParameter(
-                "max_cells", rule, self.max_cells, "Allow more, or ask for less."
-            )
 
     def needed(self, domain: Domain) -> tuple[str, ...]:
+        """The names of the cells it looks at, each once; public, whatever the rows."""
         names: dict[str, None] = {}
         for cells, _ in self._walks(domain):
             names |= dict.fromkeys(_names(cells))
         return tuple(names)
 
+    def answer(self, table: Table, randomness: Randomness) -> Release[GridScores]:
+        names, noise = self.needed(table.domain), self.count_noise
+        counts = {
+            name: int(noise.add_to(exact[None], randomness.stream(name))[0])
+            for name, exact in zip(names, self.true_counts(table), strict=True)
+        }
+        return self.release(self._scores(table.domain, counts), randomness)
+
     def true_counts(self, table: Table) -> Ints:
+        """The counts of these cells as they are. Private: they leave with noise only."""
         cells = [list(map(int, name.split(","))) for name in self.needed(table.domain)]
         keys = _keys(np.array(cells, np.int32))
         order = np.argsort(keys)
@@ -161,10 +159,15 @@ class InteractiveGridScores(KeptQuery[GridScores]):
         counts[order] = table.sums(self.columns, counting)
         return counts
 
+    def work(self, domain: Domain, records: int) -> int:
+        cells = len(self.records) * cells_within(len(self.columns), self.max_steps)
+        return super().work(domain, records) + NANOSECONDS_A_CELL * min(cells, MOST_ASKED)
+
     def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
         return 0
 
-    def value_of(self, domain: Domain, counts: Mapping[str, int]) -> GridScores:
+    def _scores(self, domain: Domain, counts: dict[str, int]) -> GridScores:
+        """The scores, from noisy counts by name."""
         scored = []
         for cells, steps in self._walks(domain):
             around = np.array([counts[name] for name in _names(cells)], np.int64)

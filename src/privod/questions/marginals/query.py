@@ -91,7 +91,6 @@ class MarginalHistograms(CountQuery[NoisyMarginals]):
         the share it is asked for. How empty the bins are [HBOS], or how few lie farther out [ECOD].
     """
 
-    later: ClassVar[dict[str, Any]] = {**CountQuery.later, "score_by": "density"}
     name: ClassVar[str] = "marginals-1"
     column_kinds: ClassVar[dict[str, Any]] = {"columns": Numeric}
     question: ClassVar[str] = "How rare are the values of a new record, column by column?"

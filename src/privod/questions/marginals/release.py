@@ -87,7 +87,7 @@ class NoisyMarginals:
         How many records there are, where that was bought.
     scored : ScoreCounts, optional
         How many records have which score, with noise; None where several parties counted
-        together, and in releases from before that was counted.
+        together.
     score_by : str
         Which score these are counted by: density or tail.
     """
@@ -233,9 +233,7 @@ class NoisyMarginals:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> NoisyMarginals:
-        """Read back what `to_json` wrote, also before it was signed and named its noise."""
-        if isinstance(data, dict) and "format" not in data:
-            data = {**signed(KIND), **data}
+        """Read back what `to_json` wrote."""
         return build_from_json(data, KIND, cls._built)
 
     def save(self, path: str | Path) -> None:
@@ -255,7 +253,7 @@ class NoisyMarginals:
             "seeded": self.seeded,
             **({} if self.records is None else {"records": self.records.to_json()}),
             **({} if self.scored is None else {"scored": self.scored.to_json()}),
-            **({} if self.score_by == "density" else {"score_by": self.score_by}),
+            "score_by": self.score_by,
         }
 
     @classmethod
@@ -274,7 +272,7 @@ class NoisyMarginals:
             raise InvalidData("A histogram must have at least two bins.")
         check_counts(counts)
         marked = checked_truth(header["seeded"])
-        score_by = header.get("score_by", "density")
+        score_by = header["score_by"]
         if score_by not in TABLES:
             raise InvalidData("Records are counted by density or by tail.")
         return cls(columns, counts, noise, promise, marked, records, scored, score_by)

@@ -94,7 +94,7 @@ class NoisyMoments:
     seeded : bool
         Whether the noise came from a test seed; such a release protects nobody.
     scored : ScoreCounts, optional
-        How many records are how far, with noise; None in releases from before that was counted.
+        How many records are how far, with noise; None where several parties counted together.
     """
 
     frame: Frame

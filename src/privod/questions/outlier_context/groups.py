@@ -165,7 +165,7 @@ class OutlierGroups(Query[tuple[PersonGroups, ...]]):
         loss = self._choosing.loss() * len(self.persons)
         if self.size_noise is not None:
             loss += self.size_noise.loss(self._n_told)
-        adjacency = SameContexts(self.detector, self.column, self._persons_text(), tells_none=True)
+        adjacency = SameContexts(self.detector, self.column, self._persons_text())
         return Guarantee(loss, adjacency)
 
     def cost(self) -> Cost:
@@ -251,10 +251,11 @@ class OutlierGroups(Query[tuple[PersonGroups, ...]]):
             return ()
         column = columns[0]
         groups: list[Categorical | Numeric] = [*small[:1], *columns[1:2]]
-        persons = tuple(
+        ends = (
             (*(_end(one, last=last) for one in groups), column.low + 0.75 * _width(column))
             for last in (True, False)
         )
+        persons = tuple(dict.fromkeys(ends))  # one person where all columns have one category
         return (
             cls(
                 group_columns=tuple(one.name for one in groups),

@@ -32,11 +32,12 @@ def draw(release: Release[Context | None]) -> Figure:
         figure, axes = blank(f"Stands out by {called(query.column)} in no group", height=1.5)
         axes.set_axis_off()
         return figure
-    where = "A group in which the person stands out" if query.tells_none else "The group answered"
     longest = max(len(values) for _, values in value.attributes)
     width = max(5.0, 2.2 * len(value.attributes))
     figure, axes = blank(
-        f"{where}, by {called(query.column)}", width=width, height=1.6 + 0.36 * longest
+        f"A group in which the person stands out, by {called(query.column)}",
+        width=width,
+        height=1.6 + 0.36 * longest,
     )
     own = dict(query.record)
     for place, (name, values) in enumerate(value.attributes):

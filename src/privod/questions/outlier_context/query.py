@@ -70,9 +70,6 @@ class OutlierContext(Query[Context | None]):
     max_visits : int
         How many groups a search visits, from 1 to 10000; direct needs none. Times the number of
         values of all attributes it is at most 2**18.
-    tells_none : bool
-        Must be set: an answer is a group in which the person stands out, or that none was found.
-        (Answers of an earlier version hid that none was found behind some other group.)
     """
 
     name: ClassVar[str] = "outlier-context-1"
@@ -88,7 +85,6 @@ class OutlierContext(Query[Context | None]):
     sampler: Sampler = "auto"
     start: tuple[tuple[Category, ...], ...] = ()
     max_visits: int = 50
-    tells_none: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "record", _pairs(self.record))
@@ -104,8 +100,6 @@ class OutlierContext(Query[Context | None]):
         if whole_number(self.max_visits, "max_visits", at_least=1) > MOST_VISITS:
             rule = f"must be at most {MOST_VISITS}"
             raise InvalidParameter("max_visits", rule, self.max_visits, "Try 100.")
-        if not isinstance(self.tells_none, bool):
-            raise InvalidParameter("tells_none", "must be yes or no", self.tells_none, "Try no.")
         self._choosing.mechanism(self.sampler)  # refuses an epsilon that is out of reach
 
     @property
@@ -120,7 +114,7 @@ class OutlierContext(Query[Context | None]):
 
     def guarantee(self) -> Guarantee:
         record = record_text(self.record, self.value)
-        adjacency = SameContexts(self.detector, self.column, record, self.tells_none)
+        adjacency = SameContexts(self.detector, self.column, record)
         return Guarantee(self._choosing.loss(), adjacency)
 
     def cost(self) -> Cost:
@@ -137,9 +131,6 @@ class OutlierContext(Query[Context | None]):
         return self._choosing.preview(self._space(domain))
 
     def check(self, domain: Domain) -> None:
-        if not self.tells_none:
-            rule = "must be set: no answer may name a group in which the person is ordinary"
-            raise InvalidParameter("tells_none", rule, self.tells_none, "Leave it out.")
         (column,) = domain.numeric((self.column,))
         if not column.low <= self.value <= column.high:
             rule = f"must lie in the range of {self.column!r}, {column.low:g} to {column.high:g}"
@@ -165,9 +156,7 @@ class OutlierContext(Query[Context | None]):
         if value is None:
             return f"A{person} was found to stand out by {self.column} in no group looked at."
         group = f"by {self.column} in this group: {value.in_words()}"
-        if self.tells_none:
-            return f"A{person} stands out {group}."
-        return f"If a{person} stands out anywhere, then perhaps {group}."
+        return f"A{person} stands out {group}."
 
     def table(self, value: Context | None) -> dict[str, list[Any]]:
         person: dict[str, list[Any]] = {name: [category] for name, category in self.record}
@@ -197,7 +186,6 @@ class OutlierContext(Query[Context | None]):
             value=column.low + 0.75 * (column.high - column.low),
             epsilon="0.5",
             sampler="auto" if len(attributes[0].values) <= EXAMPLE_VALUES else "bfs",
-            tells_none=True,  # what a person can be admitted with
         )
         close = replace(
             largest,

@@ -22,10 +22,8 @@ def draw(release: Release[CountedOutliers]) -> Figure:
     axes.barh(["the answer"], [value.count], color=ACCENT, height=0.5)
     known = (value.n_columns, value.n_records, value.n_groups)
     deviations = query.least_deviations(*known)
-    chosen = value.noise or query.chosen_noise(*known)
-    margin = query.margin(value)
-    if margin is not None:
-        axes.errorbar([value.count], ["the answer"], xerr=[margin], color=INK, capsize=4, fmt="o")
+    chosen, margin = value.noise, query.margin(value)
+    axes.errorbar([value.count], ["the answer"], xerr=[margin], color=INK, capsize=4, fmt="o")
     axes.barh(
         [f"noise: {name}" + (" (taken)" if name == chosen else "") for name in deviations],
         list(deviations.values()),

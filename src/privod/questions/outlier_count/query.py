@@ -91,7 +91,7 @@ class CountedOutliers:
     n_groups
         The combinations of categories that can lie within the radius of one record.
     noise
-        Which noise was taken; "" in a release of version 0.1, which did not say.
+        Which noise was taken.
     rung
         The noisy rung of the smooth bound, or None for the global noise.
     """
@@ -100,7 +100,7 @@ class CountedOutliers:
     n_columns: int
     n_records: int | None = None
     n_groups: int = 1
-    noise: str = ""
+    noise: str = "global"
     rung: int | None = None
 
 
@@ -145,11 +145,6 @@ class OutlierCount(Query[CountedOutliers]):
 
     name: ClassVar[str] = "outlier-count-1"
     question: ClassVar[str] = "How many outlying records are there in these columns?"
-    later: ClassVar[dict[str, Any]] = {
-        "margin_share": str(USUAL_SHARE),
-        "scale": "own",
-        "weights": [],
-    }
 
     radius: float
     max_crowd: int
@@ -297,16 +292,11 @@ class OutlierCount(Query[CountedOutliers]):
         at_worst = self._smooth_margin(best, stairs.reaching(sensitivity), sensitivity)
         return best if smooth[best] * at_worst <= margins["global"] ** 2 else "global"
 
-    def margin(self, value: CountedOutliers) -> int | None:
-        """What a released count is right to within, with 95 % certainty.
-
-        None in a release of version 0.1 that does not say how its noise was chosen.
-        """
+    def margin(self, value: CountedOutliers) -> int:
+        """What a released count is right to within, with 95 % certainty."""
         known = (value.n_columns, value.n_records, value.n_groups)
-        if (value.noise or self.noise) == "global":
-            return DiscreteLaplace(self._global_scale(*known)).quantile(CERTAINTY)
         if value.rung is None:
-            return None
+            return DiscreteLaplace(self._global_scale(*known)).quantile(CERTAINTY)
         return self._smooth_margin(value.noise, value.rung, self._sensitivity(*known))
 
     def _margins(self, *known: Any) -> dict[str, int]:
@@ -367,10 +357,7 @@ class OutlierCount(Query[CountedOutliers]):
             f"themselves included, lie within {self.radius:g}"
             f"{distance_in_words(self.scale, self.weights)} of them"
         )
-        margin = self.margin(value)
-        if margin is None:
-            return f"{text}; how far off the count may be was not told by the version that counted."
-        return f"{text}; the count is right to within {margin} with 95 % certainty."
+        return f"{text}; the count is right to within {self.margin(value)} with 95 % certainty."
 
     def table(self, value: CountedOutliers) -> dict[str, list[Any]]:
         return {"count": [value.count], "margin": [self.margin(value)]}
@@ -379,13 +366,13 @@ class OutlierCount(Query[CountedOutliers]):
         return asdict(value)
 
     def value_from_json(self, data: Any) -> CountedOutliers:
-        size, rung = data.get("n_records"), data.get("rung")
+        size, rung = data["n_records"], data["rung"]
         return CountedOutliers(
             int(data["count"]),
             int(data["n_columns"]),
             None if size is None else int(size),
-            int(data.get("n_groups", 1)),
-            str(data.get("noise", "")),
+            int(data["n_groups"]),
+            str(data["noise"]),
             None if rung is None else int(rung),
         )
 

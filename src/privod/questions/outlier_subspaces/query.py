@@ -111,9 +111,9 @@ class OutlierSubspaces(Query[FoundSubspaces]):
     count_share : number
         The share of epsilon that buys a count in each set found, from 0 (no counts) to below 1.
     choice : str
-        narrow: permute-and-flip with the least noise that is proved to be enough. The other two are
-        those of earlier versions, and never better at equal cost: permute-and-flip or exponential,
-        with the noise for counts that rise as far as they fall.
+        narrow: permute-and-flip with the least noise that is proved to be enough; or exponential,
+        the paper's, with the noise for counts that rise as far as they fall. That is never better
+        at equal cost.
     adjacency : AddRemove or Replace
         Which two data sets must look alike.
     scale : str
@@ -128,7 +128,6 @@ class OutlierSubspaces(Query[FoundSubspaces]):
     name: ClassVar[str] = "outlier-subspaces-1"
     column_kinds: ClassVar[dict[str, Any]] = {"columns": Numeric}
     question: ClassVar[str] = "In which columns do the most outliers show?"
-    later: ClassVar[dict[str, Any]] = {"delta": "0", "scale": "own", "weights": []}
 
     radius_per_column: float
     max_crowd: int
@@ -139,7 +138,7 @@ class OutlierSubspaces(Query[FoundSubspaces]):
     columns: tuple[str, ...] = ()
     candidates: tuple[tuple[str, ...], ...] = ()
     count_share: ExactNumber = ExactNumber(as_exact, Fraction(0))
-    choice: Literal["narrow", "permute-and-flip", "exponential"] = "narrow"
+    choice: Literal["narrow", "exponential"] = "narrow"
     adjacency: Adjacency = AddRemove()
     scale: Scale = "own"
     weights: tuple[float, ...] = ()
@@ -164,8 +163,8 @@ class OutlierSubspaces(Query[FoundSubspaces]):
         if any(len(some) > MOST_AXES for some in sets):
             rule = f"must have at most {MOST_AXES} columns each"
             raise InvalidParameter("candidates", rule, len(max(sets, key=len)), "Name fewer.")
-        if self.choice not in ("narrow", "permute-and-flip", "exponential"):
-            rule = "must be narrow, permute-and-flip or exponential"
+        if self.choice not in ("narrow", "exponential"):
+            rule = "must be narrow or exponential"
             raise InvalidParameter("choice", rule, self.choice, "Try 'narrow'.")
         if not 0 <= self.count_share < 1:
             rule = "must be from 0 to below 1"
@@ -334,7 +333,7 @@ class OutlierSubspaces(Query[FoundSubspaces]):
             counting = self.counting(some)
             found = counting.answer(table, randomness).value
             counts.append(found.count)
-            margins.append(counting.margin(found) or 0)
+            margins.append(counting.margin(found))
         value = FoundSubspaces(chosen, len(sets), tuple(counts), tuple(margins))
         return self.release(value, randomness)
 
@@ -432,7 +431,7 @@ class OutlierSubspaces(Query[FoundSubspaces]):
     def value_from_json(self, data: Any) -> FoundSubspaces:
         sets = tuple(tuple(some) for some in data["subspaces"])
         counts = tuple(int(count) for count in data["counts"])
-        margins = tuple(int(margin) for margin in data.get("margins", ()))
+        margins = tuple(int(margin) for margin in data["margins"])
         return FoundSubspaces(sets, int(data["n_candidates"]), counts, margins)
 
     @classmethod

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from privod.data import Domain, Numeric, Table
 from privod.data.binning import Equal, Octaves
+from privod.data.columns import column_from_json
 from privod.data.fineness import rounded
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness
@@ -119,7 +120,7 @@ class PrivateBounds(CountQuery[tuple[Numeric, ...]]):
         return self.release(found, randomness)
 
     def sentence(self, value: tuple[Numeric, ...]) -> str:
-        ranges = [f"{column.name} from {column.low:.4g} to {column.high:.4g}" for column in value]
+        ranges = [f"{one.name} from {one.shown(one.low)} to {one.shown(one.high)}" for one in value]
         shown = ", ".join(ranges[:6]) + (f" and {len(ranges) - 6} more" if len(ranges) > 6 else "")
         return (
             f"The bulk of the records lie within: {shown}. Up to about {self.records_cut} records"
@@ -130,15 +131,15 @@ class PrivateBounds(CountQuery[tuple[Numeric, ...]]):
     def table(self, value: tuple[Numeric, ...]) -> dict[str, list[Any]]:
         return {
             "column": [column.name for column in value],
-            "from": [column.low for column in value],
-            "to": [column.high for column in value],
+            "from": [column.to_json().get("low") for column in value],
+            "to": [column.to_json().get("high") for column in value],
         }
 
     def value_to_json(self, value: tuple[Numeric, ...]) -> Any:
         return [column.to_json() for column in value]
 
     def value_from_json(self, data: Any) -> tuple[Numeric, ...]:
-        return tuple(Numeric(**column) for column in data)
+        return Domain(tuple(column_from_json(column) for column in data)).numeric()
 
     @classmethod
     def examples(cls, domain: Domain) -> tuple[Self, ...]:
@@ -151,7 +152,7 @@ class PrivateBounds(CountQuery[tuple[Numeric, ...]]):
             low, high = self._zoom(table, declared.name, low, high, randomness)
             low, high = max(low, declared.low), min(high, declared.high)  # a margin reaches past it
         low, high = float(rounded(low)), float(rounded(high))
-        return Numeric(declared.name, low, high) if low < high else declared
+        return declared.between(low, high) if low < high else declared
 
     def _magnitude(
         self, table: Table, declared: Numeric, randomness: Randomness

@@ -8,7 +8,8 @@ from privod.audit.game import Game, Reading, fineness
 from privod.data import Domain, Numeric, Table
 from privod.privacy import AddRemove, Replace
 from privod.questions.private_detector.layout import Layout
-from privod.questions.private_detector.query import MOST_DECLARED, DetectorProfile
+from privod.questions.private_detector.query import DetectorProfile
+from privod.questions.private_detector.ranges import UNIVERSE
 from privod.questions.private_detector.release import NoisyProfile
 
 __all__ = ["games"]
@@ -17,7 +18,7 @@ DOMAIN = Domain((Numeric("x", -2, 2), Numeric("y", -2, 2)))
 LAYOUT = Layout(DOMAIN.columns, ((-2.0, 2.0), (-2.0, 2.0)), 4, (0.0, 0.0), (1.0, 1.0))
 """With products, which a few records alone would not be worth."""
 
-SCORED = replace(LAYOUT, centers=(), scales=(), scored=True)
+SCORED = replace(LAYOUT, centers=(), scales=(), score_unit=1.0)
 """With counts of scores, for which the same holds."""
 
 LOW, HIGH = (-1.5, -1.5), (1.5, 1.5)  # both on the ball's border: the largest products
@@ -48,22 +49,23 @@ READINGS = (
 
 
 def games(kind: type[DetectorProfile] = DetectorProfile) -> tuple[Game, ...]:
-    """Under each adjacency: cells bought, or given with products; scores and Gaussian once."""
-    nobody, low, high = (
-        Table(DOMAIN, {"x": [place[0] for place in rows], "y": [place[1] for place in rows]})
-        for rows in ((), (LOW,), (HIGH,))
-    )
-    names, octaves = ("x", "y"), MOST_DECLARED + 1  # of ranges so wide some are always bought
+    """Under each adjacency: ranges open, or cells given with products; scores and Gaussian once."""
+    open_ended = Domain(tuple(Numeric(name, -UNIVERSE, UNIVERSE) for name in ("x", "y")))
+
+    def table(domain: Domain, *rows: tuple[float, float]) -> Table:
+        return Table(domain, {"x": [row[0] for row in rows], "y": [row[1] for row in rows]})
+
     laplace = tuple(
         Game(
-            kind(columns=names, epsilon=1, octaves=octaves, layout=layout, adjacency=adjacency),
-            left,
-            right,
+            kind(columns=("x", "y"), epsilon=1, layout=layout, adjacency=adjacency),
+            table(domain, *left),
+            table(domain, *right),
             READINGS,
         )
-        for adjacency, left, right in ((AddRemove(), nobody, low), (Replace(), low, high))
-        for layout in (None, LAYOUT.text)
+        for adjacency, left, right in ((AddRemove(), (), (LOW,)), (Replace(), (LOW,), (HIGH,)))
+        for domain, layout in ((open_ended, None), (DOMAIN, LAYOUT.text))
     )
-    gaussian = kind(columns=names, epsilon=1, layout=LAYOUT.text, noise="gaussian", delta="0.01")
-    scored = kind(columns=names, epsilon=1, layout=SCORED.text)
+    gaussian = kind(columns=("x", "y"), epsilon=1, layout=LAYOUT.text, delta="0.01")
+    scored = kind(columns=("x", "y"), epsilon=1, layout=SCORED.text)
+    nobody, low = table(DOMAIN), table(DOMAIN, LOW)
     return (*laplace, *(Game(asked, nobody, low, READINGS) for asked in (gaussian, scored)))

@@ -13,16 +13,15 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.query.moments import FARTHEST, UNIT, standardized, symmetric
+from privod.query.moments import UNIT, standardized, symmetric
 from privod.questions.private_detector.layout import Layout
 
-__all__ = ["Components"]
+__all__ = ["STEPS", "Components"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 STEPS = 16  # to a scale: places
-EXACT_BITS = 52  # of a float, that sums of products of whole numbers may fill
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,13 +54,12 @@ class Components:
 
     def distances(self, rows: Floats) -> Floats:
         """How far each record is, squared."""
-        away = self._away(rows)
-        return np.asarray(np.einsum("ij,ij->i", away @ self._residual, away))
+        return np.asarray(self.by_column(rows).sum(axis=1))
 
     def by_column(self, rows: Floats) -> Floats:
         """What every numeric column adds to that for every record."""
         away = self._away(rows)
-        return np.asarray(away * (away @ self._residual))
+        return np.asarray(away * (away @ self.residual))
 
     @cached_property
     def _eigen(self) -> tuple[Floats, Floats]:
@@ -84,23 +82,15 @@ class Components:
         return np.maximum(variances, 0.0) + self._edge + 1e-3 * top + 1e-9
 
     @cached_property
-    def _residual(self) -> Floats:
-        """Projects onto what the leading components leave out.
-
-        On a lattice so coarse that distances are added up exactly: in whichever order, and so
-        whichever other records are there, a record's score is the same.
-        """
+    def residual(self) -> Floats:
+        """Projects onto what the leading components leave out."""
         directions, _ = self._eigen
         spectrum = self._spectrum
         leading = spectrum > max(2 * self._edge, float(spectrum.mean()))
         if leading.all():
-            projector = directions @ (directions / spectrum).T
-        else:
-            rest = directions[:, ~leading]
-            projector = rest @ rest.T
-        most = (len(projector) * STEPS * FARTHEST) ** 2 * float(np.abs(projector).max())
-        unit = 2.0 ** (math.ceil(math.log2(max(most, 2.0**-900))) - EXACT_BITS)
-        return np.asarray(np.rint(projector / unit) * unit)
+            return np.asarray(directions @ (directions / spectrum).T)
+        rest = directions[:, ~leading]
+        return np.asarray(rest @ rest.T)
 
     def _away(self, rows: Floats) -> Floats:
         """Distances from the centers, by the step that they lie on."""

@@ -24,8 +24,8 @@ class Noises:
     products: MergedNoise | None
     scores: MergedNoise | None
 
-    def keep(self, promise: Guarantee, range_loss: Fraction, layout: Layout) -> bool:
-        """Whether this noise, and what the ranges cost, have this loss: no less, no more."""
+    def keep(self, promise: Guarantee, search_loss: Fraction, layout: Layout) -> bool:
+        """Whether this noise, and what finding ranges and units cost, have exactly this loss."""
         changed = COUNTS_CHANGED[promise.adjacency]
         cells = changed * len(layout.columns)
         parts = [(self.total, 1, 1), (self.counts, cells, cells)]
@@ -34,11 +34,11 @@ class Noises:
             parts.append((self.products, absolute, changed * squared_products_change()))
         if self.scores is not None:
             parts.append((self.scores, changed, changed))
-        return range_loss >= 0 and _kept(promise.loss, range_loss, parts)
+        return search_loss >= 0 and _kept(promise.loss, search_loss, parts)
 
 
 def _kept(loss: Loss, spent: Fraction, parts: list[tuple[MergedNoise, int, int]]) -> bool:
-    """Whether the least noisy draws, and what the ranges cost, keep the promise.
+    """Whether the least noisy draws, and what finding ranges and units cost, keep the promise.
 
     In a merge a later batch, with cells given, does not pay for the ranges.
     """

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from privod.data import Numeric
 from privod.questions.private_detector.layout import Layout
 from privod.questions.private_detector.shares import Shares
 
-__all__ = ["Rarity"]
+__all__ = ["FARTHEST", "OUTSIDE", "STEPS", "Rarity"]
 
 Floats = NDArray[np.float64]
 
@@ -40,48 +41,31 @@ class Rarity:
         tables = [_table(each.likely, tails=isinstance(column, Numeric)) for column, each in pairs]
         return cls(layout, tables)
 
-    def sums(self, rows: Floats) -> Floats:
-        """What the cells add up to, then what lies outside: in this order, whatever is missing."""
-        if len(self.layout.numeric) < len(self.layout.columns) or np.isnan(rows).any():
-            found = _row_sums(self._of_cells(rows))
-        else:
-            tables = np.array([table[:-1] for table in self.tables])
-            found = self.layout.grid.sums(tables[None], rows)[0]
-        if self.layout.numeric and (overshoot := self._outside(rows)) is not None:
-            found += _row_sums(overshoot)
-        return np.asarray(found)
+    @cached_property
+    def table(self) -> Floats:
+        """What every cell adds, column after column."""
+        return np.concatenate(self.tables)
+
+    @cached_property
+    def ends(self) -> Floats:
+        """The ranges of all columns, of shape (columns, 2); outside of categories lies nothing."""
+        ends = np.tile([-np.inf, np.inf], (len(self.layout.columns), 1))
+        if self.layout.ranges:
+            ends[self.layout.numeric] = self.layout.ranges
+        return np.asarray(ends)
 
     def by_column(self, rows: Floats) -> Floats:
-        """What every column adds for every record."""
-        found = self._of_cells(rows)
-        if self.layout.numeric and (overshoot := self._outside(rows)) is not None:
-            found[:, self.layout.numeric] += overshoot
-        return found
-
-    def _of_cells(self, rows: Floats) -> Floats:
+        """What every column adds for every record: its cell, and how far outside it lies."""
+        cells = self.layout.axes.cells_of(rows) + self.layout.axes.starts[:-1]
+        found = self.table[cells]
         numeric = self.layout.numeric
-        found = np.empty(rows.shape)
-        missing = np.isnan(rows)
-        filled = np.where(missing, 0.0, rows)
         if numeric:
-            cells = self.layout.grid.cells_of(np.ascontiguousarray(filled[:, numeric]))
-        for place, table in enumerate(self.tables):
-            if place in numeric:
-                own = cells[:, numeric.index(place)].astype(np.int64)
-            else:
-                own = np.clip(filled[:, place], 0, len(table) - 2).astype(np.int64)
-            found[:, place] = table[np.where(missing[:, place], len(table) - 1, own)]
-        return found
-
-    def _outside(self, rows: Floats) -> Floats | None:
-        """What values outside the ranges add, by the step outside that they lie on."""
-        points = rows[:, self.layout.numeric]
-        lows, highs = np.array(self.layout.ranges).T
-        beyond = np.fmax(np.fmax(points - highs, lows - points), 0.0)
-        if not beyond.any():
-            return None
-        beyond = np.minimum(np.floor(beyond / (highs - lows) * STEPS) / STEPS, FARTHEST)
-        return np.asarray(OUTSIDE * np.log1p(beyond))
+            points = rows[:, numeric]
+            lows, highs = np.array(self.layout.ranges).T
+            beyond = np.fmax(np.fmax(points - highs, lows - points), 0.0) / (highs - lows)
+            beyond = np.minimum(np.floor(beyond * STEPS) / STEPS, FARTHEST)
+            found[:, numeric] += OUTSIDE * np.log1p(beyond)
+        return np.asarray(found)
 
 
 def _table(shares: Floats, *, tails: bool) -> Floats:
@@ -95,11 +79,3 @@ def _table(shares: Floats, *, tails: bool) -> Floats:
     tail = np.append(-np.log(np.minimum(below, above)), density[-1])
     tail -= tail.min()
     return np.asarray((1 - HALF_TAIL) * density + HALF_TAIL * tail)
-
-
-def _row_sums(parts: Floats) -> Floats:
-    """Sums of rows, column after column: in one order, however many rows there are."""
-    sums = np.zeros(len(parts))
-    for column in parts.T:
-        sums += column
-    return sums

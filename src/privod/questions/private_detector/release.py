@@ -28,10 +28,12 @@ from scipy.special import ndtr, ndtri
 from privod.data import Categorical
 from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms.merged import MergedNoise
+from privod.outliers.grid.kernels.profile import score_rows
 from privod.privacy import Guarantee, exact
 from privod.privacy.guarantee import merged_promise
 from privod.query.checks import checked_truth
-from privod.query.laws import Law, law_of, uniform_draws
+from privod.query.laws import LawTable, law_of, uniform_draws
+from privod.query.moments import FARTHEST as FARTHEST_SCALES
 from privod.query.release_file import (
     ArrayOf,
     build_from_file,
@@ -48,10 +50,11 @@ from privod.query.score_counts import (
     shares_beyond,
 )
 from privod.query.scores import check_fraction, filled
-from privod.questions.private_detector.components import Components
+from privod.questions.private_detector.components import STEPS, Components
 from privod.questions.private_detector.layout import Layout
 from privod.questions.private_detector.promise import Noises
-from privod.questions.private_detector.rarity import Rarity
+from privod.questions.private_detector.rarity import FARTHEST, OUTSIDE, Rarity
+from privod.questions.private_detector.rarity import STEPS as OUTSIDE_STEPS
 from privod.questions.private_detector.shares import LEAST_SHAPE, Shares, believed_shares
 
 __all__ = ["FEWEST_RECORDS", "Explanation", "NoisyProfile"]
@@ -63,7 +66,6 @@ NONE: Ints = np.zeros(0, dtype=np.int64)
 KIND = "profile"
 FEWEST_RECORDS = 10.0  # taken to be there, however low noise makes their number
 DRAWN = 4001  # records drawn from the release to learn the laws of its scores
-BLOCK = 1 << 14
 MOST_DRAWN = 1 << 24  # values
 OUTER = 0.25  # of the records: values among the lowest are called low, among the highest high
 
@@ -98,8 +100,12 @@ class NoisyProfile:
         have shown nothing. In a merge each part's records have the scores of that part.
     noise_of_total, noise_of_counts, noise_of_products, noise_of_scores : MergedNoise
         The noise of each, public; None for products or scores that were not bought.
-    range_loss : Fraction
-        What the ranges cost, epsilon or rho of Gaussian noise: part of the guarantee.
+    search_loss : Fraction
+        What finding the ranges and the unit of scores cost, epsilon or rho of Gaussian noise: part
+        of the guarantee.
+    shown : tuple of bool
+        Of each numeric column, whether its range was declared or shown by its own counts; empty for
+        a release over cells that were given.
     guarantee : Guarantee
         The promise of the release.
     seeded : bool
@@ -115,7 +121,8 @@ class NoisyProfile:
     noise_of_counts: MergedNoise
     noise_of_products: MergedNoise | None
     noise_of_scores: MergedNoise | None
-    range_loss: Fraction
+    search_loss: Fraction
+    shown: tuple[bool, ...]
     guarantee: Guarantee
     seeded: bool
 
@@ -155,21 +162,15 @@ class NoisyProfile:
         return self.scores_of(self._asked(rows))
 
     def scores_of(self, rows: Floats) -> Floats:
-        """The same of rows that were read and checked before, a block at a time."""
-        rarity, distance = self._laws
-        components = self._components
+        """The same of rows that were read and checked before; each by itself."""
         found = np.empty(len(rows))
-        for start in range(0, len(rows), BLOCK):
-            part = rows[start : start + BLOCK]
-            score = rarity.surprise(self._rarity.sums(part))
-            if distance is not None and components is not None:
-                score = (score + distance.surprise(components.distances(part))) / 2
-            found[start : start + BLOCK] = score
+        arrays: tuple[Any, ...] = (rows, *self._compiled, found)
+        score_rows(*arrays)
         return found
 
     def ready(self) -> NoisyProfile:
         """The same, with what all scores need computed once, before copies of it go elsewhere."""
-        self._laws  # noqa: B018 - kept from here on
+        self._compiled  # noqa: B018 - kept from here on
         return self
 
     def explain(self, rows: ArrayLike) -> Explanation:
@@ -195,14 +196,12 @@ class NoisyProfile:
         numeric = self.layout.numeric
         if not numeric:
             return found
-        known = ~np.isnan(asked)
-        filled = np.ascontiguousarray(np.where(known, asked, 0.0)[:, numeric])
-        cells = self.layout.grid.cells_of(filled)
-        for axis, place in enumerate(numeric):
+        cells = self.layout.axes.cells_of(asked)
+        for place in numeric:
             shares = self._shares[place].drawn[:-1]
             below = (shares.cumsum() - shares / 2) / max(float(shares.sum()), LEAST_SHAPE)
             side = (below > 1 - OUTER).astype(np.int64) - (below < OUTER)
-            found[:, place] = side[cells[:, axis]] * known[:, place]
+            found[:, place] = np.append(side, 0)[cells[:, place]]
         return found
 
     def threshold(self, target_fraction: float) -> float:
@@ -214,7 +213,7 @@ class NoisyProfile:
         check_fraction(target_fraction)
         if self.noise_of_scores is None:
             return float(np.quantile(self.reference_scores, 1 - target_fraction))
-        return limit(self._believed, target_fraction)
+        return limit(self._believed, target_fraction) * self.layout.score_unit
 
     @property
     def hidden_share(self) -> float:
@@ -234,6 +233,7 @@ class NoisyProfile:
         """
         if self.noise_of_scores is None or self.noise_of_scores.n_draws > 1:
             return None
+        score /= self.layout.score_unit
         return shares_beyond(
             score, self.scored, self.noise_of_scores, self.total, self.noise_of_total, confidence
         )
@@ -317,7 +317,7 @@ class NoisyProfile:
         return replace(
             merged,
             layout=replace(self.layout, gaps=any(part.layout.gaps for part in parts)),
-            range_loss=max(part.range_loss for part in parts),
+            search_loss=max(part.search_loss for part in parts),
             guarantee=merged_promise([part.guarantee for part in parts]),
             seeded=any(part.seeded for part in parts),
         )
@@ -349,7 +349,7 @@ class NoisyProfile:
 
     @property
     def _arrays(self) -> dict[str, Ints]:
-        scored = {"scored": self.scored} if self.layout.scored else {}
+        scored = {"scored": self.scored} if self.layout.score_unit else {}
         return {"counts": self.counts, "products": self.products, **scored}
 
     def _header(self) -> dict[str, Any]:
@@ -361,7 +361,8 @@ class NoisyProfile:
             "noise_of_counts": self.noise_of_counts.to_json(),
             "noise_of_products": None if products is None else products.to_json(),
             **({} if scores is None else {"noise_of_scores": scores.to_json()}),
-            "range_loss": str(self.range_loss),
+            "search_loss": str(self.search_loss),
+            "shown": list(self.shown),
             "guarantee": self.guarantee.to_json(),
             "seeded": self.seeded,
         }
@@ -374,7 +375,7 @@ class NoisyProfile:
         n_numeric = len(layout.numeric)
         n_products = n_numeric * (n_numeric + 1) // 2 if layout.centers else 0
         products = array("products", "<i8", (n_products,))
-        scored = array("scored", "<i8", (len(EDGES),)) if layout.scored else NONE
+        scored = array("scored", "<i8", (len(EDGES),)) if layout.score_unit else NONE
         for each in (counts, products, scored):
             check_counts(each)
         total = header["total"]
@@ -389,11 +390,15 @@ class NoisyProfile:
                 "noise_of_scores",
             )
         )
-        misfit = (of_products is None) == bool(n_products) or (of_scores is None) == layout.scored
+        misfit = (of_products is None) == bool(n_products)
+        misfit |= (of_scores is None) == bool(layout.score_unit)
         if of_total is None or of_counts is None or misfit:
             raise InvalidData("The noise does not fit what was released.")
         promise = Guarantee.from_json(header["guarantee"])
-        spent = exact(header["range_loss"], "range_loss")
+        spent = exact(header["search_loss"], "search_loss")
+        shown = tuple(checked_truth(one) for one in header["shown"])
+        if len(shown) not in (0, n_numeric):
+            raise InvalidData("Ranges are shown or not, for each numeric column.")
         noises = Noises(of_total, of_counts, of_products, of_scores)
         if not noises.keep(promise, spent, layout):
             raise InvalidData("The promise is not the one that the noise keeps.")
@@ -407,7 +412,8 @@ class NoisyProfile:
             noise_of_counts=of_counts,
             noise_of_products=of_products,
             noise_of_scores=of_scores,
-            range_loss=spent,
+            search_loss=spent,
+            shown=shown,
             guarantee=promise,
             seeded=checked_truth(header["seeded"]),
         )
@@ -440,11 +446,30 @@ class NoisyProfile:
         return Components(self.layout, self.products, noise.deviation, self.records)
 
     @cached_property
-    def _laws(self) -> tuple[Law, Law | None]:
+    def _laws(self) -> tuple[LawTable, LawTable | None]:
         """How the two scores of the release's own records are distributed."""
         drawn, components = self.drawn, self._components
-        distance = None if components is None else law_of(components.distances(drawn))
-        return law_of(self._rarity.sums(drawn)), distance
+        rare = law_of(self._rarity.by_column(drawn).sum(axis=1)).tabulated()
+        if components is None:
+            return rare, None
+        return rare, law_of(components.distances(drawn)).tabulated()
+
+    @cached_property
+    def _compiled(self) -> tuple[Any, ...]:
+        """What the compiled loop over records takes between these and their scores."""
+        rarity, distance = self._laws
+        rare, axes, layout = self._rarity, self.layout.axes, self.layout
+        outside = np.array([OUTSIDE, OUTSIDE_STEPS, FARTHEST])
+        cells = (*axes, rare.table, rare.ends, outside, *rarity)
+        components = self._components
+        if distance is None or components is None:
+            nothing = np.zeros(0)
+            none = (np.zeros(0, dtype=np.int64), nothing, nothing, np.zeros(2))
+            return (*cells, *none, np.zeros((0, 0)), np.zeros(2), 1.0, 1.0)
+        steps = np.array([FARTHEST_SCALES, STEPS])
+        inverse = 1 / np.array(layout.scales)
+        apart = (layout.places, np.array(layout.centers), inverse, steps)
+        return (*cells, *apart, components.residual, *distance)
 
 
 def _added(some: MergedNoise | None, other: MergedNoise | None) -> MergedNoise | None:

@@ -113,10 +113,7 @@ class RareCombinations(ExactWhereRare, Query[CombinationCounts]):
 
     def check(self, domain: Domain) -> None:
         self.check_exactness()
-        for column in self.columns:
-            if column not in domain.categorical_names:
-                way_out = f"The categorical columns are {', '.join(domain.categorical_names[:20])}."
-                raise InvalidParameter("columns", "must be categorical columns", column, way_out)
+        domain.categorical(self.columns)
         cells = self._cells(domain)
         if cells > MOST_CELLS:
             rule = f"must give at most {MOST_CELLS} combinations"
@@ -175,5 +172,4 @@ class RareCombinations(ExactWhereRare, Query[CombinationCounts]):
         return math.prod(len(axis.names) for axis in self._axes(domain))
 
     def _axes(self, domain: Domain) -> tuple[Axis, ...]:
-        columns = (domain[name] for name in self.columns)
-        return tuple(Axis.of(one, 1) for one in columns if isinstance(one, Categorical))
+        return tuple(Axis.of(column, 1) for column in domain.categorical(self.columns))

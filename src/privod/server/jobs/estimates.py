@@ -29,7 +29,7 @@ LOADED_BYTES = 2**31  # the library, stacks of threads, compiled loops, and all 
 RESIDENT_BYTES = 2**28  # of these, what a worker is taken to fill: four times what it was seen to
 PARTITION_BYTES = 2**27  # of rows that each thread unpacks at a time
 SHORT_SECONDS = 600.0  # at worst; one worker is kept for questions that take no longer
-TABLE_TIMES = 4  # columns as they are read, cut, joined and kept, in the first version's files
+TABLE_TIMES = 4  # columns as they are read, cut, joined and kept
 
 
 @dataclass(frozen=True)

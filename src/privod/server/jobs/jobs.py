@@ -26,9 +26,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from privod.curator.publication import GivenUp, Interrupted
 from privod.curator.rows import KeptRows
 from privod.errors import (
@@ -41,7 +38,6 @@ from privod.errors import (
 )
 from privod.query.catalog import release_from_json
 from privod.query.query import Query, Release
-from privod.questions.interactive_grid.kept import KeptQuery
 from privod.server.jobs.estimates import Allowed
 from privod.server.jobs.queue import FairQueue, Taken
 from privod.server.jobs.worker import where
@@ -283,7 +279,7 @@ class Turn:
 
     def look(
         self, query: Query[Any], rows: KeptRows, key: bytes | None, allowed: Allowed
-    ) -> Release[Any] | NDArray[np.int64]:
+    ) -> Release[Any]:
         """Look at the rows in the worker process, within what public sizes allow."""
         assert key is not None  # noqa: S101 - who looks elsewhere gets one
         task = {
@@ -304,10 +300,7 @@ class Turn:
             if self._work.is_left:
                 raise Interrupted(LEFT_ANSWERING) from None
             raise GivenUp(STOPPED) from None
-        found = json.loads(written)
-        if isinstance(query, KeptQuery):
-            return np.array(found["counts"], dtype=np.int64)
-        return release_from_json(found)
+        return release_from_json(json.loads(written))
 
     def wait_for_release_time(self) -> None:
         """Wait, when the answer is there and before anybody can see it.

@@ -30,9 +30,8 @@ from privod.data import Domain, Table
 from privod.privacy import Loss, adjacency_from_json
 from privod.progress import listening
 from privod.query.catalog import query_from_json, release_from_json
-from privod.query.query import Release, canonical_json
+from privod.query.query import canonical_json
 from privod.questions import scoring
-from privod.questions.interactive_grid.kept import looked
 
 __all__ = ["DONE", "FAILED", "PROGRESS", "READY", "where", "work"]
 
@@ -149,9 +148,9 @@ def _answer(task: dict[str, Any], tables: dict[str, Table], channel: Connection)
     query = query_from_json(task["query"])
     with listening(_telling(channel)):
         rows = _rows(task)
-        found = looked(query, _table(rows, tables), rows.noise(bytes.fromhex(task["key"]), query))
-    written = found.to_json() if isinstance(found, Release) else {"counts": found.tolist()}
-    return canonical_json(written).encode()
+        noise = rows.noise(bytes.fromhex(task["key"]), query)
+        found = query.answer(_table(rows, tables), noise)
+    return canonical_json(found.to_json()).encode()
 
 
 def _protected(task: dict[str, Any], tables: dict[str, Table]) -> bytes:

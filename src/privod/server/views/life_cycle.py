@@ -29,12 +29,10 @@ __all__ = [
     "admitted",
     "charge_ahead",
     "close_budget",
-    "convert_budget",
     "decide",
     "file_request",
 ]
 __all__ += ["limit_token", "manage", "manage_admit", "manage_allow_exact", "manage_close"]
-__all__ += ["manage_convert"]
 __all__ += ["manage_decide", "manage_limit", "manage_raise", "manage_retire", "raise_budget"]
 __all__ += ["request_form", "requests", "retire", "send_request"]
 
@@ -83,15 +81,6 @@ def raise_budget(request: Request, dataset: Dataset, form: wire.RaiseBudget) -> 
     adjacency, limit = adjacency_from_json(form.adjacency), Loss(form.epsilon, form.delta)
     with _acting(request) as curator:
         return wire.Budget.of(curator.raise_budget(dataset, adjacency, limit, form.reason))
-
-
-def convert_budget(request: Request, dataset: Dataset, form: wire.CloseBudget) -> wire.Budget:
-    """Make a narrow budget of an earlier version an allowance."""
-    adjacency = adjacency_from_json(form.adjacency)
-    with _acting(request) as curator:
-        return wire.Budget.of(
-            curator.convert_budget(dataset, adjacency, form.reason, confirmed=form.confirmed)
-        )
 
 
 def admit(request: Request, dataset: Dataset, form: wire.Admit) -> dict[str, int]:
@@ -195,16 +184,6 @@ def manage_raise(request: Request) -> Response:
         request,
         lambda curator, of, _: curator.raise_budget(
             of, _chosen(request), _amount(request), text_of(request, "reason")
-        ),
-    )
-
-
-def manage_convert(request: Request) -> Response:
-    """Make a narrow budget an allowance."""
-    return _do(
-        request,
-        lambda curator, of, confirmed: curator.convert_budget(
-            of, _chosen(request), text_of(request, "reason"), confirmed=confirmed
         ),
     )
 

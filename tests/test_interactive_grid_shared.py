@@ -1,14 +1,14 @@
-"""The interactive grid: one draw for a cell, ever; charged once; through crashes and restores."""
+"""The interactive grid: one noise for a cell, ever; charged once; through crashes and restores."""
 
 from __future__ import annotations
 
-import sqlite3
+import math
 import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +16,17 @@ import numpy as np
 import pytest
 
 from privod.audit.game import play
-from privod.curator import Curator, backup, publication, restore
+from privod.curator import Curator, backup, restore
+from privod.curator.rows import KeptRows
 from privod.data import Domain, Numeric, Table
-from privod.errors import AnswerFailed, InvalidParameter, LedgerDamaged, NoPromise, Unavailable
-from privod.ledger.kept_counts import read_kept
-from privod.ledger.sqlite import SQLite
-from privod.mechanisms import DiscreteLaplace, seeded
+from privod.engines.stored import SALT
+from privod.errors import AnswerFailed, InvalidParameter, Unavailable
+from privod.mechanisms import DiscreteLaplace, secure, seeded
+from privod.mechanisms.randomness import shared
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
 from privod.questions.grid_knn.query import GridKnn
 from privod.questions.interactive_grid.audit import games
-from privod.questions.interactive_grid.query import InteractiveGridScores
+from privod.questions.interactive_grid.query import GridScores, InteractiveGridScores
 
 DOMAIN = Domain((Numeric("x", 0, 10), Numeric("y", 0, 10)))
 RNG = np.random.default_rng(0)
@@ -42,14 +43,14 @@ def start(folder: Path) -> Curator:
     return curator
 
 
-def kept(curator: Curator, query: InteractiveGridScores = ASK) -> dict[str, int]:
-    with curator.database.reading() as connection:
-        return read_kept(connection, "plane", query)
+def salt(curator: Curator) -> bytes:
+    (folder,) = (curator.directory / "rows").iterdir()
+    return (folder / SALT).read_bytes()
 
 
-def _file(curator: Curator) -> Path:
-    assert isinstance(curator.database, SQLite)
-    return Path(curator.database.path)
+def expected(curator: Curator, query: InteractiveGridScores) -> GridScores:
+    """The answer from the noise that the salt of the rows stands for."""
+    return query.answer(Table(DOMAIN, ROWS), shared(salt(curator), query.state)).value
 
 
 def spent(curator: Curator) -> list[Loss]:
@@ -59,19 +60,16 @@ def spent(curator: Curator) -> list[Loss]:
 def test_the_first_question_pays_and_the_next_ones_find_the_same_noise(tmp_path: Path) -> None:
     with start(tmp_path) as curator:
         assert curator.price(ASK, of="plane").charges[0].loss == Loss("1/2")
-        assert curator.ask(ASK, of="plane").charges[0].loss == Loss("1/2")
-        before = kept(curator)
-        assert set(before) == set(ASK.needed(DOMAIN))
-        assert len(before) == 13
+        first = curator.ask(ASK, of="plane")
+        assert first.charges[0].loss == Loss("1/2")
+        assert first.release.value == expected(curator, ASK)
     with Curator.open(tmp_path) as curator:  # after a restart
         near = replace(ASK, records=((6.2, 5.3), (5.2, 5.3)))
         assert curator.price(near, of="plane").charges[0].loss == Loss(0)
         answer = curator.ask(near, of="plane")
         assert [charge.loss for charge in answer.charges] == [Loss(0)]
-        after = kept(curator)
-        assert before.items() < after.items()
-        first = curator.release("plane", ASK).value
-        assert answer.release.value.weighted[1] == first.weighted[0]
+        assert answer.release.value.weighted[1] == first.release.value.weighted[0]
+        assert answer.release.value == expected(curator, near)
         assert spent(curator) == [Loss("1/2")]
         curator.verify()
 
@@ -79,10 +77,19 @@ def test_the_first_question_pays_and_the_next_ones_find_the_same_noise(tmp_path:
 def test_another_state_is_another_grid_with_a_charge_of_its_own(tmp_path: Path) -> None:
     with start(tmp_path) as curator:
         curator.ask(ASK, of="plane")
-        for other in (replace(ASK, epsilon="1/4"), replace(ASK, max_cells=99_999)):
+        for other in (replace(ASK, epsilon="1/4"), replace(ASK, cells_per_axis=9)):
             assert other.state != ASK.state
             assert curator.price(other, of="plane").charges[0].loss == other.guarantee().loss
         assert replace(ASK, n_neighbors=2, max_steps=1).state == ASK.state
+
+
+def test_two_data_sets_with_the_same_rows_have_noise_of_their_own(tmp_path: Path) -> None:
+    with start(tmp_path) as curator:
+        curator.register("again", Table(DOMAIN, ROWS), DOMAIN)
+        curator.open_budget("again", AddRemove(), Loss(1))
+        here, there = (curator.ask(ASK, of=name) for name in ("plane", "again"))
+        assert there.charges[0].loss == Loss("1/2")
+        assert here.release.value != there.release.value
 
 
 def test_a_budget_opened_later_is_charged_once_for_all_questions_of_a_grid(tmp_path: Path) -> None:
@@ -97,47 +104,27 @@ def test_a_budget_opened_later_is_charged_once_for_all_questions_of_a_grid(tmp_p
         curator.verify()
 
 
-def test_a_question_past_the_limit_on_cells_is_refused_without_a_trace(tmp_path: Path) -> None:
-    narrow = replace(ASK, max_cells=20)
-    with start(tmp_path) as curator:
-        curator.ask(narrow, of="plane")
-        head = curator.head()
-        far = replace(narrow, records=((2.5, 7.5),))
-        for door in (curator.price, curator.ask):
-            with pytest.raises(InvalidParameter, match="13 counts that are drawn and 13 more"):
-                door(far, of="plane")
-        assert curator.head() == head
-        curator.ask(replace(narrow, records=((5.2, 7.3),), max_steps=1), of="plane")
-        assert len(kept(curator, narrow)) == 16
-
-
-def test_threads_of_two_curators_draw_every_cell_once(tmp_path: Path) -> None:
+def test_threads_of_two_curators_find_one_noise_of_every_cell(tmp_path: Path) -> None:
     places = [(x + 0.5, y + 0.5) for x in range(3, 7) for y in range(3, 6)]
+    asked = [replace(ASK, records=(place,)) for place in places]
     with start(tmp_path) as one, Curator.open(tmp_path) as other:
 
-        def ask(place: int) -> float:
-            query = replace(ASK, records=(places[place],))
+        def ask(place: int) -> GridScores:
             curator = one if place % 2 else other
-            return float(curator.ask(query, of="plane").release.value.weighted[0])
+            return curator.ask(asked[place], of="plane").release.value  # type: ignore[no-any-return]
 
         with ThreadPoolExecutor(6) as pool:
             told = list(pool.map(ask, range(len(places))))
         assert spent(one) == [Loss("1/2")]
-        one.verify()  # refuses a cell that was drawn twice
-        counts = kept(one)
-        again = [replace(ASK, records=(place,)).value_of(DOMAIN, counts) for place in places]
-        assert told == [value.weighted[0] for value in again]
+        one.verify()
+        assert told == [expected(one, query) for query in asked]
 
 
 KILLED = """
 import os, sys
-from privod.curator import Curator, publication
+from privod.curator import Curator
 from privod.questions.interactive_grid.query import InteractiveGridScores
-real = publication.enter_kept
-def dies(*given):
-    real(*given)
-    os._exit(9)
-publication.enter_kept = dies
+InteractiveGridScores.answer = lambda *_: os._exit(9)
 query = InteractiveGridScores(columns=("x", "y"), cells_per_axis=10, epsilon="1/2",
                               records=((5.2, 5.3),), n_neighbors=30)
 Curator.open(sys.argv[1]).ask(query, of="plane")
@@ -150,33 +137,20 @@ def test_a_process_killed_while_it_draws_costs_budget_and_tells_nothing(tmp_path
     assert died.returncode == 9
     with Curator.open(tmp_path) as curator:
         assert spent(curator) == [Loss("1/2")]
-        assert kept(curator) == {}
         curator.verify()
         answer = curator.ask(ASK, of="plane")  # the state is paid for
         assert [charge.loss for charge in answer.charges] == [Loss(0)]
+        assert answer.release.value == expected(curator, ASK)
         assert spent(curator) == [Loss("1/2")]
-        assert len(kept(curator)) == 13
         curator.verify()
 
 
-def test_after_an_accepted_restore_no_old_grid_is_asked_on(tmp_path: Path) -> None:
-    with start(tmp_path) as curator:
-        curator.ask(ASK, of="plane")
-        curator.accept_restored("a rehearsal")
-        with pytest.raises(NoPromise, match="restored after this grid was opened"):
-            curator.ask(replace(ASK, n_neighbors=4), of="plane")
-        assert curator.ask(ASK, of="plane").stored  # what was told stays told
-        curator.ask(replace(ASK, epsilon="1/4"), of="plane")
-
-
-def test_a_cell_told_after_a_backup_is_not_drawn_again_by_the_restored_curator(
-    tmp_path: Path,
-) -> None:
+def test_a_restored_copy_repeats_the_noise_of_cells_told_since_the_backup(tmp_path: Path) -> None:
     later = replace(ASK, records=((2.1, 7.9),))
     with start(tmp_path / "live") as curator:
         curator.ask(ASK, of="plane")
         backup(curator, tmp_path / "kept")
-        curator.ask(later, of="plane")
+        told = curator.ask(later, of="plane").release.value
     with (
         Curator.open(tmp_path / "kept", restoring=True) as kept_copy,
         pytest.raises(Unavailable, match="is a backup"),
@@ -185,68 +159,99 @@ def test_a_cell_told_after_a_backup_is_not_drawn_again_by_the_restored_curator(
     restore(tmp_path / "kept", tmp_path / "restored")
     with Curator.open(tmp_path / "restored", restoring=True) as restored:
         restored.accept_restored("the original's disk broke")
-        with pytest.raises(NoPromise, match="restored after this grid was opened"):
-            restored.ask(later, of="plane")
-        assert restored.ask(ASK, of="plane").stored
-        restored.ask(replace(ASK, epsilon="1/4"), of="plane")
+        answer = restored.ask(later, of="plane")
+        assert answer.release.value == told
+        assert [charge.loss for charge in answer.charges] == [Loss(0)]
         restored.verify()
 
 
-def test_a_store_that_forgets_what_it_drew_is_found_by_verification(
+def finds_one_noise(curator: Curator) -> bool:
+    """Whether two questions of one state see the same count of a cell."""
+    first, second = (
+        curator.ask(replace(ASK, records=records), of="plane").release.value
+        for records in (((5.2, 5.3),), ((5.2, 5.3), (6.2, 5.3)))
+    )
+    return bool(first.weighted[0] == second.weighted[0])
+
+
+def test_a_curator_that_draws_anew_for_every_question_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The planted bug: every question draws anew, so the mean of many takes the noise away."""
-    with start(tmp_path) as curator:
-        monkeypatch.setattr(publication, "read_kept", lambda *_: {})
-        for n_neighbors in (5, 6):
-            curator.ask(replace(ASK, n_neighbors=n_neighbors), of="plane")
-        with pytest.raises(LedgerDamaged, match="draws the noise of a count again"):
-            curator.verify()
+    """The planted bug: the mean of many answers would take the noise away."""
+    with start(tmp_path / "honest") as curator:
+        assert finds_one_noise(curator)
+    monkeypatch.setattr(KeptRows, "noise", lambda *_: secure())
+    with start(tmp_path / "bug") as curator:
+        assert not finds_one_noise(curator)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ("UPDATE kept_counts SET counts = '{\"5,5\":7}'", "not those entered"),
-        ("UPDATE kept_counts SET state = 'x'", "another question"),
-        ("DELETE FROM kept_counts", "not those entered"),
-        ("INSERT INTO kept_counts VALUES (1, 'x', '{}')", "which entered none"),
-    ],
-)
-def test_counts_that_were_tampered_with_are_found(
-    tmp_path: Path, change: str, message: str
-) -> None:
-    with start(tmp_path) as curator:
-        curator.ask(ASK, of="plane")
-        file = _file(curator)
-    with closing(sqlite3.connect(file)) as database, database:
-        database.execute("DROP TRIGGER kept_counts_never_update")
-        database.execute("DROP TRIGGER kept_counts_never_delete")
-        database.execute(change)
-    with Curator.open(tmp_path) as curator, pytest.raises(LedgerDamaged, match=message):
-        curator.verify()
-
-
-def test_the_trigger_stops_slips(tmp_path: Path) -> None:
-    with start(tmp_path) as curator:
-        curator.ask(ASK, of="plane")
-        file = _file(curator)
-    with closing(sqlite3.connect(file)) as database:
-        for slip in ("UPDATE kept_counts SET state = ''", "DELETE FROM kept_counts"):
-            with pytest.raises(sqlite3.IntegrityError, match="append-only"):
-                database.execute(slip)
-
-
-def test_a_failing_answer_is_told_in_one_sentence_and_keeps_nothing(
+def test_a_failing_answer_is_told_in_one_sentence_and_the_state_stays_paid(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with start(tmp_path) as curator:
         with monkeypatch.context() as patch:
-            patch.setattr(InteractiveGridScores, "value_of", lambda *_: 1 / 0)
+            patch.setattr(InteractiveGridScores, "true_counts", lambda *_: 1 / 0)
             with pytest.raises(AnswerFailed):
                 curator.ask(ASK, of="plane")
-        assert kept(curator) == {}
-        assert len(curator.ask(ASK, of="plane").release.value.graded) == 1
+        assert curator.ask(ASK, of="plane").release.value == expected(curator, ASK)
+        assert spent(curator) == [Loss("1/2")]
+
+
+GOLDEN = {  # the noise of the cells "0,0", "1,1", "2,4", ... from one salt, for good
+    "1/1000": [-472, -367, 716, -81, 469, -1395, -1504, -1448, 218, 596, 1122, 1617],
+    "1/100": [-157, -56, 139, -38, 152, -58, -170, -99, 160, 39, 48, 38],
+    "1/2": [-4, -1, 2, -1, 2, -1, -4, -2, 2, 0, 0, 0],
+    "1": [-2, -1, 0, 2, 0, -1, -2, -1, 0, 0, 0, 0],
+    "3": [1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0],
+}
+
+
+@pytest.mark.parametrize("epsilon", GOLDEN)
+def test_the_sampler_never_uses_the_stream_of_a_cell_in_another_way(epsilon: str) -> None:
+    """If this must change, raise SAMPLER: or cells that were told get noise a second time."""
+    noise = DiscreteLaplace.for_loss(Fraction(epsilon), 1)
+    source = shared(bytes(range(32)), "a state")
+    cells = [f"{place},{place**2}" for place in range(12)]
+    found = [int(noise.add_to(np.array([0]), source.stream(cell))[0]) for cell in cells]
+    assert found == GOLDEN[epsilon]
+
+
+def test_a_question_finds_the_noise_that_it_always_found() -> None:
+    """The state, the names of cells and the sampler together; as above."""
+    empty = Table(DOMAIN, {"x": [], "y": []})
+    query = replace(ASK, epsilon="1/50", n_neighbors=1000)
+    found = query.answer(empty, shared(bytes(range(32)), ASK.state)).value
+    assert ASK.state == '["interactive-grid-1",1,["x","y"],10,"1/2"]'
+    assert (found.weighted, found.graded) == ((28.3,), (0.3,))
+
+
+def test_the_noise_of_a_cell_is_the_same_for_every_count_and_question() -> None:
+    """Noise is added to the count, so that of a cell does not hang on who else was asked about."""
+    source = shared(bytes(32), ASK.state)
+    more = replace(ASK, records=((9.0, 9.0), *ASK.records))
+    empty, full = Table(DOMAIN, {"x": [], "y": []}), Table(DOMAIN, ROWS)
+    alone, beside = (query.answer(empty, source).value for query in (ASK, more))
+    assert alone.weighted[0] == beside.weighted[1]
+    noise = ASK.count_noise
+    for cell, count in zip(ASK.needed(DOMAIN), ASK.true_counts(full), strict=True):
+        drawn = [int(noise.add_to(np.array([n]), source.stream(cell))[0]) for n in (0, count)]
+        assert drawn[1] - drawn[0] == count
+
+
+def test_the_noise_of_many_cells_has_its_law() -> None:
+    """4000 cells: a chi-square over the values from -3 to 3, its limit set before looking."""
+    noise = DiscreteLaplace.for_loss(1, 1)
+    source = shared(bytes(31) + b"x", "law")
+    found = np.array(
+        [noise.add_to(np.array([0]), source.stream(str(cell)))[0] for cell in range(4000)]
+    )
+    ratio = math.exp(-1)
+    chances = np.array([(1 - ratio) / (1 + ratio) * ratio ** abs(k) for k in range(-3, 4)])
+    counts = np.array([(found == k).sum() for k in range(-3, 4)])
+    spread = ((counts - 4000 * chances) ** 2 / (4000 * chances)).sum()
+    rest = 4000 - counts.sum()
+    left = 4000 * (1 - chances.sum())
+    assert spread + (rest - left) ** 2 / left < 29.9  # 7 degrees of freedom, once in 10,000
 
 
 def test_scores_are_those_of_the_grid_held_in_memory() -> None:
@@ -298,8 +303,6 @@ def changed(**parameters: Any) -> Callable[[], InteractiveGridScores]:
         (changed(n_neighbors=0), "n_neighbors"),
         (changed(max_steps=-1), "max_steps"),
         (changed(max_steps=101), "max_steps"),
-        (changed(max_cells=0), "max_cells"),
-        (changed(max_cells=10**9), "max_cells"),
         (changed(epsilon=0), "epsilon"),
         (
             changed(columns=tuple("abcdefghij"), records=((0.0,) * 10,), max_steps=9),
@@ -318,7 +321,6 @@ def test_bad_parameters_are_refused_with_a_way_out(
     ("make", "message"),
     [
         (changed(columns=("x", "z")), "numeric columns"),
-        (changed(max_cells=12), "at least the 13 cells"),
         (changed(cells_per_axis=10**5, records=MANY), "20000 cells in all"),
     ],
 )

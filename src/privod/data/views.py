@@ -1,0 +1,253 @@
+"""Which stored records does a question see, and as what?
+
+Records are stored as they came: a number below or above its range as -inf or inf, a missing one as
+NaN, a missing category as -1. A question sees complete records within their ranges: what lies
+outside is clipped, what is missing filled, and a record that misses what has no fill is left out.
+With conditions it sees only the records that meet them, clipped and filled. A view does this block
+by block, each record by itself, wherever the rows are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privod.data.columns import Numeric
+from privod.data.conditions import NO_CONDITIONS, Conditions
+from privod.data.domain import Domain
+from privod.data.folding import Block, Fold, Sweep, one_block
+from privod.data.kernels.ranges import settle
+
+if TYPE_CHECKING:
+    from privod.data.table import Rows
+
+__all__ = ["COMPLETE", "SeenRows", "View"]
+
+COMPLETE = "\0complete"  # a code of every stored record; no column is called so
+Floats = NDArray[np.float64]
+State = TypeVar("State")
+
+
+@dataclass(frozen=True)
+class View:
+    """What a question sees of stored records.
+
+    Parameters
+    ----------
+    domain : Domain
+        Of the records.
+    where : Conditions
+        What they must meet.
+    settles : bool
+        Whether numbers are clipped, gaps filled and incomplete records left out.
+    """
+
+    domain: Domain
+    where: Conditions = NO_CONDITIONS
+    settles: bool = True
+
+    def numbers(self, wanted: tuple[str, ...]) -> tuple[str, ...]:
+        """The numeric columns that must be read."""
+        numeric = self.domain.numeric_names
+        return _once(wanted, (name for name in self.where.columns if name in numeric))
+
+    def codes(self, wanted: tuple[str, ...]) -> tuple[str, ...]:
+        """The categorical columns that must be read, and which records are complete."""
+        numeric = self.domain.numeric_names
+        needed = [name for name in self.where.columns if name not in numeric]
+        gaps = self.settles and any(column.fill is None for column in self.domain.columns)
+        return _once(wanted, [*needed, *([COMPLETE] if gaps else [])])
+
+    def of(self, block: Block, numbers: tuple[str, ...], codes: tuple[str, ...]) -> Block:
+        """The records of a block that are seen, in the columns wanted."""
+        seen = np.ones(len(block), dtype=bool)
+        read = self.codes(codes)
+        if COMPLETE in read:
+            seen &= block.codes[:, read.index(COMPLETE)] > 0
+        for name in self.where.columns:
+            seen &= self.where.met_by(self.domain[name], self._column(block, name, numbers, codes))
+        places = [self.numbers(numbers).index(name) for name in numbers]
+        found = block.numbers[:, places], block.codes[:, [read.index(name) for name in codes]]
+        if not seen.all():
+            found = found[0][seen], found[1][seen]
+        if self.settles:
+            for place, name in enumerate(numbers):
+                found[0][:, place] = self.settled(name, found[0][:, place])
+            for place, name in enumerate(codes):
+                found[1][:, place] = self.settled(name, found[1][:, place])
+        return Block(*found)
+
+    def settled(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
+        """A column's stored values as a question sees them."""
+        column = self.domain[name]
+        if not isinstance(column, Numeric):
+            fill = None if column.fill is None else int(column.number(column.fill))
+            return values if fill is None else np.where(values < 0, fill, values)
+        own = np.array(values)
+        settle(own, column.low, column.high, np.nan if column.fill is None else column.fill)
+        return own
+
+    def _column(
+        self, block: Block, name: str, numbers: tuple[str, ...], codes: tuple[str, ...]
+    ) -> NDArray[Any]:
+        if name in self.domain.numeric_names:
+            return self.settled(name, block.numbers[:, self.numbers(numbers).index(name)])
+        return self.settled(name, block.codes[:, self.codes(codes).index(name)])
+
+
+@dataclass(frozen=True)
+class SeenFold(Generic[State]):
+    """A fold over what a view shows."""
+
+    inner: Fold[State]
+    view: View
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The numeric columns that must be read."""
+        return self.view.numbers(self.inner.numbers)
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The categorical columns that must be read."""
+        return self.view.codes(self.inner.codes)
+
+    def start(self) -> State:
+        """What no rows add up to."""
+        return self.inner.start()
+
+    def add(self, state: State, block: Block) -> State:
+        """Add what is seen of a block."""
+        return self.inner.add(state, self.view.of(block, self.inner.numbers, self.inner.codes))
+
+    def merge(self, left: State, right: State) -> State:
+        """Add two parts."""
+        return self.inner.merge(left, right)
+
+
+@dataclass(frozen=True)
+class SeenSweep(Generic[State]):
+    """A sweep over what a view shows."""
+
+    inner: Sweep[State]
+    view: View
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The numeric columns that must be read."""
+        return self.view.numbers(self.inner.numbers)
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The categorical columns that must be read."""
+        return self.view.codes(self.inner.codes)
+
+    @property
+    def n_parts(self) -> int:
+        """How many parts there are."""
+        return self.inner.n_parts
+
+    def start(self) -> State:
+        """What no parts add up to."""
+        return self.inner.start()
+
+    def spread(self, block: Block) -> Iterable[tuple[int, Floats]]:
+        """The points of what is seen of a block."""
+        return self.inner.spread(self.view.of(block, self.inner.numbers, self.inner.codes))
+
+    def part(self, number: int, read: Callable[[int], Iterable[Floats]]) -> State:
+        """One part."""
+        return self.inner.part(number, read)
+
+    def merge(self, left: State, right: State) -> State:
+        """Add two parts."""
+        return self.inner.merge(left, right)
+
+
+@dataclass(frozen=True)
+class Records:
+    """How many rows there are."""
+
+    numbers: tuple[str, ...] = ()
+    codes: tuple[str, ...] = ()
+
+    def start(self) -> int:
+        """None."""
+        return 0
+
+    def add(self, state: int, block: Block) -> int:
+        """Count a block."""
+        return state + len(block)
+
+    def merge(self, left: int, right: int) -> int:
+        """Add up."""
+        return left + right
+
+
+def _once(wanted: tuple[str, ...], needed: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*wanted, *needed)))
+
+
+class SeenRows:
+    """Rows through a view.
+
+    Parameters
+    ----------
+    base : Rows
+        As they are stored.
+    view : View
+        What is seen of them.
+    length : int, optional
+        How many are seen, where that is known; else they are counted when somebody asks.
+    """
+
+    held_in_memory = False
+
+    def __init__(self, base: Rows, view: View, length: int | None = None) -> None:
+        self.base, self.view = base, view
+        if length is not None:
+            self._length = length
+
+    def __len__(self) -> int:
+        return self._length
+
+    @cached_property
+    def _length(self) -> int:
+        return self.fold(Records())
+
+    @property
+    def as_stored(self) -> Rows:
+        """The rows that meet the conditions, with their gaps."""
+        if not self.view.where:
+            return self.base.as_stored
+        met = View(self.view.domain, self.view.where, settles=False)
+        return SeenRows(self.base.as_stored, met)
+
+    @property
+    def most_records(self) -> int | None:
+        """How many there may be, as declared."""
+        return self.base.most_records
+
+    def fold(self, fold: Fold[State]) -> State:
+        """Add up over the rows that are seen."""
+        return self.base.fold(SeenFold(fold, self.view))
+
+    def sweep(self, sweep: Sweep[State]) -> State:
+        """Add up over parts."""
+        return self.base.sweep(SeenSweep(sweep, self.view))
+
+    def gathered(self, numbers: Sequence[str], codes: Sequence[str]) -> Block:
+        """All rows that are seen, in some columns and a fixed order."""
+        shape = len(numbers), len(codes)
+        return one_block(self.in_order(numbers, codes), len(self), shape)
+
+    def in_order(self, numbers: Sequence[str], codes: Sequence[str]) -> Iterator[Block]:
+        """The same, block by block."""
+        seen = SeenFold(Records(tuple(numbers), tuple(codes)), self.view)
+        for block in self.base.in_order(seen.numbers, seen.codes):
+            yield self.view.of(block, tuple(numbers), tuple(codes))

@@ -1,0 +1,162 @@
+"""Where do the records of each column lie? Found by noisy counts, from coarse to fine.
+
+A column whose range nobody declared is counted by sign and octave, from 2^-30 to 2^64. Then ranges,
+found or declared, are cut into equal bins, up to three times, and narrowed to the bins that hold
+the records. How often follows from how many records there are to the noise of a count. What a
+column cannot show above its noise, all columns together may: their counts are added up, and the
+columns that show nothing take what these sums show.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privod.data import Column, Numeric
+from privod.data.fineness import rounded
+from privod.outliers.grid.kernels.profile import count_octaves
+
+__all__ = ["UNIVERSE", "Found", "found_in_bins", "found_in_octaves", "octave_counts", "unknown"]
+__all__ += ["N_OCTAVE_CELLS", "within"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Range = tuple[float, float]
+
+UNIVERSE = 2.0**64
+"""A range from minus to plus this, or wider, is one that nobody knows."""
+
+LOWEST, OCTAVES = -30, 94  # of the octaves that are told apart: up to 2^64
+N_OCTAVE_CELLS = 2 * OCTAVES + 1
+USUAL = (-1024.0, 1024.0)  # where a column is looked for that shows nothing at all
+SIGN_DOUBT = 0.5  # deviations of noise that records of one sign must exceed to be believed
+NEAR_ZERO = 3  # octaves that a range reaches down: zero is as near then
+OUTSIDE = 0.03  # of the records may lie outside a window ...
+OUTSIDE_TOGETHER = 0.02  # ... or outside the one of all columns
+DOUBT = 1.5  # deviations of noise that may hide more outside
+SHOWN = 1.0  # deviations past the largest noise of as many cells that a window must exceed
+KEPT = 0.75  # of a range's length: one that is hardly shorter is not worth its cut-off ends
+FINEST = 1e-9  # of a number's size: no range is shorter
+FINEST_SIZE = 2.0**-60
+
+
+class Found(NamedTuple):
+    """The range of every numeric column so far, and whether its own counts have shown it."""
+
+    ranges: tuple[Range, ...]
+    shown: tuple[bool, ...]
+
+
+def unknown(column: Column) -> bool:
+    """Whether a column's range was left open."""
+    return isinstance(column, Numeric) and column.low <= -UNIVERSE and column.high >= UNIVERSE
+
+
+def octave_counts(places: Ints, rows: Floats) -> Ints:
+    """How many values have each sign and octave, column after column."""
+    counts = np.zeros((len(places), N_OCTAVE_CELLS), dtype=np.int64)
+    count_octaves(rows.view(np.uint64), places, LOWEST, OCTAVES, counts)
+    return counts.reshape(-1)
+
+
+def found_in_octaves(noisy: Ints, records: float, deviation: float) -> Found:
+    """The octaves that hold the records of each column, or of all of them together."""
+    counts = noisy.reshape(-1, N_OCTAVE_CELLS).astype(np.float64)
+    n_columns = len(counts)
+    own = _sized(counts, records, deviation, OUTSIDE)
+    together = counts.sum(axis=0)[None]
+    (pooled,) = _sized(
+        together, records * n_columns, deviation * math.sqrt(n_columns), OUTSIDE_TOGETHER
+    )
+    return Found(
+        tuple(span or pooled or USUAL for span in own), tuple(span is not None for span in own)
+    )
+
+
+def _sized(counts: Floats, records: float, deviation: float, outside: float) -> list[Range | None]:
+    """Ranges by magnitude, of both signs unless all records have one; None if nothing shows."""
+    below, above = counts[:, OCTAVES - 1 :: -1], counts[:, OCTAVES + 1 :]
+    sizes = np.column_stack([counts[:, OCTAVES], below + above])
+    found: list[Range | None] = []
+    windows = _windows(sizes, records, deviation * math.sqrt(2), outside)
+    for left, right, window in zip(below, above, windows, strict=True):
+        if window is None:
+            found.append(None)
+            continue
+        first, last = window  # of magnitudes: the first is all that is nearly zero
+        some = slice(max(first - 1, 0), max(last - 1, 0))
+        few = outside * records + SIGN_DOUBT * deviation * math.sqrt(last - first)
+        no_left, no_right = (float(side[some].sum()) <= few for side in (left, right))
+        high = 2.0 ** (LOWEST + last - 1)
+        low = 0.0 if first == 0 or last - first >= NEAR_ZERO else 2.0 ** (LOWEST + first - 1)
+        if no_left and not no_right:
+            found.append((low, high))
+        elif no_right and not no_left:
+            found.append((-high, -low))
+        else:
+            found.append((-high, high))
+    return found
+
+
+def found_in_bins(before: Found, noisy: Ints, bins: int, records: float, deviation: float) -> Found:
+    """The ranges, narrowed to the bins that hold the records, or widened past a full end.
+
+    Of every column the bins come ascending, between what lies below and above them; last comes
+    what is missing.
+    """
+    counts = noisy.reshape(len(before.ranges), bins + 3)[:, :-1].astype(np.float64)
+    ranges, shown = [], []
+    windows = _windows(counts, records, deviation, OUTSIDE)
+    for (low, high), known, window in zip(*before, windows, strict=True):
+        shown.append(known or window is not None)
+        if window is None:
+            ranges.append((low, high))
+            continue
+        first, last = window
+        width = (high - low) / bins
+        left, right = low + (first - 1.5) * width, low + (last - 0.5) * width
+        past_an_end = first == 0 or last == bins + 2
+        narrower = right - left < KEPT * (high - low)
+        ranges.append(_at_least_a_hair(left, right) if narrower or past_an_end else (low, high))
+    return Found(tuple(ranges), tuple(shown))
+
+
+def within(ranges: Sequence[Range], columns: Sequence[Numeric]) -> tuple[Range, ...]:
+    """The ranges, no wider than declared, and on the lattice of all numbers."""
+    found = []
+    for (low, high), column in zip(ranges, columns, strict=True):
+        low, high = (float(rounded(min(max(end, column.low), column.high))) for end in (low, high))
+        found.append((low, high) if low < high else (column.low, column.high))
+    return tuple(found)
+
+
+def _at_least_a_hair(low: float, high: float) -> Range:
+    hair = FINEST * max(abs(low), abs(high), FINEST_SIZE)
+    return (low, high) if high - low >= hair else (low - hair, high + hair)
+
+
+def _windows(
+    counts: Floats, records: float, deviation: float, outside: float
+) -> list[tuple[int, int] | None]:
+    """Of each row, the fewest neighboring cells that hold all but a few; None if nothing shows."""
+    n_rows, n_cells = counts.shape
+    upto = np.concatenate([np.zeros((n_rows, 1)), counts.cumsum(axis=1)], axis=1)
+    found: list[tuple[int, int] | None] = [None] * n_rows
+    left = np.arange(n_rows)
+    shown = SHOWN + math.sqrt(2 * math.log(n_cells))
+    for size in range(1, n_cells + 1):
+        sums = upto[left, size:] - upto[left, :-size]
+        first = sums.argmax(axis=1)
+        held = sums[np.arange(len(left)), first]
+        noise = deviation * math.sqrt(size)
+        enough = records - held <= outside * records + DOUBT * noise
+        for at in np.flatnonzero(enough & (held >= shown * noise)):
+            found[left[at]] = (int(first[at]), int(first[at]) + size)
+        left = left[~enough]
+        if not len(left):
+            break
+    return found
