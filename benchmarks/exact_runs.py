@@ -5,7 +5,7 @@ engines. Random rows in six columns; the radius leaves about half a percent of t
 core-seconds of all engines and forwarders, bytes that a computing party sends, and both beside the
 plan. Needs `privod engine install spu`.
 
-    python benchmarks/exact_runs.py [--rows 2000 10000] [--quick | --smoke]
+    python benchmarks/exact_runs.py [--rows 2000 10000] [--candidates 0.05] [--quick | --smoke]
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def processor_seconds() -> float:
     return sum(one.ru_utime + one.ru_stime for one in used)
 
 
-def measure(rows: int) -> None:
+def measure(rows: int, candidates: float) -> None:
     """Run once, compare with pooled integers and with the plan."""
     rng = np.random.default_rng(rows)
     points = rng.standard_normal((rows, len(COLUMNS)))
@@ -46,6 +46,7 @@ def measure(rows: int) -> None:
         radius=float(np.quantile(far, 1 - OUTLYING)),
         far_fraction=0.99,
         ranges=dict.fromkeys(COLUMNS, RANGE),
+        candidates=candidates,
     )
     domain = Domain(tuple(Numeric(name, *RANGE, fill=0) for name in COLUMNS))
     halves = {
@@ -87,8 +88,9 @@ def measure(rows: int) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--rows", type=int, nargs="+", default=[2000, 10000, 50000])
+    parser.add_argument("--candidates", type=float, default=0.05)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--smoke", action="store_true")
     told = parser.parse_args()
     for each in [300] if told.smoke else [2000] if told.quick else told.rows:
-        measure(each)
+        measure(each, told.candidates)

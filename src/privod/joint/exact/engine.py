@@ -98,12 +98,14 @@ class EngineProcess:
         The interpreter of the engine's environment; the installed one unless told.
     """
 
+    script = runner.__file__
+
     def __init__(self, python: Path | None = None) -> None:
         if python is None and not (home() / READY).is_file():
             raise Unavailable(
                 f"SPU {ENGINE} is not installed for this user. Run `privod engine install spu`."
             )
-        command = [str(python or home() / "bin" / "python"), "-I", runner.__file__]
+        command = [str(python or home() / "bin" / "python"), "-I", self.script]
         self._process = subprocess.Popen(  # noqa: S603
             command,
             stdin=subprocess.PIPE,

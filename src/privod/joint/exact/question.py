@@ -130,7 +130,7 @@ class ExactOutliers(JointQuestion):
     ranges: dict[str, tuple[float, float]]
     scale: bool = False
     sample: int = 1000
-    candidates: float = 0.1
+    candidates: float = 0.05
     most_outliers: float = 0.01
 
     def __post_init__(self) -> None:
