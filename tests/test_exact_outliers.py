@@ -318,7 +318,7 @@ def test_an_engine_that_is_not_installed_is_named_with_the_command(
         EngineProcess()
     with pytest.raises(InvalidParameter, match=r"must be Python 3.10 or 3.11"):
         install(tmp_path / "no-python")
-    monkeypatch.setattr(engine_module.platform, "machine", lambda: "riscv64")
+    monkeypatch.setattr("platform.machine", lambda: "riscv64")
     with pytest.raises(Unavailable, match="x86_64"):
         install()
 

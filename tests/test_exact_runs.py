@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import monotonic, sleep
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -235,12 +236,10 @@ def test_other_columns_or_rows_end_the_run_before_anything_is_shared(
 
 def test_ids_must_be_one_for_each_row_and_none_twice() -> None:
     asked = question(partition="vertical")
-    seat: Any = Seat(
-        table=table(data(1)[:3]), domain=Domain(()), channel=None, identity=None, roster=None
-    )  # type: ignore[arg-type]
     for wrong in (["a", "b"], ["a", "b", "b "], ["a", "", "b"]):
+        seat: Any = SimpleNamespace(table=table(data(1)[:3]), ids=wrong)
         with pytest.raises(InvalidData, match="none twice"):
-            protocol._checked_ids(asked, replace(seat, ids=wrong))
+            protocol._checked_ids(asked, seat)
 
 
 @needs_engine
