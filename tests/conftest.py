@@ -84,7 +84,7 @@ SLOW = {
     "test_private_detector",
     "test_protocols",
     "test_public_cover",
-    "test_rare_combinations",
+    "test_rare_counts",
     "test_registry",
     "test_rounds",
     "test_scoring_command",

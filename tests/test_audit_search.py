@@ -42,7 +42,7 @@ from privod.questions.histogram.query import Histogram
 from privod.questions.outlier_count.query import CountedOutliers, OutlierCount
 from privod.server.jobs.jobs import next_release_time
 from tests.test_audit import ForgetsTheSecondCell, HalfTheNoise
-from tests.test_rare_combinations import LooksAheadTooLittle
+from tests.test_rare_counts import LooksAheadTooLittle
 
 RUNS = 1000
 PAIRS = 10
@@ -240,9 +240,9 @@ def _holds(game: Any, runs: int) -> bool:
 
 
 STEADY = (
-    *("anomaly-labels-1", "grid-knn-1", "histogram-1", "lookahead-count-1", "marginals-1"),
+    *("anomaly-labels-1", "grid-knn-1", "histogram-1", "marginals-1"),
     *("mixed-labels-1", "outlier-context-1", "outlier-groups-1", "outlier-radius-1"),
-    *("private-bounds-1", "rare-combinations-1"),
+    *("private-bounds-1", "rare-counts-1"),
 )
 """Questions of every kind of draw: noise, cells that are dropped, choices, coins."""
 

@@ -157,9 +157,6 @@ from privod.questions.interactive_grid.query import (
     GridScores as GridScores,
     InteractiveGridScores as InteractiveGridScores,
 )
-from privod.questions.lookahead_count.query import (
-    LookaheadCount as LookaheadCount,
-)
 from privod.questions.marginals.query import (
     MarginalHistograms as MarginalHistograms,
 )
@@ -210,9 +207,9 @@ from privod.questions.private_detector.query import (
 from privod.questions.private_detector.release import (
     NoisyProfile as NoisyProfile,
 )
-from privod.questions.rare_combinations.query import (
-    CombinationCounts as CombinationCounts,
-    RareCombinations as RareCombinations,
+from privod.questions.rare_counts.query import (
+    RareCounts as RareCounts,
+    ValueCounts as ValueCounts,
 )
 
 __version__: str

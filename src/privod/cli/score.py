@@ -87,7 +87,7 @@ def score(
     if why and not scoring.explains(released):
         way_out = "Ask for private-detector."
         raise InvalidParameter("why", "needs a release of private-detector", str(grid), way_out)
-    dialect = dialect_of(encoding, separator, decimal, thousands)
+    dialect = dialect_of(separator, encoding=encoding, decimal=decimal, thousands=thousands)
     taken = scoring.read_records(records, released, dialect, ids)
     points, rows = taken.points, taken.rows.tolist()
     scored = scoring.score(released, points, target, n_neighbors)

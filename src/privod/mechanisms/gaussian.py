@@ -25,6 +25,7 @@ from privod.errors import InvalidParameter
 from privod.mechanisms import gaussian_loss
 from privod.mechanisms.exact import Enclosure, Uniform, exp_minus
 from privod.mechanisms.inversion import InversionTable
+from privod.mechanisms.law import Law, Lost, changes_of
 from privod.mechanisms.noise import BLOCK, LARGEST_COUNT, Geometric, Shape, checked_counts
 from privod.mechanisms.randomness import Randomness
 from privod.privacy import Loss, Number, exact, positive
@@ -46,7 +47,7 @@ SUMMED_TO = 4096  # up to this sigma tails are summed term by term for humans; p
 
 
 @dataclass(frozen=True)
-class DiscreteGaussian:
+class DiscreteGaussian(Law):
     """Integer noise k with probability proportional to e^(-k^2 / (2 sigma2)), exactly.
 
     Guarantee
@@ -114,11 +115,13 @@ class DiscreteGaussian:
 
     def draw(self, shape: Shape, randomness: Randomness) -> Ints:
         """Return an array of independent draws."""
-        return self._added_to(np.zeros(shape, dtype=np.int64), randomness)
+        drawn: Ints = randomness.draw(self, np.zeros(shape, dtype=np.int64))
+        return drawn
 
     def add_to(self, counts: NDArray[Any], randomness: Randomness) -> Ints:
         """Return the counts, each with its own draw added, as a new array of the same shape."""
-        return self._added_to(checked_counts(counts), randomness)
+        noisy: Ints = randomness.draw(self, checked_counts(counts))
+        return noisy
 
     def draw_reaching(self, threshold: int, shape: Shape, randomness: Randomness) -> Ints:
         """Return independent draws of the noise given that it is at least `threshold`."""
@@ -181,14 +184,18 @@ class DiscreteGaussian:
         """Enclose the probability of at least `threshold` >= 1."""
         return _reach(self.sigma2, threshold, precision)
 
-    def _added_to(self, counts: Ints, randomness: Randomness) -> Ints:
-        noisy = np.empty(counts.shape, dtype=np.int64)
-        flat, flat_counts = noisy.reshape(-1), counts.reshape(-1)
+    def sample(self, given: Ints, bits: Randomness) -> Ints:
+        noisy = np.empty(given.shape, dtype=np.int64)
+        flat, flat_counts = noisy.reshape(-1), given.reshape(-1)
         for start in range(0, flat.size, BLOCK):
             block = slice(start, start + BLOCK)
-            noise = _sampler(self.sigma2).draw(flat[block].size, randomness)
+            noise = _sampler(self.sigma2).draw(flat[block].size, bits)
             np.add(flat_counts[block], noise, out=flat[block])
         return noisy
+
+    def largest_loss(self, seen: Any, other: Any, other_seen: Any) -> Lost:
+        changed = sum(each * each for each in changes_of(self, seen, other, other_seen))
+        return Lost(rho=changed / (2 * self.sigma2), gaussian=((self.sigma2, changed),))
 
 
 class _Sampler:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms.exact import Enclosure, exp_minus, powers
 from privod.mechanisms.inversion import InversionTable, Thresholds
+from privod.mechanisms.law import Law, Lost, changes_of
 from privod.mechanisms.randomness import Randomness
 from privod.privacy import Loss, Number, positive
 from privod.privacy.loss import as_exact
@@ -67,7 +68,7 @@ class Geometric:
 
 
 @dataclass(frozen=True)
-class DiscreteLaplace:
+class DiscreteLaplace(Law):
     """Integer noise k with probability proportional to e^(-|k| / scale), exactly.
 
     Guarantee
@@ -102,11 +103,13 @@ class DiscreteLaplace:
 
     def draw(self, shape: Shape, randomness: Randomness) -> NDArray[np.int64]:
         """Return an array of independent draws."""
-        return self._added_to(np.zeros(shape, dtype=np.int64), randomness)
+        drawn: NDArray[np.int64] = randomness.draw(self, np.zeros(shape, dtype=np.int64))
+        return drawn
 
     def add_to(self, counts: NDArray[Any], randomness: Randomness) -> NDArray[np.int64]:
         """Return the counts, each with its own draw added, as a new array of the same shape."""
-        return self._added_to(checked_counts(counts), randomness)
+        noisy: NDArray[np.int64] = randomness.draw(self, checked_counts(counts))
+        return noisy
 
     def draw_reaching(
         self, threshold: int, shape: Shape, randomness: Randomness
@@ -159,14 +162,17 @@ class DiscreteLaplace:
         ratio = exp_minus(1 / self.scale, precision)
         return (one - ratio) / (one + ratio) * exp_minus(abs(value) / self.scale, precision)
 
-    def _added_to(self, counts: NDArray[np.int64], randomness: Randomness) -> NDArray[np.int64]:
-        noisy = np.empty(counts.shape, dtype=np.int64)
-        flat, flat_counts = noisy.reshape(-1), counts.reshape(-1)
+    def sample(self, given: NDArray[np.int64], bits: Randomness) -> NDArray[np.int64]:
+        noisy = np.empty(given.shape, dtype=np.int64)
+        flat, flat_counts = noisy.reshape(-1), given.reshape(-1)
         for start in range(0, flat.size, BLOCK):
             block = slice(start, start + BLOCK)
-            noise = _laplace(self.scale, flat[block].size, randomness)
+            noise = _laplace(self.scale, flat[block].size, bits)
             np.add(flat_counts[block], noise, out=flat[block])
         return noisy
+
+    def largest_loss(self, seen: Any, other: Any, other_seen: Any) -> Lost:
+        return Lost.pure(sum(changes_of(self, seen, other, other_seen)) / self.scale)
 
 
 def _laplace(scale: Fraction, n: int, randomness: Randomness) -> NDArray[np.int64]:

@@ -13,11 +13,13 @@ import hashlib
 import os
 from abc import ABC, abstractmethod
 from itertools import count
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privod.errors import InvalidParameter
+from privod.mechanisms.law import Law
 
 __all__ = ["KEY_BYTES", "Randomness", "keyed", "secure", "seeded", "shared"]
 
@@ -40,6 +42,10 @@ class Randomness(ABC):
     @abstractmethod
     def bytes(self, n: int) -> bytes:
         """Return `n` fresh random bytes."""
+
+    def draw(self, law: Law, given: Any) -> Any:
+        """Draw from a law; every random step of a question does so, so that it can be replayed."""
+        return law.sample(given, self)
 
     def stream(self, name: str) -> Randomness:  # noqa: ARG002 - fresh bits need no name
         """Return a source for one named thing; where bits repeat, the same name repeats them."""

@@ -27,13 +27,14 @@ from numpy.typing import NDArray
 
 from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms.exact import Uniform
+from privod.mechanisms.law import Law, Lost, Unlike
 from privod.mechanisms.noise import Geometric
 from privod.mechanisms.randomness import Randomness
 from privod.mechanisms.weighted_choice import WeightedChoice
 from privod.mechanisms.weights import SUMMED, tables_of, true_weight
 from privod.privacy import Loss, Number, Zcdp, positive
 
-__all__ = ["ExponentialMechanism", "PermuteAndFlip", "Top", "Utilities"]
+__all__ = ["ExponentialMechanism", "Options", "PermuteAndFlip", "Top", "Utilities"]
 
 Utilities = NDArray[Any] | Sequence[int]
 """Integers, one for each candidate."""
@@ -45,8 +46,83 @@ BYTE_BITS, WORD_BITS = 8, 64
 COINS_PER_WORD, SPARE_WORDS = 64, 64
 
 
+class Options(ABC):
+    """Candidates with their utilities, in whatever form they are held."""
+
+    @abstractmethod
+    def pick(self, choice: Any, bits: Randomness) -> Any:
+        """Draw one of them, or several."""
+
+    @abstractmethod
+    def worths(self) -> dict[Any, int]:
+        """The utility of every candidate."""
+
+    def name(self, drawn: Any) -> Any:
+        """The candidate, of what `pick` gave."""
+        return drawn
+
+    def place(self, name: Any) -> Any:
+        """What `pick` would give for a candidate."""
+        return name
+
+
 @dataclass(frozen=True)
-class _Choice(ABC):
+class Listed(Options):
+    """Candidates in a list; without names they are known by their places."""
+
+    utilities: NDArray[np.int64]
+    names: Sequence[Any] | None = None
+
+    def pick(self, choice: Any, bits: Randomness) -> Any:
+        return choice._choose(self.utilities, bits)
+
+    def worths(self) -> dict[Any, int]:
+        return dict(zip(self._names, self.utilities.tolist(), strict=True))
+
+    def name(self, drawn: Any) -> Any:
+        return (
+            [self._names[one] for one in drawn] if isinstance(drawn, list) else self._names[drawn]
+        )
+
+    def place(self, name: Any) -> Any:
+        places = {one: at for at, one in enumerate(self._names)}
+        return [places[one] for one in name] if isinstance(name, list) else places[name]
+
+    @property
+    def _names(self) -> Sequence[Any]:
+        return range(len(self.utilities)) if self.names is None else self.names
+
+
+class _Chosen(Law):
+    """A choice among options: their utilities decide, by differences over a scale."""
+
+    def sample(self, given: Options, bits: Randomness) -> Any:
+        return given.pick(self, bits)
+
+    def seen(self, given: Options) -> dict[Any, int]:
+        return given.worths()
+
+    def named(self, given: Options, drawn: Any) -> Any:
+        return given.name(drawn)
+
+    def placed(self, given: Options, name: Any) -> Any:
+        return given.place(name)
+
+
+def _span(law: Law, seen: Any, other: Law, other_seen: Any) -> int:
+    """The range of the changes of utilities: no log-ratio passes it over the scale.
+
+    Adding a number to all utilities changes no law, so a choice whose utilities change by numbers
+    of this range is like a monotone one [docs/proofs/selection.md].
+    """
+    if law != other or seen.keys() != other_seen.keys():
+        raise Unlike(f"{law} is made among other candidates, or as {other}.")
+    changes: list[int] = [worth - other_seen[name] for name, worth in seen.items()]
+    return max(changes) - min(changes)
+
+
+@dataclass(frozen=True)
+class _Choice(_Chosen):
     """A choice whose law depends on differences of utilities divided by a scale."""
 
     near_best: ClassVar[float] = 1.0
@@ -85,9 +161,14 @@ class _Choice(ABC):
             return 0.0
         return float(self.scale) * math.log(self.near_best * (n_candidates - 1) / unsure)
 
-    def choose(self, utilities: Utilities, randomness: Randomness) -> int:
-        """Return the index of the chosen candidate."""
-        return self._choose(_integers(utilities), randomness)
+    def choose(
+        self, utilities: Utilities, randomness: Randomness, names: Sequence[Any] | None = None
+    ) -> int:
+        """Return the index of the chosen candidate; names tell candidates apart from the rows."""
+        return int(randomness.draw(self, Listed(_integers(utilities), names)))
+
+    def largest_loss(self, seen: Any, other: Any, other_seen: Any) -> Lost:
+        return Lost.pure(_span(self, seen, other, other_seen) / self.scale)
 
     @abstractmethod
     def _choose(self, utilities: NDArray[np.int64], randomness: Randomness) -> int:
@@ -114,6 +195,10 @@ class ExponentialMechanism(_Choice):
     def zcdp(self, sensitivity: Number) -> Zcdp:
         """An eighth of the square: its log-odds span epsilon [docs/proofs/zcdp.md, Lemma 3]."""
         return Zcdp.of_bounded_range(self.loss(sensitivity).epsilon)
+
+    def largest_loss(self, seen: Any, other: Any, other_seen: Any) -> Lost:
+        epsilon = _span(self, seen, other, other_seen) / self.scale
+        return Lost(epsilon, Zcdp.of_bounded_range(epsilon).rho)
 
     def choose_group(
         self, utilities: Utilities, multiplicities: NDArray[Any], randomness: Randomness
@@ -154,7 +239,7 @@ class PermuteAndFlip(_Choice):
 
 
 @dataclass(frozen=True)
-class Top:
+class Top(_Chosen):
     """Choose `n_chosen` different candidates: choose one, set it aside, choose again.
 
     Guarantee
@@ -184,12 +269,25 @@ class Top:
         """What all choices together lose in the concentrated sense."""
         return Zcdp(self.n_chosen * self.choice.zcdp(sensitivity).rho)
 
-    def choose(self, utilities: Utilities, randomness: Randomness) -> list[int]:
+    def choose(
+        self, utilities: Utilities, randomness: Randomness, names: Sequence[Any] | None = None
+    ) -> list[int]:
         """Return the indices of the chosen candidates, in the order they were chosen."""
         values = _integers(utilities)
         if self.n_chosen > values.size:
             rule = f"must be at most the number of candidates, {values.size}"
             raise InvalidParameter("n_chosen", rule, self.n_chosen, "Choose fewer.")
+        chosen: list[int] = randomness.draw(self, Listed(values, names))
+        return chosen
+
+    def largest_loss(self, seen: Any, other: Any, other_seen: Any) -> Lost:
+        """As often as it chooses, each time at worst among all."""
+        if self.n_chosen != getattr(other, "n_chosen", None):
+            raise Unlike(f"{self} is {other}.")
+        one = self.choice.largest_loss(seen, other.choice, other_seen)
+        return Lost(self.n_chosen * one.epsilon, self.n_chosen * one.rho)
+
+    def _choose(self, values: NDArray[np.int64], randomness: Randomness) -> list[int]:
         left, places, chosen = values.copy(), np.arange(values.size), []
         for last in range(values.size - 1, values.size - 1 - self.n_chosen, -1):
             index = self.choice._choose(left[: last + 1], randomness)

@@ -9,17 +9,22 @@ value of the rung; no float stands between count and noise. Proofs: docs/proofs/
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import count, pairwise, takewhile
 from statistics import NormalDist
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from privod.errors import InvalidParameter
 from privod.mechanisms.coins import bernoulli, bernoulli_exp, logistic
 from privod.mechanisms.exact import exp_minus, rational
+from privod.mechanisms.law import Law, Lost, Unlike
 from privod.mechanisms.noise import LARGEST_SCALE, DiscreteLaplace, Geometric
 from privod.mechanisms.randomness import Randomness
 from privod.privacy import Loss, Number, positive
@@ -31,6 +36,7 @@ RUNGS_PER_EDIT = 8  # rounding a bound up to its rung then costs at most 1/8 of 
 RUNG_BITS = 40  # binary places of a rung
 POWER_BITS = 128  # binary places of the powers that rungs are rounded from
 ONE = 1 << POWER_BITS
+LAW_ROUNDING = 1e-9  # of sums of an audit's floats
 SMALLEST_GROWTH = Fraction(1, 10_000)  # below it rounding rungs could pass the growth
 
 
@@ -128,7 +134,7 @@ class Staircase:
 
 
 @dataclass(frozen=True)
-class SmoothNoise(ABC):
+class SmoothNoise(Law):
     """Integer noise whose scale is `spread` times a smooth bound.
 
     Parameters
@@ -141,6 +147,13 @@ class SmoothNoise(ABC):
 
     spread: Fraction
     growth: Fraction
+
+    same_bits: ClassVar[bool] = False
+    """The scale follows the rows, and with it how often a draw is repeated."""
+
+    reach_in_scales: ClassVar[int]
+    places: ClassVar[int]
+    """How far an audit looks at the law, and at how many outcomes to a scale."""
 
     @cached_property
     def staircase(self) -> Staircase:
@@ -155,6 +168,49 @@ class SmoothNoise(ABC):
     @abstractmethod
     def _certified(self) -> Loss:
         """The loss, checked once."""
+
+    def add_to(self, count: int, bound: Fraction, randomness: Randomness) -> int:
+        """The count with a draw for its bound added."""
+        return int(randomness.draw(self, (count, bound)))
+
+    def sample(self, given: tuple[int, Fraction], bits: Randomness) -> int:
+        count, bound = given
+        return count + self.draw(bound, bits)
+
+    def largest_loss(self, seen: Any, other: Any, other_seen: Any) -> Lost:
+        """The epsilon that is claimed, and the delta by which one law exceeds the other there.
+
+        In floats, rounded to within a billionth; sums of probabilities, law against law.
+        """
+        if self != other:
+            raise Unlike(f"{self} is {other}.")
+        if seen == other_seen:
+            return Lost()
+        claimed = self.loss()
+        return Lost.pure(claimed.epsilon, self._excess(seen, other_seen, float(claimed.epsilon)))
+
+    def _excess(
+        self, one: tuple[int, Fraction], two: tuple[int, Fraction], epsilon: float
+    ) -> Fraction:
+        """The sum over all outcomes of max(0, P - e^epsilon P'), either way, at worst."""
+        scales = [float(self.spread * bound) for _, bound in (one, two)]
+        step = max(1, math.floor(min(scales) / self.places))
+        farthest = self.reach_in_scales * max(scales) + abs(one[0] - two[0])
+        outcomes = one[0] + step * np.arange(-math.ceil(farthest / step), farthest // step + 1)
+        first, second = (
+            self.log_weights((outcomes - count) / scale)
+            for (count, _), scale in zip((one, two), scales, strict=True)
+        )
+        first, second = (law - math.log(np.exp(law).sum()) for law in (first, second))
+        exceeding = [
+            float((np.exp(law) * -np.expm1(np.minimum(epsilon - law + beside, 0.0))).sum())
+            for law, beside in ((first, second), (second, first))
+        ]
+        return Fraction(max(0.0, max(exceeding) - LAW_ROUNDING))
+
+    @abstractmethod
+    def log_weights(self, away: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The logarithm of the law at so many scales from its middle, up to a number."""
 
     @abstractmethod
     def draw(self, bound: Fraction, randomness: Randomness) -> int:
@@ -179,6 +235,9 @@ class SmoothLaplace(SmoothNoise):
     the share of the far tail that a change of scale brings is at most delta (`reach`, certified;
     0: the least L that is a multiple of 1/1000).
     """
+
+    reach_in_scales = 60
+    places = 1000
 
     delta: Fraction
     reach: Fraction = Fraction(0)
@@ -209,6 +268,9 @@ class SmoothLaplace(SmoothNoise):
         if tail <= self.delta:
             return Fraction(0)
         return Fraction(math.ceil(log_above(tail / self.delta) * 1000), 1000)
+
+    def log_weights(self, away: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(-np.abs(away))
 
     def draw(self, bound: Fraction, randomness: Randomness) -> int:
         return discrete_laplace(self.spread * bound, randomness)
@@ -250,6 +312,9 @@ class SmoothHeavy(SmoothNoise):
     Loses at most epsilon = 2.28 / spread + 4 (growth - 1), and no delta: its tails are heavy
     enough. As both parts are never lost at once it loses less, `share` of that if so certified.
     """
+
+    reach_in_scales = 2000
+    places = 100
 
     share: Fraction = Fraction(1)
 
@@ -293,6 +358,9 @@ class SmoothHeavy(SmoothNoise):
             if polynomial[-1] <= 0 or polynomial[0] <= 0 or has_real_zero(polynomial):
                 return False
         return True
+
+    def log_weights(self, away: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(-np.log1p(away**HEAVY_POWER))
 
     def draw(self, bound: Fraction, randomness: Randomness) -> int:
         scale = self.spread * bound
@@ -403,6 +471,9 @@ class SmoothGaussian(SmoothNoise):
     both excesses together stay below delta is certified by `loss`.
     """
 
+    reach_in_scales = 20
+    places = 1000
+
     epsilon: Fraction
     delta: Fraction
 
@@ -441,6 +512,9 @@ class SmoothGaussian(SmoothNoise):
         inside = 1 / z**3 + 1 / z**5
         at_most = (1 / EULER_BELOW + 2 / (EULER_BELOW**2 * squared)) / (z**2 * self.spread)
         return 4 * half * _bell_above(z) * (inside + at_most)
+
+    def log_weights(self, away: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(-(away**2) / 2)
 
     def draw(self, bound: Fraction, randomness: Randomness) -> int:
         return discrete_gaussian((self.spread * bound) ** 2, randomness)

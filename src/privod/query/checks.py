@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 from privod.data import Domain, Numeric
 from privod.data.fineness import FINEST, UNTOUCHED, rounded
 from privod.errors import InvalidData, InvalidParameter
-from privod.privacy import AddRemove, Adjacency, Number, Replace, adjacency_from_json
+from privod.outliers.crowds.anomalies import protected_crowd
+from privod.privacy import AddRemove, Adjacency, InCrowd, Number, Replace, adjacency_from_json
 from privod.privacy.loss import as_float
 
 __all__ = [
@@ -111,6 +112,14 @@ def dp_adjacency(value: Any) -> Adjacency:
         rule = "must be AddRemove() or Replace()"
         raise InvalidParameter("adjacency", rule, value, "AddRemove() is the usual one.")
     return value  # type: ignore[no-any-return]
+
+
+def crowd_adjacency(
+    radius: float, columns: tuple[str, ...], max_crowd: int, edit_margin: int | None
+) -> Adjacency:
+    """Who is protected: everyone in a crowd of max_crowd + 1 - edit_margin, or everyone."""
+    crowd = 1 if edit_margin is None else protected_crowd(max_crowd, edit_margin)
+    return AddRemove() if crowd <= 1 else InCrowd(radius, columns, crowd)
 
 
 def numeric_columns(domain: Domain, columns: tuple[str, ...]) -> tuple[str, ...]:

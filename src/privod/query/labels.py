@@ -13,7 +13,8 @@ from functools import cached_property
 from typing import Any
 
 from privod.errors import InvalidParameter
-from privod.mechanisms import Randomness, damped_logistic
+from privod.mechanisms import Randomness
+from privod.mechanisms.coins import EditCoin
 from privod.outliers.crowds.anomalies import edits_to_flip, sensitive_edits_to_flip
 from privod.query.frames import of_records
 
@@ -40,8 +41,7 @@ def answer_by_edits(truth: bool, edits: int, epsilon: Fraction, randomness: Rand
     """
     if edits < 1:
         raise InvalidParameter("edits", "must be at least 1", edits, "Check the bound of edits.")
-    lie = damped_logistic(epsilon * (edits - 1), epsilon, randomness)
-    return truth != lie
+    return bool(randomness.draw(EditCoin(epsilon), (truth, edits)))
 
 
 def chance_of_error(edits: int, epsilon: Fraction) -> float:

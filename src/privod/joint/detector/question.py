@@ -104,7 +104,6 @@ class JointDetector(JointQuestion):
             columns=self.columns,
             epsilon=self.epsilon,
             delta=self.delta,
-            noise="gaussian",
             adjacency=self.adjacency,
         )
 
@@ -183,9 +182,8 @@ class JointDetector(JointQuestion):
 
         def open_sums(stage: Stage) -> Ints:
             own = None if table is None else _sums(self, stage, table)
-            noisy, holders[stage.name] = noisy_sums(
-                stage, own, seat.channel, session, seat.randomness
-            )
+            noisy, found = noisy_sums(stage, own, seat.channel, session, seat.randomness)
+            holders[_numbered(stage.name, holders)] = found
             return noisy
 
         stages = self.of.stages(
@@ -214,7 +212,8 @@ class JointDetector(JointQuestion):
         holders: dict[str, tuple[str, ...]] = {}
 
         def add_up(stage: Stage) -> Ints:
-            total, holders[stage.name] = host_stage(stage, meeting, roster)
+            total, found = host_stage(stage, meeting, roster)
+            holders[_numbered(stage.name, holders)] = found
             return total
 
         value = go_through(self.of.stages(domain, drawn=MergedNoise.of_shares), add_up)
@@ -337,6 +336,12 @@ def _digest(value: NoisyProfile) -> str:
     """Stands for everything that was opened: equal at every participant."""
     content = {**value.to_json(), "seeded": False}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _numbered(name: str, known: dict[str, tuple[str, ...]]) -> str:
+    """A stage's name; the second one of that name is called so."""
+    before = sum(one.partition(" ")[0] == name for one in known)
+    return f"{name} {before + 1}" if before else name
 
 
 def _listed(holders: dict[str, tuple[str, ...]]) -> dict[str, list[str]]:

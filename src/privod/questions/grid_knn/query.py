@@ -27,6 +27,7 @@ from privod.data.folding import SomeRows
 from privod.engines.size import IN_MEMORY
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, Randomness
+from privod.mechanisms.law import Law, Lost, Unlike
 from privod.mechanisms.merged import MergedNoise
 from privod.mechanisms.sparse import count_reaching, distinct, not_taken
 from privod.outliers.grid.grid import MOST_CELLS_PER_AXIS, Grid, OccupiedCells
@@ -259,7 +260,8 @@ class GridKnn(CountQuery[NoisyGrid]):
         else:
             noisy = self.noise_of_total.add_to(np.array([len(table)]), randomness)
             records = NoisyTotal(int(noisy[0]), MergedNoise.of(self.noise_of_total))
-            kept, counts = self._reaching(table, grid, threshold, randomness)
+            law = Kept(self._noise_of_kept, threshold, grid, table.most_records)
+            kept, counts = randomness.draw(law, _occupied(table, grid))
         value = NoisyGrid(
             grid,
             counts,
@@ -369,30 +371,53 @@ class GridKnn(CountQuery[NoisyGrid]):
         share = self.epsilon * (1 - TOTAL_SHARE)
         return DiscreteLaplace.for_loss(share, self._counts_changed)
 
-    def _reaching(
-        self, table: Table, grid: Grid, threshold: int, randomness: Randomness
-    ) -> OccupiedCells:
-        """Keep the cells that reach the threshold with noise, as if no cell had been skipped.
 
-        Of all cells, as if they were empty, it is drawn how many pass, which, and with what counts;
-        this counts for those that are empty. The occupied ones get noise and are filtered
-        [Cormode 2012; docs/proofs/grid_knn.md, Theorem 2]. How much is drawn follows
-        from public numbers and the noise, but for a power of two where no size was declared.
-        """
-        noise, occupied = self._noise_of_kept, _occupied(table, grid)
-        n_passing = count_reaching(noise, threshold, grid.n_cells, randomness)
-        drawn = distinct(n_passing, grid.n_cells, randomness)
-        values = noise.draw_reaching(threshold, n_passing, randomness)
-        empty = not_taken(drawn, (grid.indices_of(some.cells) for some in occupied()))
+@dataclass(frozen=True)
+class Kept(Law):
+    """The cells that reach a threshold with noise, as if no cell had been skipped.
+
+    Given are the occupied cells. Of all cells, as if they were empty, it is drawn how many pass,
+    which, and with what counts; this counts for those that are empty. The occupied ones get noise
+    and are filtered [Cormode 2012; docs/proofs/grid_knn.md, Theorem 2]. How much is drawn follows
+    from public numbers and the noise, but for a power of two where no size was declared.
+    """
+
+    noise: DiscreteLaplace
+    threshold: int
+    grid: Grid
+    most_records: int | None
+
+    def sample(self, given: Listed, bits: Randomness) -> OccupiedCells:
+        noise, grid, threshold = self.noise, self.grid, self.threshold
+        n_passing = count_reaching(noise, threshold, grid.n_cells, bits)
+        drawn = distinct(n_passing, grid.n_cells, bits)
+        values = noise.draw_reaching(threshold, n_passing, bits)
+        empty = not_taken(drawn, (grid.indices_of(some.cells) for some in given()))
         kept = [OccupiedCells(grid.cells_at(drawn)[empty], values[empty])]
-        draws = partial(_n_draws, grid.n_cells, table.most_records)
-        for some in _with_noise(_at_once(occupied()), noise, draws, randomness):
+        draws = partial(_n_draws, grid.n_cells, self.most_records)
+        for some in _with_noise(_at_once(given()), noise, draws, bits):
             stay = some.counts >= threshold
             kept.append(OccupiedCells(some.cells[stay], some.counts[stay]))
         cells = np.concatenate([some.cells for some in kept])
         counts = np.concatenate([some.counts for some in kept])
         order = np.lexsort(cells.T[::-1])
         return OccupiedCells(cells[order], counts[order])
+
+    def seen(self, given: Listed) -> dict[tuple[int, ...], int]:
+        """The counts of the occupied cells, by cell."""
+        return {
+            tuple(cell): count
+            for some in given()
+            for cell, count in zip(some.cells.tolist(), some.counts.tolist(), strict=True)
+        }
+
+    def largest_loss(self, seen: Any, other: Any, other_seen: Any) -> Lost:
+        """What all noisy counts would lose: those kept are computed of them."""
+        if self != other:
+            raise Unlike("Cells are kept by another rule.")
+        cells = seen.keys() | other_seen.keys()
+        changed = sum(abs(seen.get(cell, 0) - other_seen.get(cell, 0)) for cell in cells)
+        return Lost.pure(changed / self.noise.scale)
 
 
 def _occupied(table: Table, grid: Grid) -> Listed:

@@ -181,7 +181,7 @@ class GroupChoice:
                 number = search.choose_by_number(weighed, mechanism, randomness)
             else:
                 among = np.flatnonzero(utilities >= 0) if left else np.arange(len(utilities))
-                number = int(among[mechanism.choose(worths[among], randomness)])
+                number = int(among[mechanism.choose(worths[among], randomness, among.tolist())])
             if left:
                 chosen.append(view.space.numbered(number))
                 utilities[number] = NO_MATCH

@@ -18,6 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privod.mechanisms import ExponentialMechanism, Randomness
+from privod.mechanisms.law import Even
+from privod.mechanisms.selection import Options
 from privod.outliers.contexts.contexts import Choices, ContextSpace
 from privod.outliers.contexts.matching import RecordView
 from privod.outliers.contexts.packed import Packed, pack, unpack
@@ -75,7 +77,7 @@ class Candidates:
     ) -> Choices:
         """Make one private choice among contexts that match."""
         utilities = [self.worth_of(context) for context in candidates]
-        return candidates[choice.choose(np.array(utilities, np.int64), randomness)]
+        return candidates[choice.choose(np.array(utilities, np.int64), randomness, candidates)]
 
     def worth_of(self, context: Choices) -> int:
         """The utility of a context that was looked up."""
@@ -83,7 +85,7 @@ class Candidates:
 
 
 @dataclass
-class Frontier:
+class Frontier(Options):
     """Contexts to choose among one after another, kept by what they are worth.
 
     A worth is chosen by how many share it, then one of these evenly: that is the law of a choice
@@ -101,42 +103,72 @@ class Frontier:
 
     def take(self, choice: ExponentialMechanism, randomness: Randomness) -> Choices:
         """Make one private choice, and take the chosen context out."""
-        size = len(self._shared_by)
-        worths = np.fromiter(self._shared_by, np.int64, size)
-        sharing = np.fromiter(map(len, self._shared_by.values()), np.int64, size)
-        chosen = int(worths[choice.choose_group(worths, sharing, randomness)])
+        chosen, place = randomness.draw(choice, self)
         contexts = self._shared_by[chosen]
-        place = randomness.below_hidden(len(contexts))
         contexts[place], contexts[-1] = contexts[-1], contexts[place]
         taken = contexts.pop()
         if not contexts:
             del self._shared_by[chosen]
         return taken
 
+    def pick(self, choice: ExponentialMechanism, bits: Randomness) -> tuple[int, int]:
+        """The worth of the chosen context, and its place among those that share it."""
+        size = len(self._shared_by)
+        worths = np.fromiter(self._shared_by, np.int64, size)
+        sharing = np.fromiter(map(len, self._shared_by.values()), np.int64, size)
+        chosen = int(worths[choice.choose_group(worths, sharing, bits)])
+        return chosen, bits.below_hidden(len(self._shared_by[chosen]))
+
+    def worths(self) -> dict[Choices, int]:
+        return {one: worth for worth, shared in self._shared_by.items() for one in shared}
+
+    def name(self, drawn: tuple[int, int]) -> Choices:
+        worth, place = drawn
+        return self._shared_by[worth][place]
+
+    def place(self, name: Choices) -> tuple[int, int]:
+        worth = self.worths()[name]
+        return worth, self._shared_by[worth].index(name)
+
+
+@dataclass(frozen=True)
+class Numbered(Options):
+    """All contexts by number, of which those with a utility that is not negative are candidates."""
+
+    utilities: NDArray[np.int32]
+
+    def pick(self, choice: ExponentialMechanism, bits: Randomness) -> int:
+        """One pass counts how many contexts share each utility [Algorithm 1].
+
+        The choice is made among utilities, then evenly among those that share the chosen one.
+        """
+        utilities = self.utilities
+        blocks = [utilities[first : first + BLOCK] for first in range(0, len(utilities), BLOCK)]
+        shared_by = np.zeros(int(utilities.max()) + 1, np.int64)
+        for block in blocks:
+            shared_by += np.bincount(block[block >= 0], minlength=len(shared_by))
+        worths = np.flatnonzero(shared_by)
+        chosen = worths[choice.choose_group(worths, shared_by[worths], bits)]
+        nth = bits.below_hidden(int(shared_by[chosen]))
+        before = 0
+        for block in blocks:
+            places = np.flatnonzero(block == chosen)
+            if nth < len(places):
+                break
+            nth -= len(places)
+            before += len(block)
+        return before + int(places[nth])
+
+    def worths(self) -> dict[int, int]:
+        among = np.flatnonzero(self.utilities >= 0)
+        return dict(zip(among.tolist(), self.utilities[among].tolist(), strict=True))
+
 
 def choose_by_number(
     utilities: NDArray[np.int32], choice: ExponentialMechanism, randomness: Randomness
 ) -> int:
-    """Choose among all contexts whose utility is not negative, given by number [Algorithm 1].
-
-    One pass counts how many contexts share each utility; the choice is made among utilities, then
-    evenly among those that share the chosen one.
-    """
-    blocks = [utilities[first : first + BLOCK] for first in range(0, len(utilities), BLOCK)]
-    shared_by = np.zeros(int(utilities.max()) + 1, np.int64)
-    for block in blocks:
-        shared_by += np.bincount(block[block >= 0], minlength=len(shared_by))
-    worths = np.flatnonzero(shared_by)
-    chosen = worths[choice.choose_group(worths, shared_by[worths], randomness)]
-    nth = randomness.below_hidden(int(shared_by[chosen]))
-    before = 0
-    for block in blocks:
-        places = np.flatnonzero(block == chosen)
-        if nth < len(places):
-            break
-        nth -= len(places)
-        before += len(block)
-    return before + int(places[nth])
+    """Choose among all contexts whose utility is not negative, given by number."""
+    return int(randomness.draw(choice, Numbered(utilities)))
 
 
 def candidates(
@@ -254,7 +286,7 @@ def uniform(pool: Candidates, n: int, most_probes: int, randomness: Randomness) 
     found: list[Choices] = []
     left = min(most_probes, max(n, MANY_TIMES * space.n_contexts))
     while left:
-        draws = (randomness.below(space.n_contexts) for _ in range(min(left, BATCH)))
+        draws = (randomness.draw(Even(), space.n_contexts) for _ in range(min(left, BATCH)))
         batch = [space.numbered(number) for number in draws]
         found += pool.matching(batch)
         left -= len(batch)
@@ -268,7 +300,7 @@ def random_walk(
     here, visited = start, _only(start)
     for _ in range(1, n):
         ways = [] if here is None else pool.matching(pool.view.space.connected(here))
-        place = randomness.below_hidden(max(1, len(ways)))
+        place = randomness.draw(Even(), ways)
         here = ways[place] if ways else None
         visited |= _only(here)
     return list(visited)

@@ -265,7 +265,7 @@ class OutlierCount(Query[CountedOutliers]):
                 GroupedCover(points[:, : over.dimensions], self.radius, over.extent, groups),
                 self._sensitivity(*known),
             )
-            noisy = count + smooth.draw(smooth.staircase.value(true_rung), randomness)
+            noisy = smooth.add_to(count, smooth.staircase.value(true_rung), randomness)
             bought = self._rung_noise(smooth).add_to(np.array([true_rung]), randomness)
             rung = int(bought[0])
         shown = max(noisy, 0) if self.at_least_zero else noisy

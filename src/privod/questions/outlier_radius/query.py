@@ -198,7 +198,7 @@ class OutlierRadius(Query[ChosenRadius]):
             groups = over.apart(table, radius) if over.categorical else None
             cover = GroupedCover(points[:, : over.dimensions], radius, over.extent, groups)
             edits.append(self._edits(index, cover, radius, over))
-        chosen = self.choice.choose(-np.array(edits, dtype=np.int64), randomness)
+        chosen = self.choice.choose(-np.array(edits, dtype=np.int64), randomness, self.radii)
         known = (over.dimensions, over.n_groups(self.largest))
         return self.release(ChosenRadius(self.radii[chosen], *known), randomness)
 

@@ -327,7 +327,8 @@ class OutlierSubspaces(Query[FoundSubspaces]):
     def answer(self, table: Table, randomness: Randomness) -> Release[FoundSubspaces]:
         sets = list(self._sets(table.domain))
         utilities = self.utilities(sets, self.true_counts(table, sets))
-        chosen = tuple(sets[place] for place in self.selection.choose(utilities, randomness))
+        places = self.selection.choose(utilities, randomness, sets)
+        chosen = tuple(sets[place] for place in places)
         counts, margins = [], []
         for some in chosen if self.count_share else ():
             counting = self.counting(some)

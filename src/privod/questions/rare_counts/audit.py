@@ -1,25 +1,25 @@
-"""The hardest pair for rare combinations: the rarest protected one against one record less."""
+"""The hardest pair for rare counts: the rarest protected values against one record less."""
 
 from __future__ import annotations
 
 from privod.audit.game import Game, Reading
 from privod.data import Categorical, Domain, Table
-from privod.questions.rare_combinations.query import CombinationCounts, RareCombinations
+from privod.questions.rare_counts.query import RareCounts, ValueCounts
 
 __all__ = ["games"]
 
 DOMAIN = Domain((Categorical("letter", ("a", "b")), Categorical("grade", (1, 2))))
 
 
-def _count(value: CombinationCounts) -> float:
-    return float(value.counts[0, 0])
+def _count(value: ValueCounts) -> float:
+    return float(value.counts.flat[0])
 
 
-def _told_exactly(value: CombinationCounts) -> float:
+def _told_exactly(value: ValueCounts) -> float:
     return float((~value.noisy).sum())
 
 
-def _rare(value: CombinationCounts) -> float:
+def _rare(value: ValueCounts) -> float:
     return float(len(value.rare()))
 
 
@@ -35,11 +35,13 @@ def _records(n: int) -> Table:
     return Table(DOMAIN, {"letter": ["a"] * n + ["b"], "grade": [1] * n + [2]})
 
 
-def games(kind: type[RareCombinations] = RareCombinations) -> tuple[Game, ...]:
+def games(kind: type[RareCounts] = RareCounts) -> tuple[Game, ...]:
     """Two records against three, where a crowd of three is protected; and where all are."""
     narrow = kind(columns=("letter", "grade"), max_crowd=3, epsilon="0.8")
     wide = kind(columns=("letter", "grade"), max_crowd=3, epsilon="0.8", edit_margin=3)
+    asked = kind(columns=("grade", "letter"), max_crowd=3, epsilon="0.8", records=((1, "a"),))
     return (
         Game(narrow, _records(2), _records(3), READINGS),
+        Game(asked, _records(2), _records(3), READINGS),
         Game(wide, _records(0), _records(1), READINGS),
     )
