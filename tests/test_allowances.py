@@ -36,12 +36,12 @@ from privod.privacy import (
 from privod.query.query import Query
 from privod.questions.grid_knn.query import GridKnn
 from privod.questions.histogram.query import Histogram
-from privod.questions.lookahead_count.query import LookaheadCount
 from privod.questions.marginals.query import MarginalHistograms
 from privod.questions.outlier_context.query import OutlierContext
 from privod.questions.outlier_count.query import OutlierCount
 from privod.questions.outlier_subspaces.query import OutlierSubspaces
 from privod.questions.private_bounds.query import PrivateBounds
+from privod.questions.rare_counts.query import RareCounts
 
 DOMAIN = Domain((Categorical("job", ("CEO", "Lawyer")), Numeric("age", 0, 120)))
 ROWS = {"job": ["CEO", "Lawyer"] * 20, "age": np.repeat(np.arange(10.0), 4)}
@@ -55,8 +55,8 @@ def wide(bins: int, epsilon: Any = "0.3", adjacency: Adjacency = AddRemove()) ->
     return Histogram(columns=("age",), bins=bins, epsilon=epsilon, adjacency=adjacency)
 
 
-def copies(of: float, epsilon: Any = "0.1") -> LookaheadCount:
-    return LookaheadCount(record=(of,), columns=("age",), max_crowd=5, epsilon=epsilon)
+def copies(of: float, epsilon: Any = "0.1") -> RareCounts:
+    return RareCounts(records=((of,),), columns=("age",), max_crowd=5, epsilon=epsilon)
 
 
 def person(value: float, detector: str = "grubbs") -> OutlierContext:
@@ -347,7 +347,7 @@ def test_the_price_says_what_those_lose_who_are_not_protected(tmp_path: Path) ->
     curator.open_budget("people", CROWD, Loss(1), confirmed=True)
     allow_copies(curator)
     told = curator.price(copies(3), "people").not_protected
-    assert "fewer than 4 copies" in told
+    assert "fewer than 4 records have" in told
     assert "whatever epsilon is" in told
     assert curator.price(wide(3), "people").not_protected == ""
     with pytest.raises(NeedsConfirmation, match="exactly whether it is in the data"):

@@ -13,13 +13,13 @@ from privod.curator import Curator
 from privod.data import Categorical, Domain
 from privod.errors import InvalidParameter, NoPromise
 from privod.privacy import AddRemove, InCrowd, Loss
-from privod.questions.rare_combinations.query import RareCombinations
+from privod.questions.rare_counts.query import RareCounts
 
 JOBS = (Categorical("job", ("cook", "pilot")),)
 THREE = Domain(JOBS, person="who", max_rows_per_person=3)
 ONE = Domain(JOBS, person="who")
 ROWS = {"job": ["cook"] * 8 + ["pilot"] * 2, "who": [str(place // 2) for place in range(10)]}
-RARE = RareCombinations(columns=("job",), max_crowd=5, epsilon="0.5")
+RARE = RareCounts(columns=("job",), max_crowd=5, epsilon="0.5")
 CROWD = InCrowd(0.0, ("job",), 5)
 WHY = "max_rows_per_person of 'survey' must be 1 for budgets and questions under in-crowd, got 3"
 
@@ -70,12 +70,12 @@ def test_registering_says_what_a_cap_costs_and_a_cap_of_one_says_nothing(tmp_pat
     curator = Curator.open(tmp_path)
     told = " ".join(curator.register("survey", ROWS, THREE).sentences())
     assert "every question costs 3 times its epsilon" in told
-    assert "rare-combinations, can never be asked" in told
+    assert "rare-counts, can never be asked" in told
     assert "costs" not in " ".join(curator.register("once", ROWS, ONE).sentences())
 
 
 def test_the_guarantee_of_a_narrow_question_names_all_that_its_owner_must_do() -> None:
-    asked = ["guarantee", "rare-combinations", "columns=job", "max_crowd=5", "epsilon=0.5"]
+    asked = ["guarantee", "rare-counts", "columns=job", "max_crowd=5", "epsilon=0.5"]
     shown = " ".join(CliRunner().invoke(app, asked, catch_exceptions=False).stdout.split())
     for words in ("privod open DATA", "privod allow-exact DATA", "at most 1 row per person"):
         assert words in shown

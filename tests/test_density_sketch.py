@@ -119,7 +119,7 @@ def test_sketches_of_one_key_add_up_and_others_do_not(tmp_path: Path, noise: Any
         value.save(tmp_path / "s.privod")
         assert NoisySketch.load(tmp_path / "s.privod") == value
     for other in ({"key": 1}, {"bins": 128}, {"adjacency": "replace"}, {"bandwidths": (0.1,)}):
-        with pytest.raises(InvalidData, match="add up only"):
+        with pytest.raises(InvalidData, match="merged only"):
             first.merge(sketch(10, **noise, **other))
 
 

@@ -109,7 +109,7 @@ def test_the_loss_is_exactly_epsilon_with_ranges_bought_or_declared(kind: Any) -
 def test_declared_ranges_are_used_as_given(kind: Any) -> None:
     ranges = ([-1, -2], [3, 4])
     detector = kind(bounds=ranges).fit(cloud(50))
-    columns = detector._geometry.columns
+    columns = detector.release_.value.grid.columns
     assert [(column.low, column.high) for column in columns] == [(-1, 3), (-2, 4)]
 
 
@@ -282,7 +282,7 @@ def test_an_error_about_epsilon_names_it_as_given(kind: Any, bounds: Any, wrong:
 def test_frames_pipelines_and_searches_take_it(kind: Any) -> None:
     frame = pd.DataFrame(cloud(200), columns=["age", "dose"])
     detector = kind().fit(frame)
-    assert [column.name for column in detector._geometry.columns] == ["age", "dose"]
+    assert [column.name for column in detector.release_.value.grid.columns] == ["age", "dose"]
     assert detector.predict(frame).shape == (200,)
     with pytest.raises(ValueError, match="feature names"):
         detector.predict(frame.rename(columns={"age": "height"}))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.data.binning import Codes, Equal, Octaves
-from privod.data.folding import Block, CellCounts, Copies, Fold, RowSums, folded
+from privod.data.folding import Block, CellCounts, Fold, RowSums, folded
 from privod.outliers.grid.folds import PackedCells, SomeCells
 from privod.outliers.grid.grid import Grid
 
@@ -27,7 +27,6 @@ def whole_sums(rows: Any) -> Any:
 
 FOLDS: dict[str, Fold[Any]] = {
     "bins and codes": CellCounts((("x", Equal(1, 7, 5)), ("kind", Codes(3)), ("y", Octaves(0, 4)))),
-    "copies": Copies(("x", "y"), (2.0, 0.5)),
     "sums of a function": RowSums(("kind", "x", "y"), ("x", "y"), lambda rows: whole_sums(rows)),
     "all cells": Grid((X, Y), 4).counting(),
     "some cells": Grid((X, Y), 50).listing(),

@@ -112,8 +112,8 @@ def test_a_grid_is_saved_scored_and_merged(tmp_path: Path) -> None:
     grid.merge(grid).save(tmp_path / "grid.privod")
     again = NoisyGrid.load(tmp_path / "grid.privod")
     assert again == grid.merge(grid)
-    assert np.isfinite(again.scores(ROWS[:5, :2]).basic).all()
-    assert float(again.threshold(0.1).graded[0]) > 0
+    assert np.isfinite(again.walk(ROWS[:5, :2]).basic).all()
+    assert float(again.limits(0.1).graded[0]) > 0
 
 
 def test_a_file_that_claims_less_than_its_noise_loses_is_refused() -> None:

@@ -32,13 +32,12 @@ from privod.privacy import (
 )
 from privod.query.query import canonical_json
 from privod.questions.anomaly_labels.query import AnomalyLabels
-from privod.questions.lookahead_count.query import LookaheadCount
 from privod.questions.outlier_context.groups import OutlierGroups
 from privod.questions.outlier_context.query import OutlierContext
-from privod.questions.rare_combinations.query import RareCombinations
+from privod.questions.rare_counts.query import RareCounts
 from tests.test_allowances import CROWD, DOMAIN, ROWS, adjacency_of, copies, people, person
 
-COMBINED = RareCombinations(columns=("job",), max_crowd=5, epsilon="0.1")
+COMBINED = RareCounts(columns=("job",), max_crowd=5, epsilon="0.1")
 PAIRED = InCrowd(0.0, ("job",), 5)
 
 
@@ -60,8 +59,8 @@ def test_exact_counts_need_a_permission_of_their_own(tmp_path: Path) -> None:
     for ask in (curator.price, curator.ask):
         with pytest.raises(NoPromise, match="may tell 1 counts exactly"):
             ask(copies(3), "people")
-    noisy = LookaheadCount(
-        record=(3.0,), columns=("age",), max_crowd=5, epsilon="0.1", edit_margin=5
+    noisy = RareCounts(
+        records=((3.0,),), columns=("age",), max_crowd=5, epsilon="0.1", edit_margin=5
     )
     assert noisy.exact_counts(DOMAIN) == 0
     assert curator.head() == before
@@ -321,11 +320,11 @@ def test_every_allowance_that_is_accepted_leaves_the_owners_report_readable(tmp_
 
 def test_prices_and_answers_say_what_the_unprotected_lose(tmp_path: Path) -> None:
     curator = allowed(tmp_path, 9)
-    told = "Of values with fewer than 4 copies the count is told exactly, whatever epsilon is"
+    told = "Counts of values that fewer than 4 records have are told exactly, whatever epsilon is"
     assert f"Not protected: {told}" in curator.price(copies(3.0), "people")._repr_html_()
     assert f"Not protected: {told}" in curator.ask(copies(3.0), "people")._repr_html_()
     barely = replace(copies(3.0), max_crowd=2)
-    assert barely.not_protected().startswith("Of values without any copies this is told exactly")
+    assert barely.not_protected().startswith("Counts of values that nobody has are told")
 
 
 def test_labels_say_how_surely_they_tell_of_a_record_far_out() -> None:
@@ -359,8 +358,9 @@ def test_an_owner_sees_figures_and_allows_counts_on_the_command_line(tmp_path: P
     shown = run.invoke(app, ["protected", "people", "--json", *at])
     found = json.loads(shown.output)["protected"]
     assert [(one["protected"], one["records"]) for one in found] == [(0, 40)]
-    asking = ["lookahead-count", "record=3", "columns=age", "max_crowd=5", "epsilon=0.1"]
+    asking = ["rare-counts", "records=3", "columns=age", "max_crowd=5", "epsilon=0.1"]
     asked = run.invoke(app, ["ask", "people", *asking, *at])
-    assert "Not protected: Of values with fewer than 4 copies" in " ".join(asked.output.split())
+    told = "Not protected: Counts of values that fewer than 4 records have"
+    assert told in " ".join(asked.output.split())
     elsewhere = run.invoke(app, ["protected", "people", "--at", "https://curator.example"])
     assert elsewhere.exit_code != 0

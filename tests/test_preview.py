@@ -45,7 +45,7 @@ from privod.questions.outlier_radius.query import OutlierRadius
 from privod.questions.outlier_subspaces.query import OutlierSubspaces
 from privod.questions.private_bounds.query import PrivateBounds
 from privod.questions.private_detector.query import DetectorProfile
-from privod.questions.rare_combinations.query import RareCombinations
+from privod.questions.rare_counts.query import RareCounts
 
 N_QUESTIONS = 200
 SHARP = 10**6  # at this epsilon the noise of a count is 0
@@ -54,10 +54,9 @@ WITH_NUMBERS = (
     "histogram-1",
     "marginals-1",
     "grid-knn-1",
-    "lookahead-count-1",
     "outlier-count-1",
     "graded-count-1",
-    "rare-combinations-1",
+    "rare-counts-1",
     "density-sketch-1",
     "mean-covariance-1",
     "private-detector-1",
@@ -78,12 +77,6 @@ def random_question(kind: str, generator: np.random.Generator) -> Any:
         "histogram-1": {"columns": (columns[0], "ward"), "bins": bins},
         "marginals-1": {"columns": columns, "bins": bins},
         "grid-knn-1": {"columns": columns, "cells_per_axis": 5, "drop_below": None},
-        "lookahead-count-1": {
-            "record": (0,),
-            "columns": ("age",),
-            "max_crowd": 2,
-            "edit_margin": 2,
-        },
         "outlier-count-1": {
             "radius": radius,
             "max_crowd": crowd,
@@ -91,7 +84,7 @@ def random_question(kind: str, generator: np.random.Generator) -> Any:
             "noise": "global",
         },
         "graded-count-1": {"radius": radius, "max_crowd": crowd, "columns": columns},
-        "rare-combinations-1": {"columns": ("ward", "admission"), "max_crowd": crowd},
+        "rare-counts-1": {"columns": ("ward", "admission"), "max_crowd": crowd},
         "density-sketch-1": {"columns": columns, "n_tables": 5, "bins": 64},
         "mean-covariance-1": {"columns": columns},
         "private-detector-1": {"columns": (*columns, "ward")},
@@ -108,7 +101,7 @@ def errors_of(query: Any, table: Table, seed: int) -> Ints:
         return np.asarray(value.counts - value.layout.axes.counts(rows)).ravel()
     truth = replace(query, epsilon=SHARP).answer(table, seeded(0)).value
     found, sought = (_numbers(query, each) for each in (value, truth))
-    drawn = value.noisy if isinstance(query, RareCombinations) else np.True_  # others are exact
+    drawn = value.noisy if isinstance(query, RareCounts) else np.True_  # others are exact
     return np.asarray((found - sought)[np.broadcast_to(drawn, found.shape)]).ravel()
 
 

@@ -211,7 +211,7 @@ def test_profiles_of_one_layout_add_up_and_others_do_not() -> None:
     assert merged.noise.n_draws == 2
     assert 6000 < merged.records < 8000
     assert NoisyProfile.from_json(merged.to_json()) == merged
-    with pytest.raises(InvalidData, match="layout"):
+    with pytest.raises(InvalidData, match="merged only"):
         first.merge(profile(3000, seed=2))
 
 
@@ -375,7 +375,7 @@ def test_wrong_questions_are_refused() -> None:
         with pytest.raises(InvalidParameter):
             DetectorProfile(**(asked | wrong))
     other = Layout((Numeric("x", 0, 1),), ((0.0, 1.0),), 4).text
-    with pytest.raises(InvalidParameter, match="layout"):
+    with pytest.raises(InvalidParameter, match="merged only"):
         DetectorProfile(columns=("x",), epsilon=1, layout=other).check(DOMAIN)
     value = profile()
     with pytest.raises(InvalidParameter, match="3 columns"):

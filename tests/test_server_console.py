@@ -21,7 +21,7 @@ from privod.privacy import AddRemove, Guarantee, Loss, adjacency_from_json
 from privod.query.catalog import QUERIES
 from privod.questions.grid_knn.query import GridKnn
 from privod.questions.histogram.query import Histogram
-from privod.questions.lookahead_count.query import LookaheadCount
+from privod.questions.rare_counts.query import RareCounts
 from privod.server.authentication import create_token
 from privod.server.serve import Listening
 from privod.server.views.forms import boxes_of, domain_from_lines, query_from_form, with_header
@@ -165,7 +165,7 @@ def test_the_console_names_no_budget_that_a_cap_rules_out(
     server.curator.register("survey", {"id": ["a", "a"], "job": ["cook", "pilot"]}, domain)
     server.curator.open_budget("survey", AddRemove(), Loss(1))
     asked = {"columns": "job", "max_crowd": "5", "epsilon": "0.5", "edit_margin": "1"}
-    piece = analyst.post("/data/survey/price/rare-combinations-1", **asked).text
+    piece = analyst.post("/data/survey/price/rare-counts-1", **asked).text
     assert "must be 1 for budgets and questions under in-crowd" in piece
     assert "What the owner must enter" not in piece
 
@@ -305,10 +305,10 @@ def test_a_wrong_budget_shows_the_form_again(owner: Browser, fields: dict[str, s
 def test_narrow_promises_say_whom_they_leave_out_wherever_they_are_met(tmp_path: Path) -> None:
     """To the owner with figures before opening; to the analyst with the price and the answer."""
     crowd = {"name": "in-crowd", "radius": 0, "columns": ["age"], "crowd": 3}
-    asked = {"record": "7", "columns": "age", "max_crowd": "3", "epsilon": "0.1"}
-    asked |= {"edit_margin": "1", "radius": "0"}
-    told = "Not protected: Of values with fewer than 2 copies the count is told exactly"
-    path = "/data/few/ask/lookahead-count-1"
+    asked = {"records": "7.0", "columns": "age", "max_crowd": "3", "epsilon": "0.1"}
+    asked |= {"edit_margin": "1"}
+    told = "Not protected: Counts of values that fewer than 2 records have are told exactly"
+    path = "/data/few/ask/rare-counts-1"
     with running(tmp_path) as server:
         curator = server.curator
         curator.register("few", {"age": [7.0, 7.0, 7.0, 9.0]}, Domain((Numeric("age", 0, 99),)))
@@ -325,7 +325,7 @@ def test_narrow_promises_say_whom_they_leave_out_wherever_they_are_met(tmp_path:
             relation = adjacency_from_json(crowd)
             curator.allow_exact_counts("few", relation, 1, "a study", confirmed=True)
             assert told in checked(analyst.post(f"{path}/price", **asked))
-            query = LookaheadCount(record=(7.0,), columns=("age",), max_crowd=3, epsilon="0.1")
+            query = RareCounts(records=((7.0,),), columns=("age",), max_crowd=3, epsilon="0.1")
             curator.ask(query, "few")
             assert told in checked(analyst.get(f"/data/few/answers/{answer_key(query)}"))
 

@@ -16,7 +16,7 @@ from privod.cli.app import app
 from privod.curator import Curator
 from privod.data import Categorical, Domain, Numeric, read
 from privod.errors import InvalidParameter
-from privod.joint.counts import JointCounts
+from privod.joint.detector.question import JointDetector
 from privod.mechanisms import seeded
 from privod.pictures import draw, svg
 from privod.privacy import AddRemove, Loss
@@ -61,7 +61,7 @@ def test_domains_that_differ_in_titles_alone_are_equal_and_ask_the_same() -> Non
     assert (NAMED, hash(NAMED)) == (PLAIN, hash(PLAIN))
     for kind in QUERIES.values():
         assert kind.examples(NAMED) == kind.examples(PLAIN)
-    joint = JointCounts(of=BY_AGE, delta="1e-6")
+    joint = JointDetector(columns=("age",), epsilon=1)
     assert joint.terms(NAMED) == joint.terms(PLAIN)  # so parties may call columns as they like
 
 
@@ -98,7 +98,7 @@ def texts(release: Any, titles: dict[str, str] | None = None) -> list[str]:
 
 DRAWN_BY_COLUMN: tuple[str, ...] = ("grid-knn-1", "histogram-1", "marginals-1", "mean-covariance-1")
 DRAWN_BY_COLUMN += ("outlier-context-1", "outlier-subspaces-1", "private-bounds-1")
-DRAWN_BY_COLUMN += ("private-detector-1", "rare-combinations-1")
+DRAWN_BY_COLUMN += ("private-detector-1", "rare-counts-1")
 
 
 @pytest.mark.parametrize("name", DRAWN_BY_COLUMN)

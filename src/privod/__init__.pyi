@@ -77,15 +77,17 @@ from privod.estimators.marginals import (
 from privod.estimators.private import (
     PrivateDetector as PrivateDetector,
 )
-from privod.joint.counts import (
-    JointCounts as JointCounts,
-    JointRelease as JointRelease,
+from privod.joint.detector.question import (
+    JointDetector as JointDetector,
+    JointProfile as JointProfile,
 )
-from privod.joint.question import (
-    JointOutliers as JointOutliers,
+from privod.joint.outliers import (
+    OutlierResult as OutlierResult,
+)
+from privod.joint.published.question import (
+    PublishedOutliers as PublishedOutliers,
 )
 from privod.joint.run import (
-    JointAnswer as JointAnswer,
     rehearse as rehearse,
 )
 from privod.outliers.contexts.contexts import (
@@ -155,9 +157,6 @@ from privod.questions.interactive_grid.query import (
     GridScores as GridScores,
     InteractiveGridScores as InteractiveGridScores,
 )
-from privod.questions.lookahead_count.query import (
-    LookaheadCount as LookaheadCount,
-)
 from privod.questions.marginals.query import (
     MarginalHistograms as MarginalHistograms,
 )
@@ -208,9 +207,9 @@ from privod.questions.private_detector.query import (
 from privod.questions.private_detector.release import (
     NoisyProfile as NoisyProfile,
 )
-from privod.questions.rare_combinations.query import (
-    CombinationCounts as CombinationCounts,
-    RareCombinations as RareCombinations,
+from privod.questions.rare_counts.query import (
+    RareCounts as RareCounts,
+    ValueCounts as ValueCounts,
 )
 
 __version__: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.main import get_command
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from privod.wire.protocol import CuratorProtocol
 
 __all__ = ["AsJson", "At", "DatabaseUrl", "DecimalMark", "Directory", "Encoding", "Separator"]
-__all__ += ["Thousands", "app", "curator_at", "dialect_of", "main", "server_at"]
+__all__ += ["Quoting", "Thousands", "app", "curator_at", "dialect_of", "main", "server_at"]
 
 LOCATION_VARIABLE = "PRIVOD_AT"
 DATABASE_VARIABLE = "PRIVOD_DATABASE"
@@ -63,6 +63,9 @@ Encoding = Annotated[str, typer.Option(help="Of a CSV file, such as latin-1.")]
 Separator = Annotated[str, typer.Option(help="Of a CSV file: , ; | or tab.")]
 DecimalMark = Annotated[str, typer.Option("--decimal", help="Before a fraction: . or ,")]
 Thousands = Annotated[str | None, typer.Option(help="Between groups of three digits, if at all.")]
+Quoting = Annotated[
+    str, typer.Option(help="Of a CSV file: line, or multiline if quoted cells hold line ends.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
@@ -82,12 +85,11 @@ def options(
     """Read what stands before the command."""
 
 
-def dialect_of(encoding: str, separator: str, decimal: str, thousands: str | None) -> CsvDialect:
+def dialect_of(separator: str, **given: Any) -> CsvDialect:
     """How a CSV file is written, by what was typed."""
     from privod.data.sources import CsvDialect
 
-    mark = "\t" if separator == "tab" else separator
-    return CsvDialect(encoding=encoding, separator=mark, decimal=decimal, thousands=thousands)
+    return CsvDialect(separator="\t" if separator == "tab" else separator, **given)
 
 
 def curator_at(location: str, *, read_only: bool = False, create: bool = False) -> CuratorProtocol:

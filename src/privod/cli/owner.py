@@ -17,6 +17,7 @@ from privod.cli.app import (
     At,
     DecimalMark,
     Encoding,
+    Quoting,
     Separator,
     Thousands,
     app,
@@ -35,6 +36,7 @@ __all__ = [
     "budget",
     "confirming",
     "datasets",
+    "draft",
     "history",
     "open_budget",
     "read_adjacency",
@@ -45,6 +47,44 @@ __all__ += ["report", "verify"]
 Done = TypeVar("Done")
 
 FOR_OWNER = "For the owner alone, exact and not private:"
+
+
+@app.command()
+def draft(
+    file: Annotated[
+        Path | None, typer.Argument(help="A .csv or .parquet file, or a folder of these.")
+    ] = None,
+    to: Annotated[Path, typer.Option(help="The file to write.")] = Path("domain.json"),
+    sql: Annotated[str | None, typer.Option(help="Instead of a file: a query.")] = None,
+    database: Annotated[
+        str | None,
+        typer.Option("--from", help="Its database: postgresql://..., or a DuckDB or SQLite file."),
+    ] = None,
+    encoding: Encoding = "utf-8",
+    separator: Separator = ",",
+    yes: Annotated[
+        bool, typer.Option("--yes", help="The first line is a header, whatever it looks like.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a domain to fill in, from names and types of columns alone. No row is read."""
+    from privod.data.drafting import draft_of
+
+    source = _source(file, sql, database, "1")
+    found = draft_of(source, dialect_of(separator, encoding=encoding), confirmed=yes)
+    if to.exists():
+        way_out = "Name another file with --to."
+        raise InvalidParameter("the file to write", "must not be there yet", str(to), way_out)
+    to.write_text(json.dumps(found, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    emit(
+        found,
+        as_json,
+        words(f"Wrote {len(found['columns'])} columns to {str(to)!r}. No row was read."),
+        words(
+            "Replace every 'unknown' by what is known without looking at the data, and leave out"
+            f" columns that nobody asks about. Then: privod register NAME --domain {to}"
+        ),
+    )
 
 
 @app.command()
@@ -72,6 +112,7 @@ def register(
     separator: Separator = ",",
     decimal: DecimalMark = ".",
     thousands: Thousands = None,
+    quoting: Quoting = "line",
     most_records: Annotated[
         int | None,
         typer.Option(
@@ -91,7 +132,9 @@ def register(
     from privod.engines.size import UNLESS_DECLARED
 
     declared = Domain.from_json(_read_json(domain))
-    dialect = dialect_of(encoding, separator, decimal, thousands)
+    dialect = dialect_of(
+        separator, encoding=encoding, decimal=decimal, thousands=thousands, quoting=quoting
+    )
     source = _source(file, sql, database, order_by)
 
     def take(confirmed: bool) -> tuple[Registered, Sequence[BudgetState]]:

@@ -415,7 +415,7 @@ class Curator:
     ) -> int:
         """Allow so many counts of unprotected records, in all, to be told exactly.
 
-        Questions such as `lookahead-count` tell rare counts as they are, whatever epsilon is; an
+        Questions such as `rare-counts` tell rare counts as they are, whatever epsilon is; an
         allowance pays for them only up to this number. Returns how many more may be told.
 
         Parameters

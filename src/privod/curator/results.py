@@ -85,7 +85,7 @@ class Registered:
             return ""
         return (
             f"A person may have {cap} rows, for good: every question costs {cap} times its epsilon,"
-            " and questions under in-crowd or in-alike-crowd, such as rare-combinations, can never"
+            " and questions under in-crowd or in-alike-crowd, such as rare-counts, can never"
             " be asked of this data set or of one that continues it. If a cap of 1 says enough,"
             " retire it before a budget is open, and register the rows anew with a cap of 1,"
             " under a new name that continues none."

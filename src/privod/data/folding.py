@@ -21,7 +21,6 @@ from privod.threads import available_threads, in_threads
 __all__ = [
     "Block",
     "CellCounts",
-    "Copies",
     "Fold",
     "RowSums",
     "SomeRows",
@@ -209,39 +208,6 @@ class CellCounts:
         """Add cell by cell."""
         left += right
         return left
-
-
-@dataclass(frozen=True)
-class Copies:
-    """How many rows equal a record in some numeric columns.
-
-    Parameters
-    ----------
-    numbers : tuple of str
-        The columns.
-    record : tuple of float
-        A value for each of them.
-    """
-
-    numbers: tuple[str, ...]
-    record: tuple[float, ...]
-
-    @property
-    def codes(self) -> tuple[str, ...]:
-        """No categorical column is compared."""
-        return ()
-
-    def start(self) -> int:
-        """No copy."""
-        return 0
-
-    def add(self, state: int, block: Block) -> int:
-        """Count the rows that equal the record."""
-        return state + int((block.numbers == np.array(self.record)).all(axis=1).sum())
-
-    def merge(self, left: int, right: int) -> int:
-        """Add up."""
-        return left + right
 
 
 @dataclass(frozen=True)

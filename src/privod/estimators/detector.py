@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import cached_property
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,16 +27,15 @@ from privod.errors import InvalidParameter
 from privod.estimators.bounds import declared_columns
 from privod.estimators.spending import charge, warn_of_callers
 from privod.mechanisms import Randomness, secure, seeded
-from privod.mechanisms.merged import MergedNoise
-from privod.outliers.grid.grid import Grid
 from privod.privacy import Guarantee, Loss, Number, exact, positive
 from privod.privacy.guarantee import merged_promise
 from privod.query.checks import dp_adjacency
 from privod.query.count_query import told_of_epsilon
 from privod.query.query import Query, Release
+from privod.query.saved import read_saved
+from privod.query.scorer import Scorable, Scorer
 from privod.query.scores import filled
 from privod.questions.private_bounds.query import PrivateBounds
-from privod.questions.saved import read_saved
 
 __all__ = ["EXACT", "ReleaseDetector", "column_names_of", "numbered_names"]
 
@@ -53,26 +52,7 @@ EXACT: list[Any] = [Fraction, Decimal, str]
 PARTS = "the parts that bounds_share makes of it"
 
 
-class Mergeable(Protocol):
-    """A released value that adds up with others of its shape and knows its promise."""
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """The promise."""
-
-    @property
-    def seeded(self) -> bool:
-        """Whether a test seed made it."""
-
-    @property
-    def noise(self) -> MergedNoise:
-        """The noise of its counts: a draw for every batch."""
-
-    def merge(self, *others: Any) -> Any:
-        """Add up."""
-
-
-Value = TypeVar("Value", bound=Mergeable)
+Value = TypeVar("Value", bound=Scorable)
 
 
 class _Threshold:
@@ -105,7 +85,7 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
     }
 
     _asks: ClassVar[type[Query[Any]]]
-    _carries: ClassVar[type[Any]]
+    _carries: ClassVar[type[Scorable]]
     """What its releases hold, and their files."""
     _finite: ClassVar[bool | str] = True
     """What scikit-learn calls `ensure_all_finite`."""
@@ -114,6 +94,7 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
     bounds_release_: Release[tuple[Numeric, ...]] | None
     guarantee_: Guarantee
     _threshold: _Threshold
+    _batches: int = 1
 
     def __init__(
         self,
@@ -183,15 +164,9 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         return self._become(other._set_offset())
 
     def score_samples(self, X: ArrayLike) -> Floats:  # noqa: N803 - scikit-learn's name
-        """Minus the outlier score of each row: the higher, the more ordinary.
-
-        A row outside the ranges is scored at their border, plus how far outside it lies, in whole
-        cells: a score tells in which cell a row lies, and nothing of where in it.
-        """
+        """Minus the outlier score of each row: the higher, the more ordinary."""
         check_is_fitted(self)
-        rows, cells = self._rows(X), self._geometry.cells_per_axis
-        outside = np.ceil(self._geometry.overshoot(rows) * cells) / cells
-        return -(self._scores(rows) + outside)
+        return -self._scorer.scores(self._rows(X))
 
     def decision_function(self, X: ArrayLike) -> Floats:  # noqa: N803 - scikit-learn's name
         """The score less the threshold: negative for outliers."""
@@ -220,7 +195,8 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         """The release itself, of whatever stands for it."""
         found = read_saved(given) if isinstance(given, str | Path) else given
         if isinstance(found, cls._carries):
-            return Release(cls._query_of(found), found, found.guarantee, found.seeded)
+            value: Any = found
+            return Release(cls._query_of(value), value, value.guarantee, value.seeded)
         if isinstance(found, Release) and isinstance(found.query, cls._asks):
             return found
         rule = f"must be a release of {cls._asks.name}, its file or what that holds"
@@ -232,23 +208,27 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
     def _query_of(value: Value) -> Query[Value]:
         """The question that a release answers of which the value alone was carried away."""
 
+    def _settings(self) -> dict[str, Any]:
+        """The settings of the score that parameters choose."""
+        return {}
+
     @property
-    @abstractmethod
-    def _geometry(self) -> Grid:
-        """The released cells."""
+    def _scorer(self) -> Scorer[Value]:
+        """The release, with the settings that the parameters choose."""
+        return self.release_.value.scorer(**self._settings())
 
-    @abstractmethod
-    def _scores(self, rows: Floats) -> Floats:
-        """The outlier scores of rows; higher is more outlying."""
-
-    @abstractmethod
     def _limit(self) -> float:
         """The score beyond which `target_fraction` of the reference lie, from the release alone."""
+        limit = self._scorer.threshold(float(self.target_fraction))
+        if limit is None:
+            rule, way_out = "cannot be flagged: this release only orders", "Use score_samples."
+            raise InvalidParameter("target_fraction", rule, self.target_fraction, way_out)
+        return limit
 
     @property
     def _columns(self) -> tuple[Column, ...]:
         """What is declared of the released columns; a fill stands in for what a row misses."""
-        return self._geometry.columns
+        return self.release_.value.columns
 
     @property
     def _column_names(self) -> tuple[str, ...]:
@@ -293,6 +273,7 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         )
         ranges = domain if bought is None else Domain(bought.value)
         self.release_ = query.answer(_table(ranges, rows), randomness)
+        self._batches = 1
         promise = self.release_.guarantee
         self.guarantee_ = promise if bought is None else promise + bought.guarantee
         self._set_offset()
@@ -305,14 +286,15 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         epsilon = positive(self.epsilon, "epsilon")
         with told_of_epsilon(self.epsilon, PARTS):
             query = self._query_like(self.release_, epsilon)
-        domain = Domain(self._geometry.columns)
+        domain = Domain(self._columns)
         query.check(domain)
         charge(query.guarantee())
-        batch = query.answer(_table(domain, rows), self._randomness(known.noise.n_draws))
+        batch = query.answer(_table(domain, rows), self._randomness(self._batches))
         merged = known.merge(batch.value)
         asked = self._query_like(self.release_, merged.guarantee.loss.epsilon)
         promise = asked.guarantee().of_persons(merged.guarantee.rows_per_person)
         self.release_ = Release(asked, merged, promise, merged.seeded)
+        self._batches += 1
         self.guarantee_ = merged_promise([self.guarantee_, batch.guarantee])  # disjoint batches
         self._set_offset()
 

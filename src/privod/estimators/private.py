@@ -25,9 +25,10 @@ from privod.privacy import Guarantee, Loss, Number, positive
 from privod.query.checks import dp_adjacency
 from privod.query.count_query import chance
 from privod.query.query import Release
+from privod.query.scorer import Explanation
 from privod.questions.private_detector.query import DetectorProfile
 from privod.questions.private_detector.ranges import UNIVERSE
-from privod.questions.private_detector.release import Explanation, NoisyProfile
+from privod.questions.private_detector.release import NoisyProfile
 
 __all__ = ["PrivateDetector"]
 
@@ -109,14 +110,6 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         self.target_fraction = target_fraction
         self.random_state = random_state
 
-    def score_samples(self, X: ArrayLike) -> Floats:  # noqa: N803 - scikit-learn's name
-        """Minus the outlier score of each row: the higher, the more ordinary.
-
-        The outlier score is minus the log of about the share of records as far from ordinary.
-        """
-        check_is_fitted(self)
-        return -self._scores(self._rows(X))
-
     def promised(self) -> Guarantee:
         """What one `fit` promises with these parameters; needs no rows."""
         loss = Loss(positive(self.epsilon, "epsilon"), chance(self.delta, "delta"))
@@ -131,10 +124,6 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
-
-    @property
-    def _columns(self) -> tuple[Column, ...]:
-        return self.release_.value.layout.columns
 
     def _fit_anew(self, X: ArrayLike) -> None:  # noqa: N803 - scikit-learn's name
         """Read what is declared, and ask; whatever public can be wrong is found before."""
@@ -161,6 +150,7 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         self.bounds_release_ = None
         charge(query.guarantee())
         self.release_ = query.answer_rows(domain, rows, self._randomness(batch=0))
+        self._batches = 1
         self.guarantee_ = self.release_.guarantee
         self._set_offset()
 
@@ -178,7 +168,7 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         domain = Domain(self._columns)
         query.check(domain)
         charge(query.guarantee())
-        batch = query.answer_rows(domain, rows, self._randomness(known.noise.n_draws))
+        batch = query.answer_rows(domain, rows, self._randomness(self._batches))
         merged = known.merge(batch.value)
         asked = self._like(self.release_, merged.guarantee.loss)
         self.release_ = Release(
@@ -187,6 +177,7 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
             asked.guarantee().of_persons(merged.guarantee.rows_per_person),
             merged.seeded,
         )
+        self._batches += 1
         self.guarantee_ = merged.guarantee  # batches are disjoint
         self._set_offset()
 
@@ -215,9 +206,3 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
 
     def _prepared(self, X: ArrayLike) -> Any:  # noqa: N803 - scikit-learn's name
         return coded(X, self._columns)
-
-    def _scores(self, rows: Floats) -> Floats:
-        return self.release_.value.scores(rows)
-
-    def _limit(self) -> float:
-        return self.release_.value.threshold(float(self.target_fraction))

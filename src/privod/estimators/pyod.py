@@ -24,10 +24,9 @@ from privod.estimators.detector import ReleaseDetector
 from privod.estimators.grid_knn import GridKnnDetector
 from privod.estimators.marginals import MarginalDetector
 from privod.estimators.private import PrivateDetector
-from privod.outliers.grid.grid import Grid
 from privod.privacy import Number
 from privod.query.denoising import expected_counts
-from privod.questions.private_detector.release import Explanation
+from privod.query.scorer import Explanation
 
 try:
     from pyod.models.base import BaseDetector
@@ -298,7 +297,7 @@ random_state
     def _places(self) -> Floats:
         """One column's quantile beside another's, shifted against each other: as if independent."""
         value = self.detector_.release_.value
-        geometry = Grid(value.columns, value.counts.shape[1])
+        geometry = value.grid
         cells = np.empty((STAND_INS, len(value.columns)), dtype=np.int32)
         weights = expected_counts(value.counts, value.noise) + math.ulp(1.0)  # never nothing
         for column, upto in enumerate(weights.cumsum(axis=1)):

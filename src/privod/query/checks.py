@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any, TypeVar
 
 from privod.data import Domain, Numeric
 from privod.data.fineness import FINEST, UNTOUCHED, rounded
 from privod.errors import InvalidData, InvalidParameter
-from privod.privacy import AddRemove, Adjacency, Number, Replace, adjacency_from_json
+from privod.outliers.crowds.anomalies import protected_crowd
+from privod.privacy import AddRemove, Adjacency, InCrowd, Number, Replace, adjacency_from_json
 from privod.privacy.loss import as_float
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "dp_adjacency",
     "finite_number",
     "numeric_columns",
+    "one_of",
     "pairs_work",
     "typical_radius",
     "whole_number",
@@ -92,6 +94,15 @@ def whole_number(value: Any, name: str, at_least: int, at_most: int | None = Non
     return value
 
 
+def one_of(value: Any, name: str, known: Iterable[str]) -> str:
+    """Read one of some texts."""
+    known = tuple(known)
+    if value not in known:
+        way_out = f"{known[0]} is the usual one."
+        raise InvalidParameter(name, f"must be one of {', '.join(known)}", value, way_out)
+    return str(value)
+
+
 def column_names(value: Any) -> tuple[str, ...]:
     """Read the names of one or more columns, given as a text or a sequence of texts."""
     names = (value,) if isinstance(value, str) else value
@@ -111,6 +122,14 @@ def dp_adjacency(value: Any) -> Adjacency:
         rule = "must be AddRemove() or Replace()"
         raise InvalidParameter("adjacency", rule, value, "AddRemove() is the usual one.")
     return value  # type: ignore[no-any-return]
+
+
+def crowd_adjacency(
+    radius: float, columns: tuple[str, ...], max_crowd: int, edit_margin: int | None
+) -> Adjacency:
+    """Who is protected: everyone in a crowd of max_crowd + 1 - edit_margin, or everyone."""
+    crowd = 1 if edit_margin is None else protected_crowd(max_crowd, edit_margin)
+    return AddRemove() if crowd <= 1 else InCrowd(radius, columns, crowd)
 
 
 def numeric_columns(domain: Domain, columns: tuple[str, ...]) -> tuple[str, ...]:

@@ -133,7 +133,7 @@ class ScoreCounts:
             raise InvalidData("The counts of scores must be whole numbers, one for each bin.")
         check_counts(np.array(counts, dtype=np.int64))
         noise = MergedNoise.from_json(data["noise"])
-        if noise.skellam:
+        if noise.beside:
             raise InvalidData("Nobody counts scores with noise in shares.")
         return cls(counts, noise)
 

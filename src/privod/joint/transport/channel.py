@@ -88,16 +88,23 @@ class Meeting:
     """The aggregator's side of a run.
 
     The protocol calls `collect` and `reply`, step by step; transports call the rest from their own
-    threads.
+    threads. The loss of a party in `spared` ends nothing: the run goes on without it.
     """
 
-    def __init__(self, names: Sequence[str], patience: Patience | None = None) -> None:
+    def __init__(
+        self,
+        names: Sequence[str],
+        patience: Patience | None = None,
+        spared: Iterable[str] = (),
+    ) -> None:
         self.names = tuple(names)
         self.session = os.urandom(SESSION_BYTES)
         self.traffic = Traffic()
         self._patience = patience or Patience()
         self._changed = Condition()
         self._here: set[str] = set()
+        self._spared = frozenset(spared)
+        self._lost: dict[str, str] = {}
         self._done: set[str] = set()
         self._turn = dict.fromkeys(self.names, 0)
         self._open: tuple[int, int, Sink | None] | None = None
@@ -113,8 +120,18 @@ class Meeting:
 
     # what the protocol calls
 
+    @property
+    def lost(self) -> dict[str, str]:
+        """Who was lost without an end of the run, each with the phase in which."""
+        with self._changed:
+            return dict(self._lost)
+
+    @property
+    def _due(self) -> list[str]:
+        return [name for name in self.names if name not in self._lost]
+
     def collect(self, phase: str, most: int, sink: Sink | None = None) -> dict[str, bytes]:
-        """Wait for every party's message of this step, of at most `most` bytes each.
+        """Wait for the message of this step of every party that is there, of at most `most` bytes.
 
         With a sink messages have exactly that many bytes, and none is kept: it gets every piece of
         everybody's as it comes, from several threads.
@@ -127,12 +144,12 @@ class Meeting:
             self._received = 0
             self._open = self._step, most, sink
             self._changed.notify_all()
-            while self._failure is None and len(self._deposits) < len(self.names):
+            while self._failure is None and any(one not in self._deposits for one in self._due):
                 self._wait_for_late()
             self._raise_failure()
             self._open = None
             report(phase, len(self.names), len(self.names))
-            return {name: self._deposits[name] for name in self.names}
+            return {name: self._deposits[name] for name in self.names if name in self._deposits}
 
     def _wait_for_late(self) -> None:
         """Wait for a change, or until somebody who is due has got nowhere for too long."""
@@ -141,7 +158,7 @@ class Meeting:
         now = monotonic()
         left = {
             name: max(self._started, 0.0 if coming else self._moved[name]) + limit - now
-            for name in self.names
+            for name in self._due
             if name not in self._deposits
         }
         late = [name for name, seconds in left.items() if seconds <= 0]
@@ -149,6 +166,10 @@ class Meeting:
             self._changed.wait(min(left.values()))
             return
         what = "did not come" if coming else f"made no progress in {self._phase!r}"
+        if self._spared.issuperset(late):
+            self._lost |= dict.fromkeys(late, self._phase)
+            self._changed.notify_all()
+            return
         names = ", ".join(late)
         self._fail(f"{names} {what} within {limit:g} seconds. Run again when all are there.")
 
@@ -156,9 +177,9 @@ class Meeting:
         """Answer every party; the step is over."""
         with self._changed:
             self._raise_failure()
-            for name in self.names:
+            for name in self._deposits:
                 self._answers[name][self._step] = answers[name]
-            sent = sum(len(answers[name]) for name in self.names)
+            sent = sum(len(answers[name]) for name in self._deposits)
             self.traffic.add(self._phase, sent, self._received, self._started)
             self._deposits = {}
             self._step += 1
@@ -177,7 +198,7 @@ class Meeting:
         """Wait until every party has its last answer, then let nobody's leaving matter any more."""
         with self._changed:
             self._changed.wait_for(
-                lambda: self._failure is not None or len(self._done) == len(self.names),
+                lambda: self._failure is not None or self._done.issuperset(self._due),
                 self._patience.stalled,
             )
             self._raise_failure()
@@ -194,6 +215,8 @@ class Meeting:
                 raise ProtocolAborted(f"{name!r} is not on the roster of this run.")
             if name in self._here:
                 raise ProtocolAborted(f"{name!r} already takes part in this run.")
+            if name in self._lost:
+                raise ProtocolAborted(f"{name!r} came too late: the run goes on without it.")
             self._here.add(name)
             self._changed.notify_all()
 
@@ -202,10 +225,12 @@ class Meeting:
         self._moved[name] = monotonic()  # read by `_wait_for_late`, which looks again in time
 
     def leave(self, name: str, problem: str | None, *, done: bool = False) -> None:
-        """Note that a party left; unless it was done, the run ends."""
+        """Note that a party left; unless it was done or can be spared, the run ends."""
         with self._changed:
             if done:
                 self._done.add(name)
+            elif name in self._spared and name not in self._done:
+                self._lost.setdefault(name, self._phase)
             elif name not in self._done:
                 self._fail(
                     _printable(problem) or f"{name!r} was lost during {self._phase!r}. Run again."
@@ -221,7 +246,7 @@ class Meeting:
         """
         try:
             step = self._turn[name]
-            most, sink = self._wait_until_open(step)
+            most, sink = self._wait_until_open(name, step)
             assembly = Assembly(name, self.session, step, most, sink)
             for frame in frames:
                 assembly.add(frame)
@@ -230,7 +255,8 @@ class Meeting:
                 self.leave(name, None)
             answer = self._deposit(name, step, assembly)
         except ProtocolAborted as problem:
-            self.fail(str(problem))
+            if name not in self.lost:
+                self.fail(str(problem))
             raise
         yield from split(answer, self.session, step)
 
@@ -247,19 +273,23 @@ class Meeting:
         with self._changed:
             return self._failure
 
-    def _wait_until_open(self, step: int) -> tuple[int, Sink | None]:
+    def _wait_until_open(self, name: str, step: int) -> tuple[int, Sink | None]:
         with self._changed:
             self._changed.wait_for(
-                lambda: self._failure is not None or (self._open or (-1,))[0] == step
+                lambda: (
+                    self._failure is not None
+                    or name in self._lost
+                    or (self._open or (-1,))[0] == step
+                )
             )
-            self._raise_failure()
+            self._raise_failure(name)
             assert self._open is not None  # noqa: S101 - just waited for, told to the type checker
             return self._open[1:]
 
     def _deposit(self, name: str, step: int, assembly: Assembly) -> bytes:
         message = assembly.message()
         with self._changed:
-            self._raise_failure()
+            self._raise_failure(name)
             if name in self._deposits or self._turn[name] != step:
                 raise ProtocolAborted(f"{name!r} sent two messages in one step. Run again.")
             self._deposits[name] = message
@@ -275,9 +305,11 @@ class Meeting:
             self._failure = reason
             self._changed.notify_all()
 
-    def _raise_failure(self) -> None:
+    def _raise_failure(self, name: str = "") -> None:
         if self._failure is not None:
             raise ProtocolAborted(self._failure)
+        if name in self._lost:
+            raise ProtocolAborted(f"The run goes on without {name!r}, which was lost for a while.")
 
 
 def _printable(text: str | None) -> str:

@@ -43,6 +43,7 @@ LOST_SECONDS = 10.0  # within which a broken call is known to be one, on a busy 
 LOST = "The aggregator was lost. Run again."
 
 OPTIONS = [
+    ("grpc.so_reuseport", 0),  # else two aggregators would share one port, and its callers
     ("grpc.max_receive_message_length", CHUNK + HEADER.size),
     ("grpc.max_send_message_length", CHUNK + HEADER.size),
 ]
@@ -61,6 +62,8 @@ class GrpcAggregator:
         Host and port to listen on, the roster's address unless told; port 0 for any free one.
     patience : Patience, optional
         How long to wait.
+    spared : iterable of str
+        Parties whose loss does not end the run.
     """
 
     def __init__(
@@ -69,9 +72,10 @@ class GrpcAggregator:
         identity: Identity,
         listen: str | None = None,
         patience: Patience | None = None,
+        spared: Iterable[str] = (),
     ) -> None:
         roster.check_tls()
-        self.meeting = Meeting(roster.names, patience)
+        self.meeting = Meeting(roster.names, patience, spared)
         self._roster = roster
         self._heard: dict[str, float] = {}
         threads = 4 * len(roster.names) + 8  # two calls per party, and room to refuse strangers

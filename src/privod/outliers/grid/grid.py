@@ -195,6 +195,10 @@ class Grid:
         overshoot_rows(points, self._lows, widths, FARTHEST, found)
         return found
 
+    def cells_outside(self, points: Floats) -> Floats:
+        """The same, rounded up to whole cells: it tells nothing of where in a cell a point lies."""
+        return np.ceil(self.overshoot(points) * self.cells_per_axis) / self.cells_per_axis
+
     def sums(self, tables: Floats, points: Floats) -> Floats:
         """Look up each point's cells in tables of one row an axis, and add up: (tables, points)."""
         sums = np.empty((len(tables), len(points)))

@@ -28,6 +28,7 @@ from privod.query.checks import (
     checked_radius,
     checked_records,
     column_names,
+    crowd_adjacency,
     numeric_columns,
     typical_radius,
     whole_number,
@@ -36,7 +37,6 @@ from privod.query.labels import CrowdLabels, answer_by_edits, chance_in_words
 from privod.query.memory import crowd_bytes
 from privod.query.preview import Preview
 from privod.query.query import Query, Release
-from privod.query.sensitive import crowd_adjacency
 
 __all__ = ["AnomalyLabels"]
 

@@ -287,7 +287,8 @@ class GridKnn(CountQuery[NoisyGrid]):
 
     def sentence(self, value: NoisyGrid) -> str:
         grid = value.grid
-        names = ", ".join(value.columns[:4]) + (", ..." if grid.n_axes > 4 else "")
+        names = ", ".join(column.name for column in value.columns[:4])
+        names += ", ..." if grid.n_axes > 4 else ""
         if value.drop_below is None:
             kept = f"all {grid.n_cells} noisy cells"
         else:

@@ -23,7 +23,7 @@ from privod.errors import LimitReached, NotFound, Unavailable
 from privod.privacy import Loss
 from privod.query.catalog import query_from_json
 from privod.query.query import Query, Release
-from privod.questions.scoring import NewRecords
+from privod.query.scoring import NewRecords
 from privod.server.jobs.workers import TaskFailed, Worker
 from privod.server.limits import Limits
 from privod.wire import answer_key

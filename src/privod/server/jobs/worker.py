@@ -29,9 +29,10 @@ from privod.curator.rows import KeptRows
 from privod.data import Domain, Table
 from privod.privacy import Loss, adjacency_from_json
 from privod.progress import listening
+from privod.query import scoring
 from privod.query.catalog import query_from_json, release_from_json
 from privod.query.query import canonical_json
-from privod.questions import scoring
+from privod.query.scorer import Scorable
 
 __all__ = ["DONE", "FAILED", "PROGRESS", "READY", "where", "work"]
 
@@ -39,7 +40,6 @@ READY, PROGRESS, DONE, FAILED = b"+", b"p", b"d", b"f"
 """How a worker's messages begin."""
 
 TARGET = 0.1  # the share of the reference that lies beyond the limit of scores
-N_NEIGHBORS = 5
 M_MMAP_THRESHOLD = -3  # of mallopt
 MAPPED_BYTES = 1 << 20
 NICENESS = 19  # whoever reads stored answers comes first, by far
@@ -161,11 +161,12 @@ def _protected(task: dict[str, Any], tables: dict[str, Table]) -> bytes:
     return json.dumps([one.to_json() for one in found]).encode()
 
 
-def _scores(released: scoring.Scorable, records: list[list[float]], rows: list[int]) -> bytes:
+def _scores(released: Scorable, records: list[list[float]], rows: list[int]) -> bytes:
     """A visitor's records scored, the most outlying first."""
     points = np.array(records, dtype=np.float64).reshape(len(rows), -1)
-    found = scoring.score(released, points, TARGET, N_NEIGHBORS)
-    why, beyond = scoring.reasons(released, points, found), found.stands_out
+    scorer = released.scorer()
+    found = scoring.score(scorer, points, TARGET)
+    why, beyond = scoring.reasons(scorer, points, found), found.stands_out
     shown = [
         {
             "row": rows[at],
@@ -180,7 +181,7 @@ def _scores(released: scoring.Scorable, records: list[list[float]], rows: list[i
         "out": 0 if beyond is None else int(beyond.sum()),
         "limit": None if found.limit is None else f"{found.limit:.4g}",
         "share": f"{TARGET:.0%}",
-        "explains": scoring.explains(released),
+        "explains": scoring.explains(scorer),
         "guess": bool(found.hidden_share > TARGET),
         "doubt": found.doubt(TARGET),
     }

@@ -13,10 +13,10 @@ from starlette.responses import Response
 from privod.data import Domain
 from privod.data.csv_file import CsvBytes, CsvDialect
 from privod.errors import InvalidData, PrivodError
-from privod.query import as_code
+from privod.query import as_code, scoring
 from privod.query.parameters import Parameter, parameters_of
 from privod.query.query import Query, Release, canonical_json
-from privod.questions import scoring
+from privod.query.scorer import Scorable
 from privod.server.http.authorization import form_of
 from privod.server.site import site_of
 from privod.server.views.dialects import dialect_choices, dialect_sent
@@ -99,8 +99,7 @@ def _page(
 ) -> Response:
     of, release = request.path_params["dataset"], _release(request)
     address, domain = _address(request), site_of(request).curator.dataset(of).domain
-    can_score = isinstance(release.value, scoring.SCORING)
-    columns = scoring.columns_of(release.value) if can_score else ()
+    columns = release.value.columns if isinstance(release.value, Scorable) else ()
     return page(
         request,
         "answer.html",
@@ -123,10 +122,10 @@ def _page(
 def _taken(request: Request) -> scoring.NewRecords:
     """What was sent, read as registered rows are."""
     release = _release(request)
-    if not isinstance(release.value, scoring.SCORING):
+    if not isinstance(release.value, Scorable):
         raise InvalidData("This answer cannot score records.")
     records, dialect = _sent(request)
-    taken = scoring.read_records(records, release.value, dialect)
+    taken = scoring.read_records(records, release.value.scorer(), dialect)
     if len(taken.rows) > MOST_SCORED:
         raise InvalidData(
             f"At most {MOST_SCORED} records are scored here. Download the answer as JSON and score"

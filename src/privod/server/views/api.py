@@ -99,6 +99,7 @@ def register(
     separator: Annotated[str, Form(max_length=1, description="Of a CSV file.")] = ",",
     decimal: Annotated[str, Form(max_length=1, description="Of a CSV file.")] = ".",
     thousands: Annotated[str | None, Form(max_length=1, description="Of a CSV file.")] = None,
+    quoting: Annotated[str, Form(max_length=20, description="line or multiline.")] = "line",
     confirmed: Annotated[bool, Form(description="Even if most records are lost.")] = False,
     most_records: Annotated[int, Form(description="The most records; public.")] = UNLESS_DECLARED,
     intake: Annotated[
@@ -112,7 +113,11 @@ def register(
         told = _from_json("intake", intake, "what `to_json` of a report writes")
         report = IntakeReport.from_json(told)
     dialect = CsvDialect(
-        encoding=encoding, separator=separator, decimal=decimal, thousands=thousands or None
+        encoding=encoding,
+        separator=separator,
+        decimal=decimal,
+        thousands=thousands or None,
+        quoting=quoting,
     )
     registered = uploads.register(
         site_of(request).curator,

@@ -1,0 +1,82 @@
+"""Questions that took the place of others answer as those did: the same seeds, the same releases.
+
+`recorded/catalog.json` was written by the questions as they were before. Here stands how each of
+them is asked now, and how its answer reads.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from privod.data import Categorical, Domain, Numeric, Table
+from privod.mechanisms import seeded
+from privod.query.catalog import query_from_json
+
+DOMAIN = Domain(
+    (
+        Numeric("age", 0, 100),
+        Numeric("dose", 0, 100),
+        Categorical("ward", ("a", "b", "c")),
+        Categorical("grade", (1, 2)),
+    )
+)
+RECORDED = json.loads((Path(__file__).parent / "recorded" / "catalog.json").read_text())
+TABLE = Table(DOMAIN, dict(zip(DOMAIN.names, zip(*RECORDED["rows"], strict=True), strict=True)))
+
+Asked = dict[str, Any]
+
+
+def copies(asked: Asked) -> Asked:
+    """lookahead-count: the copies of one record."""
+    record = asked.pop("record")
+    return {**asked, "name": "rare-counts-1", "records": [record]}
+
+
+def one_count(value: Any) -> Any:
+    return {"count": value["counts"][0], "noisy": value["noisy"][0]}
+
+
+def combinations(asked: Asked) -> Asked:
+    """rare-combinations: every combination."""
+    return {**asked, "name": "rare-counts-1"}
+
+
+def same(value: Any) -> Any:
+    return value
+
+
+NOW: dict[str, tuple[Callable[[Asked], Asked], Callable[[Any], Any]]] = {
+    "lookahead-count-1": (copies, one_count),
+    "rare-combinations-1": (combinations, same),
+}
+
+
+def _id(recorded: Asked) -> str:
+    asked = {key: value for key, value in recorded["before"].items() if key != "records"}
+    return " ".join(str(value) for value in asked.values())
+
+
+@pytest.mark.parametrize("recorded", RECORDED["releases"], ids=_id)
+def test_a_release_is_what_it_was(recorded: Asked) -> None:
+    asked, read = NOW.get(recorded["before"]["name"], (same, same))
+    query = query_from_json(asked(dict(recorded["before"])))
+    query.check(DOMAIN)
+    for seed, value in enumerate(recorded["values"]):
+        release = json.loads(json.dumps(query.answer(TABLE, seeded(seed)).to_json()))
+        assert read(_plain(release["value"])) == value
+        assert release["guarantee"]["adjacency"] == recorded["adjacency"]
+        assert release["guarantee"]["loss"] == recorded["loss"]
+
+
+def _plain(value: Any) -> Any:
+    """With a context as its bits."""
+    if isinstance(value, dict) and "bits" in value:
+        return value["bits"]
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, list) else value
