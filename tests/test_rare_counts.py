@@ -17,6 +17,7 @@ from privod.audit import replay_game
 from privod.curator import Curator
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.errors import InvalidParameter, NoPromise
+from privod.ledger.acts import AllowExactCounts
 from privod.mechanisms import Randomness, secure, seeded
 from privod.outliers.crowds.anomalies import protected_crowd
 from privod.pictures import draw
@@ -191,7 +192,7 @@ def test_memberships_of_people_who_stand_alone_are_not_sold_for_nothing(tmp_path
         asked = ask(columns=("x",), max_crowd=10, records=[(n / 2,) for n in range(200)])
         crowd = asked.guarantee().adjacency
         curator.open_budget("people", crowd, Loss(1), confirmed=True)
-        curator.allow_exact_counts("people", crowd, 199, "whatever it costs", confirmed=True)
+        curator.do(AllowExactCounts("people", crowd, 199, "whatever it costs"), confirmed=True)
         with pytest.raises(InvalidParameter, match="where rare counts are told exactly"):
             curator.ask(replace(asked, epsilon="1e-11"), "people")
         with pytest.raises(NoPromise, match="200 counts exactly"):

@@ -343,8 +343,10 @@ def _charge(asked: JointQuestion, data_set: str, parties: Sequence[str], at: str
         way_out = "Ask with epsilon and delta, or leave --charge out."
         rule = "needs a run with noise: no budget counts what an exact one tells"
         raise InvalidParameter("charge", rule, data_set, way_out)
+    from privod.ledger.acts import ChargeAhead
+
     with curator_at(at) as curator:
-        curator.charge_ahead(data_set, promise, f"a joint run with {len(parties)} parties")
+        curator.do(ChargeAhead(data_set, promise, f"a joint run with {len(parties)} parties"))
 
 
 @app.command()

@@ -67,9 +67,10 @@ def _begin(
     if own is not None:
         return own
     check_work(site.curator, query, of, site.limits)
-    site.curator.was_charged(query, of, named)  # refuses an id that another question has
+    dataset = site.curator.dataset(of)
+    site.curator.asking.was_charged(query, dataset, named)  # refuses an id that another has
     if not price.affordable and not site.jobs.has(key):
-        site.curator.check_budget(query, of, request_id=named, token=token or None)
+        site.curator.asking.check_budget(query, dataset, named, token or None)
     records = site.curator.job_records
     record = JobRecord(
         id=job_id,
@@ -250,7 +251,8 @@ def _go_on(site: Site, record: JobRecord) -> None:
         if _is_stored(site, query, record.dataset):
             site.end_record(record.id, "")
             return
-        was_charged = site.curator.was_charged(query, record.dataset, record.request)
+        dataset = site.curator.dataset(record.dataset)
+        was_charged = site.curator.asking.was_charged(query, dataset, record.request)
         if was_charged and not site.curator.is_unfinished(query, record.dataset):
             raise AnswerFailed(NO_ANSWER)
         _start(site, query, record, was_left=True, was_charged=was_charged)

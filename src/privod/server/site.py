@@ -136,7 +136,7 @@ class Site:
 
     def note_ends(self) -> None:
         """Write the ends that are not noted yet: until then their questions take up room."""
-        self.curator.erase_failed()
+        self.curator.asking.erase_failed()
         records = self.curator.job_records
         for job_id, (outcome, for_good) in list(self._unnoted.items()):
             if outcome is None:

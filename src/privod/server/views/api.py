@@ -10,13 +10,13 @@ from fastapi import File, Form, Path, Query, Request, Response, UploadFile
 from starlette.concurrency import run_in_threadpool
 
 from privod import wire
-from privod.curator import Answer, acting
+from privod.curator import Answer, Head, acting
 from privod.data import Domain
 from privod.data.csv_file import CsvDialect
 from privod.data.intake import IntakeReport
 from privod.engines.size import UNLESS_DECLARED
 from privod.errors import InvalidParameter, LedgerDamaged, NotFound, PrivodError, Unavailable
-from privod.privacy import Loss, adjacency_from_json
+from privod.ledger.witness import kept_for
 from privod.query.catalog import QUERIES, query_from_json
 from privod.server import authentication as auth
 from privod.server.asking import answer_of, begin, failure_of, find_job, state_of, stop
@@ -62,7 +62,7 @@ def metrics(request: Request) -> Response:
     names = [one.name for one in site.curator.datasets() if visitor.sees(one.name)]
     budgets = {name: site.curator.budget(name) for name in names}
     under_way = site.jobs.under_way()
-    written = exposition(site.metrics, under_way, budgets, site.curator.ledger_head().number)
+    written = exposition(site.metrics, under_way, budgets, site.curator.custody.head().number)
     return Response(written, media_type=METRICS)
 
 
@@ -150,19 +150,6 @@ def report(request: Request, dataset: Dataset) -> dict[str, Any]:
 def dataset(request: Request, dataset: Dataset) -> wire.DataSet:
     """What is public about a data set."""
     return wire.DataSet.of(site_of(request).curator.dataset(dataset))
-
-
-def open_budget(request: Request, dataset: Dataset, form: wire.OpenBudget) -> wire.Budget:
-    """Open a budget; what a narrow one gives up must be confirmed."""
-    adjacency = adjacency_from_json(form.adjacency)
-    budget = Loss(form.epsilon, form.delta)
-    curator = site_of(request).curator
-    visitor = visitor_of(request)
-    with acting(visitor.name, visitor.token):
-        opened = curator.open_budget(
-            dataset, adjacency, budget, accounting=form.accounting, confirmed=form.confirmed
-        )
-    return wire.Budget.of(opened)
 
 
 def budget(request: Request, dataset: Dataset) -> list[wire.Budget]:
@@ -277,6 +264,29 @@ def verify(request: Request, form: wire.Verify | None = None) -> wire.Verificati
     """Recompute the whole ledger; an error names the first entry that was tampered with."""
     head = None if form is None else form.expected_head
     return wire.Verification.of(site_of(request).curator.verify(head))
+
+
+def admitted(request: Request, dataset: Dataset) -> list[dict[str, Any]]:
+    """The persons about whom contexts may be asked, which is public."""
+    return [person.to_json() for person in site_of(request).curator.admitted(dataset)]
+
+
+def requests(request: Request, dataset: Dataset) -> list[wire.Request]:
+    """What analysts asked for about a data set and its versions, and what became of it."""
+    return [wire.Request.of(one) for one in site_of(request).curator.requests(dataset)]
+
+
+def witness(request: Request, witness: Key) -> dict[str, str | None]:
+    """Where the ledger of another curator ended when it was last noted here."""
+    noted = kept_for(site_of(request).curator.directory, witness).read()
+    return {"head": None if noted is None else str(noted)}
+
+
+def note_head(request: Request, witness: Key, form: wire.NoteHead) -> dict[str, str | None]:
+    """Remember where the ledger of another curator ends, unless a later head is known."""
+    kept = kept_for(site_of(request).curator.directory, witness)
+    kept.note(Head.read(form.head))
+    return {"head": str(kept.read())}
 
 
 def tokens(request: Request) -> list[wire.Token]:
