@@ -93,6 +93,10 @@ from privod.joint.detector.question import (
     JointDetector as JointDetector,
     JointProfile as JointProfile,
 )
+from privod.joint.exact.question import (
+    ExactOutliers as ExactOutliers,
+    ExactResult as ExactResult,
+)
 from privod.joint.outliers import (
     OutlierResult as OutlierResult,
 )
