@@ -13,6 +13,7 @@ try:
     from privod.estimators.hashed import HashedDetector
     from privod.estimators.marginals import MarginalDetector
     from privod.estimators.private import PrivateDetector, UnreliableFit
+    from privod.estimators.question import QuestionDetector
     from privod.estimators.spending import (
         PrivacyWarning,
         Spending,
@@ -34,6 +35,7 @@ __all__ = [
     "MarginalDetector",
     "PrivacyWarning",
     "PrivateDetector",
+    "QuestionDetector",
     "Spending",
     "UnreliableFit",
     "charged_to",

@@ -7,7 +7,6 @@ scikit-learn's signs hold here: `score_samples` and `decision_function` are high
 from __future__ import annotations
 
 import warnings
-from abc import abstractmethod
 from copy import copy
 from decimal import Decimal
 from fractions import Fraction
@@ -38,7 +37,7 @@ from privod.query.scorer import Scorable, Scorer
 from privod.query.scores import filled
 from privod.questions.private_bounds.query import PrivateBounds
 
-__all__ = ["EXACT", "ReleaseDetector", "column_names_of", "numbered_names"]
+__all__ = ["EXACT", "ReleaseDetector", "column_names_of", "numbered_names", "table_of"]
 
 Floats = NDArray[np.float64]
 
@@ -185,13 +184,13 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         check_is_fitted(self)
         return self._threshold.offset
 
-    @abstractmethod
     def _query(self, columns: tuple[str, ...], epsilon: Fraction) -> Query[Value]:
         """The question that fitting asks."""
+        raise NotImplementedError
 
-    @abstractmethod
     def _query_like(self, release: Release[Value], epsilon: Fraction) -> Query[Value]:
         """The same question for another batch, over the same cells."""
+        raise NotImplementedError
 
     @classmethod
     def _release_of(cls, given: Any) -> Release[Value]:
@@ -207,9 +206,11 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         raise InvalidParameter("release", rule, asked, "Ask that question.")
 
     @staticmethod
-    @abstractmethod
     def _query_of(value: Value) -> Query[Value]:
         """The question that a release answers of which the value alone was carried away."""
+        raise InvalidParameter(
+            "release", "must say its question", type(value).__name__, "Give the whole release."
+        )
 
     def _settings(self) -> dict[str, Any]:
         """The settings of the score that parameters choose."""
@@ -272,10 +273,10 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         charge(asked if buying is None else asked + buying.guarantee())
         randomness = self._randomness(batch=0)  # from here on rows are looked at
         self.bounds_release_ = bought = (
-            buying.answer(_table(domain, rows), randomness) if buying else None
+            buying.answer(table_of(domain, rows), randomness) if buying else None
         )
         ranges = domain if bought is None else Domain(bought.value)
-        self.release_ = query.answer(_table(ranges, rows), randomness)
+        self.release_ = query.answer(table_of(ranges, rows), randomness)
         self._batches = 1
         promise = self.release_.guarantee
         self.guarantee_ = promise if bought is None else promise + bought.guarantee
@@ -292,7 +293,7 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         domain = Domain(self._columns)
         query.check(domain)
         charge(query.guarantee())
-        batch = query.answer(_table(domain, rows), self._randomness(self._batches))
+        batch = query.answer(table_of(domain, rows), self._randomness(self._batches))
         merged = known.merge(batch.value)
         asked = self._query_like(self.release_, merged.guarantee.loss.epsilon)
         promise = asked.guarantee().of_persons(merged.guarantee.rows_per_person)
@@ -355,7 +356,7 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         )
 
 
-def _table(domain: Domain, rows: Floats) -> Table:
+def table_of(domain: Domain, rows: Floats) -> Table:
     columns = np.ascontiguousarray(rows.T)  # at once: one by one would read every row for each
     return Table(domain, dict(zip(domain.names, columns, strict=True)))
 

@@ -23,6 +23,7 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 from sklearn.utils import get_tags
 
 from privod.errors import InvalidParameter, NoPromise
+from privod.ledger.acts import ChargeAhead
 from privod.privacy import Guarantee, Loss, Replace
 
 __all__ = ["PrivacyWarning", "Spending", "charge", "charged_to", "search_loss"]
@@ -85,7 +86,7 @@ def spending() -> Iterator[_Meter]:
 class Charged(Protocol):
     """A curator that can be charged for what is about to be revealed elsewhere."""
 
-    def charge_ahead(self, of: str, guarantee: Guarantee, reason: str) -> Any:
+    def do(self, act: ChargeAhead) -> Any:
         """Charge durably, or refuse."""
 
 
@@ -132,7 +133,7 @@ def charge(guarantee: Guarantee) -> None:
             " bounds what its fits lose. Fit the detector by itself, or outside charged_to."
         )
     for curator, data_set, reason in sinks:
-        curator.charge_ahead(data_set, stated, reason)
+        curator.do(ChargeAhead(data_set, stated, reason))
     with _mutex:
         for meter in _meters:
             meter.total = meter.total.and_also(stated)

@@ -82,7 +82,7 @@ class NoisyProfile(Scorable):
     products : array of int
         The noisy sums of products, upper triangle; empty where they were not worth their noise.
     scored : array of int
-        The noisy counts of the records by their scores (`thresholds.EDGES`); empty where they would
+        The noisy counts of the records by their scores (`EDGES`); empty where they would
         have shown nothing. In a merge each part's records have the scores of that part.
     noise_of_total, noise_of_counts, noise_of_products, noise_of_scores : MergedNoise
         The noise of each, public; None for products or scores that were not bought.
