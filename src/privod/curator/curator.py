@@ -536,7 +536,7 @@ class Curator:
             store.find_dataset(connection, of)
             if not store.has_release(connection, key):
                 raise NotFound(f"This question about {of!r} has no stored answer. Ask it.")
-        return StoredRelease(key, str(self._custody.let_see(key)))
+        return StoredRelease(key, str(self.custody.let_see(key)))
 
     def releases(self, of: str) -> tuple[Release[Any], ...]:
         """Every stored answer about a data set."""
