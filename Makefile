@@ -32,8 +32,8 @@ check: $(VENV)/ready-test
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# What the browser and database tests run on; where we may not install it, they say what they skip.
-system:
+# What the tests of browsers, databases and exact joint runs need; where we may not install it, they say what they skip.
+system: $(VENV)/ready-test
 	@if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
 	  wanted=""; \
 	  command -v chromium > /dev/null || wanted="$$wanted chromium"; \
@@ -47,6 +47,7 @@ system:
 	@test -e out/axe/node_modules || ! command -v npm > /dev/null \
 	|| npm install --silent --no-fund --no-audit --prefix out/axe axe-core@4 > /dev/null \
 	|| echo "not installed: axe-core"
+	@$(BIN)/privod engine install spu || echo "not installed: SPU"
 
 audit: $(VENV)/ready-test  ## try long and hard to catch each question breaking its promise
 	$(BIN)/privod audit --runs $(RUNS)
