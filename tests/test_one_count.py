@@ -21,6 +21,7 @@ from privod.estimators import GridKnnDetector, MarginalDetector, PrivateDetector
 from privod.estimators.spending import spending
 from privod.joint.detector.question import JointDetector
 from privod.joint.published.question import PublishedOutliers
+from privod.ledger.acts import ChargeAhead, ChargeElsewhere
 from privod.ledger.chain import Entry
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
 from privod.questions.histogram.query import Histogram
@@ -123,8 +124,8 @@ def test_charging_ahead_is_refused_where_charging_for_what_happened_is_not(
 ) -> None:
     lost = Guarantee(Loss(3), AddRemove())
     with pytest.raises(BudgetExceeded):
-        curator.charge_ahead("people", lost, "a fit")
-    curator.charge_elsewhere("people", lost, "it happened")
+        curator.do(ChargeAhead("people", lost, "a fit"))
+    curator.do(ChargeElsewhere("people", lost, "it happened"), confirmed=True)
     assert spent(curator) == Loss(3)
 
 

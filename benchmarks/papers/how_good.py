@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _curves import Curve, draw_curves
 from _tables import Report, Row
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
@@ -39,11 +40,9 @@ from privod.progress import track
 from privod.query.crowd_bounds import count_outliers
 from privod.query.likeness import Likeness
 from privod.query.query import Query
-from privod.questions import scoring
 from privod.questions.anomaly_labels.query import AnomalyLabels
 from privod.questions.density_sketch.query import DensitySketch
 from privod.questions.graded_count.query import GradedCount, graded_credits
-from privod.questions.grid_knn.picture import Curve, draw_curves
 from privod.questions.grid_knn.query import GridKnn
 from privod.questions.histogram.query import Histogram
 from privod.questions.interactive_grid.query import InteractiveGridScores
@@ -363,13 +362,13 @@ def ranked(scores: NDArray[np.float64]) -> float:
 
 def marginals(table: Table, epsilon: str, source: Randomness) -> float:
     query = MarginalHistograms(columns=table.domain.names, epsilon=epsilon)
-    return ranked(query.answer(table, source).value.scores(payments().asked).density)
+    return ranked(query.answer(table, source).value.scores(payments().asked))
 
 
 def grid(table: Table, epsilon: str, source: Randomness) -> float:
     """Over six columns: more have no cell that many records share."""
     query = GridKnn(columns=table.domain.names[:6], epsilon=epsilon)
-    return ranked(query.answer(table, source).value.scores(payments().asked[:, :6]).graded)
+    return ranked(query.answer(table, source).value.walk(payments().asked[:, :6]).graded)
 
 
 def private_detector(table: Table, epsilon: str, source: Randomness) -> float:
@@ -380,13 +379,13 @@ def private_detector(table: Table, epsilon: str, source: Randomness) -> float:
 def density_sketch(table: Table, epsilon: str, source: Randomness) -> float:
     query = DensitySketch(columns=table.domain.names, epsilon=epsilon)
     value = query.answer(table, source).value
-    return ranked(scoring.score(value, payments().asked, 0.1, 5).scores)
+    return ranked(value.scores(payments().asked))
 
 
 def mean_covariance(table: Table, epsilon: str, source: Randomness) -> float:
     query = MeanCovariance(columns=table.domain.names, epsilon=epsilon)
     value = query.answer(table, source).value
-    return ranked(scoring.score(value, payments().asked, 0.1, 5).scores)
+    return ranked(value.scores(payments().asked))
 
 
 def interactive_grid(table: Table, epsilon: str, source: Randomness) -> float:

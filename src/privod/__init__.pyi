@@ -6,19 +6,31 @@ from privod.client import (
 )
 from privod.curator import (
     Accounting as Accounting,
+    AdmitPerson as AdmitPerson,
+    AllowExactCounts as AllowExactCounts,
     Answer as Answer,
+    Approve as Approve,
     BudgetState as BudgetState,
     Charge as Charge,
+    ChargeAhead as ChargeAhead,
+    ChargeElsewhere as ChargeElsewhere,
+    CloseBudget as CloseBudget,
     Curator as Curator,
     DataSet as DataSet,
+    Decline as Decline,
     Entry as Entry,
+    FileRequest as FileRequest,
     Head as Head,
+    LimitToken as LimitToken,
+    OpenBudget as OpenBudget,
     Price as Price,
     PricedCharge as PricedCharge,
     Protection as Protection,
     ROLES as ROLES,
+    RaiseBudget as RaiseBudget,
     Registered as Registered,
     Request as Request,
+    Retire as Retire,
     Role as Role,
     Token as Token,
     TokenStore as TokenStore,
@@ -80,6 +92,10 @@ from privod.estimators.private import (
 from privod.joint.detector.question import (
     JointDetector as JointDetector,
     JointProfile as JointProfile,
+)
+from privod.joint.exact.question import (
+    ExactOutliers as ExactOutliers,
+    ExactResult as ExactResult,
 )
 from privod.joint.outliers import (
     OutlierResult as OutlierResult,
@@ -206,6 +222,10 @@ from privod.questions.private_detector.query import (
 )
 from privod.questions.private_detector.release import (
     NoisyProfile as NoisyProfile,
+)
+from privod.questions.quantiles.query import (
+    NoisyQuantiles as NoisyQuantiles,
+    Quantiles as Quantiles,
 )
 from privod.questions.rare_counts.query import (
     RareCounts as RareCounts,

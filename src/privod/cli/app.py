@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 from typer.main import get_command
 
 from privod.cli.naming import in_shell
@@ -31,8 +32,32 @@ DEFAULT_LOCATION = "privod-curator"
 
 REFUSED, WRONG = 3, 2  # exit codes: over budget; anything else that was asked wrongly
 
+
+class Commands(TyperGroup):
+    """All commands; those of acts are made when one is looked for that is not here.
+
+    What they are made from takes a while to load.
+    """
+
+    @property
+    def commands(self) -> Any:
+        """Every command by its name."""
+        from privod.cli.acts import commands
+
+        return self._here | commands()
+
+    @commands.setter
+    def commands(self, here: Any) -> None:
+        self._here = here
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - as typer calls it
+        """The command of this name."""
+        return self._here.get(cmd_name) or self.commands.get(cmd_name)
+
+
 app = typer.Typer(
     name="privod",
+    cls=Commands,
     help="Ask questions about outliers in private data; every answer comes with its promise.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

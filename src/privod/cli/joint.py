@@ -127,6 +127,10 @@ def approve_run(
     everyone = Roster.load(roster)
     asked.check_roster(everyone)
     asked.check(declared)
+    if asked.approved_singly and (runs != 1 or record is None):
+        rule = "must be one at a time for this question, with your ledger of runs"
+        way_out = "Leave --runs out, and name the ledger with --record."
+        raise InvalidParameter("runs", rule, runs, way_out)
     start = datetime.now(UTC) if begins is None else begins.astimezone(UTC)
     subject = subject_of(asked, declared, everyone)
     before, said = _before(record, asked.table_guarantee(), runs)
@@ -136,6 +140,7 @@ def approve_run(
         f"Approved {runs} runs with {', '.join(everyone.names)} from"
         f" {start.isoformat(timespec='seconds')} to {end}.",
         asked.secrecy().sentence(),
+        *([asked.warning()] if asked.warning() else []),
         *before,
     ]
     told = {"subject": subject, "runs": runs, "until": end, **said}
@@ -328,11 +333,11 @@ def _before(
     if not record.exists():
         return [f"There is no ledger of runs at {str(record)!r} yet."], {"data_sets": []}
     found = _ledger(record)
-    lines = [
-        sent.sentence(f"The records of data set {number} in your ledger of runs")
-        + sent.after(promise, times)
-        for number, sent in enumerate(found, 1)
-    ]
+    lines = []
+    for number, sent in enumerate(found, 1):
+        whose = f"The records of data set {number} in your ledger of runs"
+        lines.append(sent.sentence(whose) + sent.after(promise, times))
+        lines += [f"  {run.sentence()}" for run in sent.runs]
     return lines, {"data_sets": [sent.to_json() for sent in found]}
 
 
@@ -343,8 +348,10 @@ def _charge(asked: JointQuestion, data_set: str, parties: Sequence[str], at: str
         way_out = "Ask with epsilon and delta, or leave --charge out."
         rule = "needs a run with noise: no budget counts what an exact one tells"
         raise InvalidParameter("charge", rule, data_set, way_out)
+    from privod.ledger.acts import ChargeAhead
+
     with curator_at(at) as curator:
-        curator.charge_ahead(data_set, promise, f"a joint run with {len(parties)} parties")
+        curator.do(ChargeAhead(data_set, promise, f"a joint run with {len(parties)} parties"))
 
 
 @app.command()

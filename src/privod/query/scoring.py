@@ -19,20 +19,12 @@ from privod.data.csv_file import CsvDialect, LineTally
 from privod.data.domain import Domain
 from privod.data.sources import portions_of
 from privod.errors import InvalidData, InvalidParameter
-from privod.outliers.grid.grid import Grid
+from privod.query.scorer import Scorer
 from privod.query.scores import filled
-from privod.questions.density_sketch.release import NoisySketch
-from privod.questions.grid_knn.release import NoisyGrid
-from privod.questions.marginals.release import NoisyMarginals
-from privod.questions.mean_covariance.release import NoisyMoments
-from privod.questions.private_detector.release import NoisyProfile
 
-__all__ = ["SCORING", "ColumnGaps", "NewRecords", "Scorable", "Scored", "columns_of", "explains"]
-__all__ += ["read_records", "reasons", "score", "shown"]
+__all__ = ["ColumnGaps", "NewRecords", "Scored", "explains", "read_records", "reasons"]
+__all__ += ["score", "shown"]
 
-Scorable = NoisyGrid | NoisyMarginals | NoisyMoments | NoisyProfile | NoisySketch
-SCORING = (NoisyGrid, NoisyMarginals, NoisyMoments, NoisyProfile, NoisySketch)
-"""What releases can score."""
 MOST_REASONS = 3
 MOST_ROWS = 10  # named in a sentence
 
@@ -156,70 +148,36 @@ class Scored:
         return f"{hidden}: the limit is a guess. {known}".strip()
 
 
-def columns_of(released: Scorable) -> tuple[Column, ...]:
-    """The columns that a record must have, in order."""
-    if isinstance(released, NoisyProfile):
-        return released.layout.columns
-    if isinstance(released, NoisyMoments):
-        return released.frame.columns
-    if isinstance(released, NoisySketch):
-        return released.hashing.columns
-    return released.grid.columns if isinstance(released, NoisyGrid) else released.columns
+def score(scorer: Scorer[Any], points: NDArray[np.float64], target: float) -> Scored:
+    """Score records; about a share `target` of the reference lies beyond the limit."""
+    limit = scorer.threshold(target)
+    beyond = None if limit is None else scorer.share_beyond(limit)
+    return Scored(scorer.scores(points), limit, scorer.hidden_share, beyond)
 
 
-def score(
-    released: Scorable, points: NDArray[np.float64], target: float, n_neighbors: int
-) -> Scored:
-    """Score records; about a share `target` of the reference lies beyond the limit.
-
-    A sketch orders records and knows no limit.
-    """
-    if isinstance(released, NoisyProfile):
-        limit = float(released.threshold(target))
-        beyond = released.share_beyond(limit)
-        return Scored(released.scores(points), limit, released.hidden_share, beyond)
-    if isinstance(released, NoisySketch):
-        return Scored(released.scores(points), None, 0)
-    if isinstance(released, NoisyMoments):
-        limit = float(released.threshold(target).distance[0])
-        beyond = released.share_beyond(limit)
-        return Scored(released.scores(points).distance, limit, released.hidden_share, beyond)
-    if isinstance(released, NoisyGrid):
-        limit = float(released.threshold(target, n_neighbors).graded[0])
-        scores = released.scores(points, n_neighbors).graded + released.grid.overshoot(points)
-        return Scored(scores, limit, released.hidden_share)
-    outside = Grid(released.columns, released.counts.shape[1]).overshoot(points)
-    limit = float(getattr(released.threshold(target), released.score_by)[0])
-    beyond = released.share_beyond(limit)
-    scores = getattr(released.scores(points), released.score_by) + outside
-    return Scored(scores, limit, released.hidden_share, beyond)
-
-
-def explains(released: Scorable) -> bool:
+def explains(scorer: Scorer[Any]) -> bool:
     """Whether the release can say which columns made a score."""
-    return isinstance(released, NoisyProfile)
+    return scorer.explain(np.empty((0, len(scorer.columns)))) is not None
 
 
-def reasons(released: Scorable, points: NDArray[np.float64], scored: Scored) -> list[str]:
+def reasons(scorer: Scorer[Any], points: NDArray[np.float64], scored: Scored) -> list[str]:
     """Of each record that stands out the columns that add most to its score; nothing if unknown.
 
     With their values and shares, and whether a value is high or low among what was released.
     """
     beyond = scored.stands_out
     texts = [""] * len(points)
-    if not isinstance(released, NoisyProfile) or beyond is None:
+    places = np.flatnonzero(beyond) if beyond is not None else np.zeros(0, np.int64)
+    explained = scorer.explain(points[places])
+    if explained is None:
         return texts
-    places = np.flatnonzero(beyond)
-    if not len(places):
-        return texts
-    explained, sides = released.explain(points[places]), released.sides(points[places])
-    columns = columns_of(released)
-    for place, shares, side in zip(places.tolist(), explained.shares, sides, strict=True):
+    told = zip(places.tolist(), explained.shares, explained.sides, strict=True)
+    for place, shares, side in told:
         raising = np.maximum(shares, 0)  # what lowers the score is no reason for it
         order = (-raising).argsort(kind="stable")[:MOST_REASONS].tolist()
         whole = max(float(raising.sum()), 1e-12)
         texts[place] = ", ".join(
-            f"{_valued(points[place, at], columns[at], side[at])} {raising[at] / whole:.0%}"
+            f"{_valued(points[place, at], scorer.columns[at], side[at])} {raising[at] / whole:.0%}"
             for at in order
             if raising[at] > 0
         )
@@ -240,16 +198,16 @@ def shown(value: float, column: Column) -> str:
 
 def read_records(
     source: Any,
-    released: Scorable,
+    scorer: Scorer[Any],
     dialect: CsvDialect | None = None,
     ids: str | None = None,
 ) -> NewRecords:
     """Read the columns that the release needs by the rules of registration; fill what it fills.
 
-    Of a profile that was fitted to rows with gaps, a record may miss what has no fill; of anything
-    else such a record is left out. `ids` is a column that says what the asker calls the records.
+    A record that misses what has no fill is left out, unless the scorer takes gaps. `ids` is a
+    column that says what the asker calls the records.
     """
-    columns, dialect = columns_of(released), dialect or CsvDialect()
+    columns, dialect = scorer.columns, dialect or CsvDialect()
     if ids in [column.name for column in columns]:
         way_out = "Name a column that is not scored, such as a record number."
         raise InvalidParameter("ids", "must not be a column that is scored", ids, way_out)
@@ -270,11 +228,12 @@ def read_records(
         if count
     )
     points = filled(points, columns)
-    takes_gaps = isinstance(released, NoisyProfile) and released.layout.gaps
-    kept = np.full(len(points), True) if takes_gaps else ~np.isnan(points).any(axis=1)
+    kept = np.full(len(points), True) if scorer.takes_gaps else ~np.isnan(points).any(axis=1)
     wrong = lines.wrong_cells + lines.too_long
     called = dict(zip(rows.tolist(), names, strict=False))
-    found = NewRecords(points[kept], rows[kept], rows[~kept], gaps, takes_gaps, wrong, called)
+    found = NewRecords(
+        points[kept], rows[kept], rows[~kept], gaps, scorer.takes_gaps, wrong, called
+    )
     if not len(found.points) and (len(found.left_out) or found.wrong_lines):
         raise InvalidData(f"No record can be scored. {' '.join(found.sentences())}")
     return found
