@@ -241,7 +241,7 @@ def _holds(game: Any, runs: int) -> bool:
 
 STEADY = (
     *("anomaly-labels-1", "grid-knn-1", "histogram-1", "marginals-1"),
-    *("mixed-labels-1", "outlier-context-1", "outlier-groups-1", "outlier-radius-1"),
+    *("mixed-labels-1", "outlier-context-1", "outlier-radius-1"),
     *("private-bounds-1", "rare-counts-1"),
 )
 """Questions of every kind of draw: noise, cells that are dropped, choices, coins."""
