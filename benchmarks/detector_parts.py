@@ -99,7 +99,7 @@ def measured(one: Labeled) -> dict[str, float]:
     domain = Domain(tuple(Numeric(name, low, high) for name, low, high in limits))
     table = Table(domain, dict(zip(domain.names, rows.T, strict=True)))
     moments = MeanCovariance(columns=domain.names, epsilon=1)
-    fits = [moments.answer(table, secure()).value.scores(rows).distance for _ in range(FITS)]
+    fits = [moments.answer(table, secure()).value.scores(rows) for _ in range(FITS)]
     found["moments_eps1"] = float(np.mean([auroc(one.labels, scores) for scores in fits]))
     found["sketch_eps1"] = auroc(one.labels, sketched(one, 1.0))
     if rows.shape[1] <= MOST_GRID_COLUMNS:

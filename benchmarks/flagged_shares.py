@@ -30,11 +30,12 @@ from numpy.typing import NDArray
 
 from privod.data import Domain, Numeric, Table
 from privod.mechanisms import secure
+from privod.query.scorer import Scorable
+from privod.query.scoring import score
 from privod.questions.marginals.query import MarginalHistograms
 from privod.questions.mean_covariance.query import MeanCovariance
 from privod.questions.private_detector.query import DetectorProfile
 from privod.questions.private_detector.release import NoisyProfile
-from privod.questions.scoring import Scorable, score
 
 Floats = NDArray[np.float64]
 
@@ -97,7 +98,7 @@ def flagged(released: Scorable, rows: Floats) -> list[float]:
     """Which share of rows the threshold for each target flags."""
     shares = []
     for target in TARGETS:
-        found = score(released, rows, target, 5)
+        found = score(released.scorer(), rows, target)
         assert found.stands_out is not None
         shares.append(float(found.stands_out.mean()))
     return shares

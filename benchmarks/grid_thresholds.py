@@ -85,8 +85,8 @@ def measured(case: Case) -> dict[str, float]:
     hidden: list[float] = []
     for points, fresh in samples(case):
         grid = asked.answer(table_of(points), secure()).value
-        limits = [grid.threshold(target).graded.item() for target in TARGETS]
-        scores, known = grid.scores(fresh).graded, grid.scores(points).graded
+        limits = [grid.limits(target).graded.item() for target in TARGETS]
+        scores, known = grid.walk(fresh).graded, grid.walk(points).graded
         flagged.append([float((scores > limit).mean()) for limit in limits])
         own.append([float((known > limit).mean()) for limit in limits])
         hidden.append(grid.hidden_share)
@@ -114,8 +114,7 @@ def by_marginals(case: Case) -> dict[str, float]:
         flagged = []
         for points, fresh in samples(case):
             release = asked.answer(table_of(points), secure()).value
-            limit = getattr(release.threshold(TARGETS[1]), score_by)
-            flagged.append(float((getattr(release.scores(fresh), score_by) > limit).mean()))
+            flagged.append(float((release.scores(fresh) > release.threshold(TARGETS[1])).mean()))
         found[f"{score_by}_flagged_at_{TARGETS[1]:g}"] = float(np.mean(flagged))
     return found
 

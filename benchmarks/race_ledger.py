@@ -25,6 +25,7 @@ from benchmarks.slow_disk import with_slow_disk
 from benchmarks.soak_ledger import DATA, Place, context, empty, fill, places, question
 
 from privod.curator import Curator
+from privod.ledger.acts import ChargeElsewhere
 from privod.privacy import AddRemove, Guarantee, Loss
 
 UNIT = Fraction(1, 10**6)
@@ -53,7 +54,7 @@ def _charge(place: Place, count: int) -> None:
     lost = Guarantee(Loss(UNIT), AddRemove())
     with place.open() as curator:
         for number in range(count):
-            curator.charge_elsewhere(DATA, lost, f"charge {number}")
+            curator.do(ChargeElsewhere(DATA, lost, f"charge {number}"), confirmed=True)
 
 
 def charges_a_second(place: Place, processes: int, count: int) -> float:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from sklearn.neighbors import BallTree, KDTree
 
 from privod.data import Domain, Numeric, Table
-from privod.joint.question import JointOutliers
+from privod.joint.published.question import PublishedOutliers
 from privod.joint.run import rehearse
 from privod.outliers.crowds.distance import crowds
 from privod.outliers.hashing.outliers import HashedOutliers, crowd_limit
@@ -107,15 +107,17 @@ def race_parties(n: int, d: int, repeats: int) -> None:
     """Three parties in one process, beside one holder of all rows."""
     points, radius = clusters(n, d)
     columns = tuple(f"x{number}" for number in range(d))
-    domain = Domain(tuple(Numeric(name, -110, 110, fill=0.0) for name in columns))
     tables = {
-        f"p{number}": Table(domain, dict(zip(columns, points[number::3].T, strict=True)))
+        f"p{number}": Table(
+            Domain(tuple(Numeric(name, -110, 110, fill=0.0) for name in columns[number::3])),
+            dict(zip(columns[number::3], points[:, number::3].T, strict=True)),
+        )
         for number in range(3)
     }
     alone = HashedOutliers(radius=radius, far_fraction=FAR_FRACTION)
     central, _ = best(lambda: alone.find(points), repeats)
-    asked = JointOutliers(
-        partition="horizontal", radius=radius, far_fraction=FAR_FRACTION, columns=columns
+    asked = PublishedOutliers(
+        partition="vertical", radius=radius, far_fraction=FAR_FRACTION, columns=columns
     )
     joint, run = best(lambda: rehearse(asked, tables), repeats)
     worked = [time.process_time()]

@@ -118,7 +118,7 @@ def racers(n_columns: int, n: int) -> list[Racer]:
         Racer(
             "privod grid alone",
             lambda x: _released(x, n),
-            lambda grid, x: grid.scores(x, N_NEIGHBORS),
+            lambda grid, x: grid.walk(x, N_NEIGHBORS),
         ),
         *_all_cells(n_columns, expected),
         Racer(

@@ -4,11 +4,11 @@
 
 `nvflare provision` makes the kits of a server, three clients and an administrator; each is started
 as its own process on loopback. The parties sign with the certificates of their kits (RSA). Then the
-administrator submits jobs, each with a joint run, a histogram, marginals and a sketch: every client
-must find its own strangers, all must hold the same counts, and everybody must have signed the same
-runs. In the last job a client is killed in the middle: the run must end, and for the others too.
-Everything that was started is stopped again. Leaves out what cannot run: without nvflare it says so
-and ends well.
+administrator submits jobs, each with the published protocol and the joint detector: every client
+must find its own strangers, all must hold the same detector, and everybody must have signed the
+same runs. In the last job a computing client is killed in the middle: the run must end, and for the
+others too. Everything that was started is stopped again. Leaves out what cannot run: without
+nvflare it says so and ends well.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ import numpy as np
 from privod.data import Domain, Numeric
 from privod.errors import Unavailable
 from privod.joint.approvals import Approvals, subject_of
-from privod.joint.counts import JointCounts
-from privod.joint.question import JointOutliers
-from privod.joint.questions import JointQuestion
+from privod.joint.detector.question import JointDetector
+from privod.joint.published.question import PublishedOutliers
+from privod.joint.question import JointQuestion
 from privod.joint.results import check_one_run
 from privod.joint.roster import Member, Roster
 from privod.joint.transport.channel import Patience
@@ -59,15 +59,10 @@ def domain() -> Domain:
 
 def questions() -> list[JointQuestion]:
     """One of each kind."""
-    counted: list[dict[str, Any]] = [
-        {"name": "histogram-1", "columns": ["x"], "bins": 5},
-        {"name": "marginals-1", "columns": ["x", "y"], "bins": 5},
-        {"name": "density-sketch-1", "columns": ["x", "y"], "n_tables": 3, "bins": 64},
-    ]
-    outliers = JointOutliers(
-        partition="horizontal", radius=6.0, far_fraction=0.98, columns=COLUMNS, epsilon=8
+    outliers = PublishedOutliers(
+        partition="horizontal", radius=6.0, far_fraction=0.98, columns=COLUMNS, n_tables=6
     )
-    return [outliers, *(JointCounts.from_json({"of": {"epsilon": "2", **of}}) for of in counted)]
+    return [outliers, JointDetector(columns=COLUMNS, epsilon=20)]
 
 
 def free_port() -> int:
@@ -243,19 +238,21 @@ def ended(admin: Any, job: str, kits: Path) -> str:
 
 
 def check(kits: Path, roster: Roster, runs: int) -> None:
-    """Every client has its strangers, all the same counts, and everybody signed the same runs."""
+    """Every client has its strangers, all the same detector, and everybody signed the same runs."""
     for number, name in enumerate(NAMES):
         found = sorted((kits / name / "local" / "results").glob("*.csv"))
-        assert len(found) == runs, f"{name} has {len(found)} results of {runs}"
+        wanted = runs * len(questions())
+        assert len(found) == wanted, f"{name} has {len(found)} results of {wanted}"
         lines = [path.read_text().split()[1:] for path in found]
-        assert all([line.split(",")[0] for line in one] == [f"{number + 1}"] for one in lines), name
+        stranger = f"{number + 1},1,"  # a row that is found together
+        assert all(any(line.startswith(stranger) for line in one) for one in lines), name
     folders = [kits / name / "local" / "results" for name in (*NAMES, SERVER)]
     stems = [path.stem for path in folders[-1].glob("*.json")]
     assert len(stems) == runs * len(questions())
     for stem in stems:
         signed = [json.loads((folder / f"{stem}.json").read_text()) for folder in folders]
         said = check_one_run(signed, roster)
-        assert len({one.get("counts") for one in said[:-1]}) == 1
+        assert len({one.get("opened") for one in said}) == 1
 
 
 def break_off(admin: Any, kits: Path, roster: Roster, bern: subprocess.Popen[bytes]) -> float:

@@ -18,6 +18,7 @@ import privod
 from privod.cli import app
 from privod.client import Client
 from privod.curator import Curator
+from privod.ledger.acts import ACTS, parts_of
 from privod.query.catalog import QUERIES
 from privod.query.parameters import parameters_of
 from privod.server.app import API, CONSOLE
@@ -37,6 +38,10 @@ def capabilities() -> str:
         "routes": (
             f"{route.method} {route.path} [{', '.join(route.access.roles) or 'open'}]"
             for route in (*API, *CONSOLE)
+        ),
+        "acts": (
+            f"{act.__name__}({', '.join(['of', *(part.name for part in parts_of(act))])})"
+            for act in ACTS.values()
         ),
         "methods": (*_methods(Curator), *_methods(Client)),
         "exports": privod.__all__,

@@ -21,6 +21,7 @@ from privod.errors import (
     NotFound,
     PrivodError,
 )
+from privod.ledger.acts import AdmitPerson, AllowExactCounts, ChargeAhead, CloseBudget, RaiseBudget
 from privod.ledger.prices import charges_due
 from privod.privacy import (
     AddRemove,
@@ -71,7 +72,7 @@ def person(value: float, detector: str = "grubbs") -> OutlierContext:
 
 def allow_copies(curator: Curator, adjacency: Adjacency = CROWD, counts: int = 100) -> None:
     """Let counts of copies that are rare be told exactly."""
-    curator.allow_exact_counts("people", adjacency, counts, "copies", confirmed=True)
+    curator.do(AllowExactCounts("people", adjacency, counts, "copies"), confirmed=True)
 
 
 TEN = Loss(10)
@@ -150,7 +151,7 @@ def test_replace_cannot_be_opened_beside_or_after_narrow_questions(tmp_path: Pat
         curator.open_budget("people", Replace(), Loss(1), confirmed=True)
     allow_copies(curator)
     curator.ask(copies(3), "people")
-    curator.close_budget("people", CROWD, "enough", confirmed=True)
+    curator.do(CloseBudget("people", CROWD, "enough"), confirmed=True)
     with pytest.raises(NoPromise, match="no bound under replace"):
         curator.open_budget("people", Replace(), Loss(1), confirmed=True)
 
@@ -165,7 +166,7 @@ def test_persons_with_several_rows_have_no_crowd_and_pay_for_contexts_by_their_c
     with pytest.raises(InvalidParameter, match="does not stretch"):
         curator.open_budget("people", CROWD, Loss(1), confirmed=True)
     curator.open_budget("people", AdmittedContexts(), Loss(1), confirmed=True)
-    curator.admit_person("people", adjacency_of(person(9)), "the list", confirmed=True)
+    curator.do(AdmitPerson("people", adjacency_of(person(9)), "the list"), confirmed=True)
     assert curator.price(person(9), "people").charges[0].loss == Loss("0.3")
 
 
@@ -186,8 +187,8 @@ def test_one_allowance_counts_the_questions_about_all_persons(tmp_path: Path) ->
         curator.ask(person(9), "people")
     for value in (7.0, 8.0, 9.0):
         with pytest.raises(NeedsConfirmation, match="protected no longer"):
-            curator.admit_person("people", adjacency_of(person(value)), "the list")
-        curator.admit_person("people", adjacency_of(person(value)), "the list", confirmed=True)
+            curator.do(AdmitPerson("people", adjacency_of(person(value)), "the list"))
+        curator.do(AdmitPerson("people", adjacency_of(person(value)), "the list"), confirmed=True)
     for value in (7.0, 8.0):
         curator.ask(person(value), "people")
     with pytest.raises(BudgetExceeded, match="admitted-contexts"):
@@ -196,7 +197,7 @@ def test_one_allowance_counts_the_questions_about_all_persons(tmp_path: Path) ->
     assert spent(curator) == {"add-remove": Loss("0.3"), "admitted-contexts": Loss("0.2")}
     assert len(curator.admitted("people")) == 3
     with pytest.raises(AlreadyExists):
-        curator.admit_person("people", adjacency_of(person(7)), "again", confirmed=True)
+        curator.do(AdmitPerson("people", adjacency_of(person(7)), "again"), confirmed=True)
     curator.verify()
 
 
@@ -204,7 +205,7 @@ def test_presence_of_an_admitted_person_is_never_checked(tmp_path: Path) -> None
     curator = people(tmp_path)
     curator.open_budget("people", AdmittedContexts(), Loss(1), confirmed=True)
     for value in (3.0, 119.0):  # one who is among the rows and one who is not
-        curator.admit_person("people", adjacency_of(person(value)), "the list", confirmed=True)
+        curator.do(AdmitPerson("people", adjacency_of(person(value)), "the list"), confirmed=True)
         curator.ask(person(value), "people")
 
 
@@ -216,8 +217,8 @@ def test_detectors_that_let_single_records_decide_are_refused(
     curator.open_budget("people", AdmittedContexts(), Loss(1), confirmed=True)
     alone = adjacency_of(person(9, detector))
     with pytest.raises(NoPromise, match="single records decide"):
-        curator.admit_person("people", alone, "the list", confirmed=True)
-    curator.admit_person("people", alone, "insisted", confirmed=True, isolating=True)
+        curator.do(AdmitPerson("people", alone, "the list"), confirmed=True)
+    curator.do(AdmitPerson("people", alone, "insisted", isolating=True), confirmed=True)
 
 
 @pytest.mark.parametrize(
@@ -396,7 +397,10 @@ def test_no_sequence_of_steps_leaves_a_data_set_dead_while_budget_is_left(
             if room > 0:
                 curator.ask(wide(90, room), "people")
             for state in mains:  # and an exhausted one can be raised
-                curator.raise_budget("people", state.adjacency, state.budget + Loss(2), "more")
+                curator.do(
+                    RaiseBudget("people", state.adjacency, state.budget + Loss(2), "more"),
+                    confirmed=True,
+                )
             curator.ask(wide(91, "0.5"), "people")
         curator.verify()
 
@@ -410,9 +414,12 @@ def do(curator: Curator, what: str, adjacency: Adjacency, amount: str, place: in
     elif what == "raise":
         for state in curator.budget("people"):
             if state.adjacency == adjacency:
-                curator.raise_budget("people", adjacency, state.budget + Loss(amount), "more")
+                curator.do(
+                    RaiseBudget("people", adjacency, state.budget + Loss(amount), "more"),
+                    confirmed=True,
+                )
     elif what == "close":
-        curator.close_budget("people", adjacency, "enough", confirmed=True)
+        curator.do(CloseBudget("people", adjacency, "enough"), confirmed=True)
     else:
         query = wide(10 + place, amount, adjacency) if what == "wide" else copies(place, amount)
         curator.ask(query, "people")
@@ -424,7 +431,7 @@ def bare(folder: Path, adjacency: Adjacency) -> Curator:
     curator.register("people", ROWS, DOMAIN)
     curator.open_budget("people", adjacency, Loss(1), confirmed=True)
     curator.ask(wide(3, "1", adjacency), "people")
-    curator.close_budget("people", adjacency, "enough", confirmed=True)
+    curator.do(CloseBudget("people", adjacency, "enough"), confirmed=True)
     return curator
 
 
@@ -450,7 +457,7 @@ def test_no_reason_lets_a_loss_without_a_bound_be_charged_ahead(
     with people(tmp_path) as curator:
         curator.open_budget("people", Replace(), Loss(10), confirmed=True)
         with pytest.raises(NoPromise, match="none under add-remove"):
-            curator.charge_ahead("people", Guarantee(Loss(3), Replace()), reason)
+            curator.do(ChargeAhead("people", Guarantee(Loss(3), Replace()), reason))
 
 
 def test_a_narrow_question_has_no_bound_beside_a_replace_budget() -> None:
@@ -478,6 +485,6 @@ def test_beside_a_replace_budget_the_owner_is_told_that_no_allowance_helps(tmp_p
 
 def test_a_closed_data_set_says_so(tmp_path: Path) -> None:
     curator = people(tmp_path)
-    curator.close_budget("people", AddRemove(), "the study ended", confirmed=True)
+    curator.do(CloseBudget("people", AddRemove(), "the study ended"), confirmed=True)
     with pytest.raises(NotFound, match="budgets are closed"):
         curator.ask(wide(3), "people")

@@ -22,6 +22,7 @@ from privod.data import Categorical, Domain, Numeric
 from privod.data.mock import mock_rows
 from privod.data.sources import read
 from privod.errors import AnswerFailed, NotAllowed, NotFound, Unavailable
+from privod.ledger.acts import CloseBudget, Retire
 from privod.ledger.sqlite import LEDGER_FILE
 from privod.ledger.witness import Head, Witnesses
 from privod.mechanisms.randomness import KEY_BYTES, keyed
@@ -147,14 +148,14 @@ def test_what_failed_by_itself_is_never_begun_again(
 
 def test_an_answer_in_the_curators_own_process_has_no_key(curator: Curator) -> None:
     kept: list[list[str]] = []
-    look = curator._asking._look
+    look = curator.asking._look
 
     def watched(query: Any, rows: KeptRows, key: bytes | None) -> Any:
         kept.append(stored_keys(curator))
         assert key is None
         return look(query, rows, key)
 
-    curator._asking._look = watched  # type: ignore[method-assign]
+    curator.asking._look = watched  # type: ignore[method-assign]
     curator.ask(QUESTION, "d")
     assert kept == [[]]
 
@@ -164,14 +165,14 @@ def test_what_was_left_is_answered_though_its_budget_was_closed_meanwhile(
 ) -> None:
     with pytest.raises(Interrupted):
         curator.ask(QUESTION, "d", request_id="r", look=Looking(left=1))
-    curator.close_budget("d", AddRemove(), "enough", confirmed=True)
+    curator.do(CloseBudget("d", AddRemove(), "enough"), confirmed=True)
     assert curator.ask(QUESTION, "d", request_id="r", look=Looking()).charges
 
 
 def test_what_was_left_is_not_answered_once_its_rows_are_gone(curator: Curator) -> None:
     with pytest.raises(Interrupted):
         curator.ask(QUESTION, "d", request_id="r", look=Looking(left=1))
-    curator.retire("d", "over", confirmed=True)
+    curator.do(Retire("d", "over"), confirmed=True)
     with pytest.raises(NotFound, match="retired"):
         curator.ask(QUESTION, "d", request_id="r", look=Looking())
 
@@ -271,7 +272,7 @@ def test_a_failure_changes_no_price_before_its_release_time(curator: Curator) ->
 
     def look_up() -> None:
         seen.append((curator.price(costly, "d").affordable, curator.is_unfinished(costly, "d")))
-        curator.check_budget(costly, "d", request_id="other")
+        curator.asking.check_budget(costly, curator.dataset("d"), "other", None)
 
     def fail(*_: object) -> Any:
         look_up()
@@ -377,7 +378,7 @@ def test_a_jobs_end_gives_up_what_it_charged_and_nothing_else(curator: Curator) 
 
 
 def close(curator: Curator) -> None:
-    curator.close_budget("d", AddRemove(), "enough", confirmed=True)
+    curator.do(CloseBudget("d", AddRemove(), "enough"), confirmed=True)
 
 
 def use_up(curator: Curator) -> None:
@@ -395,7 +396,7 @@ def test_what_was_left_can_be_asked_whatever_is_left_to_pay_with(
     price = curator.price(QUESTION, "d")
     assert (price.charges, price.affordable, price.already_answered) == ((), True, False)
     assert price.begun
-    curator.check_budget(QUESTION, "d", request_id="b")
+    curator.asking.check_budget(QUESTION, curator.dataset("d"), "b", None)
     assert curator.ask(QUESTION, "d", request_id="b", look=Looking()).stored
 
 
@@ -447,5 +448,5 @@ def test_a_key_that_failed_while_the_database_was_away_is_erased_and_never_run_a
     assert len(stored_keys(curator)) == 1
     with pytest.raises(AnswerFailed):
         curator.ask(QUESTION, "d", request_id="r", look=Looking())
-    curator.erase_failed()
+    curator.asking.erase_failed()
     assert stored_keys(curator) == []

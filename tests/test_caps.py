@@ -12,6 +12,7 @@ from privod.cli import app
 from privod.curator import Curator
 from privod.data import Categorical, Domain
 from privod.errors import InvalidParameter, NoPromise
+from privod.ledger.acts import AllowExactCounts, FileRequest
 from privod.privacy import AddRemove, InCrowd, Loss
 from privod.questions.rare_counts.query import RareCounts
 
@@ -42,7 +43,7 @@ def test_a_question_that_a_cap_rules_out_is_refused_for_the_cap_before_any_reque
         with pytest.raises(InvalidParameter, match=WHY):
             curator.ask(RARE, "survey")
         with pytest.raises(InvalidParameter, match=WHY):
-            curator.request("survey", CROWD, Loss(1), "rare jobs")
+            curator.do(FileRequest("survey", CROWD, Loss(1), "rare jobs"))
     assert not curator.requests("survey")
 
 
@@ -62,7 +63,7 @@ def test_a_request_that_could_not_be_approved_is_refused(tmp_path: Path) -> None
     curator = Curator.open(tmp_path)
     curator.register("once", ROWS, ONE)
     with pytest.raises(InvalidParameter, match="must be columns of the data set"):
-        curator.request("once", InCrowd(0.0, ("salary",), 5), Loss(1), "pay")
+        curator.do(FileRequest("once", InCrowd(0.0, ("salary",), 5), Loss(1), "pay"))
     assert not curator.requests("once")
 
 
@@ -88,7 +89,7 @@ def test_a_refused_exact_count_names_the_command_that_would_allow_it(tmp_path: P
     curator.open_budget("once", CROWD, Loss(1), confirmed=True)
     with pytest.raises(NoPromise, match=r"privod allow-exact once --counts 2 --adjacency '\{"):
         curator.price(RARE, "once")
-    curator.allow_exact_counts("once", CROWD, 2, "rare jobs", confirmed=True)
+    curator.do(AllowExactCounts("once", CROWD, 2, "rare jobs"), confirmed=True)
     assert curator.ask(RARE, "once").charges
 
 

@@ -286,7 +286,7 @@ def test_questions_between_several_are_listed_apart_where_their_extra_is_missing
     shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert shown.returncode == 0, shown.stderr
     assert "histogram-1" in shown.stdout
-    assert "joint-outliers-1 is left out." in shown.stdout
+    assert "joint-detector-1 is left out." in shown.stdout
     assert "Install privod[joint]" in " ".join(shown.stdout.split())
 
 

@@ -15,10 +15,9 @@ from privod.data import Categorical, Domain, Numeric, Table
 from privod.data.sources import read, write_parquet
 from privod.errors import InvalidParameter, ProtocolAborted
 from privod.joint.contributions import Contributions
-from privod.joint.counts import JointCounts
+from privod.joint.detector.question import JointDetector
 from privod.joint.held import HeldRecords, mark_of_file
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
-from privod.questions.histogram.query import Histogram
 
 FOUR, THREE = ("ahus", "bern", "cork", "dora"), ("ahus", "bern", "cork")
 X, Y = Numeric("x", 0, 1), Numeric("y", 0, 1)
@@ -180,7 +179,7 @@ def test_commands_list_the_runs_and_say_what_was_spent_before_one_is_approved(
     assert "with ahus, bern, cork over x, y, epsilon 1" in listed
     assert "data set 2 were sent to 1 run without noise, which no epsilon counts" in listed
     for name, value in (
-        ("question", JointCounts(of=Histogram(columns=("x",), bins=4, epsilon=1)).to_json()),
+        ("question", JointDetector(columns=("x",), epsilon=1).to_json()),
         ("domain", ALL.to_json()),
     ):
         (tmp_path / f"{name}.json").write_text(json.dumps(value))

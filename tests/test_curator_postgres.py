@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 
 from privod.cli import app
 from privod.curator import Curator, backup, migrate
-from privod.curator import owners as curator_owners
 from privod.data import Domain, Numeric
 from privod.errors import BudgetExceeded, InvalidParameter, LedgerDamaged, Unavailable
+from privod.ledger.acts import ChargeElsewhere
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
 from privod.questions.histogram.query import Histogram
 from privod.questions.interactive_grid.query import InteractiveGridScores
@@ -91,7 +91,7 @@ def test_a_charge_is_on_the_disk_of_the_server_when_it_returns(curator: Curator)
     lost = Guarantee(Loss("0.001"), AddRemove())
     for number in range(30):  # the server flushes by itself now and then, and not thirty times
         with curator.database.writing() as connection:
-            curator_owners.charge_elsewhere(connection, "people", lost, f"reason {number}")
+            ChargeElsewhere("people", lost, f"reason {number}").apply(connection)
             written = connection.execute("SELECT pg_current_wal_insert_lsn()")[0][0]
         with curator.database.glancing() as connection:
             flushed = connection.execute(

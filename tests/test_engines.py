@@ -248,9 +248,12 @@ def test_a_question_that_does_not_fit_is_refused_before_the_charge(tmp_path: Pat
     curator.open_budget("d", AddRemove(), Loss(10))
     whole: Query[Any] = OutlierCount(radius=1, max_crowd=2, epsilon="0.1", noise="heavy")
     before = curator.head()
-    for attempt in (curator.price, curator.check_budget, curator.ask):
-        with pytest.raises(InvalidParameter, match=r"query must hold at most .*60 of each"):
+    refused = r"query must hold at most .*60 of each"
+    for attempt in (curator.price, curator.ask):
+        with pytest.raises(InvalidParameter, match=refused):
             attempt(whole, "d")
+    with pytest.raises(InvalidParameter, match=refused):
+        curator.asking.check_budget(whole, curator.dataset("d"), None, None)
     assert curator.head() == before
     assert curator.ask(Histogram(columns=("c1",), bins=3, epsilon="0.1"), "d").charges
     sparse = GridKnn(columns=("c1",), cells_per_axis=50, epsilon=1, drop_below="auto")

@@ -47,11 +47,11 @@ def test_the_loss_of_batches_is_the_largest_in_whatever_order(kind: Any, epsilon
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
 def test_only_the_first_batch_pays_for_ranges(kind: Any, adjacency: Any) -> None:
     detector = kind(epsilon=1, adjacency=adjacency).partial_fit(cloud(800))
-    ranges, columns = detector.bounds_release_, detector._geometry.columns
+    ranges, columns = detector.bounds_release_, detector.release_.value.grid.columns
     assert columns == ranges.value
     detector.set_params(epsilon=0.9).partial_fit(cloud(800, seed=1) + 50)
     assert detector.bounds_release_ is ranges
-    assert detector._geometry.columns == columns
+    assert detector.release_.value.grid.columns == columns
     assert detector.release_.guarantee.loss == Loss(Fraction(9, 10))
     assert detector.guarantee_.loss == Loss(1)  # of the first batch, ranges included
     assert detector.set_params(epsilon=2).partial_fit(cloud(9)).guarantee_.loss == Loss(2)

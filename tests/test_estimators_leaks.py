@@ -51,7 +51,7 @@ def test_scores_do_not_tell_where_in_its_cell_a_row_lies(detector: Any, columns:
     rng = np.random.default_rng(columns)
     fitted = clone(detector).set_params(epsilon=5, bounds=(-4, 4), random_state=0)
     fitted.fit(rng.normal(size=(300, columns)))
-    width = 8 / fitted._geometry.cells_per_axis
+    width = 8 / fitted.release_.value.grid.cells_per_axis
     for place in range(20):
         corner = -4 + width * np.floor(rng.uniform(0, 8 - width, columns) / width)
         corner[0] += 16 * (place % 2)  # also where it lies outside of the range

@@ -12,7 +12,6 @@ import pytest
 
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidData, LimitReached
-from privod.joint.planning import slot_bits
 from privod.mechanisms import DiscreteLaplace, seeded
 from privod.mechanisms.merged import MergedNoise
 from privod.outliers.grid.grid import Grid
@@ -22,20 +21,6 @@ from privod.questions.grid_knn.threshold import places_of_all
 from privod.server import limits
 from privod.server.jobs.queue import FairQueue, Taken
 from privod.server.limits import Rate, RateLimiter
-
-
-@pytest.mark.parametrize("crowds", [20, 100, 400, 1000, 1090, 1100, 5000])
-@pytest.mark.parametrize("crowd", [30, 3000])
-def test_slots_are_just_so_many_that_collisions_hardly_matter(crowd: int, crowds: int) -> None:
-    n = crowds * crowd
-    bits = slot_bits(n, crowd)
-
-    def enough(size: int) -> bool:
-        """Few light bins meet a heavy one, and strangers fill a thirtieth of a crowd's slot."""
-        return crowds <= 0.02 * size and 30 * n <= crowd * size
-
-    assert enough(2**bits)
-    assert not enough(2 ** (bits - 1)) or bits == 10
 
 
 def locked(content: bytes) -> bytes:

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,15 +15,15 @@ from privod.cli import app
 from privod.data import Domain, Numeric
 from privod.errors import AlreadyExists, InvalidData, ProtocolAborted
 from privod.joint.approvals import Approvals, subject_of
-from privod.joint.counts import JointCounts
+from privod.joint.detector.question import JointDetector
 from privod.joint.pki import write_pki
-from privod.joint.question import JointOutliers
-from privod.joint.questions import JointQuestion
+from privod.joint.published.question import PublishedOutliers
 from privod.joint.results import check_one_run
 from privod.joint.roster import Roster
 from privod.joint.site import Site
 from privod.joint.transport.channel import Meeting
 from privod.joint.transport.memory import MemoryChannel
+from privod.questions.private_detector.release import NoisyProfile
 
 flare = pytest.importorskip("privod.joint.flare", reason="needs nvflare")
 
@@ -41,11 +40,7 @@ if __name__ == "__main__":
 """
 
 
-Questions = tuple[JointOutliers, JointCounts, JointCounts, JointCounts]
-
-
-def counts(of: dict[str, Any]) -> JointCounts:
-    return JointCounts.from_json({"name": "joint-counts-1", "of": {"epsilon": "2", **of}})
+Questions = tuple[PublishedOutliers, JointDetector]
 
 
 def site(folder: Path) -> tuple[Questions, Roster]:
@@ -72,14 +67,11 @@ def site(folder: Path) -> tuple[Questions, Roster]:
     own = {"certificate": "pki/hub/certificate.pem", "key": "pki/hub/key.pem"}
     own["results"] = "hub-results"
     (folder / f"privod-{SERVER}.json").write_text(json.dumps(own))
-    asked = JointOutliers(
-        partition="horizontal", radius=6.0, far_fraction=0.98, columns=COLUMNS, epsilon=40
-    )
     questions = (
-        asked,
-        counts({"name": "histogram-1", "columns": ["x"], "bins": 5}),
-        counts({"name": "marginals-1", "columns": ["x", "y"], "bins": 5}),
-        counts({"name": "density-sketch-1", "columns": ["x", "y"], "n_tables": 3, "bins": 64}),
+        PublishedOutliers(
+            partition="horizontal", radius=6.0, far_fraction=0.98, columns=COLUMNS, n_tables=6
+        ),
+        JointDetector(columns=COLUMNS, epsilon=20, target_fraction=0.01),
     )
     roster = Roster.load(folder / "pki" / "roster.json")
     flare.write_job(folder / "job", questions, roster, domain)
@@ -115,37 +107,31 @@ def simulated(folder: Path) -> str:
     return done.stdout
 
 
-def test_a_flare_job_gives_sites_their_own_outliers_and_counts_of_all(tmp_path: Path) -> None:
+def test_a_flare_job_gives_sites_their_own_outliers_and_one_detector_of_all(
+    tmp_path: Path,
+) -> None:
     questions, roster = site(tmp_path)
     approve(tmp_path, NAMES, questions, roster)
     log = simulated(tmp_path)
-    assert "the run is complete, 1200 records in all" in log, log[-3000:]
-    for number, name in enumerate(NAMES):
-        (result,) = (tmp_path / f"{name}-results").glob("*.csv")
-        heading, only = result.read_text().split()
-        assert heading == "row,crowded_tables"
-        assert only.split(",")[0] == str(number + 1)
+    assert "the run is complete" in log, log[-3000:]
     stems = {path.stem for path in (tmp_path / "hub-results").glob("*.json")}
-    assert len(stems) == len(questions)
+    assert len(stems) == len(questions), log[-3000:]
     for stem in stems:  # everybody, the server included, signed the same runs
         folders = [f"{name}-results" for name in [*NAMES, "hub"]]
         signed = [json.loads((tmp_path / each / f"{stem}.json").read_text()) for each in folders]
         assert [said["party"] for said in check_one_run(signed, roster)] == [*NAMES, "hub"]
-    released = [
-        [json.loads(path.read_text()) for path in (tmp_path / f"{name}-results").glob("*-counts.*")]
-        for name in NAMES
-    ]
-    for asked in questions[1:]:
-        values = [
-            next(one["value"] for one in found if one["question"] == asked.to_json())
-            for found in released
-        ]
-        assert values[0] == values[1] == values[2]
-        noisy = np.asarray(asked.of.value_from_json(values[0]).counts)
-        tables = noisy.reshape(asked.of.n_histograms, -1)
-        deviation = asked.noise(noisy.size, len(NAMES)).deviation
-        allowed = 6 * np.sqrt(1.5 * tables.shape[1]) * deviation  # three shares, two counted on
-        assert abs(tables.sum(axis=1) - 1200).max() < allowed
+    released = []
+    for number, name in enumerate(NAMES):
+        results = sorted((tmp_path / f"{name}-results").glob("*.csv"))
+        assert len(results) == len(questions)
+        for result in results:
+            heading, *found = result.read_text().split()
+            assert heading == "row,together,alone"
+            assert any(line.startswith(f"{number + 1},1,") for line in found)
+        (value,) = (tmp_path / f"{name}-results").glob("*-detector.json")
+        released.append(json.loads(value.read_text()))
+    assert released[0] == released[1] == released[2]
+    assert abs(NoisyProfile.from_json(released[0]).records - 1200) < 60
 
 
 def test_a_site_that_approved_nothing_ends_the_run_for_all(tmp_path: Path) -> None:
@@ -178,8 +164,7 @@ def test_a_job_folder_is_not_overwritten(tmp_path: Path) -> None:
 def test_the_shell_writes_the_same_job_for_several_questions(tmp_path: Path) -> None:
     questions, _ = site(tmp_path)
     command = ["flare-job", str(tmp_path / "again")]
-    listed: list[JointQuestion] = [*questions]
-    for number, asked in enumerate(listed):
+    for number, asked in enumerate(questions):
         path = tmp_path / f"question-{number}.json"
         path.write_text(json.dumps(asked.to_json()))
         command += ["--question", str(path)]

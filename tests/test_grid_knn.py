@@ -65,7 +65,7 @@ def test_little_noise_leaves_the_counts_and_every_cell_is_there() -> None:
     expected[0, 0], expected[3, 0] = 2, 1
     assert value.counts.reshape(4, 4).tolist() == expected.tolist()
     assert value.cells is None
-    assert value.columns == ("x", "y")
+    assert [column.name for column in value.columns] == ["x", "y"]
 
 
 def test_empty_cells_are_noisy_like_full_ones() -> None:
@@ -176,7 +176,7 @@ def test_ten_to_the_thirty_cells_are_released_and_score() -> None:
     assert value.cells is not None
     assert [5] * 30 in value.cells.tolist()
     asked = np.vstack([np.full(30, 0.51), np.full(30, 0.95)])
-    scores = value.scores(asked, n_neighbors=10)
+    scores = value.walk(asked, n_neighbors=10)
     assert scores.basic[0] == 0 < scores.basic[1]
 
 
@@ -249,7 +249,7 @@ def test_two_hundred_million_expected_records_in_six_columns_can_be_asked_for() 
 def test_no_rows_make_it_fail(rows: list[tuple[float, float]], drop_below: int | None) -> None:
     query = GridKnn(columns=("x", "y"), epsilon=1, cells_per_axis=3, drop_below=drop_below)
     value = query.answer(plane(rows), secure()).value
-    assert np.isfinite(value.scores(np.array([[1.0, 1.0]])).graded).all()
+    assert np.isfinite(value.walk(np.array([[1.0, 1.0]])).graded).all()
     assert "New records" in query.sentence(value)
 
 
@@ -319,7 +319,7 @@ def test_points_that_cannot_be_scored_are_refused(points: object, message: str) 
         GridKnn(columns=("x", "y"), epsilon=1, cells_per_axis=4).answer(plane([]), secure()).value
     )
     with pytest.raises(InvalidData, match=message):
-        value.scores(points)  # type: ignore[arg-type]
+        value.walk(points)  # type: ignore[arg-type]
 
 
 def test_scoring_parameters_are_refused_with_their_rule() -> None:
@@ -327,12 +327,12 @@ def test_scoring_parameters_are_refused_with_their_rule() -> None:
         GridKnn(columns=("x", "y"), epsilon=1, cells_per_axis=4).answer(plane([]), secure()).value
     )
     with pytest.raises(InvalidParameter, match="n_neighbors must be at least 1"):
-        value.scores([[1.0, 1.0]], n_neighbors=0)
+        value.walk([[1.0, 1.0]], n_neighbors=0)
     with pytest.raises(InvalidParameter, match="n_neighbors must be at most"):
-        value.scores([[1.0, 1.0]], n_neighbors=10**30)
+        value.walk([[1.0, 1.0]], n_neighbors=10**30)
     with pytest.raises(InvalidParameter, match="n_neighbors must be at most"):
-        value.threshold(0.1, n_neighbors=10**30)
+        value.limits(0.1, n_neighbors=10**30)
     with pytest.raises(InvalidParameter, match="max_depth must be at least 0"):
-        value.scores([[1.0, 1.0]], max_depth=-1)
+        value.walk([[1.0, 1.0]], max_depth=-1)
     with pytest.raises(InvalidParameter, match="target_fraction must lie between 0 and 1"):
-        value.threshold(1.5)
+        value.limits(1.5)

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from privod.data import Domain, Numeric
 from privod.errors import ProtocolAborted
+from privod.joint.detector.question import JointDetector
 from privod.joint.pki import make_identities
-from privod.joint.question import JointOutliers
+from privod.joint.published.secure_sum import add_up, contribute
 from privod.joint.roster import Identity, Roster
-from privod.joint.secure_sum import add_up, contribute
 from privod.joint.session import agree, host_agreement
 from privod.joint.transport import grpc as network
 from privod.joint.transport.channel import Meeting, Patience, attend, host
@@ -41,7 +41,7 @@ def hub() -> Iterator[tuple[GrpcAggregator, Roster]]:
 
 
 def add(channel: GrpcChannel, roster: Roster) -> NDArray[np.uint64]:
-    session = agree(channel, IDENTITIES[channel.name], roster, b"terms")
+    session = agree(channel, IDENTITIES[channel.name], roster, b"terms", roster.names)
     words = np.arange(LENGTH, dtype=np.uint64)
     return np.frombuffer(contribute(channel, session, "sum", words, 8 * LENGTH), np.uint64)
 
@@ -122,7 +122,7 @@ def as_party(identity: Identity) -> Identity:
 
 def test_another_roster_ends_the_run_for_everybody(hub: tuple[GrpcAggregator, Roster]) -> None:
     aggregator, roster = hub
-    fewer = replace(roster, parties=roster.parties[:2])
+    fewer = replace(roster, parties=roster.parties[:2], computing=())
     with ThreadPoolExecutor(3) as pool:
         futures: list[Future[object]] = [pool.submit(aggregate, aggregator)]
         futures.append(pool.submit(come, roster, "a"))
@@ -136,16 +136,16 @@ def test_a_party_with_another_question_is_named_everywhere(
     hub: tuple[GrpcAggregator, Roster],
 ) -> None:
     aggregator, roster = hub
-    question = JointOutliers(
-        partition="horizontal", radius=6.0, far_fraction=0.98, columns=("x",), epsilon=8
-    )
+    question = JointDetector(columns=("x",), epsilon=8)
     domain = Domain((Numeric("x", -50, 50),))
     terms = dict.fromkeys(["hub", "a", "b"], question.terms(domain))
-    terms["c"] = replace(question, radius=7.0).terms(domain)
+    terms["c"] = replace(question, epsilon=9).terms(domain)
 
     def party(name: str) -> object:
         channel = GrpcChannel(roster, IDENTITIES[name], Patience(coming=PATIENCE))
-        return attend(channel, lambda own: agree(own, IDENTITIES[name], roster, terms[name]))
+        return attend(
+            channel, lambda own: agree(own, IDENTITIES[name], roster, terms[name], roster.names)
+        )
 
     def hosting(meeting: Meeting) -> object:
         return host_agreement(meeting, IDENTITIES["hub"], ROSTER, terms["hub"])

@@ -32,7 +32,7 @@ def test_a_lazy_grid_scores_like_a_dense_one_and_never_draws_twice() -> None:
     exactly = GridKnn(columns=domain.names, epsilon=500, cells_per_axis=3)
     asked = np.vstack([rng.random((25, 4)), rng.integers(0, 4, (10, 4)) / 3])  # and on borders
     for depth in ("0.4", "1", "2.7"):
-        dense = exactly.answer(table, seeded(9)).value.scores(asked, 6, depth)
+        dense = exactly.answer(table, seeded(9)).value.walk(asked, 6, depth)
         lazy = exactly.lazy(table, seeded(9)).scores(asked, 6, depth)
         assert dense.basic.tolist() == lazy.basic.tolist()
         assert dense.weighted.tolist() == lazy.weighted.tolist()

@@ -13,16 +13,13 @@ from typer.testing import CliRunner
 from privod.cli import app
 from privod.data import Table
 from privod.errors import InvalidParameter, ProtocolAborted
-from privod.joint.contributions import Contributions
-from privod.joint.counts import JointCounts, release_counts
+from privod.joint.detector.question import JointDetector
 from privod.joint.pki import make_identities, write_pki
-from privod.joint.question import JointOutliers
-from privod.joint.run import aggregate, rehearse, take_part
-from privod.questions.histogram.query import Histogram
-from tests.test_joint_outliers import COLUMNS, all_points, domain, question
+from privod.joint.question import Seat
+from privod.joint.run import aggregate, rehearse
+from tests.test_published_outliers import COLUMNS, all_points, domain, question
 
-NOISY = question("horizontal", epsilon=30, delta="1e-6")
-COUNTS = JointCounts(of=Histogram(columns=("u",), bins=4, epsilon=1))
+NOISY = JointDetector(columns=COLUMNS, epsilon=30)
 
 
 def tables(cap: int) -> dict[str, Table]:
@@ -41,34 +38,33 @@ def tables(cap: int) -> dict[str, Table]:
     }
 
 
-@pytest.mark.parametrize(
-    "asked", [NOISY, question("horizontal"), question("horizontal", protocol="paper"), COUNTS]
-)
+@pytest.mark.parametrize("asked", [NOISY, question("horizontal")])
 def test_several_rows_of_a_person_are_refused_before_anything_is_sent(asked: Any) -> None:
     held = tables(3)
     with pytest.raises(InvalidParameter, match=r"must be 1 in a joint run.*leave the person"):
         rehearse(asked, held)
     roster, identities = make_identities(sorted(held), "hub", "memory:0")
-    act: Any = take_part if isinstance(asked, JointOutliers) else release_counts
-    kept = Contributions()
     nobody: Any = None  # what is sent through it fails otherwise
+    seat = Seat(
+        table=held["p0"],
+        domain=held["p0"].domain,
+        channel=nobody,
+        identity=identities["p0"],
+        roster=roster,
+    )
     with pytest.raises(InvalidParameter, match="must be 1 in a joint run"):
-        act(asked, held["p0"], nobody, identities["p0"], roster, kept)
+        asked.take_part(seat)
     with pytest.raises(InvalidParameter, match="must be 1 in a joint run"):
         aggregate(asked, nobody, identities["hub"], roster, held["p0"].domain)
 
 
-def test_with_one_row_each_the_answer_says_what_holds_for_persons(tmp_path: Path) -> None:
-    held = tables(1)
-    for answer in rehearse(NOISY, held).answers.values():
+def test_with_one_row_each_the_answer_says_what_holds_for_persons() -> None:
+    for answer in rehearse(NOISY, tables(1)).answers.values():
+        told = " ".join(answer.sentences())
         assert answer.own_records == 150
-        assert "exp(30)" in answer.promise()
-        assert "a person who is at one party only" in answer.promise()
-        assert "A person at several parties is not protected as one" in answer.promise()
-        assert answer.to_json()["person"] == "patient"
-    for counted in rehearse(COUNTS, held).answers.values():
-        assert "a person who is at one party only" in counted.sentence()
-    assert rehearse(question("horizontal"), held).answers["p0"].promise() == ""
+        assert "exp(30)" in told
+        assert "a person who is at one party only" in told
+        assert "A person at several parties is not protected as one" in told
 
 
 def test_who_is_a_person_is_agreed_on_before_a_run_over_rows() -> None:
@@ -84,14 +80,14 @@ def test_a_promise_about_records_says_nothing_of_persons() -> None:
         f"p{party}": Table(domain(), dict(zip(COLUMNS, points[party::3].T, strict=True)))
         for party in range(3)
     }
-    assert "person" not in rehearse(NOISY, held).answers["p0"].promise()
+    assert "person" not in " ".join(rehearse(NOISY, held).answers["p0"].sentences())
 
 
 def test_every_command_refuses_several_rows_of_a_person(tmp_path: Path) -> None:
     write_pki(tmp_path, ["p0", "p1", "p2"], "hub", "127.0.0.1:1")
     declared, asked = tmp_path / "domain.json", tmp_path / "question.json"
     declared.write_text(json.dumps(tables(3)["p0"].domain.to_json()))
-    asked.write_text(json.dumps(COUNTS.to_json()))
+    asked.write_text(json.dumps(NOISY.to_json()))
     given = ["--question", str(asked), "--domain", str(declared)]
     roster = ["--roster", str(tmp_path / "roster.json")]
 

@@ -12,20 +12,21 @@ import pytest
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidData, InvalidParameter, ProtocolAborted
 from privod.joint.approvals import Approvals, subject_of
-from privod.joint.contributions import Contributions
+from privod.joint.outliers import OutlierResult
 from privod.joint.pki import make_identities
+from privod.joint.question import Seat
 from privod.joint.results import (
     check_one_run,
     check_transcript,
     read_ids,
     transcript,
-    write_result,
     write_transcript,
 )
 from privod.joint.roster import Identity, Roster
-from privod.joint.run import Aggregation, JointAnswer, aggregate, rehearse, take_part
+from privod.joint.run import Aggregation, aggregate, rehearse
+from privod.joint.transport.channel import Channel
 from privod.joint.transport.memory import meet
-from tests.test_joint_outliers import COLUMNS, all_points, domain, question, rows_apart
+from tests.test_published_outliers import COLUMNS, all_points, domain, question, rows_apart
 
 NOW = datetime(2030, 5, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -34,7 +35,7 @@ DAY = timedelta(days=1)
 class Run(NamedTuple):
     """What is there after a run of three parties."""
 
-    answers: dict[str, JointAnswer]
+    answers: dict[str, OutlierResult]
     hosted: Aggregation
     roster: Roster
     identities: dict[str, Identity]
@@ -48,18 +49,21 @@ def ran() -> Run:
     roster, identities = make_identities(sorted(tables), "hub", "memory:0")
     asked = question("horizontal")
     hosted = []
-    answers = meet(
-        {
-            name: lambda channel: take_part(
-                asked,
-                tables[channel.name],
-                channel,
-                identities[channel.name],
-                roster,
-                Contributions(),
+
+    def party(channel: Channel) -> OutlierResult:
+        name = channel.name
+        return asked.take_part(
+            Seat(
+                table=tables[name],
+                domain=domain(),
+                channel=channel,
+                identity=identities[name],
+                roster=roster,
             )
-            for name in tables
-        },
+        )
+
+    answers = meet(
+        dict.fromkeys(tables, party),
         lambda meeting: hosted.append(
             aggregate(asked, meeting, identities["hub"], roster, domain())
         ),
@@ -67,36 +71,29 @@ def ran() -> Run:
     return Run(answers, hosted[0], roster, identities)
 
 
-def test_a_result_file_names_suspects_by_id_and_is_the_owners_alone(
+def test_a_result_file_names_outliers_by_id_and_is_the_owners_alone(
     ran: Run, tmp_path: Path
 ) -> None:
-    answer = ran.answers["p1"]
+    answer = replace(ran.answers["p1"], rows=np.array([3, 8]), alone=np.array([8, 9]))
     ids = [f"patient-{row}" for row in range(answer.own_records)]
-    path = tmp_path / "result.csv"
-    write_result(path, answer, ids)
-    lines = path.read_text().split()
-    assert answer.crowded_tables is not None
-    found = zip(answer.rows.tolist(), answer.crowded_tables.tolist(), strict=True)
-    expected = [f"{row + 1},patient-{row},{crowded}" for row, crowded in found]
-    assert lines == ["row,id,crowded_tables", *expected]
+    answer.write(tmp_path, "run", ids)
+    path = tmp_path / "run.csv"
+    expected = ["4,patient-3,1,0", "9,patient-8,1,1", "10,patient-9,0,1"]
+    assert path.read_text().split() == ["row,id,together,alone", *expected]
     assert path.stat().st_mode & 0o077 == 0
     with pytest.raises(InvalidParameter, match="must not exist yet"):
-        write_result(path, answer, ids)
+        answer.write(tmp_path, "run", ids)
     with pytest.raises(InvalidData, match="as many as the rows"):
-        write_result(tmp_path / "other.csv", answer, ids[1:])
+        answer.write(tmp_path, "other", ids[1:])
 
 
-def test_suspects_are_listed_from_row_1_the_least_crowded_first(ran: Run) -> None:
-    some = replace(ran.answers["p1"], rows=np.array([0, 4, 9]), crowded_tables=np.array([2, 0, 1]))
-    assert "counted from 1 among those kept, the least crowded first" in some.listing()
-    assert "and so likelier a false alarm: 5 (0)" in some.listing()
-    assert some.listing().endswith(": 5 (0), 10 (1), 1 (2).")
+def test_outliers_are_listed_from_row_1(ran: Run) -> None:
+    some = replace(ran.answers["p1"], rows=np.array([0, 4, 9]))
+    assert some.listing().endswith("rows counted from 1: 1, 5, 10.")
     assert some.to_json()["positions"] == [0, 4, 9]
-    unordered = replace(some, crowded_tables=None)
-    assert "nothing that this run tells orders them: 1, 5, 10." in unordered.listing()
-    many = replace(unordered, rows=np.arange(100))
+    many = replace(some, rows=np.arange(100))
     assert many.listing().endswith("19, 20 and 80 more, which --json and --results list.")
-    assert replace(some, rows=np.arange(0)).listing() == "No row is a suspect."
+    assert replace(some, rows=np.arange(0)).listing().startswith("No row is an outlier")
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
@@ -125,10 +122,10 @@ def test_a_transcript_is_believed_only_as_it_was_signed(ran: Run, tmp_path: Path
     assert len({one["run"] for one in made.values()}) == 1  # everybody means the same run
     written = json.loads((tmp_path / "p0").read_text())
     said = check_transcript(written, roster)
-    assert said["suspects"] == len(answers["p0"].rows)
+    assert said["outliers"] == len(answers["p0"].rows)
     assert said["parties"] == ["p0", "p1", "p2"]
     for changed in (
-        {**written, "suspects": said["suspects"] + 1},
+        {**written, "outliers": said["outliers"] + 1},
         {**written, "party": "p1"},
         {**written, "signature": made["p1"]["signature"]},
     ):
@@ -148,12 +145,11 @@ def test_the_aggregators_transcript_is_checked_beside_the_parties(ran: Run) -> N
     said = check_one_run(made, roster)
     assert [one["party"] for one in said] == ["p0", "p1", "p2", "hub"]
     assert len({one["run"] for one in said}) == 1
-    assert "suspects" not in said[-1]  # it does not know them
+    assert "outliers" not in said[-1]  # it does not know them
     posing = {**made[-1], "party": "p0"}
     with pytest.raises(ProtocolAborted, match="another roster"):
         check_transcript(posing, roster)
-    assert hosted.n_records is not None
-    lied = replace(hosted, n_records=hosted.n_records + 1)
+    lied = replace(hosted, said={"n_records": hosted.said["n_records"] + 1})
     for other, key in ((lied, "n_records"), (replace(hosted, run=b"another"), "run")):
         made[-1] = transcript(other, identities["hub"], roster)
         with pytest.raises(ProtocolAborted, match=f"p2 and hub do not agree about '{key}'"):

@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 from cryptography.x509.oid import NameOID
 
 from privod.errors import InvalidData, InvalidParameter, ProtocolAborted
+from privod.joint.published.secure_sum import add_up, contribute
 from privod.joint.roster import Identity, Member, Roster
-from privod.joint.secure_sum import add_up, contribute
 from privod.joint.session import agree, host_agreement
 from privod.joint.transport.channel import Channel, Meeting, Patience, attend, host
 from privod.joint.transport.grpc import GrpcAggregator, GrpcChannel
@@ -98,7 +98,7 @@ def summed(roster: Roster, identities: dict[str, Identity]) -> list[int]:
 
     def party(name: str, at: Roster) -> int:
         def act(channel: Channel) -> int:
-            session = agree(channel, identities[name], at, b"terms")
+            session = agree(channel, identities[name], at, b"terms", at.names)
             answer = contribute(channel, session, "sum", np.array([7], np.uint64), 8)
             return int.from_bytes(answer, "little")
 

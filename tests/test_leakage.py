@@ -1,11 +1,10 @@
-"""The attacks on the published protocols: they succeed there and fail against the sealed ones.
+"""The attacks on the published protocols: they succeed.
 
 Every attacker is honest but curious: it takes part as told and then uses only what it received, its
 own rows, and what is public.
 """
 
 from collections import defaultdict
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,58 +13,16 @@ from numpy.typing import NDArray
 from sklearn.decomposition import FastICA
 
 from privod.data import Domain, Numeric, Table
-from privod.errors import ProtocolAborted
-from privod.joint import horizontal as honest_horizontal
-from privod.joint.counters import Slots, heavy_tables
 from privod.joint.published import protocols as joint_paper
+from privod.joint.published.masks import from_fixed, masked
+from privod.joint.published.question import PublishedOutliers
 from privod.joint.published.union import point_of
-from privod.joint.question import JointOutliers
 from privod.joint.run import rehearse
-from privod.joint.sharing import from_fixed, masked
 from privod.joint.transport.channel import Channel
 from privod.outliers.hashing.tables import draw_family
 
-joint_horizontal: Any = honest_horizontal  # its insides are watched while it runs
 Views = dict[str, dict[str, list[bytes]]]
 SIDE = 12.0
-
-
-def test_next_to_its_own_crowd_a_party_reads_even_one_record_of_another(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    generator = np.random.default_rng(1)
-    domain = Domain((Numeric("x", 0, 1000), Numeric("y", 0, 1000)))
-    seen: list[NDArray[np.int64]] = []
-    plain = heavy_tables
-
-    def spied(published: NDArray[np.int32], slots: Slots, max_crowd: int) -> NDArray[np.int64]:
-        if slots.shape[1] == 101:  # the curious party, which knows all of this
-            mine = np.array([np.bincount(line[60:]).argmax() for line in slots])
-            own = np.array([(line == at).sum() for line, at in zip(slots, mine, strict=True)])
-            seen.append(published[np.arange(len(slots)), mine] - own)
-        return plain(published, slots, max_crowd)
-
-    def table(n_elsewhere: int, near: NDArray[np.float64]) -> Table:
-        rows = np.vstack([generator.uniform(0, 200, (n_elsewhere, 2)), near])
-        return Table(domain, {"x": rows[:, 0], "y": rows[:, 1]})
-
-    monkeypatch.setattr(joint_horizontal, "heavy_tables", spied)
-    asked = JointOutliers(
-        partition="horizontal",
-        radius=40.0,
-        far_fraction=0.85,
-        columns=("x", "y"),
-        n_tables=20,
-        epsilon=None,
-    )
-    for target in (np.empty((0, 2)), np.array([[500.0, 500.0]])):
-        crowd = generator.normal(500, 3, (41, 2))
-        rehearse(
-            asked, {"p0": table(60, crowd), "p1": table(90, target), "p2": table(110, target[:0])}
-        )
-    absent, present = seen
-    assert (present == 1).sum() >= 10  # what docs/leakage.md says it can
-    assert (absent == 0).sum() >= 15
 
 
 @pytest.fixture
@@ -95,17 +52,17 @@ def isolated_and_crowd(seed: int, crowd: int = 200) -> tuple[NDArray[np.float64]
     return places, tables
 
 
-def horizontal(**changed: Any) -> JointOutliers:
+def horizontal(**changed: Any) -> PublishedOutliers:
     parameters: dict[str, Any] = {
         "partition": "horizontal",
         "radius": 1.5,
         "far_fraction": 0.9,
         "columns": ("x", "y"),
         "n_tables": 24,
+        "hashes_per_table": 2,
+        "min_shared_tables": 16,
     }
-    if changed.get("protocol") == "paper":
-        parameters |= {"hashes_per_table": 2, "min_shared_tables": 16}
-    return JointOutliers(**{**parameters, **changed})
+    return PublishedOutliers(**{**parameters, **changed})
 
 
 def grid() -> NDArray[np.float64]:
@@ -124,7 +81,7 @@ def located(scores: NDArray[np.int64], places: NDArray[np.float64]) -> list[floa
 
 def test_published_bin_counts_locate_the_others_isolated_records(views: Views) -> None:
     places, tables = isolated_and_crowd(1)
-    asked = horizontal(protocol="paper")
+    asked = horizontal()
     rehearse(asked, tables)
     view = views["p0"]  # which has no isolated record itself
     family = draw_family(asked.plan(606), 2, view["hash parameters"][0], origin=np.zeros(2))
@@ -143,125 +100,7 @@ def test_published_bin_counts_locate_the_others_isolated_records(views: Views) -
     assert sum(error < 0.5 for error in errors) >= 5  # w is 2: found to a quarter of it
 
 
-Probe = Callable[[NDArray[np.float64]], NDArray[np.int32]]
-
-
-def published_to(
-    party: str, views: Views, monkeypatch: pytest.MonkeyPatch, asked: JointOutliers, tables: Any
-) -> tuple[NDArray[np.int32], Probe]:
-    """Run; return the table that a party received, and its way to look places up in it."""
-    known: dict[str, Any] = {}
-    plain = joint_horizontal.own_slots
-
-    def slots(*arguments: Any) -> NDArray[np.int32]:
-        if arguments[4].name == party:
-            known["look_up"] = lambda places: plain(
-                arguments[0], arguments[1], places, arguments[3], arguments[4]
-            )
-        return np.asarray(plain(*arguments), np.int32)
-
-    monkeypatch.setattr(joint_horizontal, "own_slots", slots)
-    rehearse(asked, tables)
-    answer = np.frombuffer(views[party]["bin counts"][0], np.int32)
-    return answer.reshape(24, -1), known["look_up"]
-
-
-def test_sealed_counts_show_nothing_where_isolated_records_are(
-    views: Views, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    places, tables = isolated_and_crowd(1)
-    published, look_up = published_to("p0", views, monkeypatch, horizontal(epsilon=None), tables)
-    assert not ((published > 0) & (published < 10)).any()
-    shown = published[np.arange(24)[:, None], look_up(grid())]
-    lonely = (shown > 0) & (shown <= 12)  # the best an attacker can now look for
-    errors = located(lonely.sum(axis=0), places)
-    assert all(error > 1 for error in errors)
-
-
 PROBE = 11  # where a dishonest party asks: of 240 a crowd, a count of 12 is published
-
-
-def dishonest(
-    monkeypatch: pytest.MonkeyPatch,
-    views: Views,
-    crafted: Callable[[Any, Any], Any],
-    **changed: Any,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Let p0 send counts of its own making; return what it reads at isolated records, and not."""
-    places, tables = isolated_and_crowd(2, crowd=800)
-    elsewhere = places + np.array([2.5, -2.0]) * np.sign(-places)
-    plain = joint_horizontal.contribute
-    known: dict[str, Any] = {}
-
-    def slots(*arguments: Any) -> NDArray[np.int32]:
-        found: NDArray[np.int32] = own_slots(*arguments)
-        if arguments[4].name == "p0":
-            asked = np.vstack([places, elsewhere])
-            known["asked"] = own_slots(
-                arguments[0], arguments[1], asked, arguments[3], arguments[4]
-            )
-        return found
-
-    def contribute(channel: Any, session: Any, phase: str, words: Any, most: int) -> bytes:
-        if session.name == "p0" and phase == "bin counts":
-            words = crafted(words.view(np.int32).reshape(24, -1).astype(np.int64), known["asked"])
-            words = words.astype(np.int32).view(np.uint32).reshape(-1)
-        answer: bytes = plain(channel, session, phase, words, most)
-        return answer
-
-    own_slots = joint_horizontal.own_slots
-    monkeypatch.setattr(joint_horizontal, "own_slots", slots)
-    monkeypatch.setattr(joint_horizontal, "contribute", contribute)
-    rehearse(horizontal(**changed), tables)
-    published = np.frombuffer(views["p0"]["bin counts"][0], np.int32).reshape(24, -1)
-    read = published[np.arange(24)[:, None], known["asked"]].astype(np.float64)
-    return read[:, : len(places)], read[:, len(places) :]
-
-
-def up_and_down(counts: NDArray[np.int64], _asked: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Add to half of each row what is taken from the other half: totals still hold."""
-    generator = np.random.default_rng(0)
-    for line in counts:
-        half = generator.permutation(len(line))[: len(line) // 2]
-        line -= PROBE
-        line[half] += 2 * PROBE
-    return counts
-
-
-def moved_own(counts: NDArray[np.int64], asked: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Put one's own records where one wants to know: no count is negative, totals hold."""
-    sums = counts.sum(axis=1)
-    counts[:] = 0
-    for line, slots, total in zip(counts, asked, sums, strict=True):
-        line[np.unique(slots)] = PROBE
-        line[0] += total - line.sum()
-    return counts
-
-
-def test_negative_totals_end_a_run_without_noise(
-    views: Views, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(ProtocolAborted, match="negative counts"):
-        dishonest(monkeypatch, views, up_and_down, epsilon=None)
-
-
-def test_without_noise_a_dishonest_party_finds_isolated_records(
-    views: Views, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    there, elsewhere = dishonest(monkeypatch, views, moved_own, epsilon=None)
-    assert ((there > 0).mean(axis=0) > 0.9).all()  # what docs/leakage.md says it can
-    assert ((elsewhere > 0).mean(axis=0) < 0.5).all()
-
-
-@pytest.mark.parametrize("crafted", [up_and_down, moved_own])
-def test_with_noise_a_dishonest_party_reads_noise(
-    views: Views, monkeypatch: pytest.MonkeyPatch, crafted: Callable[[Any, Any], Any]
-) -> None:
-    there, elsewhere = dishonest(monkeypatch, views, crafted)
-    spread = float(elsewhere.std())
-    assert spread > 15  # one record moves a count by one
-    difference = there.mean() - elsewhere.mean()
-    assert abs(difference) < 5 * spread / np.sqrt(there.size / 2)
 
 
 def vertical_tables(n: int) -> tuple[NDArray[np.float64], dict[str, Table]]:
@@ -280,7 +119,7 @@ def vertical_tables(n: int) -> tuple[NDArray[np.float64], dict[str, Table]]:
     }
 
 
-def vertical(**changed: Any) -> JointOutliers:
+def vertical(**changed: Any) -> PublishedOutliers:
     parameters: dict[str, Any] = {
         "partition": "vertical",
         "radius": 4.0,
@@ -290,7 +129,7 @@ def vertical(**changed: Any) -> JointOutliers:
         "hashes_per_table": 4,
         "min_shared_tables": 4,
     }
-    return JointOutliers(**{**parameters, **changed})
+    return PublishedOutliers(**{**parameters, **changed})
 
 
 def best_correlations(
@@ -316,7 +155,7 @@ def test_opened_projections_give_the_columns_and_every_value(
         return drawn
 
     monkeypatch.setattr(joint_paper, "own_directions", directions)
-    rehearse(vertical(protocol="paper"), tables)
+    rehearse(vertical(), tables)
     opened = from_fixed(np.frombuffer(views["p0"]["projections"][0], np.uint64)).reshape(48, -1)
     others = opened - own[0] @ tables["p0"].numbers().T
 

@@ -17,6 +17,7 @@ from privod.curator import Curator
 from privod.data import Domain, Numeric
 from privod.errors import BudgetExceeded
 from privod.ledger.accounting import tightest
+from privod.ledger.acts import ChargeElsewhere
 from privod.ledger.prices import GRID, cost_towards
 from privod.privacy import AddRemove, Guarantee, Loss, Replace, Statement
 from privod.questions.histogram.query import Histogram
@@ -54,8 +55,8 @@ def test_ten_tenths_are_one_and_the_eleventh_is_refused(tmp_path: Path) -> None:
 def test_deltas_add_up_and_are_limited_too(tmp_path: Path) -> None:
     curator = start(tmp_path, Loss(10, "1e-6"))
     lost = Guarantee(Loss("0.1", "6e-7"), AddRemove())
-    curator.charge_elsewhere("people", lost, "published by hand")
-    curator.charge_elsewhere("people", lost, "and once more")
+    curator.do(ChargeElsewhere("people", lost, "published by hand"), confirmed=True)
+    curator.do(ChargeElsewhere("people", lost, "and once more"), confirmed=True)
     (state,) = curator.budget("people")
     assert state.spent == Loss("0.2", "12e-7")
     with pytest.raises(BudgetExceeded, match="delta"):
@@ -99,7 +100,7 @@ def test_whatever_is_asked_the_sum_is_right_and_within_the_budget(
             assert cost is not None
             assert lost.loss <= cost.loss
             if expected + cost.loss <= budget:
-                curator.charge_elsewhere("people", lost, "tried")
+                curator.do(ChargeElsewhere("people", lost, "tried"), confirmed=True)
                 expected += cost.loss
             (state,) = curator.budget("people")
             assert state.spent == expected
@@ -130,7 +131,7 @@ def test_awkward_losses_do_not_make_the_sum_grow_without_end(tmp_path: Path) -> 
     curator = start(tmp_path, Loss(1))
     for prime in (10**30 + 57, 10**31 + 33, 10**32 + 49):
         lost = Guarantee(Loss(Fraction(1, prime)), AddRemove())
-        curator.charge_elsewhere("people", lost, "an awkward one")
+        curator.do(ChargeElsewhere("people", lost, "an awkward one"), confirmed=True)
     (state,) = curator.budget("people")
     assert len(str(state.spent.epsilon)) < 120
 

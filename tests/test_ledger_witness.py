@@ -18,6 +18,7 @@ from privod.curator import Curator, backup
 from privod.data import Domain, Numeric
 from privod.errors import AnswerFailed, LedgerDamaged, Unavailable
 from privod.ledger import verification
+from privod.ledger.acts import ChargeElsewhere, RaiseBudget
 from privod.ledger.database import Connection
 from privod.ledger.private_files import sync_file
 from privod.ledger.sqlite import LEDGER_FILE, SQLite
@@ -212,7 +213,9 @@ def rolled_back_without_witness(tmp_path: Path) -> Path:
 
 
 def charge(curator: Curator) -> None:
-    curator.charge_elsewhere("people", Guarantee(Loss("0.01"), AddRemove()), "a slide")
+    curator.do(
+        ChargeElsewhere("people", Guarantee(Loss("0.01"), AddRemove()), "a slide"), confirmed=True
+    )
 
 
 @pytest.mark.parametrize(
@@ -222,7 +225,9 @@ def charge(curator: Curator) -> None:
         lambda curator: curator.ask(question(1), "people"),
         lambda curator: curator.release("people", question(1)),
         lambda curator: curator.releases("people"),
-        lambda curator: curator.raise_budget("people", AddRemove(), Loss(2), "more"),
+        lambda curator: curator.do(
+            RaiseBudget("people", AddRemove(), Loss(2), "more"), confirmed=True
+        ),
     ],
     ids=["charge", "stored answer", "release", "releases", "budget"],
 )
@@ -373,7 +378,7 @@ def test_an_owner_accepts_a_restored_ledger_after_charging_what_is_missing(tmp_p
     shutil.copyfile(tmp_path / "old" / LEDGER_FILE, tmp_path / "live" / LEDGER_FILE)
     with Curator.open(tmp_path / "live", restoring=True) as curator:
         lost = Guarantee(Loss("0.02"), AddRemove())
-        curator.charge_elsewhere("people", lost, "lost with the disk")
+        curator.do(ChargeElsewhere("people", lost, "lost with the disk"), confirmed=True)
         with pytest.raises(LedgerDamaged):
             curator.ask(question(60), "people")
         head = curator.accept_restored("the disk broke on 15 November")

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from privod.cli import app
-from privod.curator import Curator, life_cycle, owners
+from privod.curator import Curator
 from privod.curator import tokens as tokens_module
 from privod.errors import (
     AlreadyExists,
@@ -27,6 +27,16 @@ from privod.errors import (
 )
 from privod.ledger import chain
 from privod.ledger.acting import acting
+from privod.ledger.acts import (
+    Approve,
+    CloseBudget,
+    Decline,
+    FileRequest,
+    LimitToken,
+    RaiseBudget,
+    Retire,
+    budgets,
+)
 from privod.ledger.sqlite import LEDGER_FILE
 from privod.privacy import AddRemove, AdmittedContexts, Loss, Replace
 from tests.test_allowances import (
@@ -47,27 +57,27 @@ def test_closing_closes_what_would_break_the_promise(tmp_path: Path) -> None:
     curator = people(tmp_path)
     curator.open_budget("people", CROWD, Loss(1), confirmed=True)
     with pytest.raises(NeedsConfirmation, match="add-remove, in-crowd"):
-        curator.close_budget("people", AddRemove(), "the study ended")
-    closed = curator.close_budget("people", AddRemove(), "the study ended", confirmed=True)
+        curator.do(CloseBudget("people", AddRemove(), "the study ended"))
+    closed = curator.do(CloseBudget("people", AddRemove(), "the study ended"), confirmed=True)
     assert [state.adjacency for state in closed] == [AddRemove(), CROWD]
     assert all(state.left == Loss(0) for state in curator.budget("people"))
     with pytest.raises(NotFound):
         curator.ask(copies(3), "people")
     with pytest.raises(NotFound, match="closed, for good"):
-        curator.raise_budget("people", AddRemove(), Loss(20), "more")
+        curator.do(RaiseBudget("people", AddRemove(), Loss(20), "more"), confirmed=True)
     curator.verify()
 
 
 def test_closing_replace_closes_add_remove_whose_charges_it_carries(tmp_path: Path) -> None:
     curator = people(tmp_path)
     curator.open_budget("people", Replace(), Loss(1), confirmed=True)
-    assert len(curator.close_budget("people", Replace(), "done", confirmed=True)) == 2
+    assert len(curator.do(CloseBudget("people", Replace(), "done"), confirmed=True)) == 2
 
 
 def test_closing_an_allowance_closes_nothing_else(tmp_path: Path) -> None:
     curator = people(tmp_path)
     curator.open_budget("people", CROWD, Loss(1), confirmed=True)
-    curator.close_budget("people", CROWD, "enough", confirmed=True)
+    curator.do(CloseBudget("people", CROWD, "enough"), confirmed=True)
     curator.ask(wide(3), "people")
     with pytest.raises(NoPromise):
         curator.ask(copies(3), "people")
@@ -81,8 +91,10 @@ def test_a_raised_budget_names_what_it_replaces_and_keeps_what_was_spent(tmp_pat
         curator.ask(wide(4), "people")
     for less in (Loss("0.3"), Loss("0.2", "1e-6"), Loss(1, 1)):
         with pytest.raises(InvalidParameter, match="must allow more"):
-            curator.raise_budget("people", AddRemove(), less, "more")
-    state = curator.raise_budget("people", AddRemove(), Loss("0.6"), "the board agreed")
+            curator.do(RaiseBudget("people", AddRemove(), less, "more"), confirmed=True)
+    state = curator.do(
+        RaiseBudget("people", AddRemove(), Loss("0.6"), "the board agreed"), confirmed=True
+    )
     assert (state.budget, state.spent) == (Loss("0.6"), Loss("0.3"))
     curator.ask(wide(4), "people")
     (entry,) = (entry for entry in curator.history() if entry.kind == "raise")
@@ -93,12 +105,12 @@ def test_a_raised_budget_names_what_it_replaces_and_keeps_what_was_spent(tmp_pat
 def test_closing_names_the_versions_that_share_the_budgets(tmp_path: Path) -> None:
     curator = people(tmp_path)
     with pytest.raises(NeedsConfirmation) as alone:
-        curator.close_budget("people", AddRemove(), "the end")
+        curator.do(CloseBudget("people", AddRemove(), "the end"))
     assert "share" not in str(alone.value)
     curator.register("people-2027", ROWS, DOMAIN, continues="people")
     with pytest.raises(NeedsConfirmation, match="also for 'people-2027', which shares them"):
-        curator.close_budget("people", AddRemove(), "the end")
-    curator.close_budget("people", AddRemove(), "the end", confirmed=True)
+        curator.do(CloseBudget("people", AddRemove(), "the end"))
+    curator.do(CloseBudget("people", AddRemove(), "the end"), confirmed=True)
     with pytest.raises(AlreadyExists, match="closed for good"):
         curator.open_budget("people-2027", AddRemove(), Loss(1))
 
@@ -107,8 +119,8 @@ def test_a_retired_data_set_keeps_its_releases_and_loses_its_rows(tmp_path: Path
     curator = people(tmp_path)
     answer = curator.ask(wide(3), "people")
     with pytest.raises(NeedsConfirmation, match="deleted for good"):
-        curator.retire("people", "the study ended")
-    curator.retire("people", "the study ended", confirmed=True)
+        curator.do(Retire("people", "the study ended"))
+    curator.do(Retire("people", "the study ended"), confirmed=True)
     assert not list((tmp_path / "rows").iterdir())
     assert curator.ask(wide(3), "people").release == answer.release
     before = curator.head()
@@ -118,7 +130,7 @@ def test_a_retired_data_set_keeps_its_releases_and_loses_its_rows(tmp_path: Path
         curator.price(wide(4), "people")
     assert curator.price(wide(3), "people").already_answered
     with pytest.raises(AlreadyExists):
-        curator.retire("people", "again", confirmed=True)
+        curator.do(Retire("people", "again"), confirmed=True)
     assert curator.head() == before
     assert curator.verify().without_rows == ()
 
@@ -129,7 +141,7 @@ def test_a_retired_data_set_is_marked_and_its_report_says_so(tmp_path: Path) -> 
     assert not curator.dataset("people").retired
     elsewhere = Curator.open(tmp_path)
     assert not elsewhere.is_retired("people")
-    curator.retire("people", "the study ended", confirmed=True)
+    curator.do(Retire("people", "the study ended"), confirmed=True)
     assert [one.retired for one in curator.datasets()] == [True, False]
     assert curator.dataset("people").retired
     assert elsewhere.is_retired("people")
@@ -148,7 +160,7 @@ def test_a_question_that_waited_while_its_data_set_was_retired_is_not_charged(
     @contextmanager
     def late(key: str) -> Iterator[None]:
         with Curator.open(tmp_path) as owner:
-            owner.retire("people", "the study ended", confirmed=True)
+            owner.do(Retire("people", "the study ended"), confirmed=True)
         with alone(key):
             yield
 
@@ -174,7 +186,7 @@ def test_a_token_has_a_limit_within_the_budget_and_the_budget_still_rules(tmp_pa
     curator = people(tmp_path, Loss(1))
     tokens = [curator.store.add_token(c * 64, "analyst", "people", f"Dr. {c}") for c in "ab"]
     for token in tokens:
-        curator.limit_token("people", AddRemove(), token.id, Loss("0.7"))
+        curator.do(LimitToken("people", AddRemove(), token.id, Loss("0.7")))
     ada, bob = (token.id for token in tokens)
     curator.ask(wide(3, "0.6"), "people", token=ada)
     with pytest.raises(BudgetExceeded, match=r"This token may spend epsilon 0\.7"):
@@ -186,7 +198,7 @@ def test_a_token_has_a_limit_within_the_budget_and_the_budget_still_rules(tmp_pa
     asked = [entry.token for entry in curator.history() if entry.kind == "charge"]
     assert asked == [ada, bob]
     with pytest.raises(NotFound, match="no such token"):
-        curator.limit_token("people", AddRemove(), "nobody", Loss(1))
+        curator.do(LimitToken("people", AddRemove(), "nobody", Loss(1)))
     curator.verify()
 
 
@@ -225,10 +237,10 @@ def test_tokens_are_made_and_revoked_in_the_chain_and_expire(
 def test_what_stands_beside_the_chain_is_checked_against_it(tmp_path: Path, statement: str) -> None:
     curator = people(tmp_path)
     token = curator.store.add_token("a" * 64, "analyst", "people", "Ada")
-    curator.limit_token("people", AddRemove(), token.id, Loss("0.7"))
+    curator.do(LimitToken("people", AddRemove(), token.id, Loss("0.7")))
     curator.store.revoke_token(token.hash)
-    curator.close_budget("people", AddRemove(), "done", confirmed=True)
-    curator.retire("people", "done", confirmed=True)
+    curator.do(CloseBudget("people", AddRemove(), "done"), confirmed=True)
+    curator.do(Retire("people", "done"), confirmed=True)
     curator.verify()
     connection = sqlite3.connect(tmp_path / LEDGER_FILE)
     connection.execute(statement)
@@ -242,9 +254,9 @@ def test_a_budget_opened_after_a_main_one_was_closed_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The planted bug: opening forgets to look at what was closed."""
-    monkeypatch.setattr(owners, "check_not_ended", lambda *_: None)
+    monkeypatch.setattr(budgets, "check_not_ended", lambda *_: None)
     with people(tmp_path) as curator:
-        curator.close_budget("people", AddRemove(), "done", confirmed=True)
+        curator.do(CloseBudget("people", AddRemove(), "done"), confirmed=True)
         curator.verify()
         number = curator.open_budget("people", Replace(), Loss(1), confirmed=True).number
         with pytest.raises(LedgerDamaged, match=f"Entry {number} opens a budget that could not"):
@@ -255,10 +267,10 @@ def test_a_budget_that_should_have_been_closed_with_another_is_found_when_it_pay
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The planted bug: closing forgets the others."""
-    monkeypatch.setattr(life_cycle, "ends_with", lambda *_: [])
+    monkeypatch.setattr(budgets, "ends_with", lambda *_: [])
     with people(tmp_path) as curator:
         curator.open_budget("people", Replace(), Loss(4), confirmed=True)
-        curator.close_budget("people", AddRemove(), "done", confirmed=True)
+        curator.do(CloseBudget("people", AddRemove(), "done"), confirmed=True)
         curator.verify()
         curator.ask(wide(5, "0.1", Replace()), "people")
         with pytest.raises(LedgerDamaged, match="uses a budget that had to be closed with entry"):
@@ -269,7 +281,7 @@ def test_an_allowance_beside_a_replace_budget_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The planted bug: opening does not ask what else is open."""
-    monkeypatch.setattr(owners, "check_beside", lambda *_: None)
+    monkeypatch.setattr(budgets, "check_beside", lambda *_: None)
     with people(tmp_path) as curator:
         curator.open_budget("people", Replace(), Loss(4), confirmed=True)
         curator.verify()
@@ -290,11 +302,11 @@ def test_a_clock_that_goes_back_changes_no_count(
     with people(tmp_path) as curator:
         curator.ask(wide(3, "0.2"), "people")
         token = curator.store.add_token("a" * 64, "analyst", "people", "Ada")
-        curator.limit_token("people", AddRemove(), token.id, Loss("0.1"))
+        curator.do(LimitToken("people", AddRemove(), token.id, Loss("0.1")))
         curator.ask(wide(4, "0.1"), "people", token=token.id)
         with pytest.raises(BudgetExceeded, match="token"):
             curator.ask(wide(5, "0.1"), "people", token=token.id)
-        curator.close_budget("people", AddRemove(), "done", confirmed=True)
+        curator.do(CloseBudget("people", AddRemove(), "done"), confirmed=True)
         times = [entry.time for entry in curator.history() if entry.kind != "release"]
         assert times == sorted(times, reverse=True)
         head = curator.verify().head
@@ -306,27 +318,30 @@ def test_a_clock_that_goes_back_changes_no_count(
 def test_requests_are_entered_and_decided(tmp_path: Path) -> None:
     curator = people(tmp_path)
     with acting("Ada", "a" * 16):
-        crowd = curator.request("people", CROWD, Loss(1), "to find copies")
-        more = curator.request("people", AddRemove(), Loss(20), "ten is too little")
-        one = curator.request("people", adjacency_of(person(9)), None, "my patient")
+        crowd = curator.do(FileRequest("people", CROWD, Loss(1), "to find copies"))
+        more = curator.do(FileRequest("people", AddRemove(), Loss(20), "ten is too little"))
+        with pytest.raises(NotFound, match="no budget under admitted-contexts"):
+            curator.do(FileRequest("people", adjacency_of(person(9)), None, "my patient"))
+    curator.open_budget("people", AdmittedContexts(), Loss(1), confirmed=True)
+    with acting("Ada", "a" * 16):
+        one = curator.do(FileRequest("people", adjacency_of(person(9)), None, "my patient"))
     assert {request.asked_by for request in curator.requests("people")} == {"Ada"}
     assert curator.history()[-1].token == "a" * 16
     assert [request.decision for request in curator.requests("people")] == ["open"] * 3
     with pytest.raises(NeedsConfirmation):
-        curator.decide("people", crowd.number, approve=True, reason="fine")
-    curator.decide("people", crowd.number, approve=True, reason="fine", confirmed=True)
-    curator.decide("people", more.number, approve=False, reason="ten is enough")
+        curator.do(Approve("people", crowd.number, reason="fine"))
+    curator.do(Approve("people", crowd.number, reason="fine"), confirmed=True)
+    curator.do(Decline("people", more.number, reason="ten is enough"))
     with pytest.raises(AlreadyExists, match="was declined"):
-        curator.decide("people", more.number, approve=True, reason="or not")
-    curator.open_budget("people", AdmittedContexts(), Loss(1), confirmed=True)
-    curator.decide("people", one.number, approve=True, reason="fine", confirmed=True)
+        curator.do(Approve("people", more.number, reason="or not"))
+    curator.do(Approve("people", one.number, reason="fine"), confirmed=True)
     allow_copies(curator)
     curator.ask(copies(3), "people")
     curator.ask(person(9), "people")
     decisions = [request.decision for request in curator.requests("people")]
     assert decisions == ["approved", "declined", "approved"]
     with pytest.raises(NotFound, match="no request"):
-        curator.decide("people", 1, approve=True, reason="fine")
+        curator.do(Approve("people", 1, reason="fine"))
     with pytest.raises(InvalidParameter, match="loss"):
-        curator.request("people", CROWD, None, "why not")
+        curator.do(FileRequest("people", CROWD, None, "why not"))
     curator.verify()

@@ -26,6 +26,17 @@ from privod.errors import (
     Unavailable,
 )
 from privod.ledger.acting import token_id
+from privod.ledger.acts import (
+    AdmitPerson,
+    AllowExactCounts,
+    Approve,
+    CloseBudget,
+    FileRequest,
+    LimitToken,
+    RaiseBudget,
+    Retire,
+)
+from privod.ledger.witness import kept_for
 from privod.ledger.witness_elsewhere import WitnessElsewhere
 from privod.privacy import AddRemove, AdmittedContexts, InCrowd, Loss, SameContexts
 from privod.questions.histogram.query import Histogram
@@ -101,7 +112,7 @@ def test_budgets_live_and_end_in_the_shell(at: tuple[str, str]) -> None:
     ]
     assert all(state["closed"] for state in run("budget", name))
     run("retire", name, "--reason", "the study ended", fails_with=NeedsConfirmation)
-    assert run("retire", name, "--reason", "the study ended", "--yes") == {"retired": name}
+    assert run("retire", name, "--reason", "the study ended", "--yes") == {"retired": True}
     assert [one["retired"] for one in run("datasets") if one["name"] == name] == [True]
     run("verify")
 
@@ -180,9 +191,9 @@ def test_a_token_is_told_its_own_limit_before_it_asks(
     client, shown = analyst
     server.curator.register("limited", ROWS, DOMAIN)
     owner.open_budget("limited", AddRemove(), Loss(1))
-    owner.limit_token("limited", AddRemove(), shown, Loss("0.25"))
+    owner.do(LimitToken("limited", AddRemove(), shown, Loss("0.25")))
     with pytest.raises(NotFound, match="no such token"):
-        owner.limit_token("limited", AddRemove(), "0" * 16, Loss(1))
+        owner.do(LimitToken("limited", AddRemove(), "0" * 16, Loss(1)))
     (priced,) = client.price(histogram(3), "limited").charges
     assert (priced.left, priced.questions_left) == (Loss("0.15"), 2)
     answer = client.ask(histogram(3), "limited")
@@ -196,8 +207,9 @@ def test_a_token_is_told_its_own_limit_before_it_asks(
     before = server.curator.head()
     with pytest.raises(BudgetExceeded, match=r"may spend.* Left to it is epsilon 0\.05\."):
         client.ask(histogram(5), "limited")
+    limited = server.curator.dataset("limited")
     with pytest.raises(BudgetExceeded, match="This token may spend"):
-        server.curator.check_budget(histogram(5), "limited", token=shown)
+        server.curator.asking.check_budget(histogram(5), limited, None, shown)
     assert server.curator.head() == before
     assert server.curator.price(histogram(5), "limited").affordable  # of others
 
@@ -208,7 +220,7 @@ def test_an_analyst_sees_what_is_left_to_her_beside_what_is_left(
     token = server.token("analyst")
     server.curator.register("hers", ROWS, DOMAIN)
     owner.open_budget("hers", AddRemove(), Loss(1))
-    owner.limit_token("hers", AddRemove(), token_id(token_hash(token)), Loss("0.25"))
+    owner.do(LimitToken("hers", AddRemove(), token_id(token_hash(token)), Loss("0.25")))
     with server.browser(token) as browser:
         for page in ("/", "/data/hers", "/data/hers/ask/histogram-1"):
             assert "Left to you: epsilon 0.25" in browser.get(page).text
@@ -239,14 +251,15 @@ def test_entries_name_the_token_that_acted(server: Running, analyst: tuple[Clien
     server.curator.register("named", ROWS, DOMAIN)
     with connect(server.url, token) as owner:
         owner.open_budget("named", AddRemove(), Loss(1))
-        made = client.request("named", AddRemove(), Loss(2), "more")
+        made = client.do(FileRequest("named", AddRemove(), Loss(2), "more"))
         with pytest.raises(NotAllowed):
-            client.decide("named", made.number, approve=True, reason="why not")
+            client.do(Approve("named", made.number, reason="why not"))
         with pytest.raises(NotFound, match="no request"):
-            owner.decide("patients", made.number, approve=True, reason="another data set")
-        assert (
-            owner.decide("named", made.number, approve=True, reason="fine").decision == "approved"
-        )
+            owner.do(Approve("patients", made.number, reason="another data set"))
+        with pytest.raises(NeedsConfirmation, match=r"guesses right at most 88\.1 %"):
+            owner.do(Approve("named", made.number, reason="fine"))
+        approved = owner.do(Approve("named", made.number, reason="fine"), confirmed=True)
+        assert approved.decision == "approved"
     by = {entry.kind: entry.token for entry in server.curator.history("named")}
     mine = token_id(token_hash(token))
     assert by == {
@@ -291,7 +304,7 @@ def test_a_server_is_the_witness_of_a_ledger_elsewhere(
     shutil.copytree(here, old)
     with Curator.open(here, witness=url) as curator:
         answer = curator.ask(histogram(3), "people")
-        assert str(server.curator.witness_for("hospital").read()) == answer.head
+        assert str(kept_for(server.curator.directory, "hospital").read()) == answer.head
         curator.verify()
     shutil.rmtree(here)
     shutil.copytree(old, here)  # the ledger and the witness beside it, both rolled back
@@ -334,17 +347,19 @@ def test_a_witness_elsewhere_that_does_not_work_lets_nothing_leave(
 def test_the_client_does_all_of_it(server: Running, owner: Client) -> None:
     server.curator.register("far", ROWS, DOMAIN)
     owner.open_budget("far", AddRemove(), Loss(1))
-    assert owner.raise_budget("far", AddRemove(), Loss(2), "more").budget == Loss(2)
+    assert owner.do(
+        RaiseBudget("far", AddRemove(), Loss(2), "more"), confirmed=True
+    ).budget == Loss(2)
     owner.open_budget("far", AdmittedContexts(), Loss(1), confirmed=True)
     person = PERSON.guarantee().adjacency
     assert isinstance(person, SameContexts)
     with pytest.raises(NeedsConfirmation):
-        owner.admit_person("far", person, "my patient")
-    owner.admit_person("far", person, "my patient", confirmed=True)
+        owner.do(AdmitPerson("far", person, "my patient"))
+    owner.do(AdmitPerson("far", person, "my patient"), confirmed=True)
     assert owner.admitted("far") == (person,)
-    closed = owner.close_budget("far", AddRemove(), "enough", confirmed=True)
+    closed = owner.do(CloseBudget("far", AddRemove(), "enough"), confirmed=True)
     assert [state.left for state in closed] == [Loss(0), Loss(0)]
-    owner.retire("far", "the study ended", confirmed=True)
+    owner.do(Retire("far", "the study ended"), confirmed=True)
 
 
 def test_exact_counts_are_allowed_and_protection_is_told_over_the_network(
@@ -359,8 +374,8 @@ def test_exact_counts_are_allowed_and_protection_is_told_over_the_network(
     )
     owner.open_budget("crowds", crowd, Loss(1), confirmed=True)
     with pytest.raises(NeedsConfirmation, match="counts of records that are not protected"):
-        owner.allow_exact_counts("crowds", crowd, 4, "a study of rare ages")
-    left = owner.allow_exact_counts("crowds", crowd, 4, "a study", confirmed=True)
+        owner.do(AllowExactCounts("crowds", crowd, 4, "a study of rare ages"))
+    left = owner.do(AllowExactCounts("crowds", crowd, 4, "a study"), confirmed=True)
     assert left == 4
     with pytest.raises(InvalidParameter, match="sample must lie between 1 and 1000"):
         owner.who_is_protected("crowds", sample=10**6)
@@ -368,7 +383,7 @@ def test_exact_counts_are_allowed_and_protection_is_told_over_the_network(
     with pytest.raises(NotAllowed):
         client.who_is_protected("crowds")
     with pytest.raises(NotAllowed):
-        client.allow_exact_counts("crowds", crowd, 9, "more", confirmed=True)
+        client.do(AllowExactCounts("crowds", crowd, 9, "more"), confirmed=True)
 
 
 def test_exact_counts_and_protection_in_the_shell(at: tuple[str, str]) -> None:
@@ -465,14 +480,16 @@ def test_an_owner_manages_in_the_console_and_confirms_what_is_given_up(server: R
     number = server.curator.budget("seen")[0].number
     with server.browser(server.token("owner")) as browser:
         assert "for copies" in browser.get("/data/seen/manage").text
-        decision = {"number": request.number, "decision": "approve", "reason": "fine"}
-        warned = browser.post("/data/seen/manage/decide", **decision)
+        decision = {"number": request.number, "reason": "fine"}
+        warned = browser.post("/data/seen/manage/approve", **decision)
         assert "This gives something up" in warned.text
         assert len(server.curator.budget("seen")) == 1
-        browser.post("/data/seen/manage/decide", **decision, confirmed="yes")
+        browser.post("/data/seen/manage/approve", **decision, confirmed="yes")
         assert len(server.curator.budget("seen")) == 2
         more = {"budget": number, "epsilon": "3", "delta": "0", "reason": "more"}
-        assert browser.post("/data/seen/manage/raise", **more).status_code == 303
+        assert "guesses right at most" in browser.post("/data/seen/manage/raise", **more).text
+        raised = browser.post("/data/seen/manage/raise", **more, confirmed="yes")
+        assert raised.status_code == 303
         again = browser.post("/data/seen/manage/raise", **more)
         assert (again.status_code, "must allow more" in again.text) == (422, True)
         shown = token_id(token_hash(analyst))

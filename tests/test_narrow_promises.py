@@ -16,6 +16,7 @@ from privod.curator import Curator, who_is_protected
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.errors import InvalidParameter, LedgerDamaged, NeedsConfirmation, NoPromise
 from privod.ledger import chain
+from privod.ledger.acts import AdmitPerson, AllowExactCounts
 from privod.ledger.prices import cost_towards
 from privod.mechanisms import secure
 from privod.outliers.contexts.contexts import ContextSpace
@@ -43,7 +44,7 @@ PAIRED = InCrowd(0.0, ("job",), 5)
 def allowed(directory: Path, counts: int) -> Curator:
     curator = people(directory)
     curator.open_budget("people", CROWD, Loss(5), confirmed=True)
-    curator.allow_exact_counts("people", CROWD, counts, "a study", confirmed=True)
+    curator.do(AllowExactCounts("people", CROWD, counts, "a study"), confirmed=True)
     return curator
 
 
@@ -73,9 +74,9 @@ def test_no_more_counts_are_told_exactly_than_the_owner_allows(tmp_path: Path) -
     with pytest.raises(NoPromise, match="allows 0 more"):
         curator.ask(copies(5.0), "people")
     assert curator.ask(copies(3.0), "people").stored  # what was told stays free
-    assert curator.allow_exact_counts("people", CROWD, 3, "one more", confirmed=True) == 1
+    assert curator.do(AllowExactCounts("people", CROWD, 3, "one more"), confirmed=True) == 1
     curator.ask(copies(5.0), "people")
-    assert curator.allow_exact_counts("people", CROWD, 0, "enough") == 0
+    assert curator.do(AllowExactCounts("people", CROWD, 0, "enough")) == 0
     with pytest.raises(NoPromise, match="allows 0 more"):
         curator.ask(copies(6.0), "people")
     curator.verify()
@@ -84,10 +85,10 @@ def test_no_more_counts_are_told_exactly_than_the_owner_allows(tmp_path: Path) -
 def test_combinations_take_as_many_counts_as_there_are(tmp_path: Path) -> None:
     curator = people(tmp_path)
     curator.open_budget("people", PAIRED, Loss(5), confirmed=True)
-    curator.allow_exact_counts("people", PAIRED, 1, "a study", confirmed=True)
+    curator.do(AllowExactCounts("people", PAIRED, 1, "a study"), confirmed=True)
     with pytest.raises(NoPromise, match="may tell 2 counts exactly"):
         curator.ask(COMBINED, "people")
-    assert curator.allow_exact_counts("people", PAIRED, 2, "both jobs", confirmed=True) == 2
+    assert curator.do(AllowExactCounts("people", PAIRED, 2, "both jobs"), confirmed=True) == 2
     curator.ask(COMBINED, "people")
     curator.verify()
 
@@ -104,12 +105,12 @@ def test_a_permission_says_what_it_gives_up_and_belongs_to_an_allowance(tmp_path
     curator = people(tmp_path)
     curator.open_budget("people", CROWD, Loss(5), confirmed=True)
     with pytest.raises(NeedsConfirmation, match="Up to 7 counts of records that are not protected"):
-        curator.allow_exact_counts("people", CROWD, 7, "a study")
+        curator.do(AllowExactCounts("people", CROWD, 7, "a study"))
     with pytest.raises(InvalidParameter, match="must be that of an allowance"):
-        curator.allow_exact_counts("people", AddRemove(), 7, "a study", confirmed=True)
+        curator.do(AllowExactCounts("people", AddRemove(), 7, "a study"), confirmed=True)
     for wrong in (-1, True, 10**16):
         with pytest.raises(InvalidParameter, match="counts must be"):
-            curator.allow_exact_counts("people", CROWD, wrong, "a study", confirmed=True)
+            curator.do(AllowExactCounts("people", CROWD, wrong, "a study"), confirmed=True)
 
 
 def test_a_count_that_was_told_without_permission_is_found_by_verify(tmp_path: Path) -> None:
@@ -268,7 +269,7 @@ def test_the_curator_reports_each_promise_and_all_together(tmp_path: Path) -> No
     assert (thought_of.protected, thought_of.records) == (0, 40)
     curator.open_budget("people", PAIRED, Loss(1), confirmed=True)
     curator.open_budget("people", AdmittedContexts(), Loss(1), confirmed=True)
-    curator.admit_person("people", adjacency_of(person(9)), "the list", confirmed=True)
+    curator.do(AdmitPerson("people", adjacency_of(person(9)), "the list"), confirmed=True)
     before = curator.head()
     jobs, contexts, together = curator.who_is_protected("people", sample=5)
     assert jobs.protected == 40

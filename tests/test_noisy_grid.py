@@ -19,8 +19,8 @@ from privod.errors import InvalidData
 from privod.mechanisms import secure, seeded
 from privod.outliers.grid.grid import WalkScores
 from privod.pictures import svg
+from privod.pictures.scored import draw_map, draw_scored, draw_scores
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
-from privod.questions.grid_knn.picture import draw_quality, draw_score_histogram, draw_scored
 from privod.questions.grid_knn.query import GridKnn
 from privod.questions.grid_knn.release import NoisyGrid
 from privod.questions.grid_knn.threshold import limits
@@ -41,7 +41,7 @@ def grid_of(n: int, seed: int = 0, **parameters: object) -> NoisyGrid:
 @pytest.mark.parametrize("drop_below", [None, 6])
 def test_far_points_score_higher_by_every_score(drop_below: int | None) -> None:
     value = grid_of(2000, drop_below=drop_below)
-    scores = value.scores([[0.1, 0.1], [4.6, 4.6]], n_neighbors=20)
+    scores = value.walk([[0.1, 0.1], [4.6, 4.6]], n_neighbors=20)
     for score in scores:
         assert score[0] < score[1]
 
@@ -52,16 +52,16 @@ def test_the_threshold_flags_about_the_share_asked_for(
     drop_below: int | None, share: float
 ) -> None:
     value = grid_of(20_000, drop_below=drop_below)
-    limit = value.threshold(share, n_neighbors=20).graded[0]
+    limit = value.limits(share, n_neighbors=20).graded[0]
     fresh = cloud(20_000, seed=1).numbers()
-    flagged = (value.scores(fresh, n_neighbors=20).graded > limit).mean()
+    flagged = (value.walk(fresh, n_neighbors=20).graded > limit).mean()
     assert share / 3 < flagged < share * 2
 
 
 def test_the_threshold_of_many_cells_is_taken_over_a_sample_of_them() -> None:
     value = grid_of(50_000, cells_per_axis=100)
-    limit = value.threshold(0.1, n_neighbors=20).graded[0]
-    flagged = (value.scores(cloud(2000, seed=1).numbers(), n_neighbors=20).graded > limit).mean()
+    limit = value.limits(0.1, n_neighbors=20).graded[0]
+    flagged = (value.walk(cloud(2000, seed=1).numbers(), n_neighbors=20).graded > limit).mean()
     assert 0.02 < flagged < 0.3
 
 
@@ -81,9 +81,9 @@ def test_the_share_is_met_in_more_dimensions_with_the_automatic_number_of_cells(
         columns=table.domain.names, epsilon=1, expected_records=50_000, drop_below=drop_below
     )
     value = query.answer(table, seeded(0)).value
-    fresh = value.scores(normals(20_000, n_axes, seed=1).numbers()).graded
+    fresh = value.walk(normals(20_000, n_axes, seed=1).numbers()).graded
     for share in (0.02, 0.1):
-        flagged = (fresh > value.threshold(share).graded).mean()
+        flagged = (fresh > value.limits(share).graded).mean()
         assert share / 2 < flagged < share * 1.6, (share, flagged)
     if value.drop_below is None:
         assert value.hidden_share < 0.02
@@ -95,8 +95,8 @@ def test_records_in_dropped_cells_count_towards_the_share(n_axes: int) -> None:
     table = normals(50_000, n_axes)
     query = GridKnn(columns=table.domain.names, epsilon=1, expected_records=50_000, drop_below=8)
     value = query.answer(table, seeded(0)).value
-    fresh = value.scores(normals(20_000, n_axes, seed=1).numbers()).graded
-    assert 0.05 < (fresh > value.threshold(0.1).graded).mean() < 0.16
+    fresh = value.walk(normals(20_000, n_axes, seed=1).numbers()).graded
+    assert 0.05 < (fresh > value.limits(0.1).graded).mean() < 0.16
     assert 0.1 < value.hidden_share < 0.2
     assert "cannot be told from noise: to flag a smaller share" in query.sentence(value)
 
@@ -111,9 +111,9 @@ def test_records_in_dropped_cells_count_towards_the_share_however_many_were_expe
     value = query.answer(table, seeded(0)).value
     assert value.drop_below is not None
     assert abs(value.total - 50_000) < 1000
-    fresh = value.scores(normals(20_000, n_axes, seed=1).numbers()).graded
+    fresh = value.walk(normals(20_000, n_axes, seed=1).numbers()).graded
     for share, within in ((0.02, 3.5), (0.1, 2)):
-        flagged = (fresh > value.threshold(share).graded).mean()
+        flagged = (fresh > value.limits(share).graded).mean()
         assert share / within < flagged < share * within, (share, flagged)
     assert 0.02 < value.hidden_share < 0.5
     assert "cannot be told from noise: to flag a smaller share" in query.sentence(value)
@@ -136,7 +136,7 @@ def test_a_grid_of_noise_says_that_its_threshold_is_a_guess(
     value = query.answer(table, seeded(0)).value
     assert value.hidden_share > 0.8
     assert "guesswork" in query.sentence(value)
-    assert np.isfinite(value.threshold(0.1).graded).all()
+    assert np.isfinite(value.limits(0.1).graded).all()
 
 
 @pytest.mark.parametrize("count", [-(10**6), 0, 500, 10**15])
@@ -147,7 +147,7 @@ def test_a_total_far_off_breaks_nothing(count: int) -> None:
     assert (other.hidden_share > 0.99) == (count == 10**15)
     sentence = GridKnn(columns=("x", "y"), epsilon=1).sentence(other)
     assert f"about {max(count, 0)} records in all (to within 150)" in sentence
-    assert np.isfinite(other.threshold(0.1).graded).all()
+    assert np.isfinite(other.limits(0.1).graded).all()
 
 
 def test_noise_is_rarely_taken_for_records() -> None:
@@ -158,7 +158,7 @@ def test_noise_is_rarely_taken_for_records() -> None:
 def test_walks_that_were_cut_short_are_walked_on_where_the_threshold_depends_on_them() -> None:
     value = grid_of(200, cells_per_axis=60, epsilon=2)
     near = value.grid.steps_within(2000) / 60
-    assert value.threshold(0.1, n_neighbors=500).basic[0] > near
+    assert value.limits(0.1, n_neighbors=500).basic[0] > near
 
 
 def test_the_nearer_of_two_shares_is_taken_where_scores_come_in_steps() -> None:
@@ -173,8 +173,8 @@ def test_the_nearer_of_two_shares_is_taken_where_scores_come_in_steps() -> None:
 def test_a_grid_of_nobody_has_scores_and_a_threshold() -> None:
     for drop_below in (None, 1, 50):
         value = grid_of(0, drop_below=drop_below)
-        assert np.isfinite(value.threshold(0.1).basic).all()
-        assert np.isfinite(value.scores([[0.0, 0.0]]).graded).all()
+        assert np.isfinite(value.limits(0.1).basic).all()
+        assert np.isfinite(value.walk([[0.0, 0.0]]).graded).all()
 
 
 @pytest.mark.parametrize("drop_below", [None, 3])
@@ -194,14 +194,14 @@ def test_a_saved_grid_is_used_without_curator_or_data(tmp_path: Path) -> None:
     program = (
         "import sys; from privod.questions.grid_knn.release import NoisyGrid;"
         f"grid = NoisyGrid.load({str(tmp_path / 'grid.privod')!r});"
-        "print(grid.scores([[4.5, 4.5]]).basic[0]);"
+        "print(grid.walk([[4.5, 4.5]]).basic[0]);"
         "print(any(name.startswith('privod.curator') for name in sys.modules))"
     )
     said = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     score, curator = said.stdout.split()
-    assert float(score) == value.scores([[4.5, 4.5]]).basic[0]
+    assert float(score) == value.walk([[4.5, 4.5]]).basic[0]
     assert curator == "False"
 
 
@@ -219,11 +219,11 @@ def test_no_bytes_of_the_rows_are_in_the_file(tmp_path: Path) -> None:
 def _tampered(path: Path, **changes: object) -> Path:
     with zipfile.ZipFile(path) as file:
         parts = {name: file.read(name) for name in file.namelist()}
-    header = {**json.loads(parts["grid.json"]), **changes}
+    header = {**json.loads(parts["release.json"]), **changes}
     other = path.with_suffix(".other")
     with zipfile.ZipFile(other, "w") as file:
         for name, content in parts.items():
-            file.writestr(name, json.dumps(header) if name == "grid.json" else content)
+            file.writestr(name, json.dumps(header) if name == "release.json" else content)
     return other
 
 
@@ -234,10 +234,10 @@ def test_damaged_and_foreign_files_are_refused(tmp_path: Path) -> None:
         NoisyGrid.load(_tampered(path, version=2))
     with pytest.raises(InvalidData, match="do not fit"):
         NoisyGrid.load(_tampered(path, cells_per_axis=11))
-    with pytest.raises(InvalidData, match="not a grid that privod saved"):
+    with pytest.raises(InvalidData, match="not a release of grid-knn-1 that privod saved"):
         NoisyGrid.load(_tampered(path, columns=[{"name": "x"}]))
     (tmp_path / "text").write_text("hello")
-    with pytest.raises(InvalidData, match="not a grid that privod saved"):
+    with pytest.raises(InvalidData, match="not a release of grid-knn-1 that privod saved"):
         NoisyGrid.load(tmp_path / "text")
     sparse = grid_of(300, drop_below=3)
     assert sparse.cells is not None
@@ -257,11 +257,11 @@ def test_a_pickle_inside_a_file_is_never_opened(tmp_path: Path) -> None:
     value = grid_of(10)
     with zipfile.ZipFile(path, "w") as file:
         file.writestr(
-            "grid.json", json.dumps({k: v for k, v in value.to_json().items() if k != "counts"})
+            "release.json", json.dumps({k: v for k, v in value.to_json().items() if k != "counts"})
         )
         with file.open("counts.npy", "w") as entry:
             np.lib.format.write_array(entry, np.array([{"a": 1}], dtype=object), allow_pickle=True)
-    with pytest.raises(InvalidData, match="not a grid"):
+    with pytest.raises(InvalidData, match="not a release of grid-knn-1"):
         NoisyGrid.load(path)
 
 
@@ -272,7 +272,7 @@ def test_merging_adds_up_counts_and_keeps_the_largest_loss(drop_below: int | Non
     both = first.merge(second)
     assert both.total == first.total + second.total
     assert both.guarantee == Guarantee(Loss(1), AddRemove())
-    assert both.scores([[0.0, 0.0]]).graded <= first.scores([[0.0, 0.0]]).graded
+    assert both.walk([[0.0, 0.0]]).graded <= first.walk([[0.0, 0.0]]).graded
     if both.cells is not None:
         assert both.cells.tolist() == sorted(both.cells.tolist())
         assert len(both.cells) == len({tuple(row) for row in both.cells.tolist()})
@@ -317,7 +317,7 @@ def test_grids_that_split_epsilon_differently_do_not_add_up() -> None:
     header = {"noise": [["2", 1]], "records": {"count": 500, "noise": [["2", 1]]}}
     half = NoisyGrid.from_json({**value.to_json(), **header})
     for first, second in ((value, half), (half, value)):
-        with pytest.raises(InvalidData, match="share of epsilon for the number of records"):
+        with pytest.raises(InvalidData, match="merged only"):
             first.merge(second)
 
 
@@ -331,12 +331,12 @@ def test_merging_under_replace_keeps_the_promise() -> None:
     [{"cells_per_axis": 9}, {"drop_below": 3}, {"adjacency": Replace()}, {"columns": ("x",)}],
 )
 def test_grids_of_different_shape_do_not_add_up(other: dict[str, Any]) -> None:
-    with pytest.raises(InvalidData, match="add up only"):
+    with pytest.raises(InvalidData, match="merged only"):
         grid_of(10).merge(grid_of(10, **other))
 
 
 def test_what_is_no_grid_does_not_add_up() -> None:
-    with pytest.raises(InvalidData, match="add up only"):
+    with pytest.raises(InvalidData, match="merged only"):
         grid_of(10).merge(None)  # type: ignore[arg-type]
 
 
@@ -352,12 +352,10 @@ def test_a_merge_with_a_seeded_grid_is_marked() -> None:
 def test_scored_records_and_their_scores_can_be_drawn(drop_below: int | None) -> None:
     value = grid_of(500, drop_below=drop_below)
     points = cloud(60, seed=3).numbers()
-    scores = value.scores(points).graded
-    limit = float(value.threshold(0.1).graded[0])
-    curves = {"grid": ([0.1, 1.0], [0.6, 0.8], [0.1, 0.05])}
     for figure in (
-        draw_scored(value, points),
-        draw_score_histogram(scores, limit),
-        draw_quality("Quality against epsilon", curves),
+        draw_scored(value.scorer(), points, np.arange(60), 0.1),
+        draw_map(value.scorer(n_neighbors=2), 0.1),
+        draw_scores(value.scores(points), value.threshold(0.1)),
+        draw_scores(value.scores(points), None),
     ):
         assert svg(figure).lstrip().startswith(b"<?xml")

@@ -19,21 +19,16 @@ from privod.data import Domain, Numeric
 from privod.errors import BudgetExceeded, InvalidParameter, NoPromise
 from privod.estimators import GridKnnDetector, MarginalDetector, PrivateDetector, charged_to
 from privod.estimators.spending import spending
-from privod.joint.question import JointOutliers
+from privod.joint.detector.question import JointDetector
+from privod.joint.published.question import PublishedOutliers
+from privod.ledger.acts import ChargeAhead, ChargeElsewhere
 from privod.ledger.chain import Entry
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
 from privod.questions.histogram.query import Histogram
 
 DOMAIN = Domain((Numeric("x0", 0, 1), Numeric("x1", 0, 1)))
 POINTS = np.random.default_rng(0).uniform(size=(60, 2))
-JOINT = JointOutliers(
-    partition="horizontal",
-    columns=("x0", "x1"),
-    radius=0.1,
-    far_fraction=0.5,
-    epsilon=1,
-    delta="1e-6",
-)
+JOINT = JointDetector(columns=("x0", "x1"), epsilon=1, adjacency=Replace())
 ROWS = {"x0": POINTS[:, 0], "x1": POINTS[:, 1]}
 
 
@@ -108,8 +103,7 @@ def test_a_joint_run_charges_the_table_that_it_publishes(tmp_path: Path) -> None
     with Curator.open(place) as curator:
         curator.register("people", ROWS, DOMAIN)
         curator.open_budget("people", Replace(), Loss(2, "1e-5"), confirmed=True)
-    asked = replace(JOINT, epsilon=1, delta="1e-6")
-    _charge(asked, "people", ("a", "b", "c"), place)
+    _charge(JOINT, "people", ("a", "b", "c"), place)
     with Curator.open(place) as curator:
         assert spent(curator) == Loss(1, "1e-6")
         (entry,) = charges(curator)
@@ -118,7 +112,9 @@ def test_a_joint_run_charges_the_table_that_it_publishes(tmp_path: Path) -> None
         curator.verify()
     with pytest.raises(BudgetExceeded):
         _charge(replace(JOINT, epsilon=2, delta="1e-6"), "people", ("a", "b", "c"), place)
-    exact = replace(JOINT, epsilon=None, delta=None)
+    exact = PublishedOutliers(
+        partition="horizontal", columns=("x0", "x1"), radius=0.1, far_fraction=0.5
+    )
     with pytest.raises(InvalidParameter, match="no budget counts"):
         _charge(exact, "people", ("a", "b", "c"), place)
 
@@ -128,8 +124,8 @@ def test_charging_ahead_is_refused_where_charging_for_what_happened_is_not(
 ) -> None:
     lost = Guarantee(Loss(3), AddRemove())
     with pytest.raises(BudgetExceeded):
-        curator.charge_ahead("people", lost, "a fit")
-    curator.charge_elsewhere("people", lost, "it happened")
+        curator.do(ChargeAhead("people", lost, "a fit"))
+    curator.do(ChargeElsewhere("people", lost, "it happened"), confirmed=True)
     assert spent(curator) == Loss(3)
 
 

@@ -16,6 +16,7 @@ import pytest
 from privod.curator import Curator
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.errors import NeedsConfirmation, NoPromise
+from privod.ledger.acts import AdmitPerson
 from privod.mechanisms import ExponentialMechanism, seeded
 from privod.outliers.contexts import matching
 from privod.outliers.contexts.contexts import Choices, Context, ContextSpace, population
@@ -311,7 +312,7 @@ def test_the_curator_says_none_and_whom_that_does_not_protect(tmp_path: Path) ->
         with pytest.raises(NeedsConfirmation, match="not protected"):
             curator.open_budget("pay", AdmittedContexts(), Loss(1))
         curator.open_budget("pay", AdmittedContexts(), Loss(1), confirmed=True)
-        curator.admit_person("pay", person, "a list made beforehand", confirmed=True)
+        curator.do(AdmitPerson("pay", person, "a list made beforehand"), confirmed=True)
         assert "whatever epsilon is" in curator.price(query, of="pay").not_protected
         assert group_in(curator.ask(query, of="pay").release) is None
         spent = {state.adjacency: state.spent for state in curator.budget("pay")}

@@ -13,6 +13,7 @@ from privod.curator import Curator, backup, restore
 from privod.data import Domain, Numeric
 from privod.errors import BudgetExceeded, InvalidParameter
 from privod.ledger import verification
+from privod.ledger.acts import ChargeElsewhere, Retire
 from privod.ledger.sqlite import SQLite
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
 from privod.questions.histogram.query import Histogram
@@ -37,7 +38,7 @@ def test_a_late_budget_carries_what_was_revealed_elsewhere_and_verifies(tmp_path
     curator = start(tmp_path / "at")
     curator.ask(question(), "people")
     lost = Guarantee(Loss(1), AddRemove())
-    curator.charge_elsewhere("people", lost, "a paper")
+    curator.do(ChargeElsewhere("people", lost, "a paper"), confirmed=True)
     late = curator.open_budget("people", Replace(), Loss(10), confirmed=True)
     assert late.spent == Loss("2.2")
     curator.verify()
@@ -48,7 +49,7 @@ def test_a_retired_data_set_stays_in_backups_without_its_rows(tmp_path: Path) ->
     curator = start(tmp_path / "at")
     curator.register("others", {**ROWS, "age": ROWS["age"] / 2}, Domain(AGES))
     kept = curator.ask(question(), "people").release
-    curator.retire("people", "the study ended", confirmed=True)
+    curator.do(Retire("people", "the study ended"), confirmed=True)
     backup(curator, tmp_path / "copy")
     restore(tmp_path / "copy", tmp_path / "again")
     with Curator.open(tmp_path / "again", restoring=True) as again:
@@ -71,7 +72,7 @@ def test_more_revealed_elsewhere_than_is_left_exhausts_the_ledger(tmp_path: Path
     curator.open_budget("people", Replace(), Loss(100), confirmed=True)
     answer = curator.ask(question(epsilon="1"), "people")
     leak = Guarantee(Loss(9), AddRemove())
-    charges = curator.charge_elsewhere("people", leak, "a stolen laptop")
+    charges = curator.do(ChargeElsewhere("people", leak, "a stolen laptop"), confirmed=True)
     assert [charge.loss for charge in charges] == [Loss(9), Loss(18)]
     spent, other = curator.budget("people")
     assert (spent.spent, spent.left, other.left) == (Loss(10), Loss(0), Loss(80))
@@ -80,7 +81,7 @@ def test_more_revealed_elsewhere_than_is_left_exhausts_the_ledger(tmp_path: Path
     with pytest.raises(BudgetExceeded, match=r"bring it to epsilon 10\.1\. Left is epsilon 0\."):
         curator.ask(question(4), "people")
     assert curator.ask(question(epsilon="1"), "people").release == answer.release
-    curator.charge_elsewhere("people", leak, "and another")
+    curator.do(ChargeElsewhere("people", leak, "and another"), confirmed=True)
     assert curator.budget("people")[0].spent == Loss(19)
     curator.verify()
     backup(curator, tmp_path / "copy")
@@ -89,7 +90,7 @@ def test_more_revealed_elsewhere_than_is_left_exhausts_the_ledger(tmp_path: Path
 def test_a_delta_revealed_elsewhere_exhausts_a_budget_that_allows_none(tmp_path: Path) -> None:
     curator = start(tmp_path)
     lost = Guarantee(Loss("0.1", "1e-6"), AddRemove())
-    curator.charge_elsewhere("people", lost, "a noisy mean, by hand")
+    curator.do(ChargeElsewhere("people", lost, "a noisy mean, by hand"), confirmed=True)
     (state,) = curator.budget("people")
     assert (state.spent, state.left) == (Loss("0.1", "1e-6"), Loss(0))
     with pytest.raises(BudgetExceeded):
@@ -99,7 +100,10 @@ def test_a_delta_revealed_elsewhere_exhausts_a_budget_that_allows_none(tmp_path:
 
 def test_a_late_budget_must_cover_what_was_revealed_elsewhere(tmp_path: Path) -> None:
     curator = start(tmp_path)
-    curator.charge_elsewhere("people", Guarantee(Loss(9), AddRemove()), "a stolen laptop")
+    curator.do(
+        ChargeElsewhere("people", Guarantee(Loss(9), AddRemove()), "a stolen laptop"),
+        confirmed=True,
+    )
     with pytest.raises(InvalidParameter, match="must cover the epsilon 18"):
         curator.open_budget("people", Replace(), Loss(10), confirmed=True)
     curator.open_budget("people", Replace(), Loss(20), confirmed=True)

@@ -20,10 +20,9 @@ from typer.testing import CliRunner
 from privod.cli import app
 from privod.data import Domain
 from privod.joint.approvals import Approvals, subject_of
+from privod.joint.detector.question import JointDetector
 from privod.joint.pki import write_pki
-from privod.joint.question import JointOutliers
 from privod.joint.roster import Roster
-from privod.joint.rounds import read_rounds
 from tests.patience import PATIENCE
 
 NAMES = ["ahus", "bern", "cork"]
@@ -31,17 +30,17 @@ PRIVOD = [sys.executable, "-c", "from privod.cli import main; main()"]
 COLUMNS = ["x", "y", "z"]
 STRANGER = 40.0
 QUESTION = {
-    "name": "joint-outliers-1",
+    "name": "joint-detector-1",
+    "columns": COLUMNS,
+    "epsilon": "20",  # so much that noise never decides
+    "target_fraction": 0.01,
+}
+LONG = {  # enough rounds to be interrupted
+    "name": "published-outliers-1",
     "partition": "horizontal",
     "radius": 6.0,
     "far_fraction": 0.98,
     "columns": COLUMNS,
-    "epsilon": "40",  # so much that noise never decides
-    "delta": "1e-6",
-}
-LONG = {  # enough rounds to be interrupted
-    **{key: value for key, value in QUESTION.items() if key not in ("epsilon", "delta")},
-    "protocol": "paper",
     "n_rounds": 300,
     "n_tables": 5,
     "hashes_per_table": 4,
@@ -152,16 +151,17 @@ def wait_for(process: subprocess.Popen[str], line: str) -> None:
 def test_three_sites_find_their_own_outliers(site: Site) -> None:
     aggregator = site.aggregator()
     parties = [site.party(name) for name in NAMES]
-    for number, process in enumerate(parties):
+    for process in parties:
         code, out, log = outcome(process)
         assert code == 0, log
-        assert re.search(rf"counted from 1 among those kept.*: {number + 1} \(\d+\)\.", told(out))
-        assert "the computation is hidden" in out.replace("\n", " ")
-        assert "bin counts" in out
-        assert "bin counts: done" in log
+        assert told(out).startswith("Alone ")
+        assert re.match(r"Alone \d+ of your 400 records are outliers, together \d+", told(out))
+        assert "3 holders took part" in told(out)
+        assert "the computation is hidden" in told(out)
+        assert "opening of counts: done" in log
     code, out, log = outcome(aggregator)
     assert code == 0, log
-    assert "1200 records in all" in out
+    assert "The run is complete" in out
     for process in site.running:
         with pytest.raises(ProcessLookupError):
             os.kill(process.pid, 0)
@@ -170,7 +170,7 @@ def test_three_sites_find_their_own_outliers(site: Site) -> None:
 def test_a_waiting_party_makes_the_approved_runs_and_no_more(site: Site) -> None:
     roster = Roster.load(site.folder / "pki" / "roster.json")
     declared = Domain.from_json(json.loads((site.folder / "domain.json").read_text()))
-    subject = subject_of(JointOutliers.from_json(QUESTION), declared, roster)
+    subject = subject_of(JointDetector.from_json(QUESTION), declared, roster)
     begins = datetime.now(UTC)
     for name in NAMES:
         path = site.folder / f"{name}-approvals.json"
@@ -185,10 +185,14 @@ def test_a_waiting_party_makes_the_approved_runs_and_no_more(site: Site) -> None
         code, _, log = outcome(process)
         assert code == 0, log
     (result,) = (site.folder / "ahus-results").glob("*.csv")
-    heading, only = result.read_text().split()
-    assert heading == "row,id,crowded_tables"
-    assert only.startswith("1,n0,")
-    runs = {path.stem for name in NAMES for path in (site.folder / f"{name}-results").iterdir()}
+    heading, first, *_ = result.read_text().split()
+    assert heading == "row,id,together,alone"
+    assert first == "1,n0,1,1"
+    runs = {
+        path.stem.removesuffix("-detector")
+        for name in NAMES
+        for path in (site.folder / f"{name}-results").iterdir()
+    }
     assert len(runs) == 1
     (stem,) = runs
     files = [str(site.folder / f"{name}-results" / f"{stem}.json") for name in [*NAMES, "hub"]]
@@ -209,10 +213,6 @@ def test_a_party_killed_in_the_middle_ends_the_run_everywhere(site: Site) -> Non
         assert code == 2
         assert out == ""
         assert "'bern' was lost during" in log
-    kept = [read_rounds(site.folder / f"{name}-record.rounds")[1] for name in ("ahus", "cork")]
-    assert all(kept)  # bern, which was killed, may be a round behind
-    first, second = ({offer.done for offer, _ in states} for states in kept)
-    assert first & second
 
 
 def test_an_aggregator_killed_in_the_middle_ends_the_run_everywhere(site: Site) -> None:

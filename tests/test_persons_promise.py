@@ -17,8 +17,8 @@ from privod.data import Domain, Numeric
 from privod.errors import InvalidParameter
 from privod.privacy import AddRemove, Guarantee, InCrowd, Loss, in_parallel
 from privod.query.catalog import kind_of, release_from_json
+from privod.query.scorer import Scorable
 from privod.questions.histogram.query import Histogram
-from privod.questions.scoring import SCORING
 from privod.wire.reading import read_answer, read_guarantee
 
 DOMAIN = Domain(
@@ -45,12 +45,12 @@ def curator(tmp_path: Path) -> Curator:
 
 def everywhere(answer: Answer) -> list[str]:
     """The promise of an answer as it leaves the house, door by door."""
-    sent = json.loads(json.dumps(wire.Answer.of(answer).release))
+    sent = json.loads(json.dumps(wire.Answer.with_cost(answer).release))
     return [
         answer.release.guarantee.sentence(),
         answer._repr_html_(),
-        wire.Answer.of(answer).guarantee.sentence,
-        read_answer(wire.Answer.of(answer)).release.guarantee.sentence(),
+        wire.Answer.with_cost(answer).guarantee.sentence,
+        read_answer(wire.Answer.with_cost(answer)).release.guarantee.sentence(),
         release_from_json(sent).guarantee.sentence(),
     ]
 
@@ -91,8 +91,9 @@ def test_what_is_carried_away_to_score_says_what_a_person_loses(
     name: str, curator: Curator, tmp_path: Path
 ) -> None:
     query = kind_of(name).examples(DOMAIN)[0]
-    value: Any = curator.ask(query, "visits").release.value
-    assert isinstance(value, SCORING)
+    released = curator.ask(query, "visits").release.value
+    assert isinstance(released, Scorable)
+    value: Any = released
     assert value.guarantee == query.guarantee().of_persons(3)
     value.save(tmp_path / "carried.privod")
     read = type(value).load(tmp_path / "carried.privod")
@@ -103,7 +104,7 @@ def test_what_is_carried_away_to_score_says_what_a_person_loses(
     assert alone.merge(value).guarantee == value.merge(alone).guarantee == value.guarantee
     (tmp_path / "new.csv").write_text("age,weight\n30,60\n110,190\n")
     told = CliRunner().invoke(
-        app, ["score", str(tmp_path / "new.csv"), "--grid", str(tmp_path / "carried.privod")]
+        app, ["score", str(tmp_path / "new.csv"), "--release", str(tmp_path / "carried.privod")]
     )
     assert "Towards a person with up to 3 records" in " ".join(told.output.split())
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from privod.errors import InvalidData, InvalidParameter, NotFound, ProtocolAborted
 from privod.joint import session as session_module
 from privod.joint.pki import make_identities, write_pki
+from privod.joint.published.secure_sum import add_up, contribute
 from privod.joint.published.union import host_union, secure_union
 from privod.joint.roster import Identity, Member, Roster
-from privod.joint.secure_sum import add_up, contribute
 from privod.joint.session import Session, agree, host_agreement
 from privod.joint.transport.channel import Channel, Meeting
 from privod.joint.transport.memory import MemoryChannel, meet
@@ -36,7 +36,9 @@ def together(
         own_terms = (terms or {}).get(name, TERMS)
         own_roster = (rosters or {}).get(name, ROSTER)
         identity = (identities or {}).get(name, IDENTITIES[name])
-        return lambda channel: party(channel, agree(channel, identity, own_roster, own_terms))
+        return lambda channel: party(
+            channel, agree(channel, identity, own_roster, own_terms, own_roster.names)
+        )
 
     def at_hub(meeting: Meeting) -> None:
         host_agreement(meeting, IDENTITIES["hub"], ROSTER, TERMS)
@@ -76,13 +78,12 @@ def test_the_aggregator_sees_no_vector() -> None:
     assert (words > 2**32).all()
 
 
-def test_all_parties_share_a_secret_and_masks_are_never_reused() -> None:
+def test_every_pair_shares_a_key_and_masks_are_never_reused() -> None:
     sessions = together(lambda _c, s: s, nothing)
-    assert len({s.secret for s in sessions.values()}) == 1
-    assert len({s.key("slots") for s in sessions.values()}) == 1
+    assert all(session.present == tuple(NAMES) for session in sessions.values())
     assert sessions["ahus"].pair_keys["bern"] == sessions["bern"].pair_keys["ahus"]
     assert sessions["ahus"].next_mask() != sessions["ahus"].next_mask()
-    assert "secret" not in repr(sessions["ahus"])
+    assert "pair_keys" not in repr(sessions["ahus"])
 
 
 def test_a_short_vector_ends_the_run() -> None:
@@ -153,7 +154,7 @@ def test_an_aggregator_in_the_middle_is_caught() -> None:
 
     with pytest.raises(ProtocolAborted, match=r"'ahus' did not sign|another key than ours"):
         meet(
-            {n: lambda c, n=n: agree(c, IDENTITIES[n], ROSTER, TERMS) for n in NAMES},  # type: ignore[misc]
+            {n: lambda c, n=n: agree(c, IDENTITIES[n], ROSTER, TERMS, NAMES) for n in NAMES},  # type: ignore[misc]
             middle,
         )
 
@@ -162,7 +163,7 @@ def test_an_aggregator_that_is_not_the_pinned_one_is_caught() -> None:
     _, strangers = make_identities(NAMES, "hub", "127.0.0.1:0")
     with pytest.raises(ProtocolAborted, match="'hub' did not sign"):
         meet(
-            {n: lambda c, n=n: agree(c, IDENTITIES[n], ROSTER, TERMS) for n in NAMES},  # type: ignore[misc]
+            {n: lambda c, n=n: agree(c, IDENTITIES[n], ROSTER, TERMS, NAMES) for n in NAMES},  # type: ignore[misc]
             lambda meeting: host_agreement(meeting, strangers["hub"], ROSTER, TERMS),
         )
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidData
 from privod.mechanisms import seeded
-from privod.query.release_file import kind_of_file
+from privod.query.release_file import question_of_file
 from privod.questions.grid_knn.query import GridKnn
 from privod.questions.grid_knn.release import NoisyGrid
 from privod.questions.marginals.query import MarginalHistograms, NoisyMarginals
@@ -94,16 +94,16 @@ def with_header(kind: str, **changes: Any) -> bytes:
 def test_what_was_saved_is_read_and_known_by_its_kind(tmp_path: Path) -> None:
     for kind, value in ALL.items():
         assert read(FILES[kind], value, tmp_path) == value
-        found = kind_of_file(tmp_path / "file.privod")
-        assert found == ("marginals" if kind == "marginals" else "grid")
-    with pytest.raises(InvalidData, match="not a grid that privod saved"):
+        found = question_of_file(tmp_path / "file.privod")
+        assert found == value.question
+    with pytest.raises(InvalidData, match="not a release of grid-knn-1 that privod saved"):
         NoisyGrid.load(tmp_path / "file.privod")
 
 
 def test_a_zip_of_something_else_is_no_release(tmp_path: Path) -> None:
     (tmp_path / "other.privod").write_bytes(zipped({"letter.txt": b"hello"}))
     with pytest.raises(InvalidData, match="holds nothing that privod saved"):
-        kind_of_file(tmp_path / "other.privod")
+        question_of_file(tmp_path / "other.privod")
 
 
 def test_a_file_that_is_not_there_is_missed_as_usual(tmp_path: Path) -> None:
@@ -233,7 +233,7 @@ COLUMN = {"name": "x", "low": 0, "high": 4}
         "the cells of a sparse grid": lambda: zipped(
             {**parts("dense"), "cells.npy": parts("sparse")["cells.npy"]}
         ),
-        "a header of lists": lambda: zipped({**parts("dense"), "grid.json": b"[" * 100_000}),
+        "a header of lists": lambda: zipped({**parts("dense"), "release.json": b"[" * 100_000}),
         "a bomb": lambda: zipped({**parts("dense"), "counts.npy": b"\0" * 20_000_000}),
         "epsilon 0": lambda: with_header("dense", guarantee=_guarantee("0")),
         "a better promise": lambda: with_header("dense", guarantee=_guarantee("1/10")),

@@ -17,9 +17,9 @@ from privod.data import Categorical, Domain, Numeric, Table
 from privod.errors import InvalidData, InvalidParameter, PrivodError
 from privod.estimators import GridKnnDetector, PrivateDetector
 from privod.mechanisms import seeded
+from privod.pictures.scored import draw_scored
 from privod.query.query import Release
 from privod.questions.grid_knn.query import GridKnn
-from privod.questions.private_detector.picture import draw_explained
 from privod.questions.private_detector.query import DetectorProfile
 from privod.questions.private_detector.release import NoisyProfile
 
@@ -84,7 +84,12 @@ ALL = ["grid.privod", "grid.json", "m.json", "m.privod", "c.json", "c.privod"]
 @pytest.mark.parametrize("grid", ALL)
 def test_new_records_are_scored_from_the_file_alone(place: Path, grid: str) -> None:
     scored = run(
-        "score", str(place / "new.csv"), "--grid", str(place / grid), "--out", str(place / "s.csv")
+        "score",
+        str(place / "new.csv"),
+        "--release",
+        str(place / grid),
+        "--out",
+        str(place / "s.csv"),
     )
     assert scored["stands_out"] == [False, True, False]
     assert scored["guarantee"]["loss"]["epsilon"] == "2"
@@ -97,7 +102,7 @@ def test_new_records_are_scored_from_the_file_alone(place: Path, grid: str) -> N
 
 
 def test_a_sketch_orders_records_and_flags_none(place: Path) -> None:
-    asked = ["score", str(place / "new.csv"), "--grid", str(place / "s.privod")]
+    asked = ["score", str(place / "new.csv"), "--release", str(place / "s.privod")]
     scored = run(*asked, "--out", str(place / "s.csv"), "--picture", str(place / "s.svg"))
     assert scored["stands_out"] is None
     assert scored["limit"] is None
@@ -105,12 +110,12 @@ def test_a_sketch_orders_records_and_flags_none(place: Path) -> None:
     assert (place / "s.csv").read_text().startswith("row,score\n")
     assert (place / "s.svg").stat().st_size > 0
     told = RUNNER.invoke(app, asked).stdout.replace("\n", " ")
-    assert "3 records in order: a sketch does not say" in told
+    assert "3 records in order. This release knows no score" in told
 
 
 def test_people_read_a_sentence_and_a_table(place: Path) -> None:
     result = RUNNER.invoke(
-        app, ["score", str(place / "new.csv"), "--grid", str(place / "grid.privod")]
+        app, ["score", str(place / "new.csv"), "--release", str(place / "grid.privod")]
     )
     assert "1 of 3 records stand out" in result.stdout
     assert "Scoring cost nothing more" in result.stdout.replace("\n", " ")
@@ -125,7 +130,7 @@ def test_records_that_stand_out_are_marked_and_explained_and_ordinary_ones_are_n
     query = DetectorProfile(columns=("age", "dose"), epsilon=5)
     query.answer_rows(domain, rows, seeded(0)).value.save(tmp_path / "profile.privod")
     (tmp_path / "new.csv").write_text("age,dose\n40,5\n40,0.1\n95,5\n,9.9\n")
-    asked = ["score", str(tmp_path / "new.csv"), "--grid", str(tmp_path / "profile.privod")]
+    asked = ["score", str(tmp_path / "new.csv"), "--release", str(tmp_path / "profile.privod")]
     shown = RUNNER.invoke(app, [*asked, "--why"], env={"COLUMNS": "200"}).stdout
     lines = {line.split()[0]: line for line in shown.splitlines() if line.strip()[:1].isdigit()}
     assert "ordinary" in lines["1"]
@@ -150,7 +155,7 @@ def test_ids_and_reasons_are_written_and_a_record_is_read_in_few_lines(
     odd = [150_000.4] * len(names)
     written = [",".join([f"=P{at}", *map(str, row)]) for at, row in enumerate([rows[0], odd])]
     (tmp_path / "new.csv").write_text("\n".join([f"who,{','.join(names)}", *written]) + "\n")
-    asked = ["score", str(tmp_path / "new.csv"), "--grid", str(tmp_path / "profile.privod")]
+    asked = ["score", str(tmp_path / "new.csv"), "--release", str(tmp_path / "profile.privod")]
     asked += ["--ids", "who", "--out", str(tmp_path / "s.csv"), *why]
     shown = RUNNER.invoke(app, asked, env={"COLUMNS": "80"}).stdout
     below = shown.split("The most outlying")[1].split("About the reference")[0].splitlines()
@@ -174,7 +179,7 @@ def test_records_far_outside_the_ranges_score_as_the_estimators_score_them(
     place: Path, tmp_path: Path, grid: str
 ) -> None:
     (tmp_path / "far.csv").write_text("age,dose\n99.9,9.99\n1000,9.99\n1e9,9.99\n")
-    near, far, farther = run("score", str(tmp_path / "far.csv"), "--grid", str(place / grid))[
+    near, far, farther = run("score", str(tmp_path / "far.csv"), "--release", str(place / grid))[
         "scores"
     ]
     assert far == pytest.approx(near + 9)  # nine lengths of the range outside it
@@ -186,7 +191,7 @@ def test_a_seeded_release_is_marked_in_words_and_json(place: Path, tmp_path: Pat
     table = Table(domain, {"age": [40.0] * 50, "dose": [3.0] * 50})
     query = GridKnn(columns=("age", "dose"), epsilon=1, cells_per_axis=20)
     query.answer(table, seeded(0)).value.save(tmp_path / "test.privod")
-    asked = ["score", str(place / "new.csv"), "--grid", str(tmp_path / "test.privod")]
+    asked = ["score", str(place / "new.csv"), "--release", str(tmp_path / "test.privod")]
     assert run(*asked)["seeded"] is True
     assert "it protects nobody" in RUNNER.invoke(app, asked).stdout
 
@@ -196,7 +201,7 @@ def test_what_is_hidden_in_noise_is_said_beside_the_limit(place: Path, tmp_path:
     table = Table(domain, {"age": np.linspace(0, 100, 200), "dose": np.linspace(0, 10, 200)})
     query = GridKnn(columns=("age", "dose"), epsilon="0.1", cells_per_axis=50)
     query.answer(table, seeded(0)).value.save(tmp_path / "noise.privod")
-    asked = ["score", str(place / "new.csv"), "--grid", str(tmp_path / "noise.privod")]
+    asked = ["score", str(place / "new.csv"), "--release", str(tmp_path / "noise.privod")]
     assert run(*asked)["hidden_share"] > 0.5
     assert "the limit is a guess" in " ".join(RUNNER.invoke(app, asked).stdout.split())
 
@@ -207,7 +212,7 @@ def test_scored_records_are_drawn(
     place: Path, tmp_path: Path, grid: str, ending: str, start: bytes
 ) -> None:
     drawn = tmp_path / f"picture.{ending}"
-    run("score", str(place / "new.csv"), "--grid", str(place / grid), "--picture", str(drawn))
+    run("score", str(place / "new.csv"), "--release", str(place / grid), "--picture", str(drawn))
     assert drawn.read_bytes().lstrip().startswith(start)
 
 
@@ -216,7 +221,7 @@ def test_a_picture_of_another_kind_is_refused(place: Path) -> None:
         run(
             "score",
             str(place / "new.csv"),
-            "--grid",
+            "--release",
             str(place / "grid.privod"),
             "--picture",
             "a.bmp",
@@ -238,7 +243,9 @@ def test_a_damaged_release_is_refused_in_words(
     place: Path, tmp_path: Path, name: str, content: bytes
 ) -> None:
     (tmp_path / name).write_bytes(content)
-    result = RUNNER.invoke(app, ["score", str(place / "new.csv"), "--grid", str(tmp_path / name)])
+    result = RUNNER.invoke(
+        app, ["score", str(place / "new.csv"), "--release", str(tmp_path / name)]
+    )
     assert isinstance(result.exception, PrivodError)
 
 
@@ -256,7 +263,7 @@ def test_records_that_cannot_be_scored_get_a_clear_error(
 ) -> None:
     (tmp_path / "bad.csv").write_text(content)
     with pytest.raises(InvalidData, match=message):
-        run("score", str(tmp_path / "bad.csv"), "--grid", str(place / "grid.privod"))
+        run("score", str(tmp_path / "bad.csv"), "--release", str(place / "grid.privod"))
 
 
 WARD = Domain(
@@ -278,7 +285,7 @@ def profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def scored_by(profile: Path, text: str, *options: str, encoding: str = "utf-8") -> Any:
     new = profile.parent / "new.csv"
     new.write_bytes(text.encode(encoding))
-    return run("score", str(new), "--grid", str(profile), *options)
+    return run("score", str(new), "--release", str(profile), *options)
 
 
 @pytest.mark.parametrize("gap", ["", "NA", "?", "n/a", "1_000"])
@@ -298,7 +305,7 @@ def test_a_record_that_registration_drops_is_named_and_not_scored(profile: Path)
     assert found["rows_not_scored"] == [2]
     assert found["stands_out"] == [False, True]
     assert [line.split(",")[0] for line in out.read_text().splitlines()] == ["row", "1", "2", "5"]
-    asked = ["score", str(profile.parent / "new.csv"), "--grid", str(profile)]
+    asked = ["score", str(profile.parent / "new.csv"), "--release", str(profile)]
     told = " ".join(RUNNER.invoke(app, asked).stdout.split())
     assert "Column 'dose': 1 without a declared value, and without a fill." in told
     assert "1 not scored, since records with such a gap were dropped" in told
@@ -309,7 +316,7 @@ def test_a_column_that_is_mostly_unreadable_hints_at_how_numbers_are_written(
     profile: Path, tmp_path: Path
 ) -> None:
     new, asked = tmp_path / "comma.csv", ["score", str(tmp_path / "comma.csv")]
-    asked += ["--grid", str(profile), "--separator", ";"]
+    asked += ["--release", str(profile), "--separator", ";"]
     new.write_text("age;dose;sex\n40,5;5;f\n41,5;5;m\n42;5;m\n")
     told = " ".join(RUNNER.invoke(app, asked, catch_exceptions=False).stdout.split())
     assert "If the file writes 3,5 for 3.5" in told
@@ -319,7 +326,8 @@ def test_a_column_that_is_mostly_unreadable_hints_at_how_numbers_are_written(
 
 def test_a_picture_names_records_by_their_lines(profile: Path) -> None:
     value = NoisyProfile.load(profile)
-    drawn = draw_explained(value, np.array([[40.0, 5, 0], [95, 9.9, 1]]), np.array([3, 8]))
+    records = np.array([[40.0, 5, 0], [95, 9.9, 1]])
+    drawn = draw_scored(value.scorer(), records, np.array([3, 8]), 0.1)
     labels = [label.get_text() for label in drawn.axes[0].get_yticklabels()]
     assert labels == ["row 3", "row 8"], "the most outlying on top"
 
@@ -354,7 +362,14 @@ def test_how_far_off_the_limit_may_be_is_said_for_the_share_that_was_asked_for(
     expected = NoisyProfile.load(profile).share_beyond(found["limit"])
     assert expected is not None
     assert found["share_beyond"] == list(expected)
-    asked = ["score", str(profile.parent / "new.csv"), "--grid", str(profile), "--target", target]
+    asked = [
+        "score",
+        str(profile.parent / "new.csv"),
+        "--release",
+        str(profile),
+        "--target",
+        target,
+    ]
     told = " ".join(RUNNER.invoke(app, asked).stdout.split())
     low, high = expected
     assert f"meant to flag {100 * float(target):g}% of the reference" in told
@@ -401,10 +416,10 @@ def test_gaps_count_as_missing_where_the_reference_might_have_them(tmp_path: Pat
 def test_files_of_the_wrong_kind_get_a_clear_error(place: Path) -> None:
     new = str(place / "new.csv")
     with pytest.raises(InvalidParameter, match="must be a release that can score"):
-        run("score", new, "--grid", str(place / "h.json"))
+        run("score", new, "--release", str(place / "h.json"))
     with pytest.raises(InvalidData, match="not a release"):
-        run("score", new, "--grid", str(place / "domain.json"))
+        run("score", new, "--release", str(place / "domain.json"))
     with pytest.raises(InvalidData, match="no file"):
-        run("score", new, "--grid", str(place / "absent.privod"))
+        run("score", new, "--release", str(place / "absent.privod"))
     with pytest.raises(InvalidParameter, match=r"must end in \.csv or \.parquet"):
-        run("score", str(place / "domain.json"), "--grid", str(place / "grid.privod"))
+        run("score", str(place / "domain.json"), "--release", str(place / "grid.privod"))

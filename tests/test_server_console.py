@@ -17,6 +17,7 @@ from privod.client import connect
 from privod.curator import Curator
 from privod.data import Categorical, Domain, Numeric
 from privod.errors import InvalidParameter
+from privod.ledger.acts import AllowExactCounts, ChargeElsewhere
 from privod.privacy import AddRemove, Guarantee, Loss, adjacency_from_json
 from privod.query.catalog import QUERIES
 from privod.questions.grid_knn.query import GridKnn
@@ -323,7 +324,7 @@ def test_narrow_promises_say_whom_they_leave_out_wherever_they_are_met(tmp_path:
             assert "may tell 1 counts exactly" in refused
             assert "What the owner must enter" not in refused  # that budget is open
             relation = adjacency_from_json(crowd)
-            curator.allow_exact_counts("few", relation, 1, "a study", confirmed=True)
+            curator.do(AllowExactCounts("few", relation, 1, "a study"), confirmed=True)
             assert told in checked(analyst.post(f"{path}/price", **asked))
             query = RareCounts(records=((7.0,),), columns=("age",), max_crowd=3, epsilon="0.1")
             curator.ask(query, "few")
@@ -355,7 +356,9 @@ def test_a_long_and_strange_name_fits_everywhere(tmp_path: Path) -> None:
             assert page.status_code == 200
             assert "<b>bold</b>" not in checked(page)
             form = {"adjacency": "add-remove", "epsilon": "1", "delta": ""}
-            opened = owner.post(f"{link}/budgets/new", **form)
+            meant = checked(owner.post(f"{link}/budgets/new", **form))
+            assert "guesses right at most 73.2 % of the time" in meant
+            opened = owner.post(f"{link}/budgets/new", **form, confirmed="yes")
             assert opened.headers["location"] == link
         with server.browser(server.token("analyst", name)) as analyst:
             fields = {"columns": "ö;", "epsilon": "0.5"}
@@ -398,7 +401,7 @@ def test_a_delta_lost_elsewhere_is_shown_where_the_budget_has_none(
     server.curator.open_budget("leaked", AddRemove(), Loss(1))
     assert "delta spent" not in checked(owner.get("/data/leaked"))
     lost = Guarantee(Loss("0.1", "0.001"), AddRemove())
-    server.curator.charge_elsewhere("leaked", lost, "a noisy mean, by hand")
+    server.curator.do(ChargeElsewhere("leaked", lost, "a noisy mean, by hand"), confirmed=True)
     text = checked(owner.get("/data/leaked"))
     assert "0.1 of 1 epsilon spent</span><span>0 left" in text
     assert "0.001 of 0 delta spent</span><span>0 left" in text

@@ -23,6 +23,7 @@ from privod.curator.publication import NOT_STORED
 from privod.curator.results import NO_ANSWER
 from privod.curator.rows import KeptRows
 from privod.errors import Unavailable
+from privod.ledger.acts import CloseBudget
 from privod.ledger.sqlite import LEDGER_FILE
 from privod.ledger.store import where_rows_are
 from privod.privacy import AddRemove, Loss
@@ -288,7 +289,7 @@ def test_what_was_left_is_answered_though_its_budget_is_closed_and_its_asker_ask
         eventually(gate.exists)
         used = {"query": asked(gate, "0.2"), "wait": 0, "request_id": "r"}
         assert api.post("/datasets/patients/ask", json=used).status_code == 422
-        before.curator.close_budget("patients", AddRemove(), "enough", confirmed=True)
+        before.curator.do(CloseBudget("patients", AddRemove(), "enough"), confirmed=True)
         before.site.jobs.close()
     gate.unlink()
     may_take_over, take_over = threading.Event(), asking._take_over
@@ -552,7 +553,7 @@ def test_a_question_that_is_taken_over_waits_while_the_database_is_away(
 ) -> None:
     monkeypatch.setattr(asking, "WATCH_SECONDS", 0.01)
     with running(tmp_path / "curator", ONE, data=False) as server:
-        release = server.curator.release
+        release = server.curator.stored_release
         failures: list[Any] = []
 
         def away_twice(*arguments: Any) -> Any:
@@ -561,7 +562,7 @@ def test_a_question_that_is_taken_over_waits_while_the_database_is_away(
                 raise Unavailable("The database cannot be reached.")
             return release(*arguments)
 
-        monkeypatch.setattr(server.curator, "release", away_twice)
+        monkeypatch.setattr(server.curator, "stored_release", away_twice)
         record = left_waiting(server)
         asking._resume(server.site, record)
         assert len(failures) == 2

@@ -1,4 +1,4 @@
-"""Masks cancel in the sum and hide everything else; tags keep equality and nothing else."""
+"""Masks and shares add up to what they hide, and hide it; sealed messages open as they were."""
 
 import os
 from typing import Any
@@ -11,19 +11,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privod.errors import ProtocolAborted
-from privod.joint import sharing
-from privod.joint.sharing import (
+from privod.joint.published.masks import (
     check_fixed,
-    derive,
     from_fixed,
-    keyed_tags,
     masked,
-    open_sealed,
-    pair_key,
-    seal,
     to_fixed,
     with_ones,
     without_ones,
+)
+from privod.joint.sharing import (
+    derive,
+    open_sealed,
+    pair_key,
+    seal,
+    shares_of,
+    stretched,
+    words_of,
 )
 
 KEY = b"k" * 32
@@ -115,16 +118,6 @@ def test_ranges_that_could_overflow_are_refused(wrong: float) -> None:
         check_fixed(np.array([wrong]), 2)
 
 
-def test_tags_keep_equality_and_nothing_else() -> None:
-    mixed = np.random.default_rng(0).integers(0, 3, (2, 4, 500), dtype=np.uint32)
-    tags = keyed_tags(mixed, os.urandom(32))
-    for table in range(2):
-        codes = [tuple(column) for column in mixed[table].T]
-        pairs = set(zip(codes, tags[table, :, 0].tolist(), strict=True))
-        assert len(pairs) == len(set(codes)) == len({tag for _, tag in pairs})
-    assert not np.array_equal(tags, keyed_tags(mixed, os.urandom(32)))
-
-
 def test_a_sealed_message_opens_only_unaltered_and_in_its_context() -> None:
     key = os.urandom(32)
     sealed = seal(key, b"secret", b"run 1", os.urandom(12))
@@ -135,19 +128,26 @@ def test_a_sealed_message_opens_only_unaltered_and_in_its_context() -> None:
             open_sealed(key, wrong, context)
 
 
-@pytest.mark.parametrize("n", [0, 1, 2, 1000, 70_000])
-@pytest.mark.parametrize("kept", [2**64 - 1, 7 << 61, 0xFFFF << 10, 0])
-def test_an_order_is_that_of_the_words_of_the_stream_also_where_some_agree(
-    monkeypatch: pytest.MonkeyPatch, n: int, kept: int
-) -> None:
-    words = np.frombuffer(sharing.stream(KEY, 0, 8 * n), "<u8") & np.uint64(kept)
-    monkeypatch.setattr(sharing, "stream", lambda *_: words.tobytes())
-    order = sharing.permutation(KEY, n)
-    assert np.array_equal(order, np.argsort(words, kind="stable"))
+@given(st.lists(st.integers(-(2**62), 2**62), max_size=20))
+def test_three_shares_add_up_and_two_of_them_look_like_any_other_two(values: list[int]) -> None:
+    words = np.array(values, np.int64).view(np.uint64)
+    first, second, third = shares_of(words, (os.urandom(32), os.urandom(32)))
+    parts = stretched(first, len(words)), stretched(second, len(words)), words_of(third, len(words))
+    assert np.array_equal(parts[0] + parts[1] + parts[2], words)
+    zeros = np.zeros(len(words), np.uint64)
+    again = shares_of(zeros, (first, os.urandom(32)))
+    assert again[0] == first  # a seed is drawn before anybody looks at the words
 
 
-@pytest.mark.parametrize(("n", "size"), [(1, 0), (7, 3), (1000, 40), (5000, 2500), (2**31, 3000)])
-def test_a_sample_has_the_first_distinct_rows_that_the_stream_names(n: int, size: int) -> None:
-    words = np.frombuffer(sharing.stream(KEY, 0, 8 * (4 * size + 64)), "<u8")
-    named = dict.fromkeys((words % np.uint64(n)).tolist())
-    assert sharing.sample(KEY, n, size).tolist() == list(named)[:size]
+def test_shares_of_other_lengths_are_refused() -> None:
+    with pytest.raises(ProtocolAborted, match="wrong length"):
+        stretched(b"short", 3)
+    with pytest.raises(ProtocolAborted, match="wrong length"):
+        words_of(bytes(23), 3)
+
+
+def test_the_third_share_is_uniform_whatever_it_shares() -> None:
+    words = np.zeros(10_000, np.uint64)
+    third = words_of(shares_of(words, (os.urandom(32), os.urandom(32)))[2], len(words))
+    assert len(np.unique(third)) == len(words)
+    assert abs((third >> np.uint64(63)).mean() - 0.5) < 0.03  # six deviations

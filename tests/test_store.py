@@ -26,6 +26,7 @@ from privod.errors import (
     Unavailable,
 )
 from privod.ledger import schema as tables
+from privod.ledger.acts import ChargeAhead, ChargeElsewhere
 from privod.ledger.private_files import sync_file
 from privod.ledger.schema import STEPS, bring_up_to_date
 from privod.ledger.sqlite import LEDGER_FILE, SQLite
@@ -212,7 +213,9 @@ def test_a_full_disk_charges_nothing_and_says_so(
     def charge_until_the_pages_have_no_room() -> None:
         lost = Guarantee(Loss("0.001"), AddRemove())
         for number in range(100):
-            curator.charge_elsewhere("people", lost, f"reason {number} " + "x" * 150)
+            curator.do(
+                ChargeElsewhere("people", lost, f"reason {number} " + "x" * 150), confirmed=True
+            )
             heads.append(curator.head())
 
     with pytest.raises(Unavailable, match=r"disk is full\. Nothing was changed"):
@@ -289,7 +292,7 @@ def test_a_backup_is_read_as_it_is_and_sells_nothing(curator: Curator, tmp_path:
         with pytest.raises(Unavailable, match="is a backup"):
             copy.ask(another, "people")
         with pytest.raises(Unavailable, match="is a backup"):
-            copy.charge_ahead("people", QUESTION.guarantee(), "a fit")
+            copy.do(ChargeAhead("people", QUESTION.guarantee(), "a fit"))
         assert copy.head() == found.head
         copy.accept_restored("the original burned")
         assert not copy.ask(another, "people").stored
@@ -344,7 +347,9 @@ def test_an_old_backup_is_recognized_and_what_it_forgot_can_be_charged(
         with pytest.raises(LedgerDamaged, match="restored from an old backup"):
             restored.verify(expected_head=noted)
         lost = QUESTION.guarantee()
-        restored.charge_elsewhere("people", lost, "asked after the backup of Sunday")
+        restored.do(
+            ChargeElsewhere("people", lost, "asked after the backup of Sunday"), confirmed=True
+        )
         assert restored.budget("people") == curator.budget("people")
         restored.verify()
 

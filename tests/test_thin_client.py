@@ -142,7 +142,7 @@ def test_beside_privod_both_clients_tell_the_same(server: Running) -> None:
         assert [entry.hash for entry in thin.history("patients")] == [
             entry.hash for entry in whole.history("patients")
         ]
-        filed = thin.request("patients", {"name": "add-remove"}, "for a study", "2")
+        filed = thin.request("patients", {"name": "add-remove"}, "for a study", "2000")
         assert filed.decision == "open"
         with pytest.raises(privod_client.InvalidParameter, match="epsilon"):
             thin.price(privod_client.question("histogram", columns=["age"], epsilon=-1), "patients")

@@ -16,7 +16,7 @@ from privod.cli.app import app
 from privod.curator import Curator
 from privod.data import Categorical, Domain, Numeric, read
 from privod.errors import InvalidParameter
-from privod.joint.counts import JointCounts
+from privod.joint.detector.question import JointDetector
 from privod.mechanisms import seeded
 from privod.pictures import draw, svg
 from privod.privacy import AddRemove, Loss
@@ -61,7 +61,7 @@ def test_domains_that_differ_in_titles_alone_are_equal_and_ask_the_same() -> Non
     assert (NAMED, hash(NAMED)) == (PLAIN, hash(PLAIN))
     for kind in QUERIES.values():
         assert kind.examples(NAMED) == kind.examples(PLAIN)
-    joint = JointCounts(of=BY_AGE, delta="1e-6")
+    joint = JointDetector(columns=("age",), epsilon=1)
     assert joint.terms(NAMED) == joint.terms(PLAIN)  # so parties may call columns as they like
 
 

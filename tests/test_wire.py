@@ -33,6 +33,7 @@ from privod.curator import (
 )
 from privod.data import Categorical, ColumnReport, Domain, IntakeReport, Numeric
 from privod.errors import BudgetExceeded, InvalidData, InvalidParameter, NotAllowed, PrivodError
+from privod.ledger import acts
 from privod.ledger.acting import ID_LENGTH
 from privod.mechanisms import secure
 from privod.privacy import AddRemove, Adjacency, Guarantee, InCrowd, Loss, Replace, SameContexts
@@ -40,6 +41,7 @@ from privod.query.catalog import QUERIES
 from privod.questions.histogram.query import Histogram
 from privod.server.failures import STATUS, UnknownToken
 from privod.wire import nouns, problems, reading, requests
+from privod.wire.acts import body_of, sent
 from privod.wire.protocol import CuratorProtocol
 from privod.wire.questions import describe
 from tests.running_server import DOMAIN, ROWS, running
@@ -232,10 +234,10 @@ def test_the_answer_to_every_question_of_the_catalog_comes_back() -> None:
     answers = _example_answers()
     assert len(answers) > 3
     for answer in answers:
-        noun = wire.Answer.of(answer)
+        noun = wire.Answer.with_cost(answer)
         job = wire.Job("j", "done", 10, noun)
         back = through_json(job)
-        assert wire.Answer.of(reading.read_answer(back.answer)) == noun
+        assert wire.Answer.with_cost(reading.read_answer(back.answer)) == noun
 
 
 @pytest.mark.parametrize("name", list(QUERIES))
@@ -254,30 +256,51 @@ def test_the_description_of_every_question_comes_back(name: str) -> None:
         wire.AnswerListed("key", {"name": "histogram-1"}),
         wire.Job("j", "waiting", 0),
         wire.JobListed("j", "patients", {"name": "histogram-1"}, "2026", "done"),
-        wire.OpenBudget({"name": "add-remove"}, "1"),
         wire.AskPrice({"name": "histogram-1"}),
         wire.Ask({"name": "histogram-1"}, "id", 1.0),
         wire.Verify(None),
         wire.Registered("new", {"columns": []}, "2026", None, "new", {"kept": 3}),
         wire.Preview("Right to within 7.", 7, None, 0.5),
         wire.MakeToken("owner", "Ada"),
-        wire.CloseBudget({"name": "add-remove"}, "enough"),
-        wire.RaiseBudget({"name": "add-remove"}, "2", "more"),
-        wire.Admit({"name": "same-contexts"}, "my patient"),
-        wire.AllowExact({"name": "in-crowd"}, 4, "rare ages"),
         wire.WhoIsProtected({"name": "in-crowd"}, 50),
         wire.WhoIsProtected(),
-        wire.LimitToken({"name": "add-remove"}, "ab", "1"),
-        wire.FileRequest({"name": "add-remove"}, "needed", "2"),
-        wire.Decide(True, "fine"),
-        wire.Retire("the study ended"),
         wire.NoteHead("3:ab"),
-        wire.ChargeAhead({"name": "replace"}, "1", "a fit"),
         wire.Failure(wire.Problem("not-found", "There is none.")),
     ],
 )
 def test_what_has_no_value_of_its_own_comes_back(noun: Any) -> None:
     assert through_json(noun) == noun
+
+
+CROWD = InCrowd(0.0, ("age",), 5)
+PERSON = SameContexts("grubbs", "pay", "{}")
+DONE: list[acts.Act[Any]] = [
+    acts.OpenBudget("x", AddRemove(), Loss(1, "1e-6"), "zcdp"),
+    acts.RaiseBudget("x", CROWD, Loss("1/3"), "more"),
+    acts.CloseBudget("x", AddRemove(), "enough"),
+    acts.AdmitPerson("x", PERSON, "my patient", isolating=True),
+    acts.AllowExactCounts("x", CROWD, 4, "rare ages"),
+    acts.LimitToken("x", Replace(), "ab", Loss(1)),
+    acts.FileRequest("x", AddRemove(), Loss(2), "needed"),
+    acts.FileRequest("x", PERSON, None, "needed"),
+    acts.Approve("x", 7, "fine"),
+    acts.Decline("x", 7, "no"),
+    acts.ChargeAhead("x", Guarantee(Loss(1), Replace()), "a fit"),
+    acts.ChargeElsewhere("x", Guarantee(Loss(1), Replace()), "a slide"),
+    acts.Retire("x", "the study ended"),
+]
+
+
+def test_every_act_is_told_as_json_and_read_back() -> None:
+    assert {act.name for act in DONE} == acts.ACTS.keys()
+    for act in DONE:
+        told = json.loads(json.dumps(act.told()))
+        assert type(act).read("x", told) == act
+        assert told.keys() <= {part.name for part in acts.parts_of(type(act))}
+        if act.path is not None:
+            body = body_of(type(act))
+            sent_away = json.loads(json.dumps(sent(act, confirmed=True)))
+            assert sent_away.keys() <= {field.name for field in fields(body)}
 
 
 def test_no_noun_is_forgotten_here() -> None:

@@ -22,6 +22,7 @@ from privod.errors import (
     NeedsConfirmation,
 )
 from privod.ledger.accounting import tightest
+from privod.ledger.acts import ChargeElsewhere, LimitToken, RaiseBudget
 from privod.ledger.chain import FIELDS, LATER_FIELDS, entry_hash
 from privod.ledger.prices import cost_towards
 from privod.ledger.sqlite import LEDGER_FILE
@@ -179,7 +180,7 @@ def test_raising_converts_anew_and_carries_all_history(tmp_path: Path) -> None:
     curator = start(tmp_path, Loss("0.1", "1e-6"))
     asked = ask_until_refused(curator, "0.01")
     spent = state_of(curator).concentrated
-    curator.raise_budget("people", AddRemove(), LIMIT, "the board agreed")
+    curator.do(RaiseBudget("people", AddRemove(), LIMIT, "the board agreed"), confirmed=True)
     state = state_of(curator)
     assert state.zcdp == ZcdpBudget.of(1, "1e-6")
     assert state.concentrated == spent
@@ -209,14 +210,17 @@ def test_a_zcdp_budget_opened_late_begins_with_what_was_asked(tmp_path: Path) ->
 def test_what_was_revealed_elsewhere_is_charged_in_full(tmp_path: Path) -> None:
     curator = start(tmp_path)
     lost = Guarantee(Loss(2, "1e-7"), AddRemove())
-    (charge,) = curator.charge_elsewhere("people", lost, "a talk")
+    (charge,) = curator.do(ChargeElsewhere("people", lost, "a talk"), confirmed=True)
     assert charge.loss == lost.loss
     state = state_of(curator)
     assert state.spent == lost.loss
     assert state.left == Loss(0)
     with pytest.raises(BudgetExceeded):
         curator.ask(counts(0, "1e-9"), "people")
-    curator.raise_budget("people", AddRemove(), Loss(3, "1e-6"), "so that work can go on")
+    curator.do(
+        RaiseBudget("people", AddRemove(), Loss(3, "1e-6"), "so that work can go on"),
+        confirmed=True,
+    )
     curator.ask(counts(0, "0.5"), "people")
     curator.verify()
 
@@ -243,16 +247,16 @@ def test_a_limit_that_cannot_be_converted_is_refused_when_it_is_set(
     with start(tmp_path) as curator:
         ada = curator.store.add_token("a" * 64, "analyst", "people", "Ada").id
         with pytest.raises(InvalidParameter):
-            curator.limit_token("people", AddRemove(), ada, limit)
-        curator.limit_token("people", AddRemove(), ada, Loss(0))
+            curator.do(LimitToken("people", AddRemove(), ada, limit))
+        curator.do(LimitToken("people", AddRemove(), ada, Loss(0)))
 
 
 def test_a_token_is_held_to_its_limit_by_the_same_count(tmp_path: Path) -> None:
     curator = start(tmp_path)
     ada = curator.store.add_token("a" * 64, "analyst", "people", "Ada").id
     bob = curator.store.add_token("b" * 64, "analyst", "people", "Bob").id
-    curator.limit_token("people", AddRemove(), ada, Loss("0.9", "1e-8"))  # a delta of its own
-    curator.limit_token("people", AddRemove(), bob, Loss("0.2"))
+    curator.do(LimitToken("people", AddRemove(), ada, Loss("0.9", "1e-8")))  # a delta of its own
+    curator.do(LimitToken("people", AddRemove(), bob, Loss("0.2")))
     asked = {ada: ask_until_refused(curator, "0.02", token=ada)}
     asked[bob] = ask_until_refused(curator, "0.02", token=bob, first=1000)
     with pytest.raises(BudgetExceeded, match="This token may spend"):

@@ -18,12 +18,12 @@ import csv
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _curves import Curve, draw_curves
 from _tables import Report, Row
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
@@ -32,9 +32,6 @@ from sklearn.metrics import roc_auc_score
 from privod.data import Domain, Numeric, Table
 from privod.data.examples import HOSPITAL, data_frame, hospital
 from privod.errors import InvalidParameter
-from privod.joint.counts import JointCounts
-from privod.joint.question import JointOutliers
-from privod.joint.run import rehearse
 from privod.mechanisms import Randomness, secure
 from privod.outliers.contexts.contexts import population
 from privod.outliers.contexts.detectors import detector
@@ -44,11 +41,9 @@ from privod.progress import track
 from privod.query.crowd_bounds import count_outliers
 from privod.query.likeness import Likeness
 from privod.query.query import Query
-from privod.questions import scoring
 from privod.questions.anomaly_labels.query import AnomalyLabels
 from privod.questions.density_sketch.query import DensitySketch
 from privod.questions.graded_count.query import GradedCount, graded_credits
-from privod.questions.grid_knn.picture import Curve, draw_curves
 from privod.questions.grid_knn.query import GridKnn
 from privod.questions.histogram.query import Histogram
 from privod.questions.interactive_grid.query import InteractiveGridScores
@@ -364,13 +359,13 @@ def ranked(scores: NDArray[np.float64]) -> float:
 
 def marginals(table: Table, epsilon: str, source: Randomness) -> float:
     query = MarginalHistograms(columns=table.domain.names, epsilon=epsilon)
-    return ranked(query.answer(table, source).value.scores(payments().asked).density)
+    return ranked(query.answer(table, source).value.scores(payments().asked))
 
 
 def grid(table: Table, epsilon: str, source: Randomness) -> float:
     """Over six columns: more have no cell that many records share."""
     query = GridKnn(columns=table.domain.names[:6], epsilon=epsilon)
-    return ranked(query.answer(table, source).value.scores(payments().asked[:, :6]).graded)
+    return ranked(query.answer(table, source).value.walk(payments().asked[:, :6]).graded)
 
 
 def private_detector(table: Table, epsilon: str, source: Randomness) -> float:
@@ -381,13 +376,13 @@ def private_detector(table: Table, epsilon: str, source: Randomness) -> float:
 def density_sketch(table: Table, epsilon: str, source: Randomness) -> float:
     query = DensitySketch(columns=table.domain.names, epsilon=epsilon)
     value = query.answer(table, source).value
-    return ranked(scoring.score(value, payments().asked, 0.1, 5).scores)
+    return ranked(value.scores(payments().asked))
 
 
 def mean_covariance(table: Table, epsilon: str, source: Randomness) -> float:
     query = MeanCovariance(columns=table.domain.names, epsilon=epsilon)
     value = query.answer(table, source).value
-    return ranked(scoring.score(value, payments().asked, 0.1, 5).scores)
+    return ranked(value.scores(payments().asked))
 
 
 def interactive_grid(table: Table, epsilon: str, source: Randomness) -> float:
@@ -401,44 +396,6 @@ def interactive_grid(table: Table, epsilon: str, source: Randomness) -> float:
         records=tuple(tuple(row) for row in payments().asked[rows, :3].tolist()),
     )
     return float(roc_auc_score(labels[rows], query.answer(table, source).value.graded))
-
-
-def thirds(table: Table, domain: Domain) -> tuple[list[NDArray[np.int64]], dict[str, Table]]:
-    """Which rows each of three hospitals has, and the table it holds."""
-    places, columns = np.array_split(np.arange(len(table)), 3), table.columns()
-    holders = {
-        f"hospital {number}": Table(domain, {n: np.asarray(columns[n])[rows] for n in domain.names})
-        for number, rows in enumerate(places)
-    }
-    return places, holders
-
-
-def joint_counts(table: Table, epsilon: str, source: Randomness) -> float:
-    """As `histogram`, by three hospitals with a third of the records each."""
-    columns = ("age", "ward")
-    query = JointCounts(of=Histogram(columns=columns, epsilon=epsilon, bins=AGE_BINS))
-    answers = rehearse(query, thirds(table, table.domain)[1], source).answers
-    return misplaced(answers["hospital 0"].value.counts, table, columns)
-
-
-def joint_outliers(table: Table, epsilon: str, source: Randomness) -> float:
-    """F1 of what three hospitals with a third each suspect, against exact crowds over all."""
-    columns, points = SIGNS[:2], table.numbers(SIGNS[:2])
-    places, holders = thirds(table, Domain(table.domain.numeric(columns)))
-    query = JointOutliers(
-        partition="horizontal",
-        far_fraction=0.99,
-        radius=RADIUS,
-        columns=columns,
-        epsilon=Fraction(epsilon),
-    )
-    answers = rehearse(query, holders, source).answers
-    suspects = np.concatenate(
-        [rows[answers[name].rows] for name, rows in zip(holders, places, strict=True)]
-    )
-    most = answers["hospital 0"].max_crowd
-    outlying = np.flatnonzero(CrowdIndex(points).crowds(RADIUS) <= most)
-    return 2 * len(np.intersect1d(suspects, outlying)) / (len(suspects) + len(outlying))
 
 
 SHARE, RELATIVE, AUROC = "share of records misplaced", "relative error of the count", "AUROC"
@@ -476,14 +433,6 @@ MEASURES = (
     Measure("mean-covariance-1", AUROC, mean_covariance, detects=True),
     Measure("density-sketch-1", AUROC, density_sketch, detects=True),
     Measure("private-detector-1", AUROC, private_detector, detects=True),
-    Measure(
-        "joint-outliers-1",
-        "F1 of the suspects",
-        joint_outliers,
-        sizes=(10_000, 100_000),
-        answers=5,
-    ),
-    Measure("joint-counts-1", SHARE, joint_counts),
 )
 
 

@@ -29,6 +29,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from _curves import draw_quality
 from _rauch_sets import MEASURES, RANGES, Floats, Split, load, quality, table_of
 from _tables import Report, Row
 from matplotlib.figure import Figure
@@ -38,7 +39,6 @@ from privod.mechanisms import seeded
 from privod.outliers.grid.grid import Grid, neighbor_scores
 from privod.progress import track
 from privod.questions.density_sketch.query import DensitySketch
-from privod.questions.grid_knn.picture import draw_quality
 from privod.questions.grid_knn.query import MOST_HELD_CELLS, GridKnn
 from privod.questions.marginals.query import MarginalHistograms
 from privod.questions.mean_covariance.query import MeanCovariance
@@ -81,7 +81,7 @@ def private_scores(
     )
     if query.grid(split.reference.domain).n_cells <= MOST_HELD_CELLS:
         grid = query.answer(split.reference, seeded(seed)).value
-        return grid.scores(split.test, n_neighbors)._asdict()
+        return grid.walk(split.test, n_neighbors)._asdict()
     depth = Fraction(STEPS[len(columns)], query.grid(split.reference.domain).cells_per_axis)
     lazy = query.lazy(split.reference, seeded(seed))
     return lazy.scores(split.test, n_neighbors, depth)._asdict()
@@ -205,14 +205,18 @@ def sparse(split: Split, cells: int, epsilon: str, seed: int) -> Floats:
     every = GridKnn(columns=names, epsilon=epsilon, cells_per_axis=cells, expected_records=n)
     kept = replace(every, drop_below=every.automatic_threshold)
     grid = kept.answer(split.reference, seeded(seed)).value
-    return grid.scores(split.test, N_NEIGHBORS).graded
+    return grid.walk(split.test, N_NEIGHBORS).graded
 
 
 def marginals(split: Split, _: int, epsilon: str, seed: int) -> Floats:
     """One histogram a column."""
     names, n = split.reference.domain.names, len(split.reference)
     asked = MarginalHistograms(columns=names, epsilon=epsilon, expected_records=n)
-    return asked.answer(split.reference, seeded(seed)).value.scores(split.test).density
+    return (
+        asked.answer(split.reference, seeded(seed))
+        .value.scorer(score_by="density")
+        .scores(split.test)
+    )
 
 
 def bought(split: Split, _: int, epsilon: str, seed: int) -> Floats:
@@ -225,13 +229,13 @@ def bought(split: Split, _: int, epsilon: str, seed: int) -> Floats:
         columns=names, epsilon=Fraction(epsilon) - share, expected_records=len(rows)
     )
     value = asked.answer(table_of(ranges, rows), seeded(seed)).value
-    return value.scores(split.test).density
+    return value.scores(split.test)
 
 
 def moments(split: Split, _: int, epsilon: str, seed: int) -> Floats:
     """The distance from a noisy mean, by a noisy covariance."""
     asked = MeanCovariance(columns=split.reference.domain.names, epsilon=epsilon)
-    return asked.answer(split.reference, seeded(seed)).value.scores(split.test).distance
+    return asked.answer(split.reference, seeded(seed)).value.scores(split.test)
 
 
 def sketch(split: Split, _: int, epsilon: str, seed: int) -> Floats:

@@ -120,8 +120,8 @@ def compared(scene: Scene, epsilon: str, repeats: int) -> Row | None:
         runs = []
         for _ in range(repeats):
             grid = asked.answer(table, secure()).value
-            fresh, far = (grid.scores(some).graded for some in (scene.fresh, scene.outliers))
-            flagged = [(fresh > grid.threshold(target).graded).mean() for target in TARGETS]
+            fresh, far = (grid.walk(some).graded for some in (scene.fresh, scene.outliers))
+            flagged = [(fresh > grid.limits(target).graded).mean() for target in TARGETS]
             runs.append([roc_auc_score(labels, np.concatenate([fresh, far])), *flagged])
         rows.append(np.mean(runs, axis=0).tolist())
     pairs = [f"{a:.3f}, {b:.3f}" for a, b in zip(*rows, strict=True)]

@@ -5,8 +5,7 @@ Writes out/papers/raval/: `figure2.csv` (Table I and Figure 2: exchanges and byt
 the paper's orders of growth), `table3.csv` (the centralized algorithm, and the paper's bound on the
 objects it processes), `figure1.csv` (bin threshold), `figure3.csv` (rounds), `parties.csv` (every
 protocol with two or three parties, beside centralized), `iterations.csv` (bytes of the published
-protocol's iterations, alone with `--iterations`), and a picture. `--verified` writes `verified.csv`
-alone: the verified run over columns, on whole sets.
+protocol's iterations, alone with `--iterations`), and a picture.
 
 As in the paper: p_t = 0.9988, approximation 2. The paper names neither its radius nor k, L and w;
 here k = 4, L = 50, w = 4 R, b_t by the exact binomial tail, and the radius is twice the 99 %
@@ -22,7 +21,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from math import log
 from typing import Any
@@ -33,8 +32,9 @@ from _tables import Report, Row
 from matplotlib.figure import Figure
 
 from privod.errors import PrivodError
-from privod.joint.question import JointOutliers
-from privod.joint.run import JointAnswer, rehearse
+from privod.joint.outliers import OutlierResult
+from privod.joint.published.question import PublishedOutliers
+from privod.joint.run import rehearse
 from privod.outliers.crowds.distance import crowds
 from privod.outliers.hashing.outliers import HashedOutliers, intersect_rounds
 from privod.outliers.hashing.tables import bin_records, draw_family, find_suspects
@@ -45,7 +45,6 @@ PAPER_ROWS = 50_000  # a word for every record and hash, in one message
 OWN_ROWS = 20_000  # the paper's own k and L ask for many more hashes
 UNION_ROWS = 5000  # a point of a curve for every bin, at every party
 FEW_TABLES = 5  # of every one of a hundred iterations; with fewer no threshold is safe
-VERIFIED_ROWS = 50_000  # beside the others; `--verified` takes whole sets
 
 
 @dataclass(frozen=True)
@@ -59,23 +58,15 @@ class Run:
     most_rows: int = MANY_ROWS
 
 
-VERIFIED = "vertical, verified"
-OPEN = {"epsilon": None}
-NARROW = {"narrow_parties": True}
-PAPER = {"protocol": "paper", "hashes_per_table": 4, "n_tables": 50}
+PAPER = {"hashes_per_table": 4, "n_tables": 50}
 UNION = {**PAPER, "n_tables": 20}
+OWN = {"hashes_per_table": None, "n_tables": None}
 RUNS = [
-    Run("horizontal, epsilon 1", "horizontal", 3, {}),
-    Run("horizontal, epsilon 1, verified", "horizontal", 3, {"verify": True}),
-    Run("horizontal, no noise", "horizontal", 3, OPEN),
-    Run("horizontal, no noise, verified", "horizontal", 3, {**OPEN, "verify": True}),
     Run("horizontal, paper", "horizontal", 3, UNION, UNION_ROWS),
     Run("horizontal, paper, two players", "horizontal", 2, UNION, UNION_ROWS),
-    Run("vertical", "vertical", 3, NARROW),
-    Run(VERIFIED, "vertical", 3, {**NARROW, "verify": True}, VERIFIED_ROWS),
     Run("vertical, paper", "vertical", 3, PAPER, PAPER_ROWS),
     Run("vertical, paper, two players", "vertical", 2, PAPER, PAPER_ROWS),
-    Run("vertical, paper, its k and L", "vertical", 2, {"protocol": "paper"}, OWN_ROWS),
+    Run("vertical, paper, its k and L", "vertical", 2, OWN, OWN_ROWS),
 ]
 PRINTED = {  # Table III: time, b_t, false positives %, processed %, threshold, their crowd
     "Corel": (30.77, 45, 0.011, 0.62, 82, 147),
@@ -145,9 +136,9 @@ def figure3(data: Set, most: int) -> list[Row]:
     ]
 
 
-def answers_of(data: Set, run: Run) -> dict[str, JointAnswer]:
+def answers_of(data: Set, run: Run) -> dict[str, OutlierResult]:
     """Everybody's end of a run."""
-    asked = JointOutliers(
+    asked = PublishedOutliers(
         partition=run.partition,
         radius=data.radius,
         far_fraction=FAR_FRACTION,
@@ -185,15 +176,12 @@ def parties(whole: Set, runs: list[Run]) -> list[Row]:
             flagged = np.concatenate(
                 [answers[f"p{at}"].rows * run.n_parties + at for at in range(run.n_parties)]
             )
-        plan = answers["p0"].plan
         traffic = answers["p0"].traffic
         rows.append(
             {
                 **head,
                 "outliers": len(data.outliers),
                 **data.outcome(flagged),
-                "expected precision": "" if plan is None else plan.precision,
-                "expected recall": "" if plan is None else plan.found,
                 "seconds": seconds,
                 "MB sent by each": traffic.sent / 1e6,
                 "MB received": traffic.received / 1e6,
@@ -214,9 +202,7 @@ def n_bins(data: Set, run: Run) -> int:
 def bytes_against_size(data: Set, sizes: list[int]) -> list[Row]:
     """Figure 2 and Table I: what one of two players of the paper, or of three parties, sends."""
     chosen = [
-        Run("horizontal, sealed", "horizontal", 3, OPEN),
         Run("horizontal, paper", "horizontal", 2, UNION, 2 * UNION_ROWS),
-        Run("vertical, sealed", "vertical", 3, NARROW),
         Run("vertical, paper", "vertical", 2, PAPER, 2 * PAPER_ROWS),
     ]
     rows = []
@@ -302,14 +288,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one small set, below a minute")
     parser.add_argument("--iterations", action="store_true", help="bytes of iterations alone")
-    parser.add_argument("--verified", action="store_true", help="only that run, on whole sets")
     asked = parser.parse_args()
     quick = asked.quick
     report = Report("raval", quick)
     household = partial(synthetic, "Household", d=3)
-    if not asked.verified:
-        spent = bytes_of_rounds(household(2000), [250], [1, 2] if quick else [1, 10, 100])
-        report.table("iterations", spent, "Figure 2: bytes of two players' iterations")
+    spent = bytes_of_rounds(household(2000), [250], [1, 2] if quick else [1, 10, 100])
+    report.table("iterations", spent, "Figure 2: bytes of two players' iterations")
     if asked.iterations:
         return
     sets: list[Callable[[], Set | None]] = [
@@ -326,13 +310,6 @@ def main() -> None:
         runs = [run for run in RUNS if run.n_parties > 2]
     small = np.random.default_rng(0).normal(size=(2000, 3))
     HashedOutliers(radius=1.0, far_fraction=0.99).find(small)  # compiled before anything is timed
-    if asked.verified:
-        whole = [replace(run, most_rows=MANY_ROWS) for run in RUNS if run.label == VERIFIED]
-        found = []
-        for known in filter(None, (load() for load in sets)):
-            found += parties(known, whole)
-            report.table("verified", found, "Verified over columns, on whole sets")
-        return
     second = bytes_against_size(household(max(sizes)), sizes)
     report.table("figure2", second, "Table I and Figure 2: exchanges and bytes of one party")
     table, first, third, joint = [], [], [], []

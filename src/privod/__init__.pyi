@@ -6,19 +6,31 @@ from privod.client import (
 )
 from privod.curator import (
     Accounting as Accounting,
+    AdmitPerson as AdmitPerson,
+    AllowExactCounts as AllowExactCounts,
     Answer as Answer,
+    Approve as Approve,
     BudgetState as BudgetState,
     Charge as Charge,
+    ChargeAhead as ChargeAhead,
+    ChargeElsewhere as ChargeElsewhere,
+    CloseBudget as CloseBudget,
     Curator as Curator,
     DataSet as DataSet,
+    Decline as Decline,
     Entry as Entry,
+    FileRequest as FileRequest,
     Head as Head,
+    LimitToken as LimitToken,
+    OpenBudget as OpenBudget,
     Price as Price,
     PricedCharge as PricedCharge,
     Protection as Protection,
     ROLES as ROLES,
+    RaiseBudget as RaiseBudget,
     Registered as Registered,
     Request as Request,
+    Retire as Retire,
     Role as Role,
     Token as Token,
     TokenStore as TokenStore,
@@ -77,15 +89,21 @@ from privod.estimators.marginals import (
 from privod.estimators.private import (
     PrivateDetector as PrivateDetector,
 )
-from privod.joint.counts import (
-    JointCounts as JointCounts,
-    JointRelease as JointRelease,
+from privod.joint.detector.question import (
+    JointDetector as JointDetector,
+    JointProfile as JointProfile,
 )
-from privod.joint.question import (
-    JointOutliers as JointOutliers,
+from privod.joint.exact.question import (
+    ExactOutliers as ExactOutliers,
+    ExactResult as ExactResult,
+)
+from privod.joint.outliers import (
+    OutlierResult as OutlierResult,
+)
+from privod.joint.published.question import (
+    PublishedOutliers as PublishedOutliers,
 )
 from privod.joint.run import (
-    JointAnswer as JointAnswer,
     rehearse as rehearse,
 )
 from privod.outliers.contexts.contexts import (

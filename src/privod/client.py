@@ -11,14 +11,13 @@ import json
 import tempfile
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from privod import wire
 from privod.curator import (
     Accounting,
     Answer,
     BudgetState,
-    Charge,
     DataSet,
     Entry,
     Price,
@@ -33,9 +32,12 @@ from privod.data.csv_file import CsvDialect
 from privod.data.intake import IntakeReport
 from privod.data.sources import read_with_report, write_parquet
 from privod.engines.size import UNLESS_DECLARED
-from privod.privacy import Adjacency, Guarantee, Loss, SameContexts, adjacency_from_json
+from privod.errors import InvalidParameter
+from privod.ledger.acts import Act, OpenBudget
+from privod.privacy import Adjacency, Loss, SameContexts, adjacency_from_json
 from privod.query.catalog import release_from_json
 from privod.query.query import Query, Release
+from privod.wire.acts import read_done, sent
 from privod.wire.connection import (
     AWAY_SECONDS,
     REPORT_PATIENCE,
@@ -48,7 +50,6 @@ from privod.wire.protocol import CuratorProtocol
 from privod.wire.reading import (
     read_answer,
     read_budget,
-    read_charge,
     read_dataset,
     read_entry,
     read_price,
@@ -58,6 +59,8 @@ from privod.wire.reading import (
 )
 
 __all__ = ["Client", "connect"]
+
+Done = TypeVar("Done")
 
 
 def connect(
@@ -170,38 +173,15 @@ class Client:
         confirmed: bool = False,
     ) -> BudgetState:
         """Allow questions up to a budget; see `Curator.open_budget`."""
-        asked = wire.OpenBudget(
-            adjacency.to_json(), **budget.to_json(), confirmed=confirmed, accounting=accounting
-        )
-        return read_budget(as_noun(wire.Budget, self._server.post(path_of(of, "budgets"), asked)))
+        return self.do(OpenBudget(of, adjacency, budget, accounting), confirmed=confirmed)
 
-    def close_budget(
-        self, of: str, adjacency: Adjacency, reason: str, *, confirmed: bool = False
-    ) -> tuple[BudgetState, ...]:
-        """Let a budget pay for nothing more; see `Curator.close_budget`."""
-        asked = wire.CloseBudget(adjacency.to_json(), reason, confirmed)
-        closed = as_nouns(wire.Budget, self._server.act(path_of(of, "budgets", "close"), asked))
-        return tuple(read_budget(budget) for budget in closed)
-
-    def raise_budget(self, of: str, adjacency: Adjacency, budget: Loss, reason: str) -> BudgetState:
-        """Allow more under an adjacency; see `Curator.raise_budget`."""
-        asked = wire.RaiseBudget(adjacency.to_json(), reason=reason, **budget.to_json())
-        return read_budget(
-            as_noun(wire.Budget, self._server.act(path_of(of, "budgets", "raise"), asked))
-        )
-
-    def admit_person(
-        self,
-        of: str,
-        person: SameContexts,
-        reason: str,
-        *,
-        confirmed: bool = False,
-        isolating: bool = False,
-    ) -> int:
-        """Allow questions about the contexts of one person; see `Curator.admit_person`."""
-        asked = wire.Admit(person.to_json(), reason, confirmed, isolating)
-        return int(self._server.act(path_of(of, "admitted"), asked)["entry"])
+    def do(self, act: Act[Done], *, confirmed: bool = False) -> Done:
+        """Have an act done; see `Curator.do`."""
+        if act.path is None:
+            way_out = "Name the directory of the curator (--at, PRIVOD_AT)."
+            raise InvalidParameter("act", "must be done at the machine itself", act.name, way_out)
+        path = path_of(act.of, *act.path.format(**act.told()).split("/"))
+        return read_done(act, self._server.act(path, sent(act, confirmed)))
 
     def admitted(self, of: str) -> tuple[SameContexts, ...]:
         """The persons about whom contexts may be asked, which is public."""
@@ -209,13 +189,6 @@ class Client:
             adjacency_from_json(person) for person in self._server.get(path_of(of, "admitted"))
         ]
         return tuple(person for person in found if isinstance(person, SameContexts))
-
-    def allow_exact_counts(
-        self, of: str, adjacency: Adjacency, counts: int, reason: str, *, confirmed: bool = False
-    ) -> int:
-        """Allow so many counts to be told exactly; see `Curator.allow_exact_counts`."""
-        asked = wire.AllowExact(adjacency.to_json(), counts, reason, confirmed)
-        return int(self._server.act(path_of(of, "exact-counts"), asked)["left"])
 
     def who_is_protected(
         self, of: str, adjacency: Adjacency | None = None, *, sample: int = 100
@@ -226,41 +199,10 @@ class Client:
         found = self._server.act(path, asked, patience=REPORT_PATIENCE)["protected"]
         return tuple(Protection.from_json(one) for one in found)
 
-    def limit_token(self, of: str, adjacency: Adjacency, token: str, limit: Loss) -> None:
-        """Set how much of a budget the questions of one token (by its id) may cost."""
-        asked = wire.LimitToken(adjacency.to_json(), token, **limit.to_json())
-        self._server.act(path_of(of, "limits"), asked)
-
-    def request(self, of: str, adjacency: Adjacency, loss: Loss | None, reason: str) -> Request:
-        """Ask the owner for a budget or allowance up to a loss, or (without one) for a person."""
-        amounts = {} if loss is None else loss.to_json()
-        asked = wire.FileRequest(adjacency.to_json(), reason, **amounts)
-        return read_request(as_noun(wire.Request, self._server.act(path_of(of, "requests"), asked)))
-
     def requests(self, of: str) -> tuple[Request, ...]:
         """What analysts asked for about a data set, and what became of it."""
         found = as_nouns(wire.Request, self._server.get(path_of(of, "requests")))
         return tuple(read_request(request) for request in found)
-
-    def decide(
-        self, of: str, number: int, *, approve: bool, reason: str, confirmed: bool = False
-    ) -> Request:
-        """Approve a request, which does what it asks for, or decline it."""
-        asked = wire.Decide(approve, reason, confirmed)
-        path = path_of(of, "requests", str(number))
-        return read_request(as_noun(wire.Request, self._server.act(path, asked)))
-
-    def charge_ahead(self, of: str, guarantee: Guarantee, reason: str) -> tuple[Charge, ...]:
-        """Charge what is about to be revealed without the curator; see `Curator.charge_ahead`."""
-        asked = wire.ChargeAhead(
-            guarantee.adjacency.to_json(), reason=reason, **guarantee.loss.to_json()
-        )
-        charged = as_nouns(wire.Charge, self._server.act(path_of(of, "charges"), asked))
-        return tuple(read_charge(charge) for charge in charged)
-
-    def retire(self, of: str, reason: str, *, confirmed: bool = False) -> None:
-        """Delete the rows of a data set for good; its ledger and its releases are kept."""
-        self._server.act(path_of(of, "retire"), wire.Retire(reason, confirmed))
 
     # ---- asking --------------------------------------------------------------------------------
 

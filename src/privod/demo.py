@@ -16,6 +16,7 @@ from typing import Any
 from privod.curator import Curator
 from privod.data import Domain, Table
 from privod.data.examples import HOSPITAL, hospital
+from privod.ledger.acts import AdmitPerson, AllowExactCounts
 from privod.ledger.prices import cost_towards
 from privod.pictures import draw, draw_budget, svg
 from privod.privacy import AddRemove, Adjacency, AdmittedContexts, Loss, SameContexts
@@ -127,11 +128,11 @@ def ask_all(directory: Path, table: Table, queries: list[Query[Any]]) -> Demo:
         exact = sum(query.exact_counts(table.domain) for query in paid)
         if exact:
             reason = "the sample questions"
-            curator.allow_exact_counts(DATASET, adjacency, exact, reason, confirmed=True)
+            curator.do(AllowExactCounts(DATASET, adjacency, exact, reason), confirmed=True)
     for person in {query.guarantee().adjacency: None for query in queries}:
         if isinstance(person, SameContexts):
             reason = "the person of a sample question"
-            curator.admit_person(DATASET, person, reason, confirmed=True, isolating=True)
+            curator.do(AdmitPerson(DATASET, person, reason, isolating=True), confirmed=True)
     steps = tuple(_ask(curator, query) for query in track(queries, "asking"))
     return Demo(steps, tuple(_spent(curator, queries, table.domain)))
 

@@ -44,6 +44,11 @@ class Question:
         Reference to the function that draws a release beside the rows, for their owner; "" if none.
     games : str
         Reference to the function that returns the audit's games; "" only for joint questions.
+    adjacent : str
+        Reference to the function that says whether two tables, which differ in one record, are
+        adjacent under a question's own adjacency; "" where it has a usual one.
+    value : str
+        Reference to the class of released values that score records, a `Scorable`; "" if none.
     exports : tuple of str
         References to further public names: the type of the release, estimators.
     guide, proof : str
@@ -57,6 +62,8 @@ class Question:
     picture: str
     owner_picture: str = ""
     games: str = ""
+    adjacent: str = ""
+    value: str = ""
     exports: tuple[str, ...] = ()
     guide: str = ""
     proof: str = ""
@@ -65,7 +72,9 @@ class Question:
     def public_names(self) -> dict[str, str]:
         """Each public name with its reference."""
         return {
-            reference.rpartition(":")[2]: reference for reference in (self.query, *self.exports)
+            reference.rpartition(":")[2]: reference
+            for reference in (self.query, self.value, *self.exports)
+            if reference
         }
 
 

@@ -145,5 +145,6 @@ class Client:
         self, of: str, adjacency: Mapping[str, Any], reason: str, epsilon: str, delta: str = "0"
     ) -> wire.Request:
         """Ask the owner for a budget up to a loss."""
-        asked = wire.FileRequest(dict(adjacency), reason, epsilon, delta)
+        asked = {"adjacency": dict(adjacency), "reason": reason}
+        asked |= {"epsilon": epsilon, "delta": delta}
         return as_noun(wire.Request, self._server.act(path_of(of, "requests"), asked))

@@ -9,7 +9,6 @@ import typer
 
 from privod.cli.app import AsJson, app
 from privod.cli.output import emit, table, words
-from privod.cli.score import released_from
 from privod.errors import InvalidParameter
 
 __all__ = ["advise"]
@@ -29,10 +28,11 @@ def advise(
     as_json: AsJson = False,
 ) -> None:
     """Advise a radius for questions about outliers: free, offline, from a released grid."""
+    from privod.query.saved import read_scorable
     from privod.questions.grid_knn.advice import advise_radius
     from privod.questions.grid_knn.release import NoisyGrid
 
-    released = released_from(grid)
+    released = read_scorable(grid)
     if not isinstance(released, NoisyGrid):
         way_out = "Ask for grid-knn about two or three columns."
         raise InvalidParameter("grid", "must be a release of grid-knn", str(grid), way_out)

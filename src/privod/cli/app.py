@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 from typer.main import get_command
 
 from privod.cli.naming import in_shell
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from privod.wire.protocol import CuratorProtocol
 
 __all__ = ["AsJson", "At", "DatabaseUrl", "DecimalMark", "Directory", "Encoding", "Separator"]
-__all__ += ["Thousands", "app", "curator_at", "dialect_of", "main", "server_at"]
+__all__ += ["Quoting", "Thousands", "app", "curator_at", "dialect_of", "main", "server_at"]
 
 LOCATION_VARIABLE = "PRIVOD_AT"
 DATABASE_VARIABLE = "PRIVOD_DATABASE"
@@ -31,8 +32,32 @@ DEFAULT_LOCATION = "privod-curator"
 
 REFUSED, WRONG = 3, 2  # exit codes: over budget; anything else that was asked wrongly
 
+
+class Commands(TyperGroup):
+    """All commands; those of acts are made when one is looked for that is not here.
+
+    What they are made from takes a while to load.
+    """
+
+    @property
+    def commands(self) -> Any:
+        """Every command by its name."""
+        from privod.cli.acts import commands
+
+        return self._here | commands()
+
+    @commands.setter
+    def commands(self, here: Any) -> None:
+        self._here = here
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - as typer calls it
+        """The command of this name."""
+        return self._here.get(cmd_name) or self.commands.get(cmd_name)
+
+
 app = typer.Typer(
     name="privod",
+    cls=Commands,
     help="Ask questions about outliers in private data; every answer comes with its promise.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -63,6 +88,9 @@ Encoding = Annotated[str, typer.Option(help="Of a CSV file, such as latin-1.")]
 Separator = Annotated[str, typer.Option(help="Of a CSV file: , ; | or tab.")]
 DecimalMark = Annotated[str, typer.Option("--decimal", help="Before a fraction: . or ,")]
 Thousands = Annotated[str | None, typer.Option(help="Between groups of three digits, if at all.")]
+Quoting = Annotated[
+    str, typer.Option(help="Of a CSV file: line, or multiline if quoted cells hold line ends.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
@@ -82,12 +110,11 @@ def options(
     """Read what stands before the command."""
 
 
-def dialect_of(encoding: str, separator: str, decimal: str, thousands: str | None) -> CsvDialect:
+def dialect_of(separator: str, **given: Any) -> CsvDialect:
     """How a CSV file is written, by what was typed."""
     from privod.data.sources import CsvDialect
 
-    mark = "\t" if separator == "tab" else separator
-    return CsvDialect(encoding=encoding, separator=mark, decimal=decimal, thousands=thousands)
+    return CsvDialect(separator="\t" if separator == "tab" else separator, **given)
 
 
 def curator_at(location: str, *, read_only: bool = False, create: bool = False) -> CuratorProtocol:

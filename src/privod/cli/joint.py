@@ -22,7 +22,7 @@ from privod.progress import listening
 
 if TYPE_CHECKING:
     from privod.joint.contributions import SentRecords
-    from privod.joint.questions import JointQuestion
+    from privod.joint.question import JointQuestion, JointResult
     from privod.privacy import Guarantee
 
 __all__ = ["aggregate", "approve_run", "flare_job", "party", "pki", "plan", "runs", "transcript"]
@@ -50,6 +50,10 @@ Stalled = Annotated[float, typer.Option(help="Seconds that a party may make no p
 def pki(
     folder: Annotated[Path, typer.Argument(help="A new folder.")],
     party: Annotated[list[str], typer.Option(help="A party's name; give one per party.")],
+    computing: Annotated[
+        list[str] | None,
+        typer.Option(help="A computing party's name, three times; the first three if not given."),
+    ] = None,
     aggregator: Annotated[str, typer.Option(help="The aggregator's name.")] = "aggregator",
     address: Annotated[str, typer.Option(help="Its host and port.")] = "127.0.0.1:7443",
     as_json: AsJson = False,
@@ -57,7 +61,8 @@ def pki(
     """Make test certificates for everyone and the roster that pins them."""
     from privod.joint.pki import write_pki
 
-    written = [str(path) for path in write_pki(folder, party, aggregator, address)]
+    made = write_pki(folder, party, aggregator, address, computing or ())
+    written = [str(path) for path in made]
     text = "\n".join(["Wrote test certificates, good for 90 days:", *written])
     emit({"written": written}, as_json, words(text))
 
@@ -66,49 +71,35 @@ def pki(
 def plan(
     question: QuestionFile,
     records: Annotated[
-        int | None, typer.Option(help="Outliers: roughly how many records all parties have.")
+        int | None, typer.Option(help="Roughly how many records all parties have.")
     ] = None,
     parties: Annotated[int, typer.Option(help="How many parties there are.")] = 3,
-    held: Annotated[
-        list[int] | None,
-        typer.Option("--columns", help="Vertical: a party's number of columns; one per party."),
-    ] = None,
-    domain: Annotated[
-        Path | None, typer.Option(help="Counts: the public domain, which decides how many.")
+    domain: Annotated[Path | None, typer.Option(help="The public domain.")] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Your rows, to say what you find alone; nothing is sent."),
     ] = None,
     record: SentBefore = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say before a run what it will find, send and cost; no data is needed."""
-    from dataclasses import asdict
-
+    """Say before a run what you find alone, what the run opens, and what it costs."""
     from privod.data import Domain
-    from privod.joint.counts import JointCounts
-    from privod.joint.planning import joint_plan
-    from privod.joint.questions import joint_question
+    from privod.data.sources import read
+    from privod.joint.question import joint_question
 
     asked = joint_question(_read_json(question, "question"))
-    before, said = _before(record, asked.table_guarantee(), 1)
-    if isinstance(asked, JointCounts):
-        if domain is None:
+    declared = None if domain is None else Domain.from_json(_read_json(domain, "domain"))
+    alone = "Alone: name your rows with --data and --domain to see what you find without a run."
+    if data is not None:
+        if declared is None:
             way_out = "Name the public domain with --domain."
-            raise InvalidParameter("domain", "is needed to count", None, way_out)
-        declared = Domain.from_json(_read_json(domain, "domain"))
+            raise InvalidParameter("domain", "is needed to read your rows", None, way_out)
         asked.check(declared)
-        told = asked.expectation(declared, parties)
-        text = "\n".join([told, asked.secrecy().sentence(), *before])
-        emit({"expectation": told, **said}, as_json, words(text))
-        return
-    if records is None:
-        way_out = "Say roughly how many records all parties have with --records."
-        raise InvalidParameter("records", "is needed to plan", None, way_out)
-    widths = tuple(held or [])
-    if asked.partition == "vertical" and sum(widths) != len(asked.columns):
-        way_out = f"Give --columns once per party; together they have {len(asked.columns)}."
-        raise InvalidParameter("columns", "must add up to the question's", list(widths), way_out)
-    made = joint_plan(asked, records, widths, len(widths) or parties)
-    text = "\n".join([made.sentence(), asked.secrecy().sentence(), *before])
-    emit({**asdict(made), **said}, as_json, words(text))
+        alone = asked.alone(read(data, declared))
+    told = asked.expectation(records, parties, declared)
+    before, said = _before(record, asked.table_guarantee(), 1)
+    lines = [alone, *told, asked.secrecy().sentence(), *before]
+    emit({"alone": alone, "expectation": told, **said}, as_json, words("\n".join(lines)))
 
 
 @app.command()
@@ -128,14 +119,18 @@ def approve_run(
     """Let `privod party --daemon` take part in runs of exactly this question and roster."""
     from privod.data import Domain
     from privod.joint.approvals import Approvals, subject_of
-    from privod.joint.questions import joint_question
+    from privod.joint.question import joint_question
     from privod.joint.roster import Roster
 
     asked = joint_question(_read_json(question, "question"))
     declared = Domain.from_json(_read_json(domain, "domain"))
     everyone = Roster.load(roster)
-    asked.check_parties(len(everyone.names))
+    asked.check_roster(everyone)
     asked.check(declared)
+    if asked.approved_singly and (runs != 1 or record is None):
+        rule = "must be one at a time for this question, with your ledger of runs"
+        way_out = "Leave --runs out, and name the ledger with --record."
+        raise InvalidParameter("runs", rule, runs, way_out)
     start = datetime.now(UTC) if begins is None else begins.astimezone(UTC)
     subject = subject_of(asked, declared, everyone)
     before, said = _before(record, asked.table_guarantee(), runs)
@@ -145,6 +140,7 @@ def approve_run(
         f"Approved {runs} runs with {', '.join(everyone.names)} from"
         f" {start.isoformat(timespec='seconds')} to {end}.",
         asked.secrecy().sentence(),
+        *([asked.warning()] if asked.warning() else []),
         *before,
     ]
     told = {"subject": subject, "runs": runs, "until": end, **said}
@@ -180,14 +176,14 @@ def flare_job(
     """Write a job of NVIDIA FLARE for joint runs."""
     from privod.data import Domain
     from privod.joint.flare import write_job
-    from privod.joint.questions import joint_question
+    from privod.joint.question import joint_question
     from privod.joint.roster import Roster
     from privod.joint.transport.channel import Patience
 
     asked = [joint_question(_read_json(each, "question")) for each in question]
     everyone = Roster.load(roster)
     for one in asked:
-        one.check_parties(len(everyone.names))
+        one.check_roster(everyone)
     declared = Domain.from_json(_read_json(domain, "domain"))
     write_job(folder, asked, everyone, declared, Patience(coming, stalled))
     lines = [f"Wrote the job {str(folder)!r}.", *(one.secrecy().sentence() for one in asked)]
@@ -223,8 +219,11 @@ def party(
     certificate: CertificateFile,
     key: KeyFile,
     question: QuestionFile,
-    data: Annotated[Path, typer.Option(help="Your rows: a .csv or .parquet file.")],
     domain: DomainFile,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Your rows: a .csv or .parquet file; none if you only compute."),
+    ] = None,
     record: Annotated[
         Path, typer.Option(help="Your ledger of runs: which rows went to whom.")
     ] = RECORD,
@@ -232,7 +231,7 @@ def party(
         str | None, typer.Option(help="A column of the file that names your rows; it stays here.")
     ] = None,
     results: Annotated[
-        Path | None, typer.Option(help="A folder for the suspects and the signed transcript.")
+        Path | None, typer.Option(help="A folder for the result and the signed transcript.")
     ] = None,
     picture: Annotated[
         Path | None, typer.Option(help="Where to draw, as SVG, what was sent and learned.")
@@ -245,7 +244,7 @@ def party(
     ] = None,
     charge: Annotated[
         str | None,
-        typer.Option(help="A data set of your curator, whose budgets pay for the published table."),
+        typer.Option(help="A data set of your curator, whose budgets pay for what is opened."),
     ] = None,
     at: At = DEFAULT_LOCATION,
     coming: Coming = 60.0,
@@ -255,9 +254,9 @@ def party(
     from privod.data import Domain
     from privod.joint.approvals import Approvals, subject_of
     from privod.joint.contributions import Contributions
-    from privod.joint.questions import joint_question
+    from privod.joint.question import joint_question
     from privod.joint.roster import Identity, Roster
-    from privod.joint.site import Site, rounds_beside
+    from privod.joint.site import Site
     from privod.joint.transport.channel import Patience
     from privod.joint.transport.grpc import GrpcChannel
 
@@ -272,7 +271,6 @@ def party(
         results=results,
         approvals=None if approvals is None else Approvals(approvals),
         charge=None if charge is None else partial(_charge, asked, charge, everyone.names, at),
-        rounds=rounds_beside(record),
     )
 
     def run_once() -> None:
@@ -303,45 +301,17 @@ def party(
             sleep(WAIT_SECONDS)
 
 
-def _show(answer: Any, picture: Path | None, as_json: bool) -> None:
-    """Print a party's answer, and draw it if asked."""
-    from privod.joint.counts import JointRelease
-
-    if isinstance(answer, JointRelease):
-        if picture is not None:
-            from privod.joint.pictures.counts import draw_counts
-            from privod.pictures import svg
-
-            picture.write_bytes(svg(draw_counts(answer)))
-        lines = [
-            answer.sentence(),
-            answer.question.secrecy().sentence(),
-            answer.sent.sentence(),
-            *answer.traffic.lines(),
-        ]
-        emit({**answer.to_json(), **_now(answer.sent)}, as_json, words("\n".join(lines)))
-        return
+def _show(answer: JointResult, picture: Path | None, as_json: bool) -> None:
+    """Print a party's result, and draw it if asked."""
     if picture is not None:
-        from privod.joint.pictures.outliers import draw_run
         from privod.pictures import svg
 
-        picture.write_bytes(svg(draw_run({answer.party: answer})))
-    promise = answer.promise()
-    lines = [
-        answer.sentence(),
-        answer.expectation(),
-        answer.listing(),
-        answer.question.secrecy().sentence(),
-        *([f"The published table: {promise}"] if promise else []),
-        answer.sent.sentence(),
-        *answer.traffic.lines(),
-    ]
-    emit({**answer.to_json(), **_now(answer.sent)}, as_json, words("\n".join(lines)))
-
-
-def _now(sent: SentRecords) -> dict[str, Any]:
-    """What the ledger of runs says after a run: printed, and written into no file of results."""
-    return {"sent": sent.to_json()}
+        picture.write_bytes(svg(answer.draw()))
+    lines = [*answer.sentences(), answer.question.secrecy().sentence()]
+    lines += [] if answer.sent is None else [answer.sent.sentence()]
+    lines += answer.traffic.lines()
+    sent = None if answer.sent is None else answer.sent.to_json()
+    emit({**answer.to_json(), "sent": sent}, as_json, words("\n".join(lines)))
 
 
 def _ledger(record: Path) -> tuple[SentRecords, ...]:
@@ -363,11 +333,11 @@ def _before(
     if not record.exists():
         return [f"There is no ledger of runs at {str(record)!r} yet."], {"data_sets": []}
     found = _ledger(record)
-    lines = [
-        sent.sentence(f"The records of data set {number} in your ledger of runs")
-        + sent.after(promise, times)
-        for number, sent in enumerate(found, 1)
-    ]
+    lines = []
+    for number, sent in enumerate(found, 1):
+        whose = f"The records of data set {number} in your ledger of runs"
+        lines.append(sent.sentence(whose) + sent.after(promise, times))
+        lines += [f"  {run.sentence()}" for run in sent.runs]
     return lines, {"data_sets": [sent.to_json() for sent in found]}
 
 
@@ -378,8 +348,10 @@ def _charge(asked: JointQuestion, data_set: str, parties: Sequence[str], at: str
         way_out = "Ask with epsilon and delta, or leave --charge out."
         rule = "needs a run with noise: no budget counts what an exact one tells"
         raise InvalidParameter("charge", rule, data_set, way_out)
+    from privod.ledger.acts import ChargeAhead
+
     with curator_at(at) as curator:
-        curator.charge_ahead(data_set, promise, f"a joint run with {len(parties)} parties")
+        curator.do(ChargeAhead(data_set, promise, f"a joint run with {len(parties)} parties"))
 
 
 @app.command()
@@ -403,10 +375,10 @@ def aggregate(
 ) -> None:
     """Add up what parties send, for one run; you need no data, and see only hidden numbers."""
     from privod.data import Domain
-    from privod.joint.persons import check_one_record_each
-    from privod.joint.questions import joint_question
+    from privod.joint.question import joint_question
     from privod.joint.roster import Identity, Roster
     from privod.joint.run import aggregate as run
+    from privod.joint.run import spared
     from privod.joint.site import keep_transcript
     from privod.joint.transport.channel import Patience, host
     from privod.joint.transport.grpc import GrpcAggregator
@@ -415,24 +387,19 @@ def aggregate(
     everyone = Roster.load(roster)
     identity = Identity.load(certificate, key, _passphrase())
     declared = None if domain is None else Domain.from_json(_read_json(domain, "domain"))
-    asked.check_parties(len(everyone.names))
-    if declared is not None:
-        check_one_record_each(declared)
-    patience = Patience(coming, stalled)
-    with _progress(as_json), GrpcAggregator(everyone, identity, listen, patience) as hub:
+    identity.check_on(everyone)
+    asked.check_hosting(everyone, declared)
+    patience, may_leave = Patience(coming, stalled), spared(asked, everyone)
+    with _progress(as_json), GrpcAggregator(everyone, identity, listen, patience, may_leave) as hub:
         if not as_json:
             sys.stderr.write(f"privod: listening on port {hub.port}\n")
             sys.stderr.flush()
         done = host(hub.meeting, lambda meeting: run(asked, meeting, identity, everyone, declared))
     if results is not None:
         keep_transcript(results, done, identity, everyone)
-    told = "" if done.n_records is None else f": {done.n_records} records in all"
-    lines = [f"The run is complete{told}.", *done.traffic.lines()]
-    data = {
-        "n_records": done.n_records,
-        "run": done.run.hex(),
-        "traffic": done.traffic.to_json(),
-    }
+    lost = [f"The run went on without {name}, lost in {at!r}." for name, at in done.lost.items()]
+    lines = ["The run is complete.", *lost, *done.traffic.lines()]
+    data = {"run": done.run.hex(), "traffic": done.traffic.to_json(), **done.stated()}
     emit(data, as_json, words("\n".join(lines)))
 
 

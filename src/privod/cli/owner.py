@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,6 +17,7 @@ from privod.cli.app import (
     At,
     DecimalMark,
     Encoding,
+    Quoting,
     Separator,
     Thousands,
     app,
@@ -24,27 +25,61 @@ from privod.cli.app import (
     dialect_of,
 )
 from privod.cli.output import emit, progress_bars, table, words
-from privod.errors import InvalidParameter, NeedsConfirmation
+from privod.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from privod.curator import BudgetState, Entry, Registered
     from privod.privacy import Adjacency
-    from privod.wire.protocol import CuratorProtocol
 
 __all__ = [
     "budget",
-    "confirming",
     "datasets",
+    "draft",
     "history",
-    "open_budget",
     "read_adjacency",
     "register",
 ]
 __all__ += ["report", "verify"]
 
-Done = TypeVar("Done")
-
 FOR_OWNER = "For the owner alone, exact and not private:"
+
+
+@app.command()
+def draft(
+    file: Annotated[
+        Path | None, typer.Argument(help="A .csv or .parquet file, or a folder of these.")
+    ] = None,
+    to: Annotated[Path, typer.Option(help="The file to write.")] = Path("domain.json"),
+    sql: Annotated[str | None, typer.Option(help="Instead of a file: a query.")] = None,
+    database: Annotated[
+        str | None,
+        typer.Option("--from", help="Its database: postgresql://..., or a DuckDB or SQLite file."),
+    ] = None,
+    encoding: Encoding = "utf-8",
+    separator: Separator = ",",
+    yes: Annotated[
+        bool, typer.Option("--yes", help="The first line is a header, whatever it looks like.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a domain to fill in, from names and types of columns alone. No row is read."""
+    from privod.data.drafting import draft_of
+
+    source = _source(file, sql, database, "1")
+    found = draft_of(source, dialect_of(separator, encoding=encoding), confirmed=yes)
+    if to.exists():
+        way_out = "Name another file with --to."
+        raise InvalidParameter("the file to write", "must not be there yet", str(to), way_out)
+    to.write_text(json.dumps(found, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    emit(
+        found,
+        as_json,
+        words(f"Wrote {len(found['columns'])} columns to {str(to)!r}. No row was read."),
+        words(
+            "Replace every 'unknown' by what is known without looking at the data, and leave out"
+            f" columns that nobody asks about. Then: privod register NAME --domain {to}"
+        ),
+    )
 
 
 @app.command()
@@ -72,6 +107,7 @@ def register(
     separator: Separator = ",",
     decimal: DecimalMark = ".",
     thousands: Thousands = None,
+    quoting: Quoting = "line",
     most_records: Annotated[
         int | None,
         typer.Option(
@@ -91,7 +127,9 @@ def register(
     from privod.engines.size import UNLESS_DECLARED
 
     declared = Domain.from_json(_read_json(domain))
-    dialect = dialect_of(encoding, separator, decimal, thousands)
+    dialect = dialect_of(
+        separator, encoding=encoding, decimal=decimal, thousands=thousands, quoting=quoting
+    )
     source = _source(file, sql, database, order_by)
 
     def take(confirmed: bool) -> tuple[Registered, Sequence[BudgetState]]:
@@ -191,65 +229,6 @@ def datasets(at: At = DEFAULT_LOCATION, as_json: AsJson = False) -> None:
         as_json,
         table("Data sets", headings, [row[: len(headings)] for row in rows]),
     )
-
-
-@app.command(name="open")
-def open_budget(
-    name: Annotated[str, typer.Argument(help="The data set.")],
-    epsilon: Annotated[str, typer.Option(help="The budget, such as 1 or 1/3.")],
-    delta: Annotated[str, typer.Option(help="The budget's delta.")] = "0",
-    adjacency: Annotated[
-        str, typer.Option(help="add-remove, replace, or JSON with a name and parameters.")
-    ] = "add-remove",
-    accounting: Annotated[
-        str, typer.Option(help="sums; or zcdp, for many small questions, with a delta.")
-    ] = "sums",
-    yes: Annotated[bool, typer.Option("--yes", help="Confirm what this budget gives up.")] = False,
-    at: At = DEFAULT_LOCATION,
-    as_json: AsJson = False,
-) -> None:
-    """Open a budget: allow answers about a data set up to a loss."""
-    from privod.curator import accounting_named
-    from privod.privacy import Loss
-
-    relation = read_adjacency(adjacency)
-    limit, counted = Loss(epsilon, delta), accounting_named(accounting)
-    with curator_at(at) as curator:
-        state = confirming(
-            lambda confirmed: curator.open_budget(
-                name, relation, limit, accounting=counted, confirmed=confirmed
-            ),
-            lambda: f"{_who(curator, name, relation)}Open this budget?",
-            yes,
-            as_json,
-        )
-    text = f"Opened a budget of {limit} on {name!r} under {relation.name}{state.counted}."
-    emit(wire.Budget.of(state), as_json, words(text))
-
-
-def confirming(
-    act: Callable[[bool], Done], question: Callable[[], str], yes: bool, as_json: bool
-) -> Done:
-    """Do something; if it gives something up, say what, and do it only when that is confirmed."""
-    try:
-        return act(yes)
-    except NeedsConfirmation as needed:
-        if as_json or not typer.confirm(f"{needed}\n{question()}"):
-            raise
-        return act(True)
-
-
-def _who(curator: CuratorProtocol, name: str, relation: Adjacency) -> str:
-    """How many records a narrow promise protects, for an owner beside the rows."""
-    from privod.curator import Curator
-    from privod.curator.protection import FOR_OWNER
-    from privod.privacy import InAlikeCrowd, InCrowd
-
-    if not isinstance(curator, Curator) or not isinstance(relation, InCrowd | InAlikeCrowd):
-        return ""
-    found = curator.who_is_protected(name, relation)
-    told = [sentence for one in found for sentence in one.sentences()]
-    return "\n".join((FOR_OWNER, *told, ""))
 
 
 def read_adjacency(text: str) -> Adjacency:

@@ -23,37 +23,34 @@ from privod.errors import InvalidParameter
 
 if TYPE_CHECKING:
     import numpy as np
-    from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from privod.questions.scoring import NewRecords, Scored
+    from privod.data import Column
+    from privod.query.scoring import NewRecords, Scored
 
-__all__ = ["released_from", "score"]
+__all__ = ["score"]
 
 MOST_SHOWN = 10
+LONGEST = 20  # digits of a setting
 MOST_VALUES = 6  # of a record that are shown
 
 
 @app.command()
 def score(
     records: Annotated[Path, typer.Argument(help="The new records: a .csv or .parquet file.")],
-    grid: Annotated[
-        Path,
-        typer.Option(
-            help="A release of private-detector, grid-knn, marginals, mean-covariance or"
-            " density-sketch: its .privod or .json file."
-        ),
+    release: Annotated[
+        Path, typer.Option(help="A release that can score: its .privod or .json file.")
     ],
     target: Annotated[
-        float,
-        typer.Option(
-            help="About which share of the reference to flag (density-sketch flags none)."
-        ),
+        float, typer.Option(help="About which share of the reference to flag.")
     ] = 0.1,
-    n_neighbors: Annotated[int, typer.Option(help="Which neighbor gives the score of a grid.")] = 5,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A setting of the score, such as n_neighbors=10. May repeat."),
+    ] = None,
     why: Annotated[
         bool,
-        typer.Option(help="Say why records stand out: by which columns (private-detector only)."),
+        typer.Option(help="Say why records stand out: by which columns. Not every release can."),
     ] = False,
     ids: Annotated[
         str | None, typer.Option(help="A column of the file that names your records.")
@@ -70,7 +67,7 @@ def score(
     thousands: Thousands = None,
     as_json: AsJson = False,
 ) -> None:
-    """Score new records against a released grid: free, offline, higher is more outlying.
+    """Score new records against a release: free, offline, higher is more outlying.
 
     Records are read as registered ones are: what is missing is filled as the owner declared, and a
     record that would have been dropped is not scored. Rows are lines below the header, from 1. A
@@ -81,26 +78,30 @@ def score(
         raise InvalidParameter("records", "must end in .csv or .parquet", records.name, way_out)
     if picture is not None and picture.suffix not in (".svg", ".png"):
         raise InvalidParameter("picture", "must end in .svg or .png", str(picture), "Rename it.")
-    from privod.questions import scoring
+    from privod.query import scoring
+    from privod.query.saved import read_scorable
 
-    released = released_from(grid)
-    if why and not scoring.explains(released):
-        way_out = "Ask for private-detector."
-        raise InvalidParameter("why", "needs a release of private-detector", str(grid), way_out)
-    dialect = dialect_of(encoding, separator, decimal, thousands)
-    taken = scoring.read_records(records, released, dialect, ids)
+    released = read_scorable(release)
+    scorer = released.scorer(**_chosen(settings or []))
+    if why and not scoring.explains(scorer):
+        way_out = "private-detector can, for instance."
+        rule = "needs a release that explains its scores"
+        raise InvalidParameter("why", rule, released.question, way_out)
+    dialect = dialect_of(separator, encoding=encoding, decimal=decimal, thousands=thousands)
+    taken = scoring.read_records(records, scorer, dialect, ids)
     points, rows = taken.points, taken.rows.tolist()
-    scored = scoring.score(released, points, target, n_neighbors)
+    scored = scoring.score(scorer, points, target)
     scores, limit = scored.scores, scored.limit
     flagged = scored.stands_out
-    reasons = scoring.reasons(released, points, scored) if why else [""] * len(rows)
+    reasons = scoring.reasons(scorer, points, scored) if why else [""] * len(rows)
     if out is not None:
         with out.open("w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows(_lines(taken, scored, reasons, with_ids=bool(ids), why=why))
     if picture is not None:
         from privod import pictures
+        from privod.pictures.scored import draw_scored
 
-        drawn = _drawn(released, taken, target, n_neighbors)
+        drawn = draw_scored(scorer, points, taken.rows, target)
         picture.write_bytes(
             pictures.svg(drawn) if picture.suffix == ".svg" else pictures.png(drawn)
         )
@@ -112,7 +113,7 @@ def score(
             *([taken.ids[rows[place]]] if ids else []),
             f"{scores[place]:.4g}",
             *([] if flagged is None else ["stands out" if flagged[place] else "ordinary"]),
-            reasons[place] if why else _written(points[place], released),
+            reasons[place] if why else _written(points[place], scorer.columns),
         ]
         for place in order
     ]
@@ -133,12 +134,12 @@ def score(
     }
     if ids:
         data["ids"] = [taken.ids[row] for row in rows]
-    if why:
-        explained = released.explain(points)
+    explained = scorer.explain(points) if why else None
+    if explained is not None:
         data["why"] = {"columns": list(explained.columns), "shares": explained.shares.tolist()}
     warning = "Made with a test seed: it protects nobody." if released.seeded else ""
     found = (
-        f"{len(scores)} records in order: a sketch does not say from which score on one stands out."
+        f"{len(scores)} records in order. This release knows no score beyond which one stands out."
         if flagged is None
         else f"{int(flagged.sum())} of {len(scores)} records stand out (score above {limit:.4g})."
     )
@@ -172,43 +173,20 @@ def _lines(
         yield [row, *([safe_cell(taken.ids[row])] if with_ids else []), *lines[row]]
 
 
-def _written(point: NDArray[np.float64], released: Any) -> str:
+def _written(point: NDArray[np.float64], columns: tuple[Column, ...]) -> str:
     """The first values of a record, each with its column."""
-    from privod.questions import scoring
+    from privod.query.scoring import shown
 
-    some = zip(scoring.columns_of(released)[:MOST_VALUES], point.tolist(), strict=False)
-    return ", ".join(f"{column.name} {scoring.shown(value, column)}" for column, value in some)
-
-
-def released_from(path: Path) -> Any:
-    """The release in a file, of one of the questions that score."""
-    from privod.questions.saved import read_saved
-    from privod.questions.scoring import SCORING
-
-    found = read_saved(path)
-    value = getattr(found, "value", found)
-    if not isinstance(value, SCORING):
-        way_out = "Ask for private-detector, grid-knn or marginals, for instance."
-        raise InvalidParameter("grid", "must be a release that can score", str(path), way_out)
-    return value
+    some = zip(columns[:MOST_VALUES], point.tolist(), strict=False)
+    return ", ".join(f"{column.name} {shown(value, column)}" for column, value in some)
 
 
-def _drawn(
-    released: Any,
-    taken: NewRecords,
-    target: float,
-    n_neighbors: int,
-) -> Figure:
-    """The records upon a grid of two columns; of any other release, how their scores are spread."""
-    from privod.questions import scoring
-    from privod.questions.grid_knn.picture import draw_score_histogram, draw_scored
-    from privod.questions.grid_knn.release import NoisyGrid
-
-    if scoring.explains(released):
-        from privod.questions.private_detector.picture import draw_explained
-
-        return draw_explained(released, taken.points, taken.rows)
-    if isinstance(released, NoisyGrid) and released.grid.n_axes == 2:
-        return draw_scored(released, taken.points, n_neighbors, target)
-    scored = scoring.score(released, taken.points, target, n_neighbors)
-    return draw_score_histogram(scored.scores, scored.limit)
+def _chosen(settings: list[str]) -> dict[str, Any]:
+    """Settings as typed, name=value; numbers as numbers."""
+    chosen: dict[str, Any] = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals:
+            raise InvalidParameter("set", "must be name=value", setting, "Try n_neighbors=10.")
+        chosen[name] = int(value) if value.isdecimal() and len(value) < LONGEST else value
+    return chosen

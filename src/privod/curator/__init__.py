@@ -1,7 +1,6 @@
 """Who holds the data, answers, and keeps count."""
 
 from privod.curator.curator import Curator
-from privod.curator.life_cycle import Request
 from privod.curator.migration import backup, migrate, restore
 from privod.curator.protection import Protection, who_is_protected
 from privod.curator.questions import adapted
@@ -9,6 +8,21 @@ from privod.curator.results import Answer, Registered
 from privod.curator.tokens import ROLES, Role, Token, TokenStore
 from privod.ledger.accounting import Total
 from privod.ledger.acting import acting
+from privod.ledger.acts import (
+    AdmitPerson,
+    AllowExactCounts,
+    Approve,
+    ChargeAhead,
+    ChargeElsewhere,
+    CloseBudget,
+    Decline,
+    FileRequest,
+    LimitToken,
+    OpenBudget,
+    RaiseBudget,
+    Request,
+    Retire,
+)
 from privod.ledger.budget_state import Accounting, BudgetState, accounting_named
 from privod.ledger.chain import Charge, Entry
 from privod.ledger.prices import Price, PricedCharge, fitting
@@ -19,18 +33,30 @@ from privod.ledger.witness import Head
 __all__ = [
     "ROLES",
     "Accounting",
+    "AdmitPerson",
+    "AllowExactCounts",
     "Answer",
+    "Approve",
     "BudgetState",
     "Charge",
+    "ChargeAhead",
+    "ChargeElsewhere",
+    "CloseBudget",
     "Curator",
     "DataSet",
+    "Decline",
     "Entry",
+    "FileRequest",
     "Head",
+    "LimitToken",
+    "OpenBudget",
     "Price",
     "PricedCharge",
     "Protection",
+    "RaiseBudget",
     "Registered",
     "Request",
+    "Retire",
     "Role",
     "Token",
     "TokenStore",

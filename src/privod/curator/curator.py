@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
-from privod.curator import life_cycle
 from privod.curator.asking import Asker, Asking
 from privod.curator.custody import Custody
 from privod.curator.duplicates import same_rows
 from privod.curator.job_records import JobRecords
-from privod.curator.life_cycle import Request
-from privod.curator.owners import (
-    charge_ahead,
-    charge_elsewhere,
-    check_registration,
-    dues_elsewhere,
-    open_budget,
+from privod.curator.protection import (
+    SAMPLE,
+    Protection,
+    check_narrow,
+    try_report,
+    who_is_protected,
 )
-from privod.curator.protection import SAMPLE, Protection, check_narrow, who_is_protected
 from privod.curator.publication import Look
-from privod.curator.results import Answer, Registered
+from privod.curator.registration import check_registration
+from privod.curator.results import Answer, Registered, StoredRelease
 from privod.curator.rows import KeptRows, RowStore
 from privod.curator.server_notes import ServerNotes
 from privod.curator.tables import Tables
@@ -38,28 +35,30 @@ from privod.engines.stored import Engine
 from privod.errors import (
     AlreadyExists,
     InvalidParameter,
+    NeedsConfirmation,
     NotFound,
     Unavailable,
 )
 from privod.ledger import chain as ledger
 from privod.ledger import store
+from privod.ledger.acts import Act, OpenBudget, Request, read_requests
 from privod.ledger.admissions import admitted
 from privod.ledger.budget_state import Accounting, BudgetState
-from privod.ledger.chain import Charge, Entry
+from privod.ledger.chain import Entry
 from privod.ledger.database import Database
 from privod.ledger.engines import holds_ledger, open_database, witnesses_of
-from privod.ledger.prices import Price, check_meaning, price_of
+from privod.ledger.prices import Price, check_meaning
 from privod.ledger.private_files import private_directory
 from privod.ledger.schema import bring_up_to_date, check_version
 from privod.ledger.store import DataSet, short_text
 from privod.ledger.verification import Verification, verify
-from privod.ledger.witness import Head, Witness, Witnesses
-from privod.privacy import Adjacency, AdmittedContexts, Guarantee, Loss, SameContexts
+from privod.ledger.witness import Witnesses
+from privod.privacy import Adjacency, AdmittedContexts, Loss, SameContexts
 from privod.query.query import Query, Release, canonical_json
 
 __all__ = ["Curator"]
 
-WITNESS_NAME = re.compile("[a-z0-9-]{1,64}")
+Done = TypeVar("Done")
 
 
 class Curator:
@@ -96,8 +95,8 @@ class Curator:
             bring_up_to_date(database)
         if not database.read_only:
             self._rows.remove_unfinished()
-        self._custody = Custody(database, witnesses, directory, restoring=restoring)
-        self._asking = Asking(self._custody, self._rows, self._tables)
+        self.custody = Custody(database, witnesses, directory, restoring=restoring)
+        self.asking = Asking(self.custody, self._rows, self._tables)
 
     @classmethod
     def open(
@@ -193,14 +192,10 @@ class Curator:
     def accept_restored(self, reason: str) -> str:
         """Go on with a ledger that lost entries, for the reason given; returns its head.
 
-        Charge what is missing first (`charge_elsewhere`): what was asked then has been seen. The
+        Charge what is missing first (`ChargeElsewhere`): what was asked then has been seen. The
         acceptance is an entry of its own, which says what the witness had seen.
         """
-        return self._custody.accept_restored(reason)
-
-    def mark_as_backup(self) -> None:
-        """Let this ledger sell nothing more before it is accepted as restored."""
-        self._custody.mark_as_backup()
+        return self.custody.accept_restored(reason)
 
     # ---- data sets and budgets -------------------------------------------------------------------
 
@@ -368,107 +363,49 @@ class Curator:
         confirmed : bool
             Whether the owner confirmed what that gives up.
         """
-        with self._custody.writing() as connection:
-            return open_budget(connection, of, adjacency, budget, confirmed, accounting)
+        return self.do(OpenBudget(of, adjacency, budget, accounting), confirmed=confirmed)
 
-    def close_budget(
-        self, of: str, adjacency: Adjacency, reason: str, *, confirmed: bool = False
-    ) -> tuple[BudgetState, ...]:
-        """Let a budget pay for nothing more, and those that would break its promise with it."""
-        with self._custody.writing() as connection:
-            return life_cycle.close_budget(connection, of, adjacency, reason, confirmed)
-
-    def raise_budget(self, of: str, adjacency: Adjacency, budget: Loss, reason: str) -> BudgetState:
-        """Allow more under an adjacency; what was charged so far counts, the old limit is named."""
-        with self._custody.writing() as connection:
-            return life_cycle.raise_budget(connection, of, adjacency, budget, reason)
-
-    def admit_person(
-        self,
-        of: str,
-        person: SameContexts,
-        reason: str,
-        *,
-        confirmed: bool = False,
-        isolating: bool = False,
-    ) -> int:
-        """Allow questions about the contexts of one person; narrows who is protected.
+    def do(self, act: Act[Done], *, confirmed: bool = False) -> Done:
+        """Do what an act says, in one transaction: all of it, or nothing.
 
         Parameters
         ----------
-        of : str
-            The data set.
-        person : SameContexts
-            The person, detector and column, as `query.guarantee().adjacency` of a question has it.
-        reason : str
-            Why; stands in the ledger.
+        act : Act
+            Such as `RaiseBudget("stays", AddRemove(), Loss(2), "a second study")`.
         confirmed : bool
-            Whether the owner confirmed what that gives up.
-        isolating : bool
-            Whether to insist on a detector that lets single records decide.
+            Whether what it gives up was confirmed; `NeedsConfirmation` says it where it was not.
         """
-        with self._custody.writing() as connection:
-            return life_cycle.admit_person(connection, of, person, reason, confirmed, isolating)
+        with self.database.reading() as connection:
+            brought = act.brings(connection)
+            root = store.find_dataset(connection, act.of).root if brought else act.of
+            domains = store.versions_of(connection, root) if brought else {}
+        for domain in domains.values():
+            try_report(domain, brought)
+        with self.custody.writing(durably=act.reveals) as connection:
+            if act.reveals:
+                self.custody.check_sells(connection)
+            if not confirmed and (lost := act.gives_up(connection)):
+                raise NeedsConfirmation(lost)
+            done = act.apply(connection)
+        act.after(self, done)
+        return done
 
-    def allow_exact_counts(
-        self, of: str, adjacency: Adjacency, counts: int, reason: str, *, confirmed: bool = False
-    ) -> int:
-        """Allow so many counts of unprotected records, in all, to be told exactly.
-
-        Questions such as `rare-counts` tell rare counts as they are, whatever epsilon is; an
-        allowance pays for them only up to this number. Returns how many more may be told.
-
-        Parameters
-        ----------
-        of : str
-            The data set.
-        adjacency : Adjacency
-            That of the allowance.
-        counts : int
-            How many in all, those told so far included; 0 allows no more.
-        reason : str
-            Why; stands in the ledger.
-        confirmed : bool
-            Whether the owner confirmed what that gives up.
-        """
-        with self._custody.writing() as connection:
-            return life_cycle.allow_exact_counts(
-                connection, of, adjacency, counts, reason, confirmed
-            )
+    def forget_rows(self, of: str) -> None:
+        """Delete the rows of a data set that was retired."""
+        with self.database.reading() as connection:
+            folder, _seal = store.where_rows_are(connection, of)
+        self._datasets.pop(of, None)
+        self._tables.forget(folder)
+        self._rows.forget(folder)
 
     def admitted(self, of: str) -> tuple[SameContexts, ...]:
         """The persons about whom contexts may be asked, which is public."""
         with self.database.reading() as connection:
             return tuple(admitted(connection, store.find_dataset(connection, of).root))
 
-    def limit_token(self, of: str, adjacency: Adjacency, token: str, limit: Loss) -> None:
-        """Set how much of a budget the questions of one token (by its id) may cost."""
-        with self._custody.writing() as connection:
-            life_cycle.limit_token(connection, of, adjacency, token, limit)
-
-    def request(self, of: str, adjacency: Adjacency, loss: Loss | None, reason: str) -> Request:
-        """Ask the owner for a budget or allowance up to a loss, or (without one) for a person."""
-        with self._custody.writing() as connection:
-            return life_cycle.file_request(connection, of, adjacency, loss, reason)
-
     def requests(self, of: str) -> tuple[Request, ...]:
         """What analysts asked for about a data set and its versions, and what became of it."""
-        return life_cycle.read_requests(self.history(of))
-
-    def decide(
-        self, of: str, number: int, *, approve: bool, reason: str, confirmed: bool = False
-    ) -> Request:
-        """Approve a request about a data set, which does what it asks for, or decline it."""
-        with self._custody.writing() as connection:
-            return life_cycle.decide(connection, of, number, approve, reason, confirmed)
-
-    def retire(self, of: str, reason: str, *, confirmed: bool = False) -> None:
-        """Delete the rows of a data set for good; its ledger and its releases are kept."""
-        with self._custody.writing() as connection:
-            folder = life_cycle.retire(connection, of, reason, confirmed)
-        self._datasets.pop(of, None)
-        self._tables.forget(folder)
-        self._rows.forget(folder)
+        return read_requests(self.history(of))
 
     def is_retired(self, of: str) -> bool:
         """Whether the rows of a data set are deleted by now, also by another process."""
@@ -489,39 +426,11 @@ class Curator:
             }
         return self._rows.remove_left_behind(used)
 
-    def price_elsewhere(self, of: str, guarantee: Guarantee) -> Price:
-        """Say what `charge_elsewhere` would charge and leave, without charging."""
-        with self.database.reading() as connection:
-            return price_of(dues_elsewhere(connection, of, guarantee))
-
-    def charge_elsewhere(self, of: str, guarantee: Guarantee, reason: str) -> tuple[Charge, ...]:
-        """Charge what was revealed about a data set without this ledger, for the reason given.
-
-        So after a restore from a backup that lacks the latest charges, or after a publication that
-        did not go through the curator. It is charged in full even where less is left: such a budget
-        says what was spent, past its budget, and pays for nothing more.
-        """
-        with self._custody.writing() as connection:
-            return charge_elsewhere(connection, of, guarantee, reason)
-
-    def charge_ahead(self, of: str, guarantee: Guarantee, reason: str) -> tuple[Charge, ...]:
-        """Charge what is about to be revealed without this curator: a fit, a joint run.
-
-        Like a question: refused if a budget lacks it, or if nothing bounds it under one that is
-        open, and never given back. Charge first, then look at the rows.
-        """
-        with self.database.writing() as connection:
-            self._custody.check_sells(connection)
-            charges = charge_ahead(connection, of, guarantee, reason)
-            head = Head(*ledger.read_head(connection))
-        self.witnesses.note(head)  # durably: what was paid for may leave at once
-        return charges
-
     # ---- asking --------------------------------------------------------------------------------
 
     def adapted(self, query: Query[Any], of: str) -> Query[Any]:
         """The question as it is asked of a data set: noise "auto" becomes what it takes there."""
-        return self._asking.adapted(query, self.dataset(of))
+        return self.asking.adapted(query, self.dataset(of))
 
     def price(self, query: Query[Any], of: str, *, token: str | None = None) -> Price:
         """Say what a question would cost at most, without looking and without charging.
@@ -530,18 +439,7 @@ class Curator:
         whatever is left; should it fail before, who asks is charged this price if it can be paid.
         With the id of a token, what that token may spend counts too.
         """
-        return self._asking.price(query, self.dataset(of), token)
-
-    def check_budget(
-        self,
-        query: Query[Any],
-        of: str,
-        *,
-        request_id: str | None = None,
-        token: str | None = None,
-    ) -> None:
-        """Raise at once if asking would cost more than is left, unless it was paid already."""
-        self._asking.check_budget(query, self.dataset(of), request_id, token)
+        return self.asking.price(query, self.dataset(of), token)
 
     def size_class(self, of: str) -> SizeClass:
         """The most records that a data set may have, as its owner declared: public."""
@@ -550,13 +448,9 @@ class Curator:
             folder, seal = store.where_rows_are(connection, of)
         return self._tables.size(of, folder, seal) or SizeClass(IN_MEMORY)
 
-    def was_charged(self, query: Query[Any], of: str, request_id: str) -> bool:
-        """Whether a request was charged, whatever became of it."""
-        return self._asking.was_charged(query, self.dataset(of), request_id)
-
     def is_unfinished(self, query: Query[Any], of: str) -> bool:
         """Whether a question was charged and whoever asks it next goes on with its answer."""
-        return self._asking.is_unfinished(query, self.dataset(of))
+        return self.asking.is_unfinished(query, self.dataset(of))
 
     def ask(
         self,
@@ -599,11 +493,7 @@ class Curator:
         """
         asker = Asker(asked_by, request_id, token)
         wait = wait_for_release_time or _at_once
-        return self._asking.ask(query, self.dataset(of), asker, wait, look, go_on or _at_once)
-
-    def erase_failed(self) -> None:
-        """Erase the keys of answers that failed for good while the database was away."""
-        self._asking.erase_failed()
+        return self.asking.ask(query, self.dataset(of), asker, wait, look, go_on or _at_once)
 
     # ---- reading the ledger ----------------------------------------------------------------------
 
@@ -636,8 +526,17 @@ class Curator:
             release = store.find_release(connection, key)
         if release is None:
             raise NotFound(f"This question about {of!r} has no stored answer. Ask it.")
-        self._custody.let_see(key)
+        self.custody.let_see(key)
         return release
+
+    def stored_release(self, of: str, query: Query[Any]) -> StoredRelease:
+        """Where the stored answer to a question is, once its entry is durable; it is not read."""
+        key = store.question_key(of, canonical_json(self.adapted(query, of).to_json()))
+        with self.database.reading() as connection:
+            store.find_dataset(connection, of)
+            if not store.has_release(connection, key):
+                raise NotFound(f"This question about {of!r} has no stored answer. Ask it.")
+        return StoredRelease(key, str(self.custody.let_see(key)))
 
     def releases(self, of: str) -> tuple[Release[Any], ...]:
         """Every stored answer about a data set."""
@@ -646,25 +545,12 @@ class Curator:
             found = tuple(store.read_releases(connection, of))
         if found:  # who has seen the newest has seen all
             newest = canonical_json(found[-1].query.to_json())
-            self._custody.let_see(store.question_key(of, newest))
+            self.custody.let_see(store.question_key(of, newest))
         return found
-
-    def witness_for(self, name: str) -> Witness:
-        """The witness that this curator keeps for another ledger, under a name."""
-        if not WITNESS_NAME.fullmatch(name):
-            rule = "must be 1 to 64 small letters, digits and hyphens"
-            raise InvalidParameter("name", rule, name[:100], "Try 'hospital'.")
-        private_directory(self.directory / "witnesses")
-        return Witness(self.directory / "witnesses" / name)
 
     def head(self) -> str:
         """How long the ledger is and what it ends in: note it elsewhere, to compare later."""
-        return str(self.ledger_head())
-
-    def ledger_head(self) -> Head:
-        """The same in its two parts."""
-        with self.database.reading() as connection:
-            return Head(*ledger.read_head(connection))
+        return str(self.custody.head())
 
     def check_ledger(self) -> None:
         """Raise unless the ledger can be read and contains what its witnesses saw: in a moment."""

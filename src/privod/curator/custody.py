@@ -94,7 +94,7 @@ class Custody:
     def accept_restored(self, reason: str) -> str:
         """Go on with a ledger that lost entries, for the reason given; returns its head.
 
-        Charge what is missing first (`charge_elsewhere`): what was asked then has been seen. The
+        Charge what is missing first (`ChargeElsewhere`): what was asked then has been seen. The
         acceptance is an entry of its own, which says what the witness had seen.
         """
         text = short_text(reason, "reason")
@@ -108,6 +108,11 @@ class Custody:
         self.witnesses.start_anew(head)
         self._restoring = self._unsound = False
         return str(head)
+
+    def head(self) -> Head:
+        """Where the ledger ends."""
+        with self.database.reading() as connection:
+            return Head(*ledger.read_head(connection))
 
     def mark_as_backup(self) -> None:
         """Let this ledger sell nothing more before it is accepted as restored."""
@@ -139,12 +144,15 @@ class Custody:
             self.witnesses.note(head, durably=False)
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
-        """Change what an owner may change, and let the witnesses see it."""
+    def writing(self, *, durably: bool = False) -> Iterator[Connection]:
+        """Change what an owner may change, and let the witnesses see it, if `durably` on disk."""
         with self.database.writing() as connection:
             yield connection
             head = Head(*ledger.read_head(connection))
-        self._note(head)
+        if durably:
+            self.witnesses.note(head)
+        else:
+            self._note(head)
 
     def let_see(self, key: str) -> Head:
         """Where the ledger ends; if a release was not on disk and witnessed before, it is now.

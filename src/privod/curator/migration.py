@@ -40,8 +40,8 @@ def backup(curator: Curator, destination: str | Path) -> Verification:
         private_file(target / LEDGER_FILE)
         curator.database.copy_to(target / LEDGER_FILE)
         with Curator.open(target, restoring=True) as copy:
-            copy.mark_as_backup()  # first of all, so that a copy cut short sells nothing
-            copy.witnesses.start_anew(copy.ledger_head())
+            copy.custody.mark_as_backup()  # first of all, so that a copy cut short sells nothing
+            copy.witnesses.start_anew(copy.custody.head())
             copy.job_records.drop_waiting()  # the original's server answers them
             copy.server_notes.clear()
             # Rows never change and are there before their entry, so the later copy is complete.
@@ -60,7 +60,7 @@ def restore(
 
     A backup lacks what was charged after it was made, and where it came from may still answer. So
     it sells nothing where it is put back either: open it with `restoring=True`, charge what it
-    lacks (`charge_elsewhere`), and accept it (`accept_restored`).
+    lacks (`ChargeElsewhere`), and accept it (`accept_restored`).
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def migrate(source: Curator, target: Curator) -> Verification:
         for table in TABLES:
             _copy_table(old, new, table)
         new.execute("UPDATE head SET moved_to = NULL")
-    target.witnesses.note(target.ledger_head())
+    target.witnesses.note(target.custody.head())
     return target.verify(expected_head=source.head())
 
 

@@ -7,14 +7,16 @@ decision tells something about them; the report says so.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.data import Table
-from privod.errors import InvalidParameter
+from privod.data import Domain, Table
+from privod.data.mock import mock_table
+from privod.errors import InvalidParameter, PrivodError
 from privod.mechanisms import secure
 from privod.outliers.contexts.detectors import detector
 from privod.outliers.contexts.for_owner import contexts_moved, rows_alike
@@ -23,12 +25,13 @@ from privod.privacy import Adjacency, InAlikeCrowd, InCrowd, SameContexts
 from privod.query.likeness import Likeness
 from privod.questions.outlier_context.persons import persons_in
 
-__all__ = ["FOR_OWNER", "Protection", "check_narrow", "who_is_protected"]
+__all__ = ["FOR_OWNER", "Protection", "check_narrow", "try_report", "who_is_protected"]
 
 FOR_OWNER = (
     "NOT PRIVATE, for the owner alone. If you decide by these figures whether to open an allowance,"
     " that decision tells something about the rows."
 )
+TRIED = 4  # made-up rows that a guarantee is tried on
 SAMPLE = 100  # records taken out one by one where all would take too long
 
 Rows = NDArray[np.int64]
@@ -101,6 +104,31 @@ def check_narrow(adjacencies: Sequence[Adjacency]) -> None:
             rule = "must be in-crowd, in-alike-crowd or same-contexts"
             way_out = "Give a crowd, or same-contexts for each admitted person."
             raise InvalidParameter("adjacencies", rule, adjacency.name, way_out)
+
+
+def try_report(domain: Domain, adjacencies: Sequence[Adjacency]) -> None:
+    """Refuse guarantees that the report could not read: once entered, it never could again.
+
+    Each is tried on a few made-up rows. A report that is refused in words, as one over too many
+    contexts is, can be read.
+    """
+    rows = mock_table(domain, TRIED)
+    for adjacency in adjacencies:
+        try:
+            _try(rows, adjacency)
+        except PrivodError:
+            raise
+        except (ArithmeticError, LookupError, TypeError, ValueError):
+            rule, way_out = "must be one that the owner's report can read", "Check its numbers."
+            raise InvalidParameter("adjacency", rule, adjacency.name, way_out) from None
+
+
+def _try(rows: Table, adjacency: Adjacency) -> None:
+    if isinstance(adjacency, SameContexts):
+        for person in persons_in(adjacency.record):
+            person.space(rows.domain)
+    with suppress(PrivodError):
+        who_is_protected(rows, [adjacency], sample=1)
 
 
 def who_is_protected(

@@ -350,6 +350,7 @@ def column_from_json(entry: Mapping[str, Any]) -> Column:
     if not isinstance(entry, Mapping) or not isinstance(entry.get("name"), str):
         raise InvalidParameter("each column", "must be an object with a name", entry, form)
     given = {key: value for key, value in entry.items() if key != "type"}
+    given.pop("note", None)  # what a draft says to whoever fills it in
     kind = entry.get("type", "category" if "values" in given else "number")
     what = f"the type of {given['name']!r}"
     if kind not in TYPES:
@@ -360,7 +361,9 @@ def column_from_json(entry: Mapping[str, Any]) -> Column:
             f"{unknown[0]} of {given['name']!r}",
             "must be declared",
             "unknown",
-            "Write what is known without looking at the data, or leave the column out.",
+            "Write what is known without looking at the data, or leave the column out. A range may"
+            " be generous, such as -1e9 to 1e9: private-bounds finds a narrower one for a part of"
+            " the budget.",
         )
     try:
         column: Column = TYPES[kind](**given)

@@ -4,6 +4,10 @@ Quotes that may span lines would let one stray quote swallow the records after i
 at its line feed, whatever quotes it holds; a cell is quoted if it opens with a quote and closes on
 the same line, and any other quote is a character like others, as is a bare carriage return. How a
 file is written (encoding, separator, decimal mark) is declared, never guessed from its rows.
+
+An owner may declare that quoted cells hold line ends (`quoting="multiline"`). Then the file must be
+well-formed from its first byte to its last [RFC 4180], or it is refused as a whole before anything
+is registered. That refusal depends on the rows, so only the owner may see it.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from __future__ import annotations
 import codecs
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
@@ -21,21 +25,36 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from privod.data.kernels.lines import (
+    AT_CELL,
+    AT_LINE,
     CELLS,
     LAST_CELLS,
     NO_QUOTE,
     OPEN_QUOTE,
+    OTHER_CELLS,
+    PROBLEM,
+    QUOTED,
+    RECORDS,
+    START,
+    STATE,
+    STRAY_QUOTE,
+    STRAY_RETURN,
     TOO_LONG,
+    TRAILING,
+    WRONG_LINE,
     copy_cells,
+    cut_records,
     split_lines,
+    strict,
 )
 from privod.errors import InvalidData, InvalidParameter
 
 __all__ = ["ENCODINGS", "CsvBytes", "CsvDialect", "CsvSource", "LineTally"]
-__all__ += ["csv_batches", "csv_header"]
+__all__ += ["csv_batches", "csv_header", "other_reading"]
 
 LONGEST_LINE = 1 << 20  # bytes in UTF-8; a line beyond is dropped before it fills the memory
 READ_AT_ONCE = 1 << 22  # bytes
+NEVER_CLOSED = 4  # why a file is not well-formed, found at its end
 
 # Names as people write them, and the codec of Python that reads each. UTF-16 without a mark at the
 # start of the file says by its own name which byte comes first.
@@ -73,6 +92,9 @@ class CsvDialect:
         too). Without it a number with such a mark is none.
     quote : str, optional
         Around a cell that holds the separator; None if the file quotes nothing.
+    quoting : str
+        line: every line is a record. multiline: a quoted cell may hold line ends, and a file that
+        is not well-formed throughout is refused. Not in joint runs, where others would see it.
     """
 
     encoding: str = "utf-8"
@@ -80,6 +102,7 @@ class CsvDialect:
     decimal: str = "."
     thousands: str | None = None
     quote: str | None = '"'
+    quoting: str = "line"
 
     def __post_init__(self) -> None:
         _one_of("encoding", self.encoding, tuple(ENCODINGS))
@@ -94,6 +117,15 @@ class CsvDialect:
             )
         if self.quote is not None:
             _one_of("quote", self.quote, ('"', "'"))
+        _one_of("quoting", self.quoting, ("line", "multiline"))
+        if self.quote is None and self.multiline:
+            way_out = "Name the quote, or leave `quoting` out."
+            raise InvalidParameter("quoting", "needs a quote", self.quoting, way_out)
+
+    @property
+    def multiline(self) -> bool:
+        """Whether a record may have several lines."""
+        return self.quoting == "multiline"
 
     @property
     def marks(self) -> tuple[int, int]:
@@ -126,7 +158,7 @@ def _one_of(what: str, value: object, allowed: tuple[str, ...]) -> None:
 
 
 def _no_lines() -> NDArray[np.int64]:
-    return np.zeros(LAST_CELLS + 1, np.int64)
+    return np.zeros(WRONG_LINE + 1, np.int64)
 
 
 @dataclass
@@ -140,6 +172,22 @@ class LineTally:
     counts: NDArray[np.int64] = field(default_factory=_no_lines)
     places: list[NDArray[np.int64]] | None = None
     lines: int = 0
+    headers: int = 0
+    n_records: int = 0
+    readings: str = ""
+
+    def remarks(self) -> tuple[str, ...]:
+        """What an owner should look at in the file, by its lines; the header is line 1."""
+        said = []
+        if self.counts[WRONG_LINE]:
+            at = f"line {int(self.counts[WRONG_LINE])}"
+            said.append(f"The first line with another number of cells than the header is {at}.")
+        if self.counts[TRAILING]:
+            ends = f"{int(self.counts[TRAILING])} lines end in a separator that the header has not"
+            said.append(f"{ends}: take it away there, or add a name to the header.")
+        if self.headers:
+            said.append(f"Line {self.headers} repeats the header, and is read as a record.")
+        return (*said, self.readings) if self.readings else tuple(said)
 
     @property
     def wrong_cells(self) -> int:
@@ -173,8 +221,73 @@ def csv_batches(
         places = np.full(len(header), -1, dtype=np.int64)
         for place, name in enumerate(wanted):
             places[header.index(name)] = place
-        for block in _whole_lines(rest, blocks, tally):
+        if dialect.multiline:
+            _refuse_malformed(path, dialect)
+        for block in _whole_lines(rest, blocks, tally, dialect):
+            _look_for_header(block, header, dialect, tally)
             yield _split(block, dialect, places, wanted, tally)
+
+
+def other_reading(path: CsvSource, dialect: CsvDialect) -> str:
+    """How many records the file has in this reading and in the other one, for its owner."""
+    lines, tally = replace(dialect, quoting="line"), LineTally()
+    for _ in csv_batches(path, lines, [], tally):
+        pass
+    known = _strictly(path, dialect)
+    whole = f"{known[RECORDS]} records" if not known[PROBLEM] else "nothing: it is not well-formed"
+    return (
+        f"With every line a record the file gives {tally.n_records} records; with quoting"
+        f' "multiline" it gives {whole}.'
+    )
+
+
+def _refuse_malformed(path: CsvSource, dialect: CsvDialect) -> None:
+    """Refuse a file that is not well-formed throughout; this depends on rows."""
+    known = _strictly(path, dialect)
+    if known[PROBLEM]:
+        why = {
+            STRAY_QUOTE: "a quote stands inside a cell and is not doubled",
+            STRAY_RETURN: "a carriage return stands outside quotes",
+            OTHER_CELLS: "a record has another number of cells than the header",
+            NEVER_CLOSED: "a quote is never closed",
+        }[int(known[PROBLEM])]
+        raise InvalidData(
+            f"The file {str(path)!r} cannot be read with quoting 'multiline': {why}, at line"
+            f" {known[AT_LINE]}. Nothing was registered. Mend it, convert it to Parquet, or read"
+            " every line as a record."
+        )
+
+
+def _strictly(path: CsvSource, dialect: CsvDialect) -> NDArray[np.int64]:
+    """What is known of a file, read strictly, at its end or at its first fault."""
+    with path.open("rb") as file:
+        header, rest, blocks = _opened(path, file, dialect)
+        known = np.zeros(PROBLEM + 1, np.int64)
+        known[AT_LINE] = 2
+        separator, quote, kept = ord(dialect.separator), _quote(dialect), b""
+        for block in chain([rest], blocks):
+            block = kept + block
+            kept = block[-1:] if block.endswith(b"\r") else b""  # half of a line's end
+            whole = np.frombuffer(block[: len(block) - len(kept)], np.uint8)
+            strict(whole, separator, quote, len(header), known)
+            if known[PROBLEM]:
+                return known
+        if known[STATE] == QUOTED:
+            known[PROBLEM] = NEVER_CLOSED
+        elif known[STATE] != START or known[AT_CELL]:  # the last line may lack its end
+            strict(np.frombuffer(b"\n", np.uint8), separator, quote, len(header), known)
+    return known
+
+
+def _look_for_header(
+    block: bytes, header: list[str], dialect: CsvDialect, tally: LineTally
+) -> None:
+    """Note the first line that says what the header says, as in files put end to end."""
+    line = dialect.separator.join(header).encode("utf-8", "surrogatepass")
+    for start in (line, UTF8_MARK + line):
+        found = block.find(start + b"\n") if not tally.headers else -1
+        if found == 0 or (found > 0 and block[found - 1 : found] == b"\n"):
+            tally.headers = tally.lines + block[:found].count(b"\n") + 2
 
 
 def _opened(
@@ -214,7 +327,7 @@ def _names(line: bytes, dialect: CsvDialect) -> list[str]:
         doubled, places, tally = np.zeros(shape, np.uint8), np.arange(n_cells), _no_lines()
         separator, quote = ord(dialect.separator), _quote(dialect)
         split = split_lines(
-            block, separator, quote, places, len(block), starts, ends, doubled, tally
+            block, separator, quote, False, places, len(block), starts, ends, doubled, tally
         )
         if split or not tally[LAST_CELLS]:
             break
@@ -261,10 +374,20 @@ def _size(file: BinaryIO) -> int:
     return size
 
 
-def _whole_lines(rest: bytes, blocks: Iterator[bytes], tally: LineTally) -> Iterator[bytes]:
+def _whole_lines(
+    rest: bytes, blocks: Iterator[bytes], tally: LineTally, dialect: CsvDialect
+) -> Iterator[bytes]:
     """The same bytes cut at line ends; of a line too long for the memory only its count is kept."""
-    skipping = False
+    skipping = inside = False
     begun = b""
+    if dialect.multiline:  # of a file that is known to be well-formed
+        for block in chain([rest], blocks, [b"\n"]):
+            cut, inside = cut_records(np.frombuffer(block, np.uint8), _quote(dialect), inside)
+            if cut:
+                yield begun + block[:cut]
+                begun = b""
+            begun += block[cut:]
+        return
     for block in chain([rest], blocks, [b"\n"]):  # the last line may lack its end
         if skipping:
             _, found, block = block.partition(b"\n")
@@ -292,17 +415,32 @@ def _split(
 ) -> pa.RecordBatch:
     block = np.frombuffer(lines, np.uint8)
     line_ends = block == ord("\n")
+    wrong = int(tally.counts[WRONG_LINE])
     shape = len(wanted), int(np.count_nonzero(line_ends))
     starts, ends = np.empty(shape, np.int32), np.empty(shape, np.int32)
     doubled = np.empty(shape, np.uint8)
     separator, quote = ord(dialect.separator), _quote(dialect)
     kept = split_lines(
-        block, separator, quote, places, LONGEST_LINE, starts, ends, doubled, tally.counts
+        block,
+        separator,
+        quote,
+        dialect.multiline,
+        places,
+        LONGEST_LINE,
+        starts,
+        ends,
+        doubled,
+        tally.counts,
     )
+    if tally.counts[WRONG_LINE] and not wrong:
+        tally.counts[WRONG_LINE] += tally.lines + 1  # below the header, which is line 1
+    tally.n_records += kept
     if tally.places is not None:
         before = np.searchsorted(np.flatnonzero(line_ends), starts[0, :kept])
         tally.places.append(tally.lines + before + 1)
     tally.lines += shape[1]
+    if not wanted:  # they are only counted
+        return pa.RecordBatch.from_arrays([], [])
     columns = [
         _column(block, starts[place, :kept], ends[place, :kept], doubled[place, :kept], quote)
         for place in range(len(wanted))

@@ -145,6 +145,16 @@ class Domain:
         rows = "1 row" if self.max_rows_per_person == 1 else f"{self.max_rows_per_person} rows"
         return f"each person by {self.person}, at most {rows}"
 
+    @staticmethod
+    def draft(schema: Any) -> dict[str, Any]:
+        """A declaration to fill in, from names and types alone; no row is read.
+
+        Takes a file, a frame, an Arrow schema, a mapping of names to types, or a query.
+        """
+        from privod.data.drafting import draft_of  # which reads what domains are made for
+
+        return draft_of(schema)
+
     def to_json(self) -> dict[str, Any]:
         """The declaration as plain values."""
         data: dict[str, Any] = {"columns": [self._column_json(each) for each in self.columns]}
@@ -175,11 +185,10 @@ class Domain:
 
 def _column_of(entry: Any, titles: dict[str, Any]) -> Column:
     """One column of a declaration; its title, if it has one, goes to the others."""
-    given = {**entry} if isinstance(entry, Mapping) else entry
-    title = given.pop("title", None) if isinstance(given, dict) else None
-    if isinstance(given, dict):
-        given.pop("note", None)  # what a draft says to whoever fills it in
-    column = column_from_json(given)
+    title = entry.get("title") if isinstance(entry, Mapping) else None
+    column = column_from_json(
+        {key: value for key, value in entry.items() if key != "title"} if title else entry
+    )
     if title is not None:
         titles[column.name] = title
     return column

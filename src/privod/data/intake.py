@@ -86,6 +86,8 @@ class IntakeReport:
         Cells, column by column.
     quoted_ids : int
         Records, dropped or not, whose person's id holds a quote: a stray one makes another person.
+    remarks : tuple of str
+        What else there is to say about a CSV file, with its lines.
     """
 
     read: int
@@ -98,6 +100,7 @@ class IntakeReport:
     open_quotes: int
     columns: tuple[ColumnReport, ...]
     quoted_ids: int = 0
+    remarks: tuple[str, ...] = ()
 
     @property
     def dropped(self) -> int:
@@ -112,21 +115,20 @@ class IntakeReport:
             wrong_cells=self.wrong_cells + lines.wrong_cells,
             too_long=self.too_long + lines.too_long,
             open_quotes=self.open_quotes + lines.open_quotes,
+            remarks=(*self.remarks, *lines.remarks()),
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The report as plain values; without quotes in ids as before they were counted."""
-        data = {**vars(self), "columns": [vars(column).copy() for column in self.columns]}
-        if not self.quoted_ids:
-            del data["quoted_ids"]
-        return data
+        """The report as plain values."""
+        columns = [vars(column).copy() for column in self.columns]
+        return {**vars(self), "columns": columns, "remarks": list(self.remarks)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> IntakeReport:
         """Read what `to_json` wrote."""
         try:
             columns = tuple(ColumnReport(**column) for column in data["columns"])
-            report = cls(**{**data, "columns": columns})
+            report = cls(**{**data, "columns": columns, "remarks": tuple(data["remarks"])})
         except (TypeError, KeyError, AttributeError):
             way_out = "Send what `to_json` of an intake report writes."
             raise InvalidParameter("intake", "must be a report", type(data), way_out) from None
@@ -165,8 +167,9 @@ class IntakeReport:
             said.append(
                 f"{_records(self.open_quotes)} with a quote that does not close on its line: a"
                 " stray one, or a cell with a line end in it, of which every line is a record here."
-                " If it is the latter, convert the file to Parquet."
+                ' If it is the latter, register with quoting "multiline" (--quoting in the shell).'
             )
+        said += self.remarks
         if self.quoted_ids:
             said.append(
                 f"{_records(self.quoted_ids)} with a quote in the id of the person. It is part of"

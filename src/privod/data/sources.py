@@ -28,6 +28,7 @@ from privod.data.csv_file import (
     LineTally,
     csv_batches,
     csv_header,
+    other_reading,
 )
 from privod.data.domain import Domain
 from privod.data.intake import Intake, IntakeReport, absent_columns
@@ -35,7 +36,8 @@ from privod.data.sql import SqlQuery, sql_portions
 from privod.data.table import Table
 from privod.errors import InvalidData, InvalidParameter, Unavailable
 
-__all__ = ["CsvDialect", "portions_of", "read", "read_with_report", "write_parquet"]
+__all__ = ["CsvDialect", "check_file", "parquet_files", "portions_of", "read", "read_with_report"]
+__all__ += ["told_of_file", "write_parquet"]
 
 ROWS_AT_ONCE = 1 << 16
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -182,16 +184,9 @@ def _from_file(
     if path.is_dir():
         yield from _from_folder(path, domain)
         return
-    if not path.is_file():
-        raise InvalidData(f"There is no file {str(path)!r}. Check the path.")
-    ending = path.suffix.lower()
-    if ending not in (".csv", ".parquet"):
-        way_out = "Convert it to CSV or Parquet."
-        raise InvalidParameter(
-            "the file's ending", "must be .csv or .parquet", path.suffix, way_out
-        )
-    with _told(path):
-        if ending == ".csv":
+    check_file(path)
+    with told_of_file(path):
+        if path.suffix.lower() == ".csv":
             yield from _from_csv(path, domain, dialect, lines)
         else:
             yield from _from_parquet(path, domain, {})
@@ -199,12 +194,29 @@ def _from_file(
 
 def _from_folder(folder: Path, domain: Domain) -> Iterator[Columns]:
     """Every Parquet file in a folder and below, by name; folders `key=value` are columns too."""
-    files = sorted(folder.rglob("*.parquet"), key=lambda path: path.relative_to(folder).parts)
-    if not files:
-        raise InvalidData(f"There is no .parquet file in {str(folder)!r}. Check the path.")
-    for path in files:
-        with _told(path):
+    for path in parquet_files(folder):
+        with told_of_file(path):
             yield from _from_parquet(path, domain, _hive_values(path.relative_to(folder)))
+
+
+def parquet_files(path: Path) -> list[Path]:
+    """A file, or every Parquet file in a folder and below, by name."""
+    if not path.is_dir():
+        check_file(path)
+        return [path]
+    files = sorted(path.rglob("*.parquet"), key=lambda each: each.relative_to(path).parts)
+    if not files:
+        raise InvalidData(f"There is no .parquet file in {str(path)!r}. Check the path.")
+    return files
+
+
+def check_file(path: Path) -> None:
+    """Refuse what is no file that can be read."""
+    if not path.is_file():
+        raise InvalidData(f"There is no file {str(path)!r}. Check the path.")
+    if path.suffix.lower() not in (".csv", ".parquet"):
+        rule, way_out = "must be .csv or .parquet", "Convert it to CSV or Parquet."
+        raise InvalidParameter("the file's ending", rule, path.suffix, way_out)
 
 
 def _hive_values(path: Path) -> dict[str, str | None]:
@@ -217,7 +229,7 @@ def _hive_values(path: Path) -> dict[str, str | None]:
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def told_of_file(path: Path) -> Iterator[None]:
     """Say what is wrong with a file in words of ours: Arrow quotes what it stumbled over."""
     try:
         yield
@@ -270,6 +282,8 @@ def _from_csv(
         raise InvalidData(f"{problem}{_other_separator(path, domain, dialect)}") from None
     for batch in csv_batches(path, dialect, wanted_of(domain), lines):
         yield dict(zip(wanted_of(domain), batch.columns, strict=True))
+    if lines.open_quotes or dialect.multiline:
+        lines.readings = other_reading(path, dialect)
 
 
 def _other_separator(path: CsvSource, domain: Domain, dialect: CsvDialect) -> str:

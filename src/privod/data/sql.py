@@ -23,7 +23,7 @@ from privod.data.cells import as_arrow
 from privod.data.domain import Domain
 from privod.errors import InvalidData, InvalidParameter, PrivodError, Unavailable
 
-__all__ = ["SqlQuery", "sql_portions"]
+__all__ = ["SqlQuery", "sql_portions", "sql_schema"]
 
 DUCKDB_MEMORY = "1GB"  # beyond it DuckDB sorts on disk, in a private folder
 QUERY_FAILED = (
@@ -92,7 +92,7 @@ def _quoted(name: str) -> str:
 class _Snapshot:
     """A database at one moment: its answers whole, or some rows at a time as Arrow columns."""
 
-    fetch: Callable[[str], tuple[list[str], list[Any]]]
+    fetch: Callable[[str], tuple[dict[str, str], list[Any]]]
     portions: Callable[[str, Sequence[str], Domain, int], Iterator[dict[str, pa.Array]]]
 
 
@@ -104,20 +104,31 @@ def sql_portions(
     check_names: Callable[[list[str], Domain], None],
 ) -> Iterator[dict[str, pa.Array]]:
     """The wanted columns of a query's rows, a bounded number at a time."""
+    with _told(), _opener(source.database)(source.database) as snapshot:
+        names = list(snapshot.fetch(source.names_sql())[0])
+        check_names(names, domain)
+        absent = [name for name in source.order_by if name not in names]
+        if absent:
+            way_out = "Name columns of the query."
+            raise InvalidParameter("order_by", "must be in the query", absent[0], way_out)
+        if snapshot.fetch(source.ties_sql())[1]:
+            raise InvalidData(
+                "The columns of `order_by` do not tell all rows of the query apart, so their"
+                " order is open. Add a column that does, such as a primary key."
+            )
+        yield from snapshot.portions(source.rows_sql(wanted), wanted, domain, rows_at_once)
+
+
+def sql_schema(source: SqlQuery) -> dict[str, str]:
+    """The names of a query's columns and what the database calls their types; reads no row."""
+    with _told(), _opener(source.database)(source.database) as snapshot:
+        return snapshot.fetch(source.names_sql())[0]
+
+
+@contextmanager
+def _told() -> Iterator[None]:
     try:
-        with _opener(source.database)(source.database) as snapshot:
-            names, _ = snapshot.fetch(source.names_sql())
-            check_names(names, domain)
-            absent = [name for name in source.order_by if name not in names]
-            if absent:
-                way_out = "Name columns of the query."
-                raise InvalidParameter("order_by", "must be in the query", absent[0], way_out)
-            if snapshot.fetch(source.ties_sql())[1]:
-                raise InvalidData(
-                    "The columns of `order_by` do not tell all rows of the query apart, so their"
-                    " order is open. Add a column that does, such as a primary key."
-                )
-            yield from snapshot.portions(source.rows_sql(wanted), wanted, domain, rows_at_once)
+        yield
     except PrivodError:
         raise
     except MemoryError:
@@ -162,9 +173,9 @@ def _sqlite(database: str) -> Iterator[_Snapshot]:
         connection.text_factory = bytes  # a text that is not in UTF-8 spoils its own cell
         connection.execute("BEGIN")
 
-        def fetch(sql: str) -> tuple[list[str], list[Any]]:
-            cursor = connection.execute(sql)
-            return [str(column[0]) for column in cursor.description], cursor.fetchall()
+        def fetch(sql: str) -> tuple[dict[str, str], list[Any]]:
+            cursor = connection.execute(sql)  # whose columns have no types
+            return {str(column[0]): "" for column in cursor.description}, cursor.fetchall()
 
         def portions(
             sql: str, wanted: Sequence[str], domain: Domain, at_once: int
@@ -193,9 +204,12 @@ def _postgresql(database: str) -> Iterator[_Snapshot]:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         connection.read_only = True
 
-        def fetch(sql: str) -> tuple[list[str], list[Any]]:
+        def fetch(sql: str) -> tuple[dict[str, str], list[Any]]:
             cursor = connection.execute(sql.encode())
-            return [column.name for column in cursor.description or ()], cursor.fetchall()
+            types = connection.adapters.types
+            known = {one.name: types.get(one.type_code) for one in cursor.description or ()}
+            named = {name: "" if kind is None else kind.name for name, kind in known.items()}
+            return named, cursor.fetchall()
 
         def portions(
             sql: str, wanted: Sequence[str], domain: Domain, at_once: int
@@ -228,10 +242,10 @@ def _duckdb(database: str) -> Iterator[_Snapshot]:
         with duckdb.connect(where, read_only=in_file, config=config) as connection:
             connection.execute("BEGIN TRANSACTION")
 
-            def fetch(sql: str) -> tuple[list[str], list[Any]]:
+            def fetch(sql: str) -> tuple[dict[str, str], list[Any]]:
                 cursor = connection.execute(sql)
                 described: Any = cursor.description
-                return [str(column[0]) for column in described], cursor.fetchall()
+                return {str(column[0]): str(column[1]) for column in described}, cursor.fetchall()
 
             def portions(
                 sql: str, wanted: Sequence[str], _domain: Domain, at_once: int

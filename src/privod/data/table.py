@@ -17,8 +17,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from privod.data.binning import Binning, Codes, Ranks
-from privod.data.cells import as_arrow
-from privod.data.columns import Categorical, Ordinal
+from privod.data.cells import MISSING, as_arrow
+from privod.data.columns import Ordinal
 from privod.data.conditions import Conditions
 from privod.data.domain import Domain
 from privod.data.folding import (
@@ -210,7 +210,7 @@ class Table:
                 numbers = {name: array[keep] for name, array in numbers.items()}
                 codes = {name: array[keep] for name, array in codes.items()}
                 complete, persons = complete[keep], persons[keep]
-            self._persons = {domain.person: persons[complete]}
+            self._persons = {domain.person: persons}
         stored = RowsInMemory(
             len(complete), numbers, {**codes, COMPLETE: complete.astype(np.int64)}
         )
@@ -292,27 +292,28 @@ class Table:
         return side_by_side(columns_of, len(rows), np.int64)
 
     def columns(self) -> dict[str, Any]:
-        """The rows as columns that make an equal table again; persons are mere numbers."""
+        """The stored rows as columns that make an equal table again; persons are mere numbers."""
         numbers, codes = self.domain.numeric(), self.domain.categorical()
         names = [column.name for column in numbers]
-        rows = self._rows.gathered(names, [column.name for column in codes])
+        rows = self._rows.as_stored.gathered(names, [column.name for column in codes])
+        coded = dict(zip((column.name for column in codes), rows.codes.T, strict=True))
+        written = dict(zip(names, rows.numbers.T, strict=True))
+        for column in numbers:
+            if isinstance(column, Ordinal):
+                ranks = written.pop(column.name)
+                coded[column.name] = np.where(np.isnan(ranks), MISSING, ranks).astype(np.int64)
         values = {
-            column.name: pa.DictionaryArray.from_arrays(
-                pa.array(rows.codes[:, place]), pa.array(_told_apart(column))
+            name: pa.DictionaryArray.from_arrays(
+                pa.array(places, mask=places < 0), pa.array(_told_apart(self.domain[name]))
             )
-            for place, column in enumerate(codes)
-        }
-        ranks = {column.name: column.values for column in numbers if isinstance(column, Ordinal)}
-        written = {
-            name: pa.array([ranks[name][int(rank)] for rank in own]) if name in ranks else own
-            for name, own in zip(names, rows.numbers.T, strict=True)
+            for name, places in coded.items()
         }
         return {**written, **values, **self._persons}
 
 
-def _told_apart(column: Categorical) -> list[Any]:
+def _told_apart(column: Any) -> list[Any]:
     """The values of a column such that each is read as itself, what is other as none of them."""
-    if not column.other or isinstance(column.values[0], str):
+    if isinstance(column, Ordinal) or not column.other or isinstance(column.values[0], str):
         return list(column.values)
     return [*column.declared, max(map(int, column.declared)) + 1]
 

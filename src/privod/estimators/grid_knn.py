@@ -7,12 +7,10 @@ from fractions import Fraction
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from privod.estimators.detector import EXACT, ReleaseDetector
-from privod.outliers.grid.grid import Grid, different
 from privod.privacy import Number
 from privod.query.query import Release
 from privod.questions.grid_knn.query import GridKnn
@@ -58,7 +56,7 @@ class GridKnnDetector(ReleaseDetector[NoisyGrid]):
         "basic" and "weighted" are the paper's; "graded" spreads the steps of "basic".
     adjacency : {"add-remove", "replace"}
         Which two data sets must look alike.
-    target_fraction : float
+    contamination : float
         About which share of the reference to flag; the threshold comes from the released grid.
     random_state : int, RandomState or None
         For tests only: anything but None makes the noise repeatable and marks the release.
@@ -103,7 +101,7 @@ class GridKnnDetector(ReleaseDetector[NoisyGrid]):
         max_depth: Number | None = None,
         score_by: Literal["graded", "basic", "weighted"] = "graded",
         adjacency: Literal["add-remove", "replace"] = "add-remove",
-        target_fraction: float = 0.1,
+        contamination: float = 0.1,
         random_state: Any = None,
     ) -> None:
         super().__init__(
@@ -113,7 +111,7 @@ class GridKnnDetector(ReleaseDetector[NoisyGrid]):
             bounds_zooms,
             expected_records,
             adjacency,
-            target_fraction,
+            contamination,
             random_state,
         )
         self.cells_per_axis = cells_per_axis
@@ -156,20 +154,10 @@ class GridKnnDetector(ReleaseDetector[NoisyGrid]):
             adjacency=value.guarantee.adjacency,
         )
 
-    @property
-    def _geometry(self) -> Grid:
-        return self.release_.value.grid
-
-    def _scores(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        # From the middle of its cell: the order of a walk from the row itself tells where in the
-        # cell it lies, and these may be the very rows that were fitted. So a cell has one score.
-        cells, numbers = different(self._geometry.cells_of(rows))
-        middles = self._geometry.centers_of(cells)
-        scores = self.release_.value.scores(middles, int(self.n_neighbors), self.max_depth)
-        chosen: NDArray[np.float64] = getattr(scores, self.score_by)
-        return chosen[numbers]
-
-    def _limit(self) -> float:
-        grid, neighbors = self.release_.value, int(self.n_neighbors)
-        limits = grid.threshold(float(self.target_fraction), neighbors, self.max_depth)
-        return float(getattr(limits, self.score_by)[0])
+    def _settings(self) -> dict[str, Any]:
+        neighbors = int(self.n_neighbors)
+        return {
+            "n_neighbors": neighbors,
+            "max_depth": self.max_depth,
+            "score_by": self.score_by,
+        }

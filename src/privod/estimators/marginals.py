@@ -7,12 +7,10 @@ from fractions import Fraction
 from numbers import Integral
 from typing import Any, ClassVar, Literal
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from privod.estimators.detector import ReleaseDetector
-from privod.outliers.grid.grid import Grid
 from privod.privacy import Number
 from privod.query.query import Release
 from privod.questions.marginals.query import MarginalHistograms, NoisyMarginals
@@ -43,7 +41,7 @@ class MarginalDetector(ReleaseDetector[NoisyMarginals]):
         How empty the bins are [HBOS], or how few records lie farther out [ECOD]. A release that
         was asked for with the other one has a threshold for this one that takes columns as
         independent.
-    epsilon, bounds, bounds_share, bounds_zooms, adjacency, target_fraction, random_state
+    epsilon, bounds, bounds_share, bounds_zooms, adjacency, contamination, random_state
         As in `GridKnnDetector`.
 
     Attributes
@@ -75,7 +73,7 @@ class MarginalDetector(ReleaseDetector[NoisyMarginals]):
         expected_records: int | None = None,
         score_by: Literal["density", "tail"] = "density",
         adjacency: Literal["add-remove", "replace"] = "add-remove",
-        target_fraction: float = 0.1,
+        contamination: float = 0.1,
         random_state: Any = None,
     ) -> None:
         super().__init__(
@@ -85,7 +83,7 @@ class MarginalDetector(ReleaseDetector[NoisyMarginals]):
             bounds_zooms,
             expected_records,
             adjacency,
-            target_fraction,
+            contamination,
             random_state,
         )
         self.bins = bins
@@ -121,18 +119,8 @@ class MarginalDetector(ReleaseDetector[NoisyMarginals]):
             score_by=value.score_by,
         )
 
-    @property
-    def _geometry(self) -> Grid:
-        value = self.release_.value
-        return Grid(value.columns, value.counts.shape[1])
-
-    def _scores(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        chosen: NDArray[np.float64] = getattr(self.release_.value.scores(rows), self.score_by)
-        return chosen
-
-    def _limit(self) -> float:
-        limits = self.release_.value.threshold(float(self.target_fraction))
-        return float(getattr(limits, self.score_by)[0])
+    def _settings(self) -> dict[str, Any]:
+        return {"score_by": self.score_by}
 
 
 def _whole(number: int | None) -> int | None:

@@ -24,10 +24,9 @@ from privod.estimators.detector import ReleaseDetector
 from privod.estimators.grid_knn import GridKnnDetector
 from privod.estimators.marginals import MarginalDetector
 from privod.estimators.private import PrivateDetector
-from privod.outliers.grid.grid import Grid
 from privod.privacy import Number
 from privod.query.denoising import expected_counts
-from privod.questions.private_detector.release import Explanation
+from privod.query.scorer import Explanation
 
 try:
     from pyod.models.base import BaseDetector
@@ -76,7 +75,7 @@ class _PyODFace(BaseDetector):  # type: ignore[misc]
         self._set_n_classes(y)
         self._classes = 2  # whatever the rows' labels
         given = self.get_params(deep=False)
-        detector = self._kind(target_fraction=given.pop("contamination"), **given)
+        detector = self._kind(contamination=given.pop("contamination"), **given)
         self.detector_ = detector.fit(self._read(X))
         self.threshold_ = -self.detector_.offset_
         self.reference_scores_ = self._reference()
@@ -298,7 +297,7 @@ random_state
     def _places(self) -> Floats:
         """One column's quantile beside another's, shifted against each other: as if independent."""
         value = self.detector_.release_.value
-        geometry = Grid(value.columns, value.counts.shape[1])
+        geometry = value.grid
         cells = np.empty((STAND_INS, len(value.columns)), dtype=np.int32)
         weights = expected_counts(value.counts, value.noise) + math.ulp(1.0)  # never nothing
         for column, upto in enumerate(weights.cumsum(axis=1)):
@@ -316,7 +315,7 @@ class PrivateOD(_PyODFace):
     ----------
     contamination : float
         About which share of the reference to label 1; the threshold comes from the release.
-    epsilon, bounds, adjacency, random_state
+    epsilon, bounds, delta, adjacency, random_state
         As in `PrivateDetector`.
 
     Attributes
@@ -334,10 +333,12 @@ class PrivateOD(_PyODFace):
         contamination: float = 0.1,
         epsilon: Number = 1.0,
         bounds: Any = None,
+        delta: Number = "1e-6",
         adjacency: str = "add-remove",
         random_state: Any = None,
     ) -> None:
         super().__init__(contamination, epsilon, bounds, adjacency, random_state)
+        self.delta = delta
 
     def explain_outlier(self, X: ArrayLike) -> Explanation:  # noqa: N803 - PyOD's name
         """What each column adds to the score of each row.

@@ -19,9 +19,11 @@ from typing import Any, Protocol
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 from sklearn.utils import get_tags
 
 from privod.errors import InvalidParameter, NoPromise
+from privod.ledger.acts import ChargeAhead
 from privod.privacy import Guarantee, Loss, Replace
 
 __all__ = ["PrivacyWarning", "Spending", "charge", "charged_to", "search_loss"]
@@ -84,7 +86,7 @@ def spending() -> Iterator[_Meter]:
 class Charged(Protocol):
     """A curator that can be charged for what is about to be revealed elsewhere."""
 
-    def charge_ahead(self, of: str, guarantee: Guarantee, reason: str) -> Any:
+    def do(self, act: ChargeAhead) -> Any:
         """Charge durably, or refuse."""
 
 
@@ -131,7 +133,7 @@ def charge(guarantee: Guarantee) -> None:
             " bounds what its fits lose. Fit the detector by itself, or outside charged_to."
         )
     for curator, data_set, reason in sinks:
-        curator.charge_ahead(data_set, stated, reason)
+        curator.do(ChargeAhead(data_set, stated, reason))
     with _mutex:
         for meter in _meters:
             meter.total = meter.total.and_also(stated)
@@ -229,7 +231,16 @@ def _warn_of(pipeline: Any) -> None:
 
 
 def _learns(step: Any) -> bool:
-    """Whether a step takes anything from the rows that it is fitted to."""
-    if step is None or step == "passthrough" or isinstance(step, FrozenEstimator):
+    """Whether a step takes anything from the rows that it is fitted to.
+
+    An encoder whose categories are given learns nothing, nor does what holds such steps alone.
+    """
+    if step is None or isinstance(step, str | FrozenEstimator):  # "passthrough", "drop"
         return False
+    if isinstance(step, OneHotEncoder | OrdinalEncoder):
+        limits = (getattr(step, "min_frequency", None), getattr(step, "max_categories", None))
+        return isinstance(step.categories, str) or limits != (None, None)
+    inner = getattr(step, "transformers", None) or getattr(step, "transformer_list", None)
+    if inner is not None or isinstance(step, Pipeline):
+        return any(_learns(one[1]) for one in inner or step.steps)
     return bool(get_tags(step).requires_fit)

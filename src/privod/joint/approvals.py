@@ -15,7 +15,7 @@ from typing import Any
 from privod.data import Domain
 from privod.errors import InvalidParameter, ProtocolAborted
 from privod.joint.locked_file import LockedFile
-from privod.joint.questions import JointQuestion
+from privod.joint.question import JointQuestion
 from privod.joint.roster import Roster
 
 __all__ = ["Approvals", "subject_of"]

@@ -3,9 +3,8 @@
 Two sums over parties of which one is missing the second time differ by that party's input. So a
 party that sent records, even in a run that failed later, sends them again, whatever columns are
 asked for, only together with the same parties, by name: a renewed certificate is the same party.
-With noise in both runs the difference is covered by their guarantees, which are added up here; but
-for the number of records, which runs for outliers tell exactly, with noise or not. Which records
-are the same is told by marks (`joint/held.py`, which says what escapes them).
+With noise in both runs the difference is covered by their guarantees, which are added up here.
+Which records are the same is told by marks (`joint/held.py`, which says what escapes them).
 """
 
 from __future__ import annotations
@@ -68,9 +67,9 @@ class Run:
 
     def sentence(self) -> str:
         """The run in one line."""
-        over = f" over {', '.join(self.columns)}"
         lost = "without noise" if self.promise is None else _loss_text(self.promise)
-        return f"{self.begun} with {', '.join(self.parties)}{over}, {lost}: {self.result}"
+        among, over = ", ".join(self.parties), ", ".join(self.columns)
+        return f"{self.begun} with {among} over {over}, {lost}: {self.result}"
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as plain values."""
@@ -222,8 +221,7 @@ def _promise(run: dict[str, Any]) -> Guarantee | None:
     """What a run promised; None without noise."""
     if run["epsilon"] is None:
         return None
-    loss = Loss(run["epsilon"], run["delta"])
-    return Guarantee(loss, adjacency_from_json(run["adjacency"]))
+    return Guarantee(Loss(run["epsilon"], run["delta"]), adjacency_from_json(run["adjacency"]))
 
 
 def _checked(kept: Any) -> None:

@@ -21,9 +21,9 @@ from typing import Any
 from privod.data import Domain
 from privod.errors import AlreadyExists, PrivodError, ProtocolAborted, Unavailable
 from privod.joint.persons import check_one_record_each
-from privod.joint.questions import JointQuestion, joint_question
+from privod.joint.question import JointQuestion, joint_question
 from privod.joint.roster import PASSPHRASE_VARIABLE, Identity, Roster
-from privod.joint.run import aggregate
+from privod.joint.run import aggregate, spared
 from privod.joint.site import Site, keep_transcript
 from privod.joint.transport.channel import Channel, Meeting, Patience, host
 
@@ -153,7 +153,9 @@ class JointController(Controller):  # type: ignore[misc]  # nvflare has no types
         self._roster = Roster.from_json(roster)
         self._domain = None if domain is None else Domain.from_json(domain)
         self._task = task
-        self._meeting = Meeting(self._roster.names, Patience(coming, stalled))
+        self._meeting = Meeting(
+            self._roster.names, Patience(coming, stalled), spared(self._question, self._roster)
+        )
 
     def start_controller(self, fl_ctx: Any) -> None:
         """Listen before anybody is called."""
@@ -183,8 +185,7 @@ class JointController(Controller):  # type: ignore[misc]  # nvflare has no types
             )
             if results is not None:
                 keep_transcript(results, done, identity, self._roster)
-            told = "" if done.n_records is None else f", {done.n_records} records in all"
-            self.log_info(fl_ctx, f"privod: the run is complete{told}")
+            self.log_info(fl_ctx, "privod: the run is complete")
         except PrivodError as problem:
             self.system_panic(f"privod: {problem}", fl_ctx)
         finally:
@@ -242,6 +243,7 @@ def write_job(
     if domain is not None:
         check_one_record_each(domain)
     declared = None if domain is None else domain.to_json()
+    needed = sorted({name for question in questions for name in question.needed(roster)})
     here = f"{__name__}."
     terms = {
         f"{TASK}-{number}": {"question": question.to_json(), "roster": roster.to_json()}
@@ -263,8 +265,8 @@ def write_job(
         "meta.json": {
             "name": "privod",
             "resource_spec": {},
-            "min_clients": len(roster.names),
-            "mandatory_clients": list(roster.names),
+            "min_clients": len(needed),
+            "mandatory_clients": needed,
             "deploy_map": {"app": ["@ALL"]},
         },
         "app/config/config_fed_server.json": {

@@ -21,8 +21,6 @@ from privod.data import Table
 
 __all__ = ["HeldRecords", "mark_of_file"]
 
-DIGEST_BLOCK = 1 << 16  # rows copied at a time
-
 
 @dataclass(frozen=True, eq=False)
 class HeldRecords:
@@ -60,20 +58,6 @@ class HeldRecords:
         counts = np.bincount(self.table.codes([name])[:, 0], minlength=len(declared.values))
         found = zip(declared.values, counts.tolist(), strict=True)
         digest.update(json.dumps(sorted([str(value), n] for value, n in found if n)).encode())
-        return digest.digest()
-
-    def placed(self) -> bytes:
-        """What stands for the question's columns with rows in this very order."""
-        names = tuple(sorted(self.columns))
-        digest = hashlib.sha256(json.dumps(names).encode())
-        numeric = [name for name in names if name in self.table.domain.numeric_names]
-        others = [name for name in names if name not in numeric]
-        numbers = self.table.numbers(numeric) if numeric else np.empty((len(self.table), 0))
-        if others:
-            numbers = np.column_stack([numbers, self.table.codes(others)])
-        for start in range(0, len(numbers), DIGEST_BLOCK):
-            block = numbers[start : start + DIGEST_BLOCK]
-            digest.update(np.ascontiguousarray(block).data)
         return digest.digest()
 
 

@@ -27,7 +27,7 @@ DAYS = 90  # a test PKI should not live long
 
 
 def make_identities(
-    parties: Sequence[str], aggregator: str, address: str
+    parties: Sequence[str], aggregator: str, address: str, computing: Sequence[str] = ()
 ) -> tuple[Roster, dict[str, Identity]]:
     """Make an authority and everyone's certificate; the authority's key is forgotten."""
     authority_key = ec.generate_private_key(ec.SECP256R1())
@@ -47,18 +47,23 @@ def make_identities(
         Member(aggregator, identities[aggregator].certificate),
         address,
         _pem(authority),
+        tuple(computing),
     )
     return roster, identities
 
 
 def write_pki(
-    folder: str | Path, parties: Sequence[str], aggregator: str, address: str
+    folder: str | Path,
+    parties: Sequence[str],
+    aggregator: str,
+    address: str,
+    computing: Sequence[str] = (),
 ) -> list[Path]:
     """Write roster.json and one folder per name with its certificate and key."""
     place = Path(folder)
     if place.exists() and any(place.iterdir()):
         raise AlreadyExists(f"{str(folder)!r} is not empty. Name a new folder for the test PKI.")
-    roster, identities = make_identities(parties, aggregator, address)
+    roster, identities = make_identities(parties, aggregator, address, computing)
     place.mkdir(parents=True, exist_ok=True)
     roster_file = place / "roster.json"
     roster_file.write_text(json.dumps(roster.to_json(), indent=1) + "\n")

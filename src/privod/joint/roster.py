@@ -20,7 +20,8 @@ __all__ = ["PASSPHRASE_VARIABLE", "Identity", "Member", "Roster"]
 PASSPHRASE_VARIABLE = "PRIVOD_KEY_PASSPHRASE"  # noqa: S105 - the name of a variable
 RSA_PADDING = padding.PSS(padding.MGF1(hashes.SHA256()), padding.PSS.DIGEST_LENGTH)
 KINDS = "a kind that is not supported. Use an elliptic curve, RSA or Ed25519"
-FEWEST_PARTIES = 2  # of a roster; a run without noise wants three, which the question checks
+FEWEST_PARTIES = 2  # of a roster; a run in shares wants three, which the question checks
+COMPUTING = 3  # parties among whom numbers are shared
 
 
 @dataclass(frozen=True)
@@ -73,12 +74,16 @@ class Roster:
         Host and port of the aggregator.
     authority : str
         The certificate, in PEM, that signed all of the above.
+    computing : tuple of str
+        The three parties among whom numbers are shared, by name; the first three unless told. They
+        may hold records or none.
     """
 
     parties: tuple[Member, ...]
     aggregator: Member
     address: str
     authority: str
+    computing: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parties", tuple(sorted(self.parties, key=lambda m: m.name)))
@@ -88,6 +93,19 @@ class Roster:
         if len(self.parties) < FEWEST_PARTIES:
             way_out = "Add a party."
             raise InvalidParameter("roster", "must have two parties or more", names, way_out)
+        computing = tuple(self.computing) or self.names[:COMPUTING]
+        object.__setattr__(self, "computing", computing)
+        named = len(set(computing)) == min(COMPUTING, len(self.names))
+        if not named or not set(computing) <= set(self.names):
+            rule = f"must be {COMPUTING} different parties of the roster"
+            raise InvalidParameter("computing", rule, list(computing), "Name three parties.")
+
+    def check_computing(self) -> None:
+        """Raise unless numbers can be shared among three computing parties."""
+        if len(self.computing) < COMPUTING:
+            rule = f"must have {COMPUTING} computing parties"
+            way_out = "Add a party; a computing party may hold no records."
+            raise InvalidParameter("roster", rule, list(self.names), way_out)
 
     def check_tls(self) -> None:
         """Raise if somebody's key is one that TLS connections do not take."""
@@ -121,6 +139,7 @@ class Roster:
             "aggregator": {self.aggregator.name: self.aggregator.certificate},
             "address": self.address,
             "authority": self.authority,
+            "computing": list(self.computing),
         }
 
     @classmethod
@@ -133,6 +152,7 @@ class Roster:
                 Member(aggregator, certificate),
                 str(data["address"]),
                 str(data["authority"]),
+                tuple(map(str, data.get("computing", ()))),
             )
         except (KeyError, TypeError, ValueError, AttributeError):
             raise InvalidData(
@@ -190,7 +210,22 @@ class Identity:
                 f"There is no certificate with a key that can be read at {str(certificate)!r} and"
                 f" {str(private_key)!r}."
             ) from None
+        public = serialization.load_pem_private_key(key, None).public_key()
+        if public != leaf_of(text).public_key():
+            raise InvalidData(
+                f"The key at {str(private_key)!r} does not belong to the certificate at"
+                f" {str(certificate)!r}. Give the two that were made together."
+            )
         return cls(str(common.value), text, key)
+
+    def check_on(self, roster: Roster) -> None:
+        """Raise unless the roster pins this very certificate."""
+        known = (*roster.parties, roster.aggregator)
+        if not any(one.name == self.name and one.has(self.certificate) for one in known):
+            raise InvalidData(
+                f"The roster does not have {self.name!r} with this certificate. Fetch the current"
+                " roster, or use the certificate that it pins."
+            )
 
 
 def leaf_of(text: str) -> x509.Certificate:

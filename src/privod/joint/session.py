@@ -2,15 +2,15 @@
 
 Every party signs a fresh X25519 key, together with the run's id and the digests of its roster and
 parameters, with its certificate's key; everybody checks every signature against the pinned roster,
-so an aggregator that relays the keys cannot put its own in between. One party draws a secret for
-all data holders and seals it for each: the aggregator never has it.
+so an aggregator that relays the keys cannot put its own in between. Whoever does not come is left
+out, unless the run needs it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cryptography.hazmat.primitives import serialization
@@ -18,15 +18,13 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from privod.errors import ProtocolAborted
 from privod.joint.roster import Identity, Roster
-from privod.joint.sharing import NONCE_BYTES, derive, open_sealed, pair_key, seal
+from privod.joint.sharing import derive, pair_key
 from privod.joint.transport.channel import Channel, Meeting
 
 __all__ = ["PROTOCOL_VERSION", "Session", "agree", "host_agreement"]
 
-PROTOCOL_VERSION = 5
-SECRET_BYTES = 32
+PROTOCOL_VERSION = 6
 LARGEST_HELLO = 1 << 16  # bytes, of one party
-SEALED_BYTES = NONCE_BYTES + SECRET_BYTES + 16
 
 
 @dataclass
@@ -40,9 +38,7 @@ class Session:
     roster : Roster
         Everyone.
     pair_keys : dict of str to bytes
-        One mask key per other party.
-    secret : bytes
-        Known to all parties and to nobody else.
+        One key per other party that came.
     id : bytes
         Names the run and everybody's keys.
     """
@@ -50,14 +46,9 @@ class Session:
     name: str
     roster: Roster
     pair_keys: dict[str, bytes] = field(repr=False)
-    secret: bytes = field(repr=False)
     id: bytes
     _masks_used: int = 0
     _heard: bytes = b""
-
-    def key(self, purpose: str) -> bytes:
-        """Return the key that all parties, and nobody else, have for a purpose."""
-        return derive(self.secret, self.id, purpose.encode())
 
     def bind(self, *heard: object) -> None:
         """Hide from now on only together with those who heard the same from the aggregator.
@@ -68,6 +59,17 @@ class Session:
         for one in heard:
             said = one if isinstance(one, bytes) else repr(one).encode()
             self._heard = hashlib.sha256(self._heard + hashlib.sha256(said).digest()).digest()
+
+    @property
+    def present(self) -> tuple[str, ...]:
+        """Who came, by name."""
+        return tuple(sorted([self.name, *self.pair_keys]))
+
+    def letter_key(self, sender: str, recipient: str, phase: str) -> bytes:
+        """Return the key that seals one letter; equal only for two who heard the same before."""
+        peer = recipient if sender == self.name else sender
+        purpose = json.dumps(["privod letter 1", sender, recipient, phase]).encode()
+        return derive(self.pair_keys[peer], self._heard or self.id, purpose)
 
     def mask_keys(self, phase: str, kind: str, length: int) -> dict[str, bytes]:
         """Return the keys that hide one vector: equal for two parties that mean the same one."""
@@ -81,8 +83,14 @@ class Session:
         return self._masks_used
 
 
-def agree(channel: Channel, identity: Identity, roster: Roster, parameters: bytes) -> Session:
-    """Exchange signed keys with everybody and check that all mean the same run."""
+def agree(
+    channel: Channel,
+    identity: Identity,
+    roster: Roster,
+    parameters: bytes,
+    needed: Sequence[str],
+) -> Session:
+    """Exchange signed keys with everybody who came and check that all mean the same run."""
     if identity.name not in roster.names or not roster[identity.name].has(identity.certificate):
         raise ProtocolAborted(
             f"{identity.name!r} is not on its own roster with this certificate."
@@ -97,8 +105,8 @@ def agree(channel: Channel, identity: Identity, roster: Roster, parameters: byte
     hello = {**terms, "key": public.hex(), "signature": signature.hex()}
     most = LARGEST_HELLO * (len(roster.names) + 1)
     answer = channel.trade("greeting", json.dumps(hello).encode(), most)
-    hellos = _checked_hellos(answer, channel.session, roster, terms)
-    if hellos[identity.name] != hello:
+    hellos = _checked_hellos(answer, channel.session, roster, terms, needed)
+    if hellos.get(identity.name) != hello:
         raise ProtocolAborted("The aggregator passed on another key than ours. Run again.")
     session = _id(channel.session, answer)
     agreement = hashlib.sha256(json.dumps(terms, sort_keys=True).encode()).digest()
@@ -106,18 +114,16 @@ def agree(channel: Channel, identity: Identity, roster: Roster, parameters: byte
         name: pair_key(
             own, bytes.fromhex(hellos[name]["key"]), (identity.name, name), session, agreement
         )
-        for name in roster.names
+        for name in hellos
         if name != identity.name
     }
-    return Session(
-        identity.name, roster, keys, _share_secret(channel, keys, roster, session), session
-    )
+    return Session(identity.name, roster, keys, session)
 
 
 def host_agreement(
     meeting: Meeting, identity: Identity, roster: Roster, parameters: bytes
 ) -> bytes:
-    """Relay the signed keys and the sealed secret; return the id that the run has everywhere."""
+    """Relay the signed keys; return the id that the run has everywhere."""
     terms = _terms(roster, parameters)
     raw = meeting.collect("greeting", LARGEST_HELLO)
     hellos = {}
@@ -132,40 +138,12 @@ def host_agreement(
     signature = identity.sign(meeting.session + body.encode()).hex()
     greeting = json.dumps({"hellos": body, "signature": signature}).encode()
     meeting.reply_all(greeting)
-
-    sealed = meeting.collect("sharing a secret", SEALED_BYTES * len(roster.names))
-    first = sealed[roster.names[0]]
-    if len(first) != SEALED_BYTES * (len(roster.names) - 1):
-        raise ProtocolAborted(f"{roster.names[0]!r} sent no secret. Run again.")
-    answers = {roster.names[0]: b""}
-    for place, name in enumerate(roster.names[1:]):
-        answers[name] = first[place * SEALED_BYTES : (place + 1) * SEALED_BYTES]
-    meeting.reply(answers)
     return _id(meeting.session, greeting)
 
 
 def _id(session: bytes, greeting: bytes) -> bytes:
     """Name a run by everybody's keys."""
     return hashlib.sha256(session + greeting).digest()
-
-
-def _share_secret(
-    channel: Channel, keys: dict[str, bytes], roster: Roster, session: bytes
-) -> bytes:
-    """The first party draws the secret of all data holders; each of the others opens its copy."""
-    phase = "sharing a secret"
-    first = roster.names[0]
-    purpose = b"privod sealing 1"
-    if channel.name == first:
-        secret = os.urandom(SECRET_BYTES)
-        copies = [
-            seal(derive(keys[name], session, purpose), secret, session, os.urandom(NONCE_BYTES))
-            for name in roster.names[1:]
-        ]
-        channel.trade(phase, b"".join(copies), 0)
-        return secret
-    sealed = channel.trade(phase, b"", SEALED_BYTES)
-    return open_sealed(derive(keys[first], session, purpose), sealed, session)
 
 
 def _terms(roster: Roster, parameters: bytes) -> dict[str, str]:
@@ -197,7 +175,11 @@ def _check_terms(name: str, hello: dict[str, str], terms: dict[str, str]) -> Non
 
 
 def _checked_hellos(
-    answer: bytes, session: bytes, roster: Roster, terms: dict[str, str]
+    answer: bytes,
+    session: bytes,
+    roster: Roster,
+    terms: dict[str, str],
+    needed: Sequence[str],
 ) -> dict[str, dict[str, str]]:
     try:
         outer = json.loads(answer)
@@ -208,8 +190,8 @@ def _checked_hellos(
     except (ValueError, KeyError, TypeError, AttributeError):
         raise ProtocolAborted("The aggregator's greeting cannot be read. Run again.") from None
     roster.aggregator.verify(session + body.encode(), signature)
-    if tuple(sorted(hellos)) != roster.names:
-        raise ProtocolAborted("Not everybody on the roster greeted. Run again when all are there.")
+    if not set(needed) <= set(hellos) <= set(roster.names):
+        raise ProtocolAborted("Not everybody who is needed came. Run again when all are there.")
     if len(set(keys.values())) != len(keys) or any(len(key) != 32 for key in keys.values()):
         raise ProtocolAborted("Two parties sent one key, or no key. Run again.")
     for name, hello in hellos.items():

@@ -6,25 +6,22 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self, TypeAlias
+from typing import Self
 
-from privod.data import Domain
+from privod.data import Domain, Table
 from privod.data.sources import read
-from privod.errors import InvalidData
+from privod.errors import InvalidData, InvalidParameter, PrivodError, ProtocolAborted
 from privod.joint.approvals import Approvals, subject_of
 from privod.joint.contributions import Contributions
-from privod.joint.counts import JointCounts, JointRelease, release_counts
 from privod.joint.held import mark_of_file
-from privod.joint.questions import JointQuestion
-from privod.joint.results import read_ids, write_release, write_result, write_transcript
+from privod.joint.question import JointQuestion, JointResult, Seat
+from privod.joint.results import read_ids, write_transcript
 from privod.joint.roster import Identity, Roster
-from privod.joint.rounds import Rounds
-from privod.joint.run import Aggregation, JointAnswer, take_part
+from privod.joint.run import Aggregation
 from privod.joint.transport.channel import Channel, attend
 
-__all__ = ["Site", "keep_transcript", "rounds_beside"]
+__all__ = ["Site", "keep_transcript"]
 
-Result: TypeAlias = JointAnswer | JointRelease | Aggregation
 RUN_LETTERS = 16  # of a run's name, in the names of its files
 
 
@@ -36,8 +33,9 @@ class Site:
     ----------
     identity : Identity
         Its name, certificate and key.
-    data : path
-        Its rows: a .csv or .parquet file, read anew for every run.
+    data : path, optional
+        Its rows: a .csv or .parquet file, read anew for every run. None for a computing party that
+        holds none.
     domain : Domain
         What is public about them.
     contributions : Contributions
@@ -45,70 +43,70 @@ class Site:
     ids : str, optional
         A column of the file that names the rows.
     results : path, optional
-        A folder for suspects and signed transcripts.
+        A folder for results and signed transcripts.
     approvals : Approvals, optional
         If given, runs that are not approved there are refused.
     charge : callable, optional
-        Called before any row is hashed: charges the run's epsilon, or raises.
-    rounds : path, optional
-        A file for the last completed rounds of a run that breaks off: the next one goes on there.
+        Called before anything about records leaves: charges the run's loss, or raises.
     """
 
     identity: Identity
-    data: Path
+    data: Path | None
     domain: Domain
     contributions: Contributions
     ids: str | None = None
     results: Path | None = None
     approvals: Approvals | None = None
     charge: Callable[[], None] | None = None
-    rounds: Path | None = None
 
     def run(
         self, question: JointQuestion, roster: Roster, connect: Callable[[], Channel]
-    ) -> JointAnswer | JointRelease:
-        """Take part in one run over a fresh channel; write down what is to be kept."""
-        question.check_parties(len(roster.names))
+    ) -> JointResult:
+        """Take part in one run over a fresh channel; write down what is to be kept.
+
+        Rows are read once the others are there, so that a failure is told to them at once.
+        """
+        self.identity.check_on(roster)
+        question.check_roster(roster)
         question.check(self.domain)
-        subject = subject_of(question, self.domain, roster)
-        table, file = read(self.data, self.domain), mark_of_file(self.data)
-        named = None if self.ids is None else read_ids(self.data, self.domain, self.ids)
+        if question.approved_singly and self.approvals is None:
+            way_out = "Approve one run with `privod approve-run`, and name its file."
+            raise InvalidParameter("approvals", "are needed for this question", None, way_out)
 
-        def act(channel: Channel) -> JointAnswer | JointRelease:
+        def act(channel: Channel) -> tuple[JointResult, list[str] | None]:
+            table, named, file = self._read()
             if self.approvals is not None:
-                self.approvals.use(subject)
-            if self.charge is not None:
-                self.charge()
-            if isinstance(question, JointCounts):
-                return release_counts(
-                    question,
-                    table,
-                    channel,
-                    self.identity,
-                    roster,
-                    self.contributions,
-                    file=file,
-                )
-            return take_part(
-                question,
-                table,
-                channel,
-                self.identity,
-                roster,
-                self.contributions,
-                rounds=Rounds(self.rounds),
+                self.approvals.use(subject_of(question, self.domain, roster))
+            seat = Seat(
+                table=table,
+                domain=self.domain,
+                channel=channel,
+                identity=self.identity,
+                roster=roster,
+                contributions=self.contributions,
                 file=file,
+                charge=self.charge,
+                ids=named,
             )
+            return question.take_part(seat), named
 
-        answer = attend(connect(), act)
+        answer, named = attend(connect(), act)
         if self.results is not None:
             self.results.mkdir(parents=True, exist_ok=True)
-            if isinstance(answer, JointRelease):
-                write_release(self.results / f"{_stem(answer)}-counts.json", answer)
-            else:
-                write_result(self.results / f"{_stem(answer)}.csv", answer, named)
+            answer.write(self.results, _stem(answer), named)
             keep_transcript(self.results, answer, self.identity, roster)
         return answer
+
+    def _read(self) -> tuple[Table | None, list[str] | None, bytes | None]:
+        """The rows, their ids and the mark of their file; others learn only that this failed."""
+        if self.data is None:
+            return None, None, None
+        try:
+            table, file = read(self.data, self.domain), mark_of_file(self.data)
+            named = None if self.ids is None else read_ids(self.data, self.domain, self.ids)
+        except (PrivodError, OSError) as problem:
+            raise ProtocolAborted(str(problem), "its own rows cannot be read.") from None
+        return table, named, file
 
     @classmethod
     def load(cls, path: Path, passphrase: bytes | None = None) -> Self:
@@ -121,31 +119,28 @@ class Site:
                 identity=Identity.load(
                     place / said["certificate"], place / said["key"], passphrase
                 ),
-                data=place / said["data"],
+                data=place / said["data"] if "data" in said else None,
                 domain=Domain.from_json(declared),
                 contributions=Contributions(place / said["record"]),
                 ids=said.get("ids"),
                 results=place / said["results"],
                 approvals=Approvals(place / said["approvals"]),
-                rounds=rounds_beside(place / said["record"]),
             )
         except (OSError, ValueError, KeyError, TypeError):
             raise InvalidData(
                 f"There is no site file that can be read at {str(path)!r}. It names certificate,"
-                " key, data, domain, record, results and approvals, and ids if rows have them."
+                " key, domain, record, results and approvals, data unless this party only computes,"
+                " and ids if rows have them."
             ) from None
 
 
-def keep_transcript(folder: Path, result: Result, identity: Identity, roster: Roster) -> None:
+def keep_transcript(
+    folder: Path, result: JointResult | Aggregation, identity: Identity, roster: Roster
+) -> None:
     """Write the signed statement about a run into a folder, named like its result."""
     folder.mkdir(parents=True, exist_ok=True)
     write_transcript(folder / f"{_stem(result)}.json", result, identity, roster)
 
 
-def _stem(result: Result) -> str:
+def _stem(result: JointResult | Aggregation) -> str:
     return result.run.hex()[:RUN_LETTERS]
-
-
-def rounds_beside(record: Path) -> Path:
-    """Where the rounds of a broken run are kept: beside the ledger of runs."""
-    return record.with_suffix(".rounds")

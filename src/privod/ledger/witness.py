@@ -21,13 +21,14 @@ from typing import Protocol
 from privod.errors import InvalidParameter, LedgerDamaged, Unavailable
 from privod.ledger.chain import read_head
 from privod.ledger.database import Connection
-from privod.ledger.private_files import private_file, sync_file
+from privod.ledger.private_files import private_directory, private_file, sync_file
 
-__all__ = ["Head", "Remembered", "Remembers", "Witness", "Witnesses"]
+__all__ = ["Head", "Remembered", "Remembers", "Witness", "Witnesses", "kept_for"]
 
 SLOT = 512  # bytes, what a disk writes as a whole: a torn write leaves the other slots as they were
 SLOTS = 8  # as many may be on their way to the disk at once; in all one page of the file system
 MAGIC = "privod-witness-1"
+KEPT_NAME = re.compile("[a-z0-9-]{1,64}")
 WRITTEN = re.compile("([0-9]{1,15}):([0-9a-f]{64}|)")  # a ledger without entries has no hash
 WAY_OUT = (
     "Put back the latest copy; if there is none, charge what is missing and accept the ledger as"
@@ -266,3 +267,12 @@ def _parsed(slot: bytes) -> Head | None:
         return None
     number, _, digest = text.removeprefix(f"{MAGIC} ").partition(":")
     return Head(int(number), digest)
+
+
+def kept_for(directory: Path, name: str) -> Witness:
+    """The witness that a curator keeps for another ledger, under a name."""
+    if not KEPT_NAME.fullmatch(name):
+        rule = "must be 1 to 64 small letters, digits and hyphens"
+        raise InvalidParameter("name", rule, name[:100], "Try 'hospital'.")
+    private_directory(directory / "witnesses")
+    return Witness(directory / "witnesses" / name)

@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms.gaussian import DiscreteGaussian
 from privod.mechanisms.noise import DiscreteLaplace
-from privod.mechanisms.skellam import SkellamShares
+from privod.mechanisms.shared import SharedGaussian
 from privod.privacy import exact
 
-__all__ = ["MergedNoise", "SkellamPart"]
+__all__ = ["MergedNoise"]
 
 Floats = NDArray[np.float64]
 Parts = tuple[tuple[Fraction, int], ...]
@@ -31,35 +31,8 @@ MOST_SCALES = 100_000  # different ones in one sum: more than anyone merges
 PLACES_PER_DEVIATION = 256  # the law of a sum is tabulated this finely, or at every integer
 TAIL_IN_SCALES = 40.0  # past these, and ten deviations, less than 1e-15 is left
 TAIL_IN_DEVIATIONS = 10.0
-KINDS = {2: (), 3: ("gaussian",), 4: ("skellam",)}  # how entries of so many values begin in JSON
+KINDS = {2: (), 3: ("gaussian", "beside")}  # how entries of so many values begin in JSON
 LEAST_DENSITY = 1e-18  # the table's rounding
-
-
-class SkellamPart(NamedTuple):
-    """Noise in shares: the variance of the honest ones, how many these are, and all shares."""
-
-    variance: int
-    honest: int
-    shares: int
-
-    @property
-    def variance_of_all(self) -> Fraction:
-        """The variance of the sum of all shares, as honest as they may be."""
-        return Fraction(self.variance * self.shares, self.honest)
-
-    @property
-    def counted_on(self) -> SkellamShares:
-        """The part of it that keeps a promise."""
-        return SkellamShares(self.variance, self.honest)
-
-    @classmethod
-    def checked(cls, variance: Any, honest: Any, shares: Any) -> SkellamPart:
-        """Read a part that came in a file."""
-        numbers = (variance, honest, shares)
-        whole = all(type(number) is int for number in numbers)
-        if not whole or not 1 <= honest <= shares <= MOST_SCALES or not 1 <= variance < 2**62:
-            raise InvalidData("Noise in shares has a variance, and honest ones among all shares.")
-        return cls(variance, honest, shares)
 
 
 @dataclass(frozen=True)
@@ -72,13 +45,14 @@ class MergedNoise:
         The scales of Laplace draws, ascending, each with the number of draws of that scale.
     gaussian : tuple of (Fraction, int)
         The same for Gaussian draws and their sigma2.
-    skellam : tuple of SkellamPart
-        Noise that parties drew in shares.
+    beside : tuple of (Fraction, int)
+        More Gaussian noise, which no guarantee counts on: the third share of noise of which two
+        are counted on.
     """
 
     parts: Parts
     gaussian: Parts = ()
-    skellam: tuple[SkellamPart, ...] = ()
+    beside: Parts = ()
 
     @classmethod
     def of(cls, noise: DiscreteLaplace | DiscreteGaussian) -> MergedNoise:
@@ -88,27 +62,30 @@ class MergedNoise:
         return cls(((noise.scale, 1),))
 
     @classmethod
-    def of_shares(cls, noise: SkellamShares, n_parties: int) -> MergedNoise:
-        """The sum of everybody's share, of which `noise.honest` are counted on."""
-        return cls((), (), (SkellamPart(noise.variance, noise.honest, n_parties),))
+    def of_shares(cls, noise: DiscreteLaplace | DiscreteGaussian) -> MergedNoise:
+        """Noise that three computing parties drew in shares, two of which are counted on."""
+        if not isinstance(noise, DiscreteGaussian):
+            rule = "must be gaussian to be drawn in shares"
+            raise InvalidParameter("noise", rule, "laplace", "Ask with a delta.")
+        shared = SharedGaussian(noise.sigma2)
+        return cls((), ((noise.sigma2, 1),), ((shared.uncounted, 1),))
 
     def __add__(self, other: MergedNoise) -> MergedNoise:
         return MergedNoise(
             _both(self.parts, other.parts),
             _both(self.gaussian, other.gaussian),
-            tuple(sorted((*self.skellam, *other.skellam))),
+            _both(self.beside, other.beside),
         )
 
     @property
     def n_draws(self) -> int:
-        """How many draws are added up."""
-        drawn = sum(times for _, times in (*self.parts, *self.gaussian))
-        return drawn + sum(part.shares for part in self.skellam)
+        """How many draws that are counted on are added up."""
+        return sum(times for _, times in (*self.parts, *self.gaussian))
 
     @property
     def single(self) -> DiscreteLaplace | DiscreteGaussian | None:
         """The noise itself, where it is one draw."""
-        if self.n_draws > 1 or self.skellam:
+        if self.n_draws > 1 or self.beside:
             return None
         if self.gaussian:
             return DiscreteGaussian(self.gaussian[0][0])
@@ -125,17 +102,17 @@ class MergedNoise:
         if self.n_draws == 1 and self.parts:
             return float(self.least_scale)
         squares = sum(times * float(scale) ** 2 for scale, times in self.parts)
-        squares += sum(times * float(sigma2) / 2 for sigma2, times in self.gaussian)
-        squares += sum(float(part.variance_of_all) / 2 for part in self.skellam)
+        all_gaussian = (*self.gaussian, *self.beside)
+        squares += sum(times * float(sigma2) / 2 for sigma2, times in all_gaussian)
         return math.sqrt(squares)
 
     @property
     def deviation(self) -> float:
         """The standard deviation: variances add up."""
         laplace = (times * DiscreteLaplace(scale).deviation ** 2 for scale, times in self.parts)
-        others = (times * DiscreteGaussian(s2).deviation ** 2 for s2, times in self.gaussian)
-        shared = sum(float(part.variance_of_all) for part in self.skellam)
-        return math.sqrt(sum(laplace) + sum(others) + shared)
+        all_gaussian = (*self.gaussian, *self.beside)
+        others = (times * DiscreteGaussian(s2).deviation ** 2 for s2, times in all_gaussian)
+        return math.sqrt(sum(laplace) + sum(others))
 
     def quantile(self, confidence: float) -> int:
         """The smallest size that the noise stays within with at least this probability."""
@@ -161,8 +138,8 @@ class MergedNoise:
     def to_json(self) -> list[list[Any]]:
         """Scales as text, with their numbers of draws; other kinds say so, with their variances."""
         gaussian = [["gaussian", str(sigma2), times] for sigma2, times in self.gaussian]
-        skellam = [["skellam", *part] for part in self.skellam]
-        return [[str(scale), times] for scale, times in self.parts] + gaussian + skellam
+        beside = [["beside", str(sigma2), times] for sigma2, times in self.beside]
+        return [[str(scale), times] for scale, times in self.parts] + gaussian + beside
 
     @classmethod
     def from_json(cls, data: Any) -> MergedNoise:
@@ -173,27 +150,28 @@ class MergedNoise:
         for entry in data:
             if not isinstance(entry, list) or type(entry[-1] if entry else None) is not int:
                 raise wrong
-            kind = KINDS.get(len(entry), ("unknown",))
-            if tuple(entry[: len(kind)]) != kind:
+            if len(entry) not in KINDS or (len(entry) == 3 and entry[0] not in KINDS[3]):
                 raise wrong
         parts = tuple(
             (DiscreteLaplace(exact(entry[0], "scale")).scale, entry[1])
             for entry in data
             if len(entry) == 2
         )
-        gaussian = tuple(
-            (DiscreteGaussian(exact(entry[1], "sigma2")).sigma2, entry[2])
-            for entry in data
-            if len(entry) == 3
+        gaussian, beside = (
+            tuple(
+                (DiscreteGaussian(exact(entry[1], "sigma2")).sigma2, entry[2])
+                for entry in data
+                if entry[0] == kind
+            )
+            for kind in KINDS[3]
         )
-        skellam = tuple(SkellamPart.checked(*entry[1:]) for entry in data if len(entry) == 4)
-        if list(skellam) != sorted(skellam):
+        if not parts and not gaussian:
             raise wrong
-        for some in (parts, gaussian):
+        for some in (parts, gaussian, beside):
             scales = [scale for scale, _ in some]
             if scales != sorted(set(scales)) or any(times < 1 for _, times in some):
                 raise wrong
-        return cls(parts, gaussian, skellam)
+        return cls(parts, gaussian, beside)
 
 
 def _both(some: Parts, others: Parts) -> Parts:
@@ -208,8 +186,8 @@ def _tabulated(noise: MergedNoise) -> tuple[float, Floats]:
 
     The characteristic function of a draw is (1 - q)^2 / (1 - 2 q cos t + q^2); those of the parts
     are multiplied and the product is transformed back. That of a Gaussian draw is a sum of
-    Gaussians by Poisson's formula, that of Skellam noise e^(variance (cos t - 1)). On a lattice
-    wider than the integers each draw is replaced by the same law on that lattice.
+    Gaussians by Poisson's formula. On a lattice wider than the integers each draw is replaced by
+    the same law on that lattice.
     """
     step = max(1.0, noise.deviation / PLACES_PER_DEVIATION)
     widest = float(noise.parts[-1][0]) if noise.parts else 0.0
@@ -221,9 +199,7 @@ def _tabulated(noise: MergedNoise) -> tuple[float, Floats]:
         ratio = math.exp(-step / float(scale))
         spread = 2 * ratio * (1 - np.cos(angles)) / (1 - ratio) ** 2
         logarithm -= times * np.log1p(spread)
-    for part in noise.skellam:
-        logarithm -= float(part.variance_of_all) / step**2 * (1 - np.cos(angles))
-    for sigma2, times in noise.gaussian:
+    for sigma2, times in (*noise.gaussian, *noise.beside):
         logarithm += times * _gaussian_logarithm(float(sigma2) / step**2, angles)
     law = np.fft.fftshift(np.fft.irfft(np.exp(logarithm), n_places))
     return step, np.maximum(law, LEAST_DENSITY * step)

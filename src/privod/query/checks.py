@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any, TypeVar
 
@@ -32,6 +32,7 @@ __all__ = [
     "dp_adjacency",
     "finite_number",
     "numeric_columns",
+    "one_of",
     "pairs_work",
     "typical_radius",
     "whole_number",
@@ -91,6 +92,15 @@ def whole_number(value: Any, name: str, at_least: int, at_most: int | None = Non
     if at_most is not None and value > at_most:
         raise InvalidParameter(name, f"must be at most {at_most}", value, f"Try {at_most}.")
     return value
+
+
+def one_of(value: Any, name: str, known: Iterable[str]) -> str:
+    """Read one of some texts."""
+    known = tuple(known)
+    if value not in known:
+        way_out = f"{known[0]} is the usual one."
+        raise InvalidParameter(name, f"must be one of {', '.join(known)}", value, way_out)
+    return str(value)
 
 
 def column_names(value: Any) -> tuple[str, ...]:

@@ -149,7 +149,7 @@ class CountQuery(Query[Value]):
             return self.laplace_noise
         return DiscreteGaussian.for_loss(self.counts_epsilon, self.delta, self._counts_changed)
 
-    def within(self, accounting: str) -> Self:
+    def within(self, accounting: str, delta: Fraction = Fraction(0)) -> Self:  # noqa: ARG002
         """Counted by zcdp, auto takes the noise that is smaller for one and the same rho.
 
         Variance times rho decides, by public parameters alone.

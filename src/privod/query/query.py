@@ -86,8 +86,8 @@ class Query(ABC, Generic[Value]):
         """All that is proved of the answer about such data; what it promises comes first."""
         return (Statement(self.cost(), self.guarantee().adjacency), *self.also(domain))
 
-    def within(self, accounting: str) -> Self:  # noqa: ARG002 - for those that leave it open
-        """The question as it is asked where budgets count so: "sums" or "zcdp"."""
+    def within(self, accounting: str, delta: Fraction = Fraction(0)) -> Self:  # noqa: ARG002 - for those that leave it open
+        """The question as it is asked where budgets count so ("sums" or "zcdp") and allow delta."""
         return self
 
     def not_protected(self) -> str:

@@ -28,7 +28,6 @@ from privod.privacy import Guarantee, Loss, positive
 from privod.query.count_query import COUNTS_CHANGED
 
 __all__ = [
-    "KINDS",
     "LARGEST_SUM",
     "MOST_COUNTS",
     "Array",
@@ -38,7 +37,7 @@ __all__ = [
     "check_counts",
     "checked_columns",
     "checked_promise",
-    "kind_of_file",
+    "question_of_file",
     "signed",
     "write_file",
 ]
@@ -49,13 +48,8 @@ ArrayOf = Callable[[str, str, tuple[int | None, ...]], Array]
 
 Value = TypeVar("Value")
 
-KINDS = {
-    "grid": "a grid",
-    "marginals": "marginal histograms",
-    "profile": "a profile",
-    "moments": "moments",
-    "sketch": "a sketch",
-}
+SIGNATURE = "privod "
+HEADER = "release.json"
 VERSION = 1
 MOST_BYTES = 2**30  # of a saved array, unpacked
 MOST_COUNTS = MOST_BYTES // 8
@@ -68,51 +62,46 @@ NPY_HEADER = re.compile(
 )
 
 
-def write_file(path: str | Path, kind: str, header: dict[str, Any], arrays: dict[str, Any]) -> None:
-    """Write a header and the arrays that are not None."""
+def write_file(
+    path: str | Path, question: str, header: dict[str, Any], arrays: dict[str, Array]
+) -> None:
+    """Write a header and arrays."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
-        file.writestr(f"{kind}.json", json.dumps({**signed(kind), **header}, indent=1))
+        file.writestr(HEADER, json.dumps({**signed(question), **header}, indent=1))
         for name, array in arrays.items():
-            if array is not None:
-                plain = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
-                with file.open(f"{name}.npy", "w", force_zip64=True) as entry:
-                    np.lib.format.write_array(entry, plain, version=(1, 0), allow_pickle=False)
+            plain = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+            with file.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                np.lib.format.write_array(entry, plain, version=(1, 0), allow_pickle=False)
 
 
-def kind_of_file(path: str | Path) -> str:
-    """Which of the `KINDS` a file holds."""
+def question_of_file(path: str | Path) -> str:
+    """The name of the question whose release a file holds."""
     message = f"{path} is damaged, or holds nothing that privod saved."
-    with Path(path).open("rb") as content, _readable(message):
-        with zipfile.ZipFile(content) as file:
-            names = file.namelist()
-        return next(kind for kind in KINDS if f"{kind}.json" in names)
+    with Path(path).open("rb") as content, _readable(message), zipfile.ZipFile(content) as file:
+        found = json.loads(_unpacked(file, file.getinfo(HEADER), MOST_HEADER_BYTES))["format"]
+        if not found.startswith(SIGNATURE):
+            raise InvalidData(message)
+        return str(found.removeprefix(SIGNATURE))
 
 
 def build_from_file(
-    path: str | Path, kind: str, build: Callable[[dict[str, Any], ArrayOf], Value]
+    path: str | Path, question: str, build: Callable[[dict[str, Any], ArrayOf], Value]
 ) -> Value:
     """Read a file that `write_file` wrote; `build` checks the header and asks for the arrays."""
-    message = f"{path} is damaged, or not {KINDS[kind]} that privod saved."
+    message = f"{path} is damaged, or not a release of {question} that privod saved."
     with Path(path).open("rb") as content, _readable(message), zipfile.ZipFile(content) as file:
         entries = {entry.filename: entry for entry in file.infolist()}
         if len(entries) != len(file.infolist()):
             raise InvalidData(message)
 
-        def unpacked(name: str, most: int) -> bytes:
-            entry = entries.pop(name)
-            plain = entry.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-            if not plain or entry.flag_bits & 1 or entry.file_size > most:
-                raise InvalidData(message)
-            return file.read(entry)
-
         def array(name: str, form: str, shape: tuple[int | None, ...]) -> Array:
             known = math.prod(1 if length is None else length for length in shape)
             whole = all(length is not None for length in shape)
             most = min(MOST_BYTES, int(form[2]) * known + 256) if whole else MOST_BYTES
-            return _array(unpacked(f"{name}.npy", most), form, shape)
+            return _array(_unpacked(file, entries.pop(f"{name}.npy"), most), form, shape)
 
-        header = json.loads(unpacked(f"{kind}.json", MOST_HEADER_BYTES))
-        _check_signature(header, kind)
+        header = json.loads(_unpacked(file, entries.pop(HEADER), MOST_HEADER_BYTES))
+        _check_signature(header, question)
         value = build(header, array)
         if entries:  # something that was not asked for
             raise InvalidData(message)
@@ -120,7 +109,7 @@ def build_from_file(
 
 
 def build_from_json(
-    data: Any, kind: str, build: Callable[[dict[str, Any], ArrayOf], Value]
+    data: Any, question: str, build: Callable[[dict[str, Any], ArrayOf], Value]
 ) -> Value:
     """The same of plain JSON values, where arrays are nested lists."""
 
@@ -135,8 +124,8 @@ def build_from_json(
             raise _misfit()
         return found.astype(form)
 
-    with _readable(f"The value is damaged, or not {KINDS[kind]} that privod wrote."):
-        _check_signature(data, kind)
+    with _readable(f"The value is damaged, or not a release of {question} that privod wrote."):
+        _check_signature(data, question)
         return build(data, array)
 
 
@@ -167,12 +156,12 @@ def checked_promise(
     others = [(noise_of_total, 1), (noise_of_scores, COUNTS_CHANGED[promise.adjacency])]
     bought = [(each, by) for each, by in others if each is not None]
     noise = MergedNoise.from_json(header["noise"])
-    if any(each.skellam or each.gaussian for each, _ in bought):
+    if any(each.gaussian for each, _ in bought):
         raise InvalidData("The promise is not the one that the noise keeps.")
     beside = sum((by / each.least_scale for each, by in bought), Fraction(0))
     if beside >= epsilon:
         raise InvalidData("The promise is not the one that the noise keeps.")
-    if noise.gaussian or noise.skellam:
+    if noise.gaussian:
         _check_with_delta(Loss(epsilon - beside, promise.loss.delta), noise, changed)
         return promise, noise
     lost = changed / noise.least_scale + beside
@@ -184,26 +173,30 @@ def checked_promise(
 
 def _check_with_delta(loss: Loss, noise: MergedNoise, changed: int) -> None:
     """All parts must keep the promise, the least noisy of every kind first of all."""
-    kept = not noise.gaussian or DiscreteGaussian(noise.gaussian[0][0]).keeps(loss, changed)
-    for part in noise.skellam:
-        delta = part.counted_on.delta(loss.epsilon, changed, MOST_COUNTS)
-        kept = kept and delta <= float(loss.delta)
+    kept = DiscreteGaussian(noise.gaussian[0][0]).keeps(loss, changed)
     if not kept or (noise.parts and changed / noise.least_scale > loss.epsilon):
         raise InvalidData("The promise is not the one that the noise keeps.")
 
 
-def signed(kind: str) -> dict[str, Any]:
+def signed(question: str) -> dict[str, Any]:
     """How a header begins."""
-    return {"format": f"privod {kind}", "version": VERSION}
+    return {"format": f"{SIGNATURE}{question}", "version": VERSION}
 
 
-def _check_signature(header: Any, kind: str) -> None:
+def _unpacked(file: zipfile.ZipFile, entry: zipfile.ZipInfo, most: int) -> bytes:
+    plain = entry.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+    if not plain or entry.flag_bits & 1 or entry.file_size > most:
+        raise InvalidData("A part of the file is too large, or packed in a way that is not read.")
+    return file.read(entry)
+
+
+def _check_signature(header: Any, question: str) -> None:
     if not isinstance(header, dict):
-        raise InvalidData(f"The header of a {kind} must be an object.")
+        raise InvalidData("The header must be an object.")
     found = {key: header.get(key) for key in ("format", "version")}
-    if found != signed(kind):
+    if found != signed(question):
         said = f"{str(found['format'])[:40]!r}, version {str(found['version'])[:10]}"
-        message = f"This reads 'privod {kind}', version {VERSION}; the file is {said}."
+        message = f"This reads '{SIGNATURE}{question}', version {VERSION}; the file is {said}."
         raise InvalidData(f"{message} Use the privod that wrote it.")
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 if TYPE_CHECKING:  # values are only looked at here, never made
     from fractions import Fraction
@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # values are only looked at here, never made
     from privod.data import Domain
     from privod.query import parameters as asked
     from privod.query import preview as previews
-    from privod.query.query import Query
+    from privod.query.query import Query, Release
 
 __all__ = [
     "Answer",
@@ -296,33 +296,41 @@ class Charge:
 
 
 @dataclass(frozen=True)
-class Answer:
-    """A release, in numbers and in words, and what it cost.
-
-    `head` is where the ledger ended when the answer left, as "number:hash". Keep it: it shows later
-    whether the ledger lost entries.
-    """
+class StoredAnswer:
+    """A release, in numbers and in words."""
 
     key: str
     release: Plain
     sentence: str
     guarantee: Guarantee
-    charges: tuple[Charge, ...]
-    stored: bool
-    head: str
 
     @classmethod
-    def of(cls, answer: values.Answer) -> Answer:
-        release = answer.release
+    def of(cls, release: Release[Any]) -> Self:
         return cls(
             key=answer_key(release.query),
             release=release.to_json(),
             sentence=release.sentence(),
             guarantee=Guarantee.of(release.guarantee),
-            charges=tuple(Charge.of(charge) for charge in answer.charges),
-            stored=answer.stored,
-            head=answer.head,
         )
+
+
+@dataclass(frozen=True)
+class Answer(StoredAnswer):
+    """A release, and what it cost.
+
+    `head` is where the ledger ended when the answer left, as "number:hash"; it travels in the
+    header privod-ledger-head. Keep it: it shows later whether the ledger lost entries.
+    """
+
+    charges: tuple[Charge, ...]
+    stored: bool
+    head: str = ""
+
+    @classmethod
+    def with_cost(cls, answer: values.Answer) -> Answer:
+        release = StoredAnswer.of(answer.release)
+        charges = tuple(Charge.of(charge) for charge in answer.charges)
+        return cls(**vars(release), charges=charges, stored=answer.stored, head=answer.head)
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,12 @@ against it at the end of this module.
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from privod.curator import (
     Accounting,
     Answer,
     BudgetState,
-    Charge,
     Curator,
     DataSet,
     Entry,
@@ -24,10 +23,13 @@ from privod.curator import (
     Verification,
 )
 from privod.data import CsvDialect, Domain, IntakeReport
-from privod.privacy import Adjacency, Guarantee, Loss, SameContexts
+from privod.ledger.acts import Act
+from privod.privacy import Adjacency, Loss, SameContexts
 from privod.query.query import Query, Release
 
 __all__ = ["CuratorProtocol"]
+
+Done = TypeVar("Done")
 
 
 class CuratorProtocol(Protocol):
@@ -72,47 +74,15 @@ class CuratorProtocol(Protocol):
         confirmed: bool = False,
     ) -> BudgetState: ...
 
-    def close_budget(
-        self, of: str, adjacency: Adjacency, reason: str, *, confirmed: bool = False
-    ) -> tuple[BudgetState, ...]: ...
-
-    def raise_budget(
-        self, of: str, adjacency: Adjacency, budget: Loss, reason: str
-    ) -> BudgetState: ...
-
-    def admit_person(
-        self,
-        of: str,
-        person: SameContexts,
-        reason: str,
-        *,
-        confirmed: bool = False,
-        isolating: bool = False,
-    ) -> int: ...
+    def do(self, act: Act[Done], *, confirmed: bool = False) -> Done: ...
 
     def admitted(self, of: str) -> tuple[SameContexts, ...]: ...
-
-    def allow_exact_counts(
-        self, of: str, adjacency: Adjacency, counts: int, reason: str, *, confirmed: bool = False
-    ) -> int: ...
 
     def who_is_protected(
         self, of: str, adjacency: Adjacency | None = None, *, sample: int = ...
     ) -> tuple[Protection, ...]: ...
 
-    def limit_token(self, of: str, adjacency: Adjacency, token: str, limit: Loss) -> None: ...
-
-    def request(self, of: str, adjacency: Adjacency, loss: Loss | None, reason: str) -> Request: ...
-
     def requests(self, of: str) -> tuple[Request, ...]: ...
-
-    def decide(
-        self, of: str, number: int, *, approve: bool, reason: str, confirmed: bool = False
-    ) -> Request: ...
-
-    def charge_ahead(self, of: str, guarantee: Guarantee, reason: str) -> tuple[Charge, ...]: ...
-
-    def retire(self, of: str, reason: str, *, confirmed: bool = False) -> None: ...
 
     def adapted(self, query: Query[Any], of: str) -> Query[Any]: ...
 

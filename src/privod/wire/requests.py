@@ -7,25 +7,15 @@ schema, holds every body to them, and the OpenAPI document says them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 from .nouns import Plain, Role
 
 __all__ = [
-    "Admit",
-    "AllowExact",
     "Ask",
     "AskPrice",
-    "ChargeAhead",
-    "CloseBudget",
-    "Decide",
-    "FileRequest",
-    "LimitToken",
     "MakeToken",
     "NoteHead",
-    "OpenBudget",
-    "RaiseBudget",
-    "Retire",
     "Verify",
     "WhoIsProtected",
 ]
@@ -51,61 +41,6 @@ STRICT = {"extra": "forbid"}  # a field that is not known is a mistake, and said
 
 
 @dataclass(frozen=True)
-class OpenBudget:
-    """A budget to be opened."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = STRICT
-    adjacency: Plain
-    epsilon: Number
-    delta: Number = "0"
-    confirmed: bool = False
-    accounting: Literal["sums", "zcdp"] = "sums"
-
-
-@dataclass(frozen=True)
-class CloseBudget:
-    """A budget to be closed."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = STRICT
-    adjacency: Plain
-    reason: Name
-    confirmed: bool = False
-
-
-@dataclass(frozen=True)
-class RaiseBudget:
-    """A new and larger limit of a budget."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = STRICT
-    adjacency: Plain
-    epsilon: Number
-    reason: Name
-    delta: Number = "0"
-
-
-@dataclass(frozen=True)
-class Admit:
-    """A person, as the adjacency that a question about that person's contexts states."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = STRICT
-    person: Plain
-    reason: Name
-    confirmed: bool = False
-    isolating: bool = False
-
-
-@dataclass(frozen=True)
-class AllowExact:
-    """How many counts of records that an allowance does not protect may be told exactly, in all."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = STRICT
-    adjacency: Plain
-    counts: int
-    reason: Name
-    confirmed: bool = False
-
-
-@dataclass(frozen=True)
 class WhoIsProtected:
     """A narrow promise that an owner thinks of, beside those that are open."""
 
@@ -115,63 +50,11 @@ class WhoIsProtected:
 
 
 @dataclass(frozen=True)
-class LimitToken:
-    """How much of a budget the questions of one token may cost, by its id."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = STRICT
-    adjacency: Plain
-    token: Name
-    epsilon: Number
-    delta: Number = "0"
-
-
-@dataclass(frozen=True)
-class FileRequest:
-    """What an analyst needs: a budget up to a loss, or, without an epsilon, a person admitted."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = STRICT
-    adjacency: Plain
-    reason: Name
-    epsilon: Number | None = None
-    delta: Number = "0"
-
-
-@dataclass(frozen=True)
-class Decide:
-    """What an owner decides about a request."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = STRICT
-    approve: bool
-    reason: Name
-    confirmed: bool = False
-
-
-@dataclass(frozen=True)
-class ChargeAhead:
-    """A loss under an adjacency that is about to be made without the curator, by a fit or a run."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = STRICT
-    adjacency: Plain
-    epsilon: Number
-    reason: Name
-    delta: Number = "0"
-
-
-@dataclass(frozen=True)
 class NoteHead:
     """Where another curator's ledger ends, to be remembered."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = STRICT
     head: Name
-
-
-@dataclass(frozen=True)
-class Retire:
-    """A data set whose rows are to be deleted for good."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = STRICT
-    reason: Name
-    confirmed: bool = False
 
 
 @dataclass(frozen=True)

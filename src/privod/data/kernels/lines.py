@@ -1,4 +1,7 @@
-"""Where do the cells of each line begin and end? Every line is split by its own bytes alone."""
+"""Where do the cells of each line begin and end? Every line is split by its own bytes alone.
+
+In a file that is well-formed as a whole, `strict` says so, a record may have several lines.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,9 @@ from numpy.typing import NDArray
 
 from privod.compiling import njit
 
-__all__ = ["CELLS", "LAST_CELLS", "NO_QUOTE", "OPEN_QUOTE", "TOO_LONG", "copy_cells", "split_lines"]
+__all__ = ["CELLS", "LAST_CELLS", "NO_QUOTE", "OPEN_QUOTE", "TOO_LONG", "TRAILING", "WRONG_LINE"]
+__all__ += ["AT_CELL", "AT_LINE", "OTHER_CELLS", "PROBLEM", "QUOTED", "RECORDS", "START", "STATE"]
+__all__ += ["STRAY_QUOTE", "STRAY_RETURN", "copy_cells", "cut_records", "split_lines", "strict"]
 
 Bytes = NDArray[np.uint8]
 Ints32 = NDArray[np.int32]
@@ -17,7 +22,10 @@ Ints = NDArray[np.int64]
 
 NO_QUOTE = -1
 LINE_FEED, CARRIAGE_RETURN = 10, 13
-CELLS, TOO_LONG, OPEN_QUOTE, LAST_CELLS = 0, 1, 2, 3  # places in the tally
+CELLS, TOO_LONG, OPEN_QUOTE, LAST_CELLS, TRAILING, WRONG_LINE = range(6)  # places in the tally
+START, PLAIN, QUOTED, CLOSED = range(4)  # where in a cell a byte stands
+STATE, AT_CELL, AT_LINE, RECORDS, PROBLEM = range(5)  # what is known of a file so far
+STRAY_QUOTE, STRAY_RETURN, OTHER_CELLS = 1, 2, 3  # why a file is not well-formed
 
 
 @njit(cache=True, nogil=True)
@@ -40,6 +48,7 @@ def split_lines(
     block: Bytes,
     separator: int,
     quote: int,
+    multiline: bool,
     places: Ints,
     longest: int,
     starts: Ints32,
@@ -51,14 +60,20 @@ def split_lines(
 
     Lines of another number of cells than `places` has, or longer than `longest`, are left out and
     counted; so are, though they stay, lines that open a quote and do not close it. Returns how many
-    lines stay; of each its cells lie at `starts[place, line]` to `ends[place, line]`.
+    lines stay; of each its cells lie at `starts[place, line]` to `ends[place, line]`. Where records
+    may have several lines, one ends at a line feed outside quotes.
     """
     n_cells = len(places)
-    kept = 0
-    at = 0
+    kept = lines = at = 0
     while at < len(block):
         line_end = at
-        while block[line_end] != LINE_FEED:
+        inside = False
+        lines += 1
+        this_line = lines
+        while block[line_end] != LINE_FEED or inside:
+            if multiline and block[line_end] == quote:
+                inside = not inside
+            lines += block[line_end] == LINE_FEED
             line_end += 1
         end = line_end
         if end > at and block[end - 1] == CARRIAGE_RETURN:
@@ -99,8 +114,66 @@ def split_lines(
             kept += 1
         else:
             tally[CELLS] += 1
+            tally[TRAILING] += cell == n_cells + 1 and block[end - 1] == separator
+            if tally[WRONG_LINE] == 0:
+                tally[WRONG_LINE] = this_line
         at = line_end + 1
     return kept
+
+
+@njit(cache=True, nogil=True)
+def cut_records(block: Bytes, quote: int, inside: bool) -> tuple[int, bool]:
+    """Where the last record that ends in a block ends, and whether a quote is open at its end."""
+    cut = 0
+    for at in range(len(block)):
+        if block[at] == quote:
+            inside = not inside
+        elif block[at] == LINE_FEED and not inside:
+            cut = at + 1
+    return cut, inside
+
+
+@njit(cache=True, nogil=True)
+def strict(block: Bytes, separator: int, quote: int, n_cells: int, known: Ints) -> None:
+    """Go on reading a file as [RFC 4180] has it, until something is not as it must be.
+
+    A cell that opens with a quote closes with one, before a separator or the end of its record, and
+    holds others doubled; no other cell holds a quote. Every record has as many cells as the header.
+    """
+    for at in range(len(block)):
+        byte = block[at]
+        if known[STATE] == QUOTED:
+            if byte == quote:
+                known[STATE] = CLOSED
+            known[AT_LINE] += byte == LINE_FEED
+            continue
+        if byte == quote:
+            if known[STATE] == PLAIN:
+                known[PROBLEM] = STRAY_QUOTE
+                return
+            known[STATE] = QUOTED  # opens, or is the second of two
+            continue
+        if byte == separator:
+            known[AT_CELL] += 1
+            known[STATE] = START
+        elif byte == LINE_FEED:
+            empty = known[STATE] == START and known[AT_CELL] == 0
+            if not empty and known[AT_CELL] + 1 != n_cells:
+                known[PROBLEM] = OTHER_CELLS
+                return
+            known[RECORDS] += not empty
+            known[AT_CELL], known[STATE] = 0, START
+            known[AT_LINE] += 1
+        elif byte == CARRIAGE_RETURN and at + 1 < len(block) and block[at + 1] == LINE_FEED:
+            continue
+        elif known[STATE] == CLOSED:
+            known[PROBLEM] = STRAY_QUOTE
+            return
+        elif byte == CARRIAGE_RETURN:
+            known[PROBLEM] = STRAY_RETURN
+            return
+        else:
+            known[STATE] = PLAIN
 
 
 @njit(cache=True, nogil=True)

@@ -14,15 +14,13 @@ from numpy.typing import NDArray
 
 from privod.data import Domain
 from privod.errors import ProtocolAborted
-from privod.joint.horizontal import host_size, joint_size
+from privod.joint.published.masks import check_fixed, from_fixed, to_fixed
+from privod.joint.published.question import PublishedOutliers
+from privod.joint.published.secure_sum import add_up, contribute
+from privod.joint.published.sizes import host_shape, host_size, joint_shape, joint_size
 from privod.joint.published.union import Union, host_union, point_of
-from privod.joint.question import JointOutliers
-from privod.joint.rounds import Offer, Rounds, host_resume, resume
-from privod.joint.secure_sum import add_up, contribute
 from privod.joint.session import Session
-from privod.joint.sharing import check_fixed, from_fixed, to_fixed
 from privod.joint.transport.channel import Channel, Meeting
-from privod.joint.vertical import host_shape, joint_shape, read_rows, write_rows
 from privod.outliers.hashing.kernels.bins import join_words, mix_codes
 from privod.outliers.hashing.outliers import crowd_limit, intersect_rounds
 from privod.outliers.hashing.plan import HashPlan
@@ -44,16 +42,14 @@ __all__ = [
 ]
 
 SEED_BYTES = 32
-NO_ROWS = np.empty(0, np.int64)  # of a player that does not prune
 
 
 def take_part_horizontal(
-    question: JointOutliers,
+    question: PublishedOutliers,
     points: NDArray[np.float64],
     domain: Domain,
     channel: Channel,
     session: Session,
-    rounds: Rounds,
 ) -> tuple[NDArray[np.int64], int]:
     """Algorithm 3 at one player."""
     n_records = joint_size(channel, session, len(points))
@@ -61,10 +57,8 @@ def take_part_horizontal(
     plan = question.plan(n_records)
     max_crowd = crowd_limit(question.far_fraction, n_records)  # p' of line 6
     lows, highs = question.ranges(domain)
-    if question.n_rounds > 1:
-        resume(channel, session, rounds)
-    kept = _rows_before(rounds)
-    for _ in track(range(rounds.at.done, question.n_rounds), "rounds"):
+    kept = []
+    for _ in track(range(question.n_rounds), "rounds"):
         seed = _publish_seed(channel, session)  # lines 1 to 4
         family = draw_family(plan, len(lows), seed, origin=(lows + highs) / 2)
         family.check_reach(lows, highs)
@@ -85,15 +79,13 @@ def take_part_horizontal(
         total = np.frombuffer(answer, "<u8").astype(np.int64)
         others = total - counts.astype(np.int64)  # line 27
         kept.append(uncleared(local, others[mine[places[:, local.rows]]], plan, max_crowd))
-        rounds.complete(intersect_rounds(kept))
     return intersect_rounds(kept), n_records
 
 
-def aggregate_horizontal(question: JointOutliers, meeting: Meeting) -> int:
+def aggregate_horizontal(question: PublishedOutliers, meeting: Meeting) -> int:
     """Relay the union and publish the exact counts."""
     n_records = host_size(meeting)
-    start = host_resume(meeting) if question.n_rounds > 1 else Offer()
-    for _ in track(range(start.done, question.n_rounds), "rounds"):
+    for _ in track(range(question.n_rounds), "rounds"):
         seeds = meeting.collect("hash parameters", SEED_BYTES)
         meeting.reply_all(seeds[meeting.names[0]])
         size = host_union(meeting, opening=True)
@@ -103,12 +95,11 @@ def aggregate_horizontal(question: JointOutliers, meeting: Meeting) -> int:
 
 
 def take_part_vertical(
-    question: JointOutliers,
+    question: PublishedOutliers,
     points: NDArray[np.float64],
     domain: Domain,
     channel: Channel,
     session: Session,
-    rounds: Rounds,
 ) -> tuple[NDArray[np.int64], int]:
     """Algorithm 4 at one player; the first one bins, prunes and publishes."""
     shape = joint_shape(question, points, domain, channel)
@@ -117,10 +108,8 @@ def take_part_vertical(
     plan = question.plan(n)
     first = session.name == session.roster.names[0]
     farthest = np.abs(question.ranges(domain)).max(axis=0)
-    if question.n_rounds > 1:
-        resume(channel, session, rounds)
-    kept = _rows_before(rounds)
-    for _ in track(range(rounds.at.done, question.n_rounds), "rounds"):
+    kept = []
+    for _ in track(range(question.n_rounds), "rounds"):
         directions = own_directions(plan, points.shape[1], os.urandom(SEED_BYTES))  # line 5
         share = directions @ points.T  # line 7
         check_fixed(np.abs(directions) @ farthest, len(session.roster.names))
@@ -131,30 +120,25 @@ def take_part_vertical(
             bins = bin_records(projected_keys(plan, total, os.urandom(SEED_BYTES)))
             limit = crowd_limit(question.far_fraction, n)
             kept.append(find_suspects(bins, limit, plan.min_shared_tables).rows)  # line 19
-        rounds.complete(intersect_rounds(kept) if first else NO_ROWS)
-    own = write_rows(intersect_rounds(kept)) if first else b""
-    return read_rows(channel.trade("outliers", own, 8 * n + 8)), n  # line 20
+    own = intersect_rounds(kept).astype("<i8").tobytes() if first else b""
+    answer = channel.trade("outliers", own, 8 * n)  # line 20
+    if len(answer) % 8:
+        raise ProtocolAborted("The list of outliers has a wrong length. Run again.")
+    return np.frombuffer(answer, "<i8").astype(np.int64), n
 
 
-def aggregate_vertical(question: JointOutliers, meeting: Meeting) -> int:
+def aggregate_vertical(question: PublishedOutliers, meeting: Meeting) -> int:
     """Open the projections to the first player and pass its outliers on."""
     n = host_shape(question, meeting).n_records
     plan = question.plan(n)
     length = plan.n_tables * plan.hashes_per_table * n
     first = meeting.names[0]
-    start = host_resume(meeting) if question.n_rounds > 1 else Offer()
-    for _ in track(range(start.done, question.n_rounds), "rounds"):
+    for _ in track(range(question.n_rounds), "rounds"):
         total = add_up(meeting, "projections", length, np.uint64)
         others = dict.fromkeys(meeting.names, b"")
         meeting.reply({**others, first: total.astype("<u8").tobytes()})
-    meeting.reply_all(meeting.collect("outliers", 8 * n + 8)[first])
+    meeting.reply_all(meeting.collect("outliers", 8 * n)[first])
     return n
-
-
-def _rows_before(rounds: Rounds) -> list[NDArray[np.int64]]:
-    """The rows that earlier rounds, of a run that broke off, left."""
-    rows = rounds.values
-    return [] if rows is None else [rows.astype(np.int64)]
 
 
 def uncleared(

@@ -12,7 +12,8 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from threading import Condition
+from queue import Empty, Full, Queue
+from threading import Condition, Thread
 from time import monotonic
 from typing import TypeVar
 
@@ -24,6 +25,8 @@ from privod.progress import overhearing, report
 __all__ = ["Channel", "Meeting", "Patience", "attend", "host", "reason_of"]
 
 SESSION_BYTES = 16
+WAITING = 64  # frames for one party that the aggregator keeps while it relays
+LOOK_SECONDS = 1.0  # between looks whether the run still goes on
 Result = TypeVar("Result")
 
 
@@ -75,6 +78,14 @@ class Channel(ABC):
     def _carry(self, frames: Iterator[bytes]) -> Iterable[bytes]:
         """Bring the frames to the aggregator; give back the frames of its answer."""
 
+    def relay(self, frames: Iterator[bytes]) -> Iterable[bytes]:  # noqa: ARG002
+        """Pass frames on to other parties, outside the steps, and give back those for this one.
+
+        A frame begins with the place of its receiver on the roster; when it arrives, with that of
+        its sender.
+        """
+        raise ProtocolAborted("This transport carries messages of steps only. Run over gRPC.")
+
     @abstractmethod
     def moved(self) -> None:
         """Tell the aggregator that one's own work goes on."""
@@ -88,16 +99,23 @@ class Meeting:
     """The aggregator's side of a run.
 
     The protocol calls `collect` and `reply`, step by step; transports call the rest from their own
-    threads.
+    threads. The loss of a party in `spared` ends nothing: the run goes on without it.
     """
 
-    def __init__(self, names: Sequence[str], patience: Patience | None = None) -> None:
+    def __init__(
+        self,
+        names: Sequence[str],
+        patience: Patience | None = None,
+        spared: Iterable[str] = (),
+    ) -> None:
         self.names = tuple(names)
         self.session = os.urandom(SESSION_BYTES)
         self.traffic = Traffic()
         self._patience = patience or Patience()
         self._changed = Condition()
         self._here: set[str] = set()
+        self._spared = frozenset(spared)
+        self._lost: dict[str, str] = {}
         self._done: set[str] = set()
         self._turn = dict.fromkeys(self.names, 0)
         self._open: tuple[int, int, Sink | None] | None = None
@@ -110,11 +128,22 @@ class Meeting:
         self._answers: dict[str, dict[int, bytes]] = {name: {} for name in self.names}
         self._failure: str | None = None
         self._finished = False
+        self._boxes: dict[str, Queue[bytes | None]] = {name: Queue(WAITING) for name in self.names}
 
     # what the protocol calls
 
+    @property
+    def lost(self) -> dict[str, str]:
+        """Who was lost without an end of the run, each with the phase in which."""
+        with self._changed:
+            return dict(self._lost)
+
+    @property
+    def _due(self) -> list[str]:
+        return [name for name in self.names if name not in self._lost]
+
     def collect(self, phase: str, most: int, sink: Sink | None = None) -> dict[str, bytes]:
-        """Wait for every party's message of this step, of at most `most` bytes each.
+        """Wait for the message of this step of every party that is there, of at most `most` bytes.
 
         With a sink messages have exactly that many bytes, and none is kept: it gets every piece of
         everybody's as it comes, from several threads.
@@ -127,12 +156,12 @@ class Meeting:
             self._received = 0
             self._open = self._step, most, sink
             self._changed.notify_all()
-            while self._failure is None and len(self._deposits) < len(self.names):
+            while self._failure is None and any(one not in self._deposits for one in self._due):
                 self._wait_for_late()
             self._raise_failure()
             self._open = None
             report(phase, len(self.names), len(self.names))
-            return {name: self._deposits[name] for name in self.names}
+            return {name: self._deposits[name] for name in self.names if name in self._deposits}
 
     def _wait_for_late(self) -> None:
         """Wait for a change, or until somebody who is due has got nowhere for too long."""
@@ -141,7 +170,7 @@ class Meeting:
         now = monotonic()
         left = {
             name: max(self._started, 0.0 if coming else self._moved[name]) + limit - now
-            for name in self.names
+            for name in self._due
             if name not in self._deposits
         }
         late = [name for name, seconds in left.items() if seconds <= 0]
@@ -149,6 +178,10 @@ class Meeting:
             self._changed.wait(min(left.values()))
             return
         what = "did not come" if coming else f"made no progress in {self._phase!r}"
+        if self._spared.issuperset(late):
+            self._lost |= dict.fromkeys(late, self._phase)
+            self._changed.notify_all()
+            return
         names = ", ".join(late)
         self._fail(f"{names} {what} within {limit:g} seconds. Run again when all are there.")
 
@@ -156,9 +189,9 @@ class Meeting:
         """Answer every party; the step is over."""
         with self._changed:
             self._raise_failure()
-            for name in self.names:
+            for name in self._deposits:
                 self._answers[name][self._step] = answers[name]
-            sent = sum(len(answers[name]) for name in self.names)
+            sent = sum(len(answers[name]) for name in self._deposits)
             self.traffic.add(self._phase, sent, self._received, self._started)
             self._deposits = {}
             self._step += 1
@@ -177,7 +210,7 @@ class Meeting:
         """Wait until every party has its last answer, then let nobody's leaving matter any more."""
         with self._changed:
             self._changed.wait_for(
-                lambda: self._failure is not None or len(self._done) == len(self.names),
+                lambda: self._failure is not None or self._done.issuperset(self._due),
                 self._patience.stalled,
             )
             self._raise_failure()
@@ -194,6 +227,8 @@ class Meeting:
                 raise ProtocolAborted(f"{name!r} is not on the roster of this run.")
             if name in self._here:
                 raise ProtocolAborted(f"{name!r} already takes part in this run.")
+            if name in self._lost:
+                raise ProtocolAborted(f"{name!r} came too late: the run goes on without it.")
             self._here.add(name)
             self._changed.notify_all()
 
@@ -202,10 +237,12 @@ class Meeting:
         self._moved[name] = monotonic()  # read by `_wait_for_late`, which looks again in time
 
     def leave(self, name: str, problem: str | None, *, done: bool = False) -> None:
-        """Note that a party left; unless it was done, the run ends."""
+        """Note that a party left; unless it was done or can be spared, the run ends."""
         with self._changed:
             if done:
                 self._done.add(name)
+            elif name in self._spared and name not in self._done:
+                self._lost.setdefault(name, self._phase)
             elif name not in self._done:
                 self._fail(
                     _printable(problem) or f"{name!r} was lost during {self._phase!r}. Run again."
@@ -221,7 +258,7 @@ class Meeting:
         """
         try:
             step = self._turn[name]
-            most, sink = self._wait_until_open(step)
+            most, sink = self._wait_until_open(name, step)
             assembly = Assembly(name, self.session, step, most, sink)
             for frame in frames:
                 assembly.add(frame)
@@ -230,9 +267,51 @@ class Meeting:
                 self.leave(name, None)
             answer = self._deposit(name, step, assembly)
         except ProtocolAborted as problem:
-            self.fail(str(problem))
+            if name not in self.lost:
+                self.fail(str(problem))
             raise
         yield from split(answer, self.session, step)
+
+    def relay(self, name: str, frames: Iterable[bytes]) -> Iterator[bytes]:
+        """Pass a party's frames on, and give back those for it, until it sends no more."""
+        place = bytes([self.names.index(name)])
+        box = self._boxes[name]
+
+        def pass_on() -> None:
+            try:
+                for frame in frames:
+                    if len(frame) < 2 or frame[0] >= len(self.names):
+                        raise ProtocolAborted(f"{name!r} sent a frame to nobody. Run again.")
+                    self._put(self._boxes[self.names[frame[0]]], place + frame[1:])
+                    self.moved(name)
+                self._put(box, None)
+            except ProtocolAborted as problem:
+                self.fail(str(problem))
+            except Exception:
+                self.leave(name, None)  # its stream broke
+
+        Thread(target=pass_on, daemon=True).start()
+        while True:
+            try:
+                frame = box.get(timeout=LOOK_SECONDS)
+            except Empty:
+                self._look()
+                continue
+            if frame is None:
+                return
+            yield frame
+
+    def _put(self, box: Queue[bytes | None], frame: bytes | None) -> None:
+        while True:
+            try:
+                box.put(frame, timeout=LOOK_SECONDS)
+                return
+            except Full:
+                self._look()
+
+    def _look(self) -> None:
+        with self._changed:
+            self._raise_failure()
 
     def wait_for_end(self, seconds: float) -> bool:
         """Wait that long at most; return whether the run has ended, well or badly."""
@@ -247,19 +326,23 @@ class Meeting:
         with self._changed:
             return self._failure
 
-    def _wait_until_open(self, step: int) -> tuple[int, Sink | None]:
+    def _wait_until_open(self, name: str, step: int) -> tuple[int, Sink | None]:
         with self._changed:
             self._changed.wait_for(
-                lambda: self._failure is not None or (self._open or (-1,))[0] == step
+                lambda: (
+                    self._failure is not None
+                    or name in self._lost
+                    or (self._open or (-1,))[0] == step
+                )
             )
-            self._raise_failure()
+            self._raise_failure(name)
             assert self._open is not None  # noqa: S101 - just waited for, told to the type checker
             return self._open[1:]
 
     def _deposit(self, name: str, step: int, assembly: Assembly) -> bytes:
         message = assembly.message()
         with self._changed:
-            self._raise_failure()
+            self._raise_failure(name)
             if name in self._deposits or self._turn[name] != step:
                 raise ProtocolAborted(f"{name!r} sent two messages in one step. Run again.")
             self._deposits[name] = message
@@ -275,9 +358,11 @@ class Meeting:
             self._failure = reason
             self._changed.notify_all()
 
-    def _raise_failure(self) -> None:
+    def _raise_failure(self, name: str = "") -> None:
         if self._failure is not None:
             raise ProtocolAborted(self._failure)
+        if name in self._lost:
+            raise ProtocolAborted(f"The run goes on without {name!r}, which was lost for a while.")
 
 
 def _printable(text: str | None) -> str:

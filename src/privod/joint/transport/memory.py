@@ -26,6 +26,9 @@ class MemoryChannel(Channel):
     def _carry(self, frames: Iterator[bytes]) -> Iterable[bytes]:
         return self._meeting.accept(self.name, frames)
 
+    def relay(self, frames: Iterator[bytes]) -> Iterable[bytes]:
+        return self._meeting.relay(self.name, frames)
+
     def moved(self) -> None:
         self._meeting.moved(self.name)
 
@@ -37,9 +40,13 @@ def meet(
     parties: Mapping[str, Callable[[Channel], Result]],
     at_aggregator: Callable[[Meeting], object],
     patience: Patience | None = None,
+    spared: Iterable[str] = (),
 ) -> dict[str, Result]:
-    """Run everybody in threads of this process; every party's result, or the first problem."""
-    meeting = Meeting(sorted(parties), patience)
+    """Run everybody in threads of this process; every party's result, or the first problem.
+
+    A party that was spared, and lost, has no result.
+    """
+    meeting = Meeting(sorted(parties), patience, spared)
 
     def party(name: str) -> Result:
         return attend(MemoryChannel(name, meeting), parties[name])
@@ -47,9 +54,10 @@ def meet(
     with ThreadPoolExecutor(len(parties) + 1) as pool:
         hosting = pool.submit(copy_context().run, host, meeting, at_aggregator)
         futures = {name: pool.submit(copy_context().run, party, name) for name in sorted(parties)}
-    raised = [hosting.exception(), *(future.exception() for future in futures.values())]
+    left = {name: future for name, future in futures.items() if name not in meeting.lost}
+    raised = [hosting.exception(), *(future.exception() for future in left.values())]
     problems = [problem for problem in raised if problem is not None]
     own = [one for one in problems if not isinstance(one, ProtocolAborted) or one.others]
     for problem in (*own, *problems):
         raise problem
-    return {name: future.result() for name, future in futures.items()}
+    return {name: future.result() for name, future in left.items()}

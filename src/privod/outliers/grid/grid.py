@@ -195,6 +195,10 @@ class Grid:
         overshoot_rows(points, self._lows, widths, FARTHEST, found)
         return found
 
+    def cells_outside(self, points: Floats) -> Floats:
+        """The same, rounded up to whole cells: it tells nothing of where in a cell a point lies."""
+        return np.ceil(self.overshoot(points) * self.cells_per_axis) / self.cells_per_axis
+
     def sums(self, tables: Floats, points: Floats) -> Floats:
         """Look up each point's cells in tables of one row an axis, and add up: (tables, points)."""
         sums = np.empty((len(tables), len(points)))
@@ -204,7 +208,8 @@ class Grid:
     def distances(self, point: Floats, cells: Cells) -> Floats:
         """L1 distance of one point to the center of each cell, in cells, added axis by axis."""
         own = self.cells_of(point[None])[0]
-        place = np.clip((point - self._lows) * self._scales, own + INSIDE, own + 1 - INSIDE)
+        with np.errstate(over="ignore"):  # what is too far for a float is clipped
+            place = np.clip((point - self._lows) * self._scales, own + INSIDE, own + 1 - INSIDE)
         total = np.zeros(len(cells))
         for axis in range(self.n_axes):
             total += np.abs(place[axis] - (cells[:, axis] + 0.5))

@@ -70,7 +70,7 @@ class HashFamily:
 
         Two records of one table agree in all words when their codes do; otherwise with
         probability at most 2 ** (-14 * words), and about 2 ** (-32 * words) in practice
-        (docs/proofs/joint_outliers.md, "Words").
+        (docs/proofs/published_outliers.md, "Words").
         """
         tables, words = self.constants.shape
         mixed = np.empty((tables, words, len(points)), np.uint32)

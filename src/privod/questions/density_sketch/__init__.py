@@ -9,7 +9,7 @@ QUESTION = Question(
     query="privod.questions.density_sketch.query:DensitySketch",
     picture="privod.questions.density_sketch.picture:draw",
     games="privod.questions.density_sketch.audit:games",
-    exports=("privod.questions.density_sketch.release:NoisySketch",),
+    value="privod.questions.density_sketch.release:NoisySketch",
     guide="questions/density_sketch.md",
     proof="proofs/density_sketch.md",
 )

@@ -8,28 +8,19 @@ computed here looks at the released counts only, so none of it costs budget.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privod.errors import InvalidData
+from privod.data import Column
 from privod.mechanisms.merged import MergedNoise
 from privod.privacy import Guarantee
-from privod.privacy.guarantee import merged_promise
 from privod.query.checks import checked_truth
-from privod.query.release_file import (
-    ArrayOf,
-    build_from_file,
-    build_from_json,
-    check_counts,
-    checked_promise,
-    signed,
-    write_file,
-)
+from privod.query.release_file import ArrayOf, check_counts, checked_promise
+from privod.query.scorer import Scorable
 from privod.query.scores import scored_points
 from privod.questions.density_sketch.hashing import ROWS, Hashing
 
@@ -38,11 +29,9 @@ __all__ = ["NoisySketch"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-KIND = "sketch"
-
 
 @dataclass(frozen=True, eq=False)
-class NoisySketch:
+class NoisySketch(Scorable):
     """Noisy counts of the bins of keyed tables.
 
     Guarantee
@@ -63,29 +52,31 @@ class NoisySketch:
         Whether the noise came from a test seed; such a sketch protects nobody.
     """
 
+    question = "density-sketch-1"
+    added = ("counts", "noise")
+
     hashing: Hashing
     counts: Ints
     noise: MergedNoise
     guarantee: Guarantee
     seeded: bool
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, NoisySketch) and self.to_json() == other.to_json()
-
-    __hash__ = None  # type: ignore[assignment]
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.hashing.columns
 
     @property
     def total(self) -> int:
         """About how many records there are: the counts of every table add up to it."""
         return round(float(self.counts.sum()) / len(self.counts))
 
-    def scores(self, points: ArrayLike) -> Floats:
+    def scores(self, records: ArrayLike) -> Floats:
         """Minus the log of the share of records near each new one; higher is more outlying.
 
         At every bandwidth that is the mean count of its bins, less what records that are not near
         add by chance [Coleman and Shrivastava 2020]; then the mean over the bandwidths.
         """
-        asked = scored_points(points, len(self.hashing.columns))
+        asked = scored_points(records, len(self.hashing.columns))
         found = np.empty(len(asked))
         tables = np.arange(self.hashing.all_tables)
         for start in range(0, len(asked), ROWS):
@@ -93,58 +84,16 @@ class NoisySketch:
             found[start : start + ROWS] = self._surprise(self.counts[tables, bins])
         return found
 
-    def merge(self, *others: NoisySketch) -> NoisySketch:
-        """Add up the sketches of disjoint records, of other holders or other batches; free."""
-        parts = (self, *others)
-        for part in others:
-            if not isinstance(part, NoisySketch) or part._shape != self._shape:
-                raise InvalidData(
-                    "Sketches add up only with the same columns, tables, key and adjacency."
-                    " Ask for them alike."
-                )
-        noise = self.noise
-        for part in others:
-            noise = noise + part.noise
-        return replace(
-            self,
-            counts=np.stack([part.counts for part in parts]).sum(axis=0, dtype=np.int64),
-            noise=noise,
-            guarantee=merged_promise([part.guarantee for part in parts]),
-            seeded=any(part.seeded for part in parts),
-        )
+    def header(self) -> dict[str, Any]:
+        """Which bins there are, and the noise of their counts."""
+        return {"hashing": self.hashing.to_json(), "noise": self.noise.to_json()}
 
-    @property
-    def _shape(self) -> tuple[object, ...]:
-        return self.hashing, self.guarantee.adjacency
-
-    def to_json(self) -> dict[str, Any]:
-        """Everything, as plain values."""
-        return {**signed(KIND), **self._header(), "counts": self.counts.tolist()}
+    def arrays(self) -> dict[str, Ints]:
+        """The counts."""
+        return {"counts": self.counts}
 
     @classmethod
-    def from_json(cls, data: Any) -> NoisySketch:
-        """Read back what `to_json` wrote."""
-        return build_from_json(data, KIND, cls._built)
-
-    def save(self, path: str | Path) -> None:
-        """Write one file: a zip of a JSON header and a plain array, no pickle."""
-        write_file(path, KIND, self._header(), {"counts": self.counts})
-
-    @classmethod
-    def load(cls, path: str | Path) -> NoisySketch:
-        """Read a file that `save` wrote; needs neither the data nor a curator."""
-        return build_from_file(path, KIND, cls._built)
-
-    def _header(self) -> dict[str, Any]:
-        return {
-            "hashing": self.hashing.to_json(),
-            "guarantee": self.guarantee.to_json(),
-            "noise": self.noise.to_json(),
-            "seeded": self.seeded,
-        }
-
-    @classmethod
-    def _built(cls, header: dict[str, Any], array: ArrayOf) -> NoisySketch:
+    def build(cls, header: dict[str, Any], array: ArrayOf) -> Self:
         """Build a sketch of parts that came from outside."""
         hashing = Hashing.from_json(header["hashing"])
         promise, noise = checked_promise(header, hashing.all_tables)

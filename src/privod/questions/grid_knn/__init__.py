@@ -9,10 +9,8 @@ QUESTION = Question(
     query="privod.questions.grid_knn.query:GridKnn",
     picture="privod.questions.grid_knn.picture:draw",
     games="privod.questions.grid_knn.audit:games",
-    exports=(
-        "privod.questions.grid_knn.release:NoisyGrid",
-        "privod.estimators.grid_knn:GridKnnDetector",
-    ),
+    value="privod.questions.grid_knn.release:NoisyGrid",
+    exports=("privod.estimators.grid_knn:GridKnnDetector",),
     guide="questions/grid_knn.md",
     proof="proofs/grid_knn.md",
 )

@@ -72,4 +72,6 @@ def advise_radius(
         for radius in radii
     )
     nearest = min(curve, key=lambda point: abs(point[1] - share))
-    return Advice(nearest[0], curve, grid.columns, places.hidden_share)
+    return Advice(
+        nearest[0], curve, tuple(column.name for column in grid.columns), places.hidden_share
+    )

@@ -6,32 +6,23 @@ threshold, a merge with the grids of other holders, a file.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property
-from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from privod.data import Numeric
 from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms.merged import MergedNoise
-from privod.outliers.grid.grid import Grid, OccupiedCells, WalkScores
+from privod.outliers.grid.grid import Grid, OccupiedCells, WalkScores, different
 from privod.privacy import Guarantee, Number, exact
-from privod.privacy.guarantee import merged_promise
-from privod.query.checks import LARGEST_COUNT, checked_truth, whole_number
+from privod.query.checks import LARGEST_COUNT, checked_truth, one_of, whole_number
 from privod.query.count_query import NoisyTotal
-from privod.query.release_file import (
-    ArrayOf,
-    build_from_file,
-    build_from_json,
-    check_counts,
-    checked_columns,
-    checked_promise,
-    signed,
-    write_file,
-)
+from privod.query.release_file import ArrayOf, check_counts, checked_columns, checked_promise
+from privod.query.scorer import Scorable, Scorer
 from privod.query.scores import check_fraction, scored_points
 from privod.questions.grid_knn.threshold import (
     Places,
@@ -41,17 +32,15 @@ from privod.questions.grid_knn.threshold import (
     places_of_kept,
 )
 
-__all__ = ["NoisyGrid", "walk_depth"]
+__all__ = ["GridScorer", "NoisyGrid", "walk_depth"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Cells = NDArray[np.int32]
 
-KIND = "grid"
-
 
 @dataclass(frozen=True, eq=False)
-class NoisyGrid:
+class NoisyGrid(Scorable):
     """Noisy counts of the cells of a grid: all of them, or those that reach `drop_below`.
 
     Guarantee
@@ -79,6 +68,9 @@ class NoisyGrid:
         How many records there are, where cells are dropped. All counts together say it otherwise.
     """
 
+    question = "grid-knn-1"
+    added = ("noise", "records")
+
     grid: Grid
     counts: Ints
     cells: Cells | None
@@ -88,39 +80,39 @@ class NoisyGrid:
     noise: MergedNoise
     records: NoisyTotal | None = None
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, NoisyGrid):
-            return NotImplemented
-        pairs = [(getattr(self, field.name), getattr(other, field.name)) for field in fields(self)]
-        return all(
-            np.array_equal(mine, theirs) if isinstance(mine, np.ndarray) else mine == theirs
-            for mine, theirs in pairs
-        )
-
-    __hash__ = None  # type: ignore[assignment]
-
     def __getstate__(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}  # no cache
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """The names of the columns, in the order that points have them."""
-        return tuple(column.name for column in self.grid.columns)
+    def columns(self) -> tuple[Numeric, ...]:
+        return self.grid.columns
 
     @property
     def total(self) -> int:
         """About how many records the grid stands for; in dropped cells too, where it was bought."""
         return int(self.counts.sum()) if self.records is None else self.records.count
 
-    def scores(
+    def scorer(self, **settings: Any) -> GridScorer:
+        """Score records by a walk with these settings: n_neighbors, max_depth, score_by."""
+        return GridScorer.chosen(self, settings)
+
+    def scores(self, records: ArrayLike) -> Floats:
+        """The scores of records with the usual settings."""
+        return self.scorer().scores(records)
+
+    def threshold(self, share: float) -> float:
+        """The score beyond which about this share of the reference lies, with these."""
+        return self.scorer().threshold(share)
+
+    def walk(
         self, points: ArrayLike, n_neighbors: int = 5, max_depth: Number | None = None
     ) -> WalkScores:
-        """Score new records; higher is more outlying.
+        """Walk outward from each point, as in [Rauch 2021]; a point outside a range is clipped.
 
         Parameters
         ----------
         points : array of shape (n, d)
-            The records, with the grid's columns in its order; what lies outside a range is clipped.
+            The records, with the grid's columns in its order.
         n_neighbors : int
             The walk ends when this many noisy records have been seen, at least 1.
         max_depth : number, optional
@@ -133,26 +125,26 @@ class NoisyGrid:
         some = OccupiedCells(self.cells, self.counts)
         return self.grid.walk_some(some, asked, n_neighbors, depth)
 
-    def threshold(
-        self, target_fraction: float, n_neighbors: int = 5, max_depth: Number | None = None
+    def limits(
+        self, share: float, n_neighbors: int = 5, max_depth: Number | None = None
     ) -> WalkScores:
-        """The scores beyond which about this share of the reference records lie.
+        """The scores of walks beyond which about this share of the reference records lie.
 
         Computed from the noisy grid alone: as many points as can be are placed where the counts
         show records to be, and scored. Scores come in steps; of the two shares next to the one
         asked for, the nearer is taken. A share below `hidden_share` is a guess, since the records
         it is about cannot be told from noise. Changing the share later is free.
         """
-        check_fraction(target_fraction)
+        check_fraction(share)
         depth = walk_depth(n_neighbors, max_depth)
 
         def walked(points: Floats, depth: Fraction | None) -> WalkScores:
-            return self.scores(points, n_neighbors, depth)
+            return self.walk(points, n_neighbors, depth)
 
         if self.cells is not None:
             scores = walked(self.places.points, depth)
-            return limits(scores, np.ones(len(scores.basic)), target_fraction)
-        return limits_of_walks(self.grid, self.places.points, walked, depth, target_fraction)
+            return limits(scores, np.ones(len(scores.basic)), share)
+        return limits_of_walks(self.grid, self.places.points, walked, depth, share)
 
     @property
     def hidden_share(self) -> float:
@@ -167,81 +159,38 @@ class NoisyGrid:
         deviation = 0.0 if self.records is None else self.records.noise.deviation
         return places_of_kept(self.grid, self.cells, self.counts, self.noise, self.total, deviation)
 
-    def merge(self, *others: NoisyGrid) -> NoisyGrid:
-        """Add up the grids of several holders, or of several batches: free post-processing.
-
-        The promise of the sum counts on the records being disjoint, as those of different holders
-        or of new batches are: under AddRemove it is the largest loss (parallel composition), under
-        Replace too, since a replaced record stays where it is.
-        """
-        parts = (self, *others)
-        for part in others:
-            if not isinstance(part, NoisyGrid) or part._shape != self._shape:
-                raise InvalidData(
-                    "Grids add up only with the same columns, ranges, cells per axis, drop_below,"
-                    " adjacency and share of epsilon for the number of records. Ask for them"
-                    " alike."
-                )
-        promise = merged_promise([part.guarantee for part in parts])
-        noise, records = self.noise, self.records
-        for part in others:
-            noise = noise + part.noise
-            if records is not None and part.records is not None:
-                records = records + part.records
-        merged = replace(
-            self,
-            guarantee=promise,
-            seeded=any(part.seeded for part in parts),
-            noise=noise,
-            records=records,
-        )
-        if self.cells is None:
-            counts = np.stack([part.counts for part in parts]).sum(axis=0, dtype=np.int64)
-            return replace(merged, counts=counts)
-        every = np.concatenate([part.cells for part in parts if part.cells is not None])
-        cells, place = np.unique(every, axis=0, return_inverse=True)
-        counts = np.zeros(len(cells), dtype=np.int64)
-        np.add.at(counts, place.reshape(-1), np.concatenate([part.counts for part in parts]))
-        return replace(merged, cells=cells, counts=counts)
-
-    @property
-    def _shape(self) -> tuple[object, ...]:
-        """What grids must have in common to add up, so that the sum's noise says its promise."""
+    def alike(self) -> tuple[Any, ...]:
+        """What grids must have in common, so that the sum's noise says its promise."""
         split = self.records and self.records.noise.least_scale / self.noise.least_scale
         return self.grid, self.drop_below, self.guarantee.adjacency, split
 
-    def to_json(self) -> dict[str, Any]:
-        """Everything, as plain values."""
-        data = {**signed(KIND), **self._header(), "counts": self.counts.tolist()}
-        return data if self.cells is None else {**data, "cells": self.cells.tolist()}
+    def plus(self, other: Self) -> dict[str, Any]:
+        """The sums of the counts, of every cell that one of the two keeps."""
+        summed = super().plus(other)
+        if self.cells is None or other.cells is None:
+            return {**summed, "counts": self.counts + other.counts}
+        every = np.concatenate([self.cells, other.cells])
+        cells, place = np.unique(every, axis=0, return_inverse=True)
+        counts = np.zeros(len(cells), dtype=np.int64)
+        np.add.at(counts, place.reshape(-1), np.concatenate([self.counts, other.counts]))
+        return {**summed, "cells": cells, "counts": counts}
 
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> NoisyGrid:
-        """Read back what `to_json` wrote."""
-        return build_from_json(data, KIND, cls._built)
-
-    def save(self, path: str | Path) -> None:
-        """Write one file: a zip of a JSON header and plain arrays, no pickle."""
-        write_file(path, KIND, self._header(), {"counts": self.counts, "cells": self.cells})
-
-    @classmethod
-    def load(cls, path: str | Path) -> NoisyGrid:
-        """Read a file that `save` wrote; needs neither the data nor a curator."""
-        return build_from_file(path, KIND, cls._built)
-
-    def _header(self) -> dict[str, Any]:
+    def header(self) -> dict[str, Any]:
+        """The grid, and the noise of its counts."""
         return {
             "columns": [column.to_json() for column in self.grid.columns],
             "cells_per_axis": self.grid.cells_per_axis,
             "drop_below": self.drop_below,
             "records": None if self.records is None else self.records.to_json(),
-            "guarantee": self.guarantee.to_json(),
             "noise": self.noise.to_json(),
-            "seeded": self.seeded,
         }
 
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The counts; the cells, where not all are kept."""
+        return {"counts": self.counts} | ({} if self.cells is None else {"cells": self.cells})
+
     @classmethod
-    def _built(cls, header: dict[str, Any], array: ArrayOf) -> NoisyGrid:
+    def build(cls, header: dict[str, Any], array: ArrayOf) -> Self:
         """Build a grid of parts that came from outside."""
         grid = Grid(checked_columns(header["columns"]), header["cells_per_axis"])
         threshold, cells, records = header["drop_below"], None, None
@@ -261,6 +210,47 @@ class NoisyGrid:
         promise, noise = checked_promise(header, 1, None if records is None else records.noise)
         seeded = checked_truth(header["seeded"])
         return cls(grid, counts, cells, threshold, promise, seeded, noise, records)
+
+
+@dataclass(frozen=True, eq=False)
+class GridScorer(Scorer[NoisyGrid]):
+    """Scores records by how far the walk from their cell goes, and how far outside they lie.
+
+    Every record of a cell has the score of its middle: the order of a walk from the record itself
+    would tell where in the cell it lies. Outside the ranges a record is scored at their border,
+    plus how far outside it lies, in whole cells.
+
+    Parameters
+    ----------
+    n_neighbors : int
+        The walk ends when this many noisy records have been seen, at least 1.
+    max_depth : number, optional
+        How far the walk may go, in lengths of a range; None: to the end.
+    score_by : {"graded", "basic", "weighted"}
+        "basic" and "weighted" are the paper's; "graded" spreads the steps of "basic".
+    """
+
+    n_neighbors: int = 5
+    max_depth: Number | None = None
+    score_by: Literal["graded", "basic", "weighted"] = "graded"
+
+    def __post_init__(self) -> None:
+        walk_depth(self.n_neighbors, self.max_depth)
+        one_of(self.score_by, "score_by", WalkScores._fields)
+
+    def scores(self, records: ArrayLike) -> Floats:
+        """The score of each record's cell."""
+        grid = self.value.grid
+        asked = scored_points(records, grid.n_axes)
+        cells, numbers = different(grid.cells_of(asked))
+        walked = self.value.walk(grid.centers_of(cells), self.n_neighbors, self.max_depth)
+        found: Floats = getattr(walked, self.score_by)
+        return found[numbers] + grid.cells_outside(asked)
+
+    def threshold(self, share: float) -> float:
+        """The score beyond which about this share of the reference lies, from the grid alone."""
+        limits = self.value.limits(share, self.n_neighbors, self.max_depth)
+        return float(getattr(limits, self.score_by)[0])
 
 
 def walk_depth(n_neighbors: int, max_depth: Number | None) -> Fraction | None:

@@ -9,10 +9,8 @@ QUESTION = Question(
     query="privod.questions.marginals.query:MarginalHistograms",
     picture="privod.questions.marginals.picture:draw",
     games="privod.questions.marginals.audit:games",
-    exports=(
-        "privod.questions.marginals.release:NoisyMarginals",
-        "privod.estimators.marginals:MarginalDetector",
-    ),
+    value="privod.questions.marginals.release:NoisyMarginals",
+    exports=("privod.estimators.marginals:MarginalDetector",),
     guide="questions/marginals.md",
     proof="proofs/marginals.md",
 )

@@ -49,9 +49,9 @@ from privod.query.score_counts import (
     told_before,
     told_of_threshold,
 )
-from privod.questions.marginals.release import TABLES, MarginalScores, NoisyMarginals, ScoreName
+from privod.questions.marginals.release import TABLES, NoisyMarginals, ScoreName
 
-__all__ = ["MarginalHistograms", "MarginalScores", "NoisyMarginals"]
+__all__ = ["MarginalHistograms", "NoisyMarginals"]
 
 MOST_BINS_IN_ALL = 10_000_000
 PARTS = "the parts of it that count all records and their scores"
@@ -248,7 +248,7 @@ class MarginalHistograms(CountQuery[NoisyMarginals]):
     def sentence(self, value: NoisyMarginals) -> str:
         n_columns, bins = value.counts.shape
         told = told_of_threshold(
-            lambda share: float(getattr(value.threshold(share), value.score_by)[0]),
+            value.threshold,
             value.share_beyond,
             scored=value.shows_scores,
         )
@@ -288,4 +288,4 @@ class MarginalHistograms(CountQuery[NoisyMarginals]):
 
 def _by_score(value: NoisyMarginals, rows: NDArray[np.float64]) -> NDArray[np.int64]:
     """How many rows have a score in each bin, by what is released already."""
-    return counts_of_scores(value.own_scores(rows), value.score_edges)
+    return counts_of_scores(value.scores_by(value.score_by, rows), value.score_edges)

@@ -8,10 +8,9 @@ budget.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,49 +21,29 @@ from privod.mechanisms import seeded
 from privod.mechanisms.merged import MergedNoise
 from privod.outliers.grid.grid import Grid
 from privod.privacy import Guarantee
-from privod.privacy.guarantee import merged_promise
-from privod.query.checks import checked_truth
+from privod.query.checks import checked_truth, one_of
 from privod.query.count_query import NoisyTotal
 from privod.query.denoising import expected_counts
 from privod.query.laws import Law, law_of
-from privod.query.release_file import (
-    ArrayOf,
-    build_from_file,
-    build_from_json,
-    check_counts,
-    checked_columns,
-    checked_promise,
-    signed,
-    write_file,
-)
+from privod.query.release_file import ArrayOf, check_counts, checked_columns, checked_promise
 from privod.query.score_counts import FAR_EDGES, ScoreCounts
+from privod.query.scorer import Scorable, Scorer
 from privod.query.scores import check_fraction, limit, scored_points
 
-__all__ = ["TABLES", "MarginalScores", "NoisyMarginals", "ScoreName"]
+__all__ = ["TABLES", "MarginalScorer", "NoisyMarginals", "ScoreName"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 ScoreName = Literal["density", "tail"]
 TABLES = {"density": slice(0, 1), "tail": slice(1, 4)}  # of which a score is the largest sum
-KIND = "marginals"
 MOST_RECORDS = 5000  # put together for a threshold: a share of a hundredth is met to a seventh
 FEWEST_RECORDS = 2000
 MOST_DRAWN = 20_000_000  # values of them
 
 
-class MarginalScores(NamedTuple):
-    """Two scores; higher is more outlying."""
-
-    density: Floats
-    """How empty the bins are that the record falls into, column by column [HBOS]."""
-
-    tail: Floats
-    """How few records lie farther out, column by column [ECOD]."""
-
-
 @dataclass(frozen=True, eq=False)
-class NoisyMarginals:
+class NoisyMarginals(Scorable):
     """Noisy histograms of single columns, one row of counts for each.
 
     Guarantee
@@ -73,7 +52,7 @@ class NoisyMarginals:
 
     Parameters
     ----------
-    columns : tuple of Numeric
+    numeric : tuple of Numeric
         The columns with their ranges.
     counts : array of int, shape (columns, bins)
         The noisy counts.
@@ -92,7 +71,10 @@ class NoisyMarginals:
         Which score these are counted by: density or tail.
     """
 
-    columns: tuple[Numeric, ...]
+    question = "marginals-1"
+    added = ("counts", "noise", "records", "scored")
+
+    numeric: tuple[Numeric, ...]
     counts: Ints
     noise: MergedNoise
     guarantee: Guarantee
@@ -101,27 +83,35 @@ class NoisyMarginals:
     scored: ScoreCounts | None = None
     score_by: ScoreName = "density"
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, NoisyMarginals) and self.to_json() == other.to_json()
+    @property
+    def columns(self) -> tuple[Numeric, ...]:
+        return self.numeric
 
-    __hash__ = None  # type: ignore[assignment]
+    @property
+    def grid(self) -> Grid:
+        """The bins of all columns."""
+        return Grid(self.numeric, self.counts.shape[1])
 
     @property
     def total(self) -> int:
         """About how many records there are: by the counts of all columns, which add up to it."""
         return round(float(self.counts.sum()) / len(self.counts))
 
-    def scores(self, points: ArrayLike) -> MarginalScores:
-        """Score new records, with the columns in order; what lies outside a range is clipped."""
-        asked = scored_points(points, len(self.columns))
-        density, *tails = Grid(self.columns, self.counts.shape[1]).sums(self._tables, asked)
-        return MarginalScores(density, np.maximum.reduce(tails))
+    def scorer(self, **settings: Any) -> MarginalScorer:
+        """Score records by one of the two scores: score_by, "density" or "tail"."""
+        return MarginalScorer.chosen(self, {"score_by": self.score_by, **settings})
 
-    def own_scores(self, rows: Floats) -> Floats:
-        """The score that records were counted by, of rows that were read and checked before."""
-        tables = self._tables[TABLES[self.score_by]]
-        sums = Grid(self.columns, self.counts.shape[1]).sums(tables, rows)
-        return np.asarray(sums.max(axis=0))
+    def scores(self, records: ArrayLike) -> Floats:
+        """The scores of records with the usual settings."""
+        return self.scorer().scores(records)
+
+    def threshold(self, share: float) -> float:
+        """The score beyond which about this share of the reference lies, with these."""
+        return self.scorer().threshold(share)
+
+    def scores_by(self, name: ScoreName, rows: Floats) -> Floats:
+        """One of the two scores of rows that were checked before; clipped to the ranges."""
+        return np.asarray(self.grid.sums(self._tables[TABLES[name]], rows).max(axis=0))
 
     def ready(self) -> NoisyMarginals:
         """The same, with what all scores need computed once, before copies of it go elsewhere."""
@@ -133,23 +123,19 @@ class NoisyMarginals:
         """Where the bins of scores begin: where ever smaller shares of independent values lie."""
         return self._law.scores_of(FAR_EDGES)
 
-    def threshold(self, target_fraction: float) -> MarginalScores:
-        """The scores beyond which about this share of the reference lies, by the release alone.
+    def limit(self, name: ScoreName, share: float) -> float:
+        """The score beyond which about this share of the reference lies, by the release alone.
 
         For the score that records were counted by, from these counts, where they show anything. The
         other one, and both where they do not, take the columns as independent: of columns that go
         together several times as many may lie beyond. Free.
         """
-        check_fraction(target_fraction)
-        limits: dict[str, Floats] = {}
-        for name in TABLES:
-            if name == self.score_by and self.scored is not None and self.shows_scores:
-                surprise = self.scored.limit(target_fraction, self._about)
-                limits[name] = self._law.scores_of(np.array([surprise]))
-            else:
-                drawn = self._put_together(name)
-                limits[name] = limit(drawn, np.ones(len(drawn)), target_fraction)
-        return MarginalScores(**limits)
+        check_fraction(share)
+        if name == self.score_by and self.scored is not None and self.shows_scores:
+            surprise = self.scored.limit(share, self._about)
+            return float(self._law.scores_of(np.array([surprise]))[0])
+        drawn = self._put_together(name)
+        return float(limit(drawn, np.ones(len(drawn)), share)[0])
 
     @property
     def shows_scores(self) -> bool:
@@ -193,71 +179,22 @@ class NoisyMarginals:
         """How the score is distributed that records were counted by, if columns are independent."""
         return law_of(self._put_together(self.score_by))
 
-    def merge(self, *others: NoisyMarginals) -> NoisyMarginals:
-        """Add up the histograms of disjoint records, of other holders or other batches; free."""
-        parts = (self, *others)
-        for part in others:
-            if not isinstance(part, NoisyMarginals) or part._shape != self._shape:
-                raise InvalidData(
-                    "Histograms add up only with the same columns, ranges, bins, adjacency and"
-                    " score. Ask for them alike."
-                )
-        promise = merged_promise([part.guarantee for part in parts])
-        counts = np.stack([part.counts for part in parts]).sum(axis=0, dtype=np.int64)
-        marked = any(part.seeded for part in parts)
-        noise, records, scored = self.noise, self.records, self.scored
-        for part in others:
-            noise = noise + part.noise
-            if records is not None:
-                records = None if part.records is None else records + part.records
-            if scored is not None:
-                scored = None if part.scored is None else scored + part.scored
-        return replace(
-            self,
-            counts=counts,
-            guarantee=promise,
-            noise=noise,
-            seeded=marked,
-            records=records,
-            scored=scored,
-        )
-
-    @property
-    def _shape(self) -> tuple[object, ...]:
-        """What histograms must have in common to add up."""
-        return self.columns, self.counts.shape, self.guarantee.adjacency, self.score_by
-
-    def to_json(self) -> dict[str, Any]:
-        """Everything, as plain values."""
-        return {**signed(KIND), **self._header(), "counts": self.counts.tolist()}
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> NoisyMarginals:
-        """Read back what `to_json` wrote."""
-        return build_from_json(data, KIND, cls._built)
-
-    def save(self, path: str | Path) -> None:
-        """Write one file: a zip of a JSON header and a plain array, no pickle."""
-        write_file(path, KIND, self._header(), {"counts": self.counts})
-
-    @classmethod
-    def load(cls, path: str | Path) -> NoisyMarginals:
-        """Read a file that `save` wrote; needs neither the data nor a curator."""
-        return build_from_file(path, KIND, cls._built)
-
-    def _header(self) -> dict[str, Any]:
+    def header(self) -> dict[str, Any]:
+        """The columns, and the noise of everything."""
         return {
             "columns": [column.to_json() for column in self.columns],
-            "guarantee": self.guarantee.to_json(),
             "noise": self.noise.to_json(),
-            "seeded": self.seeded,
             **({} if self.records is None else {"records": self.records.to_json()}),
             **({} if self.scored is None else {"scored": self.scored.to_json()}),
             "score_by": self.score_by,
         }
 
+    def arrays(self) -> dict[str, Ints]:
+        """The counts of all columns."""
+        return {"counts": self.counts}
+
     @classmethod
-    def _built(cls, header: dict[str, Any], array: ArrayOf) -> NoisyMarginals:
+    def build(cls, header: dict[str, Any], array: ArrayOf) -> Self:
         """Build histograms of parts that came from outside."""
         columns = checked_columns(header["columns"])
         given = header.get("records")
@@ -315,6 +252,45 @@ class NoisyMarginals:
         offsets = places - (shares * places).sum(axis=1, keepdims=True)
         leans_right = (shares * offsets**3).sum(axis=1, keepdims=True) > 0
         return np.where(leans_right, self._rights, self._lefts)
+
+
+@dataclass(frozen=True, eq=False)
+class MarginalScorer(Scorer[NoisyMarginals]):
+    """Scores records by how rare their values are, column by column.
+
+    Outside the ranges a record is scored at their border, plus how far outside it lies, in whole
+    bins.
+
+    Parameters
+    ----------
+    score_by : {"density", "tail"}
+        How empty the bins are that the record falls into [HBOS], or how few records lie farther
+        out [ECOD].
+    """
+
+    score_by: ScoreName
+
+    def __post_init__(self) -> None:
+        one_of(self.score_by, "score_by", TABLES)
+
+    def scores(self, records: ArrayLike) -> Floats:
+        """The score of each record."""
+        asked = scored_points(records, len(self.columns))
+        return self.value.scores_by(self.score_by, asked) + self.value.grid.cells_outside(asked)
+
+    def threshold(self, share: float) -> float:
+        """The score beyond which about this share of the reference lies."""
+        return self.value.limit(self.score_by, share)
+
+    @property
+    def hidden_share(self) -> float:
+        """Which share noise may hide; all of it for the score that was not counted."""
+        return self.value.hidden_share if self.score_by == self.value.score_by else 1.0
+
+    def share_beyond(self, score: float, confidence: float = 0.95) -> tuple[float, float] | None:
+        """Between which shares score higher; unknown for the score that was not counted."""
+        counted = self.score_by == self.value.score_by
+        return self.value.share_beyond(score, confidence) if counted else None
 
 
 @lru_cache(maxsize=128)

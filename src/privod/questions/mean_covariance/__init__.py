@@ -9,7 +9,7 @@ QUESTION = Question(
     query="privod.questions.mean_covariance.query:MeanCovariance",
     picture="privod.questions.mean_covariance.picture:draw",
     games="privod.questions.mean_covariance.audit:games",
-    exports=("privod.questions.mean_covariance.release:NoisyMoments",),
+    value="privod.questions.mean_covariance.release:NoisyMoments",
     guide="questions/mean_covariance.md",
     proof="proofs/mean_covariance.md",
 )

@@ -220,7 +220,7 @@ class MeanCovariance(Query[NoisyMoments]):
 
     def sentence(self, value: NoisyMoments) -> str:
         told = told_of_threshold(
-            lambda share: float(value.threshold(share).distance[0]),
+            value.threshold,
             value.share_beyond,
             scored=value.shows_scores,
         )
@@ -277,4 +277,4 @@ class MeanCovariance(Query[NoisyMoments]):
 
 def _by_distance(value: NoisyMoments, rows: Floats) -> Ints:
     """How many rows have a distance in each bin, by what is released already."""
-    return counts_of_scores(value.distances_of(rows), value.distance_edges)
+    return counts_of_scores(value.scores_by("distance", rows), value.distance_edges)

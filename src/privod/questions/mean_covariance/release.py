@@ -10,42 +10,35 @@ numbers only, so none of it costs budget.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtri, ndtri
 
+from privod.data import Numeric
 from privod.errors import InvalidData
 from privod.mechanisms import seeded
 from privod.mechanisms.merged import MergedNoise
 from privod.privacy import Guarantee, exact
-from privod.privacy.guarantee import merged_promise
 from privod.privacy.zcdp import rho_of_loss
-from privod.query.checks import checked_truth
+from privod.query.checks import checked_truth, one_of
 from privod.query.moments import UNIT, standardized, symmetric
-from privod.query.release_file import (
-    ArrayOf,
-    build_from_file,
-    build_from_json,
-    check_counts,
-    signed,
-    write_file,
-)
+from privod.query.release_file import ArrayOf, check_counts
 from privod.query.score_counts import FAR_EDGES, ScoreCounts
+from privod.query.scorer import Explanation, Scorable, Scorer
 from privod.query.scores import check_fraction, scored_points
 from privod.questions.mean_covariance.frame import FEWEST_RECORDS, Frame, change_of, half_ranges
 
-__all__ = ["MomentScores", "NoisyMoments"]
+__all__ = ["MomentScorer", "NoisyMoments", "ScoreName"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-KIND = "moments"
+ScoreName = Literal["distance", "residual"]
 LEAST_VARIANCE = 0.25  # of records in radii, along all columns: most lie near the radius
 STEPS = UNIT  # to a radius: places, as fine as products are taken
 FARTHEST = 256.0  # radii from the center, along a column, beyond which all is alike
@@ -57,18 +50,8 @@ DRAWN = 20_000_000  # values drawn for a threshold, at most
 MOST_DRAWN, FEWEST_DRAWN = 20_001, 2001  # records
 
 
-class MomentScores(NamedTuple):
-    """Two scores; higher is more outlying."""
-
-    distance: Floats
-    """How far the record is from the mean, squared, in deviations of where it lies."""
-
-    residual: Floats
-    """How far it is from what the leading components say of it, squared."""
-
-
 @dataclass(frozen=True, eq=False)
-class NoisyMoments:
+class NoisyMoments(Scorable):
     """Noisy number of records, sums of columns and sums of products.
 
     Guarantee
@@ -97,6 +80,17 @@ class NoisyMoments:
         How many records are how far, with noise; None where several parties counted together.
     """
 
+    question = "mean-covariance-1"
+    added = (
+        "total",
+        "sums",
+        "products",
+        "noise_of_total",
+        "noise_of_sums",
+        "noise_of_products",
+        "scored",
+    )
+
     frame: Frame
     total: int
     sums: Ints
@@ -109,10 +103,9 @@ class NoisyMoments:
     seeded: bool
     scored: ScoreCounts | None = None
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, NoisyMoments) and self.to_json() == other.to_json()
-
-    __hash__ = None  # type: ignore[assignment]
+    @property
+    def columns(self) -> tuple[Numeric, ...]:
+        return self.frame.columns
 
     @property
     def records(self) -> float:
@@ -137,17 +130,25 @@ class NoisyMoments:
         sizes = halves * self.frame.radius
         return np.asarray((directions * variances) @ directions.T * np.outer(sizes, sizes))
 
-    def scores(self, points: ArrayLike) -> MomentScores:
-        """Score new records, with the columns in order; beyond five half ranges all is alike."""
-        away = self._away(scored_points(points, len(self.frame.columns)))
-        return MomentScores(_squared(self._inverse, away), _squared(self._rest, away))
+    def scorer(self, **settings: Any) -> MomentScorer:
+        """Score records by one of the two scores: score_by, "distance" or "residual"."""
+        return MomentScorer.chosen(self, settings)
 
-    def distances_of(self, rows: Floats) -> Floats:
-        """The distances alone, of rows that were read and checked before."""
+    def scores(self, records: ArrayLike) -> Floats:
+        """The scores of records with the usual settings."""
+        return self.scorer().scores(records)
+
+    def threshold(self, share: float) -> float:
+        """The score beyond which about this share of the reference lies, with these."""
+        return self.scorer().threshold(share)
+
+    def scores_by(self, name: ScoreName, rows: Floats) -> Floats:
+        """One of the two scores, of rows that were read and checked before."""
+        form = self._inverse if name == "distance" else self._rest
         found = np.empty(len(rows))
         for start in range(0, len(rows), BLOCK):
             part = rows[start : start + BLOCK]
-            found[start : start + BLOCK] = _squared(self._inverse, self._away(part))
+            found[start : start + BLOCK] = _squared(form, self._away(part))
         return found
 
     def ready(self) -> NoisyMoments:
@@ -164,24 +165,27 @@ class NoisyMoments:
         """
         return self._distance_of(FAR_EDGES)
 
-    def explain(self, points: ArrayLike) -> Floats:
-        """What each column adds to the distance of each record; the rows add up to it."""
-        away = self._away(scored_points(points, len(self.frame.columns)))
-        return np.asarray(away * (away @ self._inverse))
+    def explain(self, records: ArrayLike) -> Explanation:
+        """What each column adds to the distance of each record."""
+        rows = scored_points(records, len(self.columns))
+        away = self._away(rows)
+        shares = away * (away @ self._inverse)
+        return Explanation(self.columns, shares, rows, np.zeros(away.shape, np.int64))
 
-    def threshold(self, target_fraction: float) -> MomentScores:
-        """The scores beyond which about this share of the reference lies, by the release alone.
+    def limit(self, name: ScoreName, share: float) -> float:
+        """The score beyond which about this share of the reference lies, by the release alone.
 
         For the distance by the counts of the records' own distances, where these show anything. The
         residual, and the distance where they do not, take the records to be normal: with skewed
         columns several times as many may lie beyond.
         """
-        check_fraction(target_fraction)
-        distance = np.array([chdtri(len(self.frame.columns), target_fraction)])
+        check_fraction(share)
+        if name == "residual":
+            return self._residual_limit(share)
         if self.scored is not None and self.shows_scores:
-            surprise = self.scored.limit(target_fraction, self.records)
-            distance = self._distance_of(np.array([surprise]))
-        return MomentScores(distance, self._residual_limit(target_fraction))
+            surprise = self.scored.limit(share, self.records)
+            return float(self._distance_of(np.array([surprise]))[0])
+        return float(chdtri(len(self.columns), share))
 
     def _distance_of(self, surprise: Floats) -> Floats:
         """Beyond which about minus so much is the log of the share of normal records.
@@ -209,7 +213,7 @@ class NoisyMoments:
         freedom = float(ratios.sum() ** 2 / (ratios**2).sum())
         return freedom, float(ratios.sum()) / freedom
 
-    def _residual_limit(self, target_fraction: float) -> Floats:
+    def _residual_limit(self, target_fraction: float) -> float:
         """By records drawn from the normal law of this covariance."""
         n_axes = len(self.frame.columns)
         size = int(np.clip(DRAWN // n_axes, FEWEST_DRAWN, MOST_DRAWN))
@@ -218,7 +222,7 @@ class NoisyMoments:
         directions, variances = self._components
         drawn = normal @ (directions * np.sqrt(variances)).T
         residuals = np.einsum("ij,ij->i", drawn @ self._rest, drawn)
-        return np.asarray(np.quantile(residuals, [1 - target_fraction]))
+        return float(np.quantile(residuals, 1 - target_fraction))
 
     @property
     def shows_scores(self) -> bool:
@@ -230,70 +234,25 @@ class NoisyMoments:
         """Which share of the reference noise may hide: a threshold for fewer is a guess."""
         return 1.0 if self.scored is None else self.scored.hidden_share(self.records)
 
-    def share_beyond(self, distance: float, confidence: float = 0.95) -> tuple[float, float] | None:
+    def share_beyond(self, score: float, confidence: float = 0.95) -> tuple[float, float] | None:
         """Between which shares of the reference lie farther, noise considered; None if unknown.
 
         Unknown for merged moments, whose parts measured by themselves.
         """
         if self.scored is None:
             return None
-        return self.scored.shares_beyond(distance, self.distance_edges, confidence)
+        return self.scored.shares_beyond(score, self.distance_edges, confidence)
 
-    def merge(self, *others: NoisyMoments) -> NoisyMoments:
-        """Add up the moments of disjoint records, of other holders or other batches; free."""
-        parts = (self, *others)
-        for part in others:
-            if not isinstance(part, NoisyMoments) or part._shape != self._shape:
-                raise InvalidData(
-                    "Moments add up only with the same frame, adjacency and kind of noise."
-                    " Ask for them with the frame of the first."
-                )
-        merged = self
-        for part in others:
-            merged = replace(
-                merged,
-                total=merged.total + part.total,
-                sums=merged.sums + part.sums,
-                products=merged.products + part.products,
-                noise_of_total=merged.noise_of_total + part.noise_of_total,
-                noise_of_sums=merged.noise_of_sums + part.noise_of_sums,
-                noise_of_products=merged.noise_of_products + part.noise_of_products,
-            )
-        scored = self.scored
-        for part in others:
-            scored = None if scored is None or part.scored is None else scored + part.scored
-        return replace(
-            merged,
-            scored=scored,
-            frame_loss=max(part.frame_loss for part in parts),
-            guarantee=merged_promise([part.guarantee for part in parts]),
-            seeded=any(part.seeded for part in parts),
-        )
-
-    @property
-    def _shape(self) -> tuple[object, ...]:
+    def alike(self) -> tuple[Any, ...]:
+        """The frame, the adjacency and the kind of noise."""
         return self.frame, self.guarantee.adjacency, bool(self.noise_of_total.gaussian)
 
-    def to_json(self) -> dict[str, Any]:
-        """Everything, as plain values."""
-        arrays = {"sums": self.sums.tolist(), "products": self.products.tolist()}
-        return {**signed(KIND), **self._header(), **arrays}
+    def plus(self, other: Self) -> dict[str, Any]:
+        """The sums; of what the radius cost, the most."""
+        return {**super().plus(other), "frame_loss": max(self.frame_loss, other.frame_loss)}
 
-    @classmethod
-    def from_json(cls, data: Any) -> NoisyMoments:
-        """Read back what `to_json` wrote."""
-        return build_from_json(data, KIND, cls._built)
-
-    def save(self, path: str | Path) -> None:
-        """Write one file: a zip of a JSON header and plain arrays, no pickle."""
-        write_file(path, KIND, self._header(), {"sums": self.sums, "products": self.products})
-
-    @classmethod
-    def load(cls, path: str | Path) -> NoisyMoments:
-        """Read a file that `save` wrote; needs neither the data nor a curator."""
-        return build_from_file(path, KIND, cls._built)
-
-    def _header(self) -> dict[str, Any]:
+    def header(self) -> dict[str, Any]:
+        """The frame, the number of records, and the noise of everything."""
         return {
             "frame": self.frame.to_json(),
             "total": self.total,
@@ -301,13 +260,15 @@ class NoisyMoments:
             "noise_of_sums": self.noise_of_sums.to_json(),
             "noise_of_products": self.noise_of_products.to_json(),
             "frame_loss": str(self.frame_loss),
-            "guarantee": self.guarantee.to_json(),
-            "seeded": self.seeded,
             **({} if self.scored is None else {"scored": self.scored.to_json()}),
         }
 
+    def arrays(self) -> dict[str, Ints]:
+        """The sums and the products."""
+        return {"sums": self.sums, "products": self.products}
+
     @classmethod
-    def _built(cls, header: dict[str, Any], array: ArrayOf) -> NoisyMoments:
+    def build(cls, header: dict[str, Any], array: ArrayOf) -> Self:
         """Build moments of parts that came from outside; their promise must follow from them."""
         frame = Frame.from_json(header["frame"])
         n_axes = len(frame.columns)
@@ -388,6 +349,44 @@ class NoisyMoments:
         return _on_lattice(rest @ rest.T)
 
 
+@dataclass(frozen=True, eq=False)
+class MomentScorer(Scorer[NoisyMoments]):
+    """Scores records by the covariance; beyond five half ranges all is alike.
+
+    Parameters
+    ----------
+    score_by : {"distance", "residual"}
+        How far the record is from the mean, squared, in deviations of where it lies; or how far it
+        is from what the leading components say of it, squared.
+    """
+
+    score_by: ScoreName = "distance"
+
+    def __post_init__(self) -> None:
+        one_of(self.score_by, "score_by", get_args(ScoreName))
+
+    def scores(self, records: ArrayLike) -> Floats:
+        """The score of each record."""
+        return self.value.scores_by(self.score_by, scored_points(records, len(self.columns)))
+
+    def threshold(self, share: float) -> float:
+        """The score beyond which about this share of the reference lies."""
+        return self.value.limit(self.score_by, share)
+
+    @property
+    def hidden_share(self) -> float:
+        """Which share noise may hide; all of it for residuals, which are not counted."""
+        return self.value.hidden_share if self.score_by == "distance" else 1.0
+
+    def share_beyond(self, score: float, confidence: float = 0.95) -> tuple[float, float] | None:
+        """Between which shares score higher; unknown for residuals, which are not counted."""
+        return self.value.share_beyond(score, confidence) if self.score_by == "distance" else None
+
+    def explain(self, records: ArrayLike) -> Explanation | None:
+        """What each column adds to the distance; unknown for residuals."""
+        return self.value.explain(records) if self.score_by == "distance" else None
+
+
 def _on_lattice(form: Floats) -> Floats:
     """A matrix so coarse that its product with a record's steps is exact.
 
@@ -415,7 +414,7 @@ def _kept(promise: Guarantee, spent: Fraction, noises: dict[str, MergedNoise], n
     In a merge a later batch, with a frame given, does not pay for the radius.
     """
     loss = promise.loss
-    if any(noise.skellam for noise in noises.values()):
+    if any(noise.beside for noise in noises.values()):
         return False
     each = [(change_of(part, n_axes, promise.adjacency), noise) for part, noise in noises.items()]
     single = noises["total"].n_draws == 1

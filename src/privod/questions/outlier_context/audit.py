@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
+
+import numpy as np
 
 from privod.audit.game import Game, Reading
 from privod.data import Categorical, Domain, Numeric, Table
+from privod.outliers.contexts.detectors import detector
+from privod.outliers.contexts.matching import look_from
+from privod.privacy import SameContexts
+from privod.query.query import Query
+from privod.questions.outlier_context.persons import persons_in
 from privod.questions.outlier_context.query import OutlierContext, PersonGroups
 
-__all__ = ["games", "table_with"]
+__all__ = ["games", "same_contexts", "table_with"]
 
 DOMAIN = Domain(
     (Categorical("group", ("a", "b")), Numeric("age", 0, 100), Numeric("salary", 0, 100))
@@ -38,6 +46,22 @@ def _sizes(value: tuple[PersonGroups, ...]) -> float:
 
 
 READINGS = (Reading("the groups as a number", _places), Reading("the sum of the sizes", _sizes))
+
+
+def same_contexts(query: Query[Any], one: Table, other: Table) -> bool:
+    """Whether every person asked about stands out in the same contexts of both tables."""
+    adjacency = query.guarantee().adjacency
+    assert isinstance(adjacency, SameContexts)  # noqa: S101 - what such questions promise under
+    rule = detector(adjacency.detector)
+    for person in persons_in(adjacency.record):
+        space = person.space(one.domain)
+        here, there = (
+            look_from(table, space, adjacency.column, person.value, rule).scan() >= 0
+            for table in (one, other)
+        )
+        if not np.array_equal(here, there):
+            return False
+    return True
 
 
 def games(kind: type[OutlierContext] = OutlierContext) -> tuple[Game, ...]:

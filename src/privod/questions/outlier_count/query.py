@@ -339,7 +339,8 @@ class OutlierCount(Query[CountedOutliers]):
             return smooth.margin(float(stairs.value(highest)), 1 - CERTAINTY - doubt)
 
         # How the 5 % are shared is decided once, for rung 0: by public parameters.
-        doubt = min(DOUBTS, key=lambda share: margin(share, 0, LARGEST_COUNT))
+        most = stairs.reaching(LARGEST_COUNT)
+        doubt = min(DOUBTS, key=lambda share: margin(share, 0, most))
         return math.ceil(margin(doubt, rung, stairs.reaching(sensitivity)))
 
     def _calm(self, smooth: SmoothNoise, *known: Any) -> int:

@@ -9,10 +9,8 @@ QUESTION = Question(
     query="privod.questions.private_detector.query:DetectorProfile",
     picture="privod.questions.private_detector.picture:draw",
     games="privod.questions.private_detector.audit:games",
-    exports=(
-        "privod.questions.private_detector.release:NoisyProfile",
-        "privod.estimators.private:PrivateDetector",
-    ),
+    value="privod.questions.private_detector.release:NoisyProfile",
+    exports=("privod.estimators.private:PrivateDetector",),
     guide="questions/private_detector.md",
     proof="proofs/private_detector.md",
 )

@@ -14,10 +14,9 @@ from privod.questions.private_detector.release import NoisyProfile
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw", "draw_explained"]
+__all__ = ["draw"]
 
 MOST_COLUMNS = 30
-MOST_RECORDS = 12
 MOST_BARS = 60  # of one column; neighboring cells are drawn as one where there are more
 
 
@@ -47,29 +46,4 @@ def draw(release: Release[NoisyProfile]) -> Figure:
     axes.set_xticks([])
     axes.set_xlabel("each column's cells")
     axes.grid(False)
-    return figure
-
-
-def draw_explained(
-    value: NoisyProfile,
-    records: np.typing.NDArray[np.float64],
-    rows: np.typing.NDArray[np.int64],
-) -> Figure:
-    """What the columns add to the scores of the most outlying of these records, each a row."""
-    explained = value.explain(records)
-    totals = explained.shares.sum(axis=1)
-    order = np.argsort(-totals, kind="stable")[:MOST_RECORDS]
-    figure, axes = blank("Which columns made these scores", height=1.2 + 0.4 * len(order))
-    for height, place in enumerate(order[::-1]):
-        shares = np.maximum(explained.shares[place], 0)
-        left = 0.0
-        for rank, column in enumerate(np.argsort(-shares, kind="stable")[:5]):
-            axes.barh(height, shares[column], left=left, color=ACCENT, alpha=1 - 0.18 * rank)
-            if shares[column] > 0.12 * max(totals[place], 1e-9):
-                middle = left + shares[column] / 2
-                name = explained.columns[column]
-                axes.text(middle, height, name, fontsize=7, ha="center", va="center")
-            left += shares[column]
-    axes.set_yticks(range(len(order)), [f"row {row}" for row in rows[order[::-1]]])
-    axes.set_xlabel("score, by column")
     return figure

@@ -46,7 +46,7 @@ def _kept(loss: Loss, spent: Fraction, parts: list[tuple[MergedNoise, int, int]]
     lost = Fraction(0) if merged else spent
     for noise, absolute, squared in parts:
         mixed = noise.gaussian and noise.parts
-        if bool(loss.delta) != bool(noise.gaussian) or mixed or noise.skellam:
+        if bool(loss.delta) != bool(noise.gaussian) or mixed:
             return False
         gaussian = noise.gaussian
         lost += squared / (2 * gaussian[0][0]) if gaussian else absolute / noise.least_scale

@@ -18,67 +18,53 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
-from privod.data import Categorical
+from privod.data import Categorical, Column
 from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms.merged import MergedNoise
 from privod.outliers.grid.kernels.profile import score_rows
 from privod.privacy import Guarantee, exact
-from privod.privacy.guarantee import merged_promise
 from privod.query.checks import checked_truth
 from privod.query.laws import LawTable, law_of, uniform_draws
 from privod.query.moments import FARTHEST as FARTHEST_SCALES
-from privod.query.release_file import (
-    ArrayOf,
-    build_from_file,
-    build_from_json,
-    check_counts,
-    signed,
-    write_file,
-)
+from privod.query.release_file import ArrayOf, check_counts
 from privod.query.score_counts import (
     EDGES,
+    TOLD_SHARE,
     believed_tails,
     hidden_records,
     limit,
     shares_beyond,
 )
+from privod.query.scorer import Explanation, Scorable
 from privod.query.scores import check_fraction, filled
 from privod.questions.private_detector.components import STEPS, Components
+from privod.questions.private_detector.health import Health, health_of
 from privod.questions.private_detector.layout import Layout
 from privod.questions.private_detector.promise import Noises
 from privod.questions.private_detector.rarity import FARTHEST, OUTSIDE, Rarity
 from privod.questions.private_detector.rarity import STEPS as OUTSIDE_STEPS
 from privod.questions.private_detector.shares import LEAST_SHAPE, Shares, believed_shares
 
-__all__ = ["FEWEST_RECORDS", "Explanation", "NoisyProfile"]
+__all__ = ["FEWEST_RECORDS", "NoisyProfile"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 NONE: Ints = np.zeros(0, dtype=np.int64)
-KIND = "profile"
 FEWEST_RECORDS = 10.0  # taken to be there, however low noise makes their number
 DRAWN = 4001  # records drawn from the release to learn the laws of its scores
 MOST_DRAWN = 1 << 24  # values
 OUTER = 0.25  # of the records: values among the lowest are called low, among the highest high
 
 
-class Explanation(NamedTuple):
-    """What every column adds to the score of every record; the rows add up to the scores."""
-
-    columns: tuple[str, ...]
-    shares: Floats
-
-
 @dataclass(frozen=True, eq=False)
-class NoisyProfile:
+class NoisyProfile(Scorable):
     """Noisy histograms of all columns and noisy sums of products of the numeric ones.
 
     Guarantee
@@ -96,7 +82,7 @@ class NoisyProfile:
     products : array of int
         The noisy sums of products, upper triangle; empty where they were not worth their noise.
     scored : array of int
-        The noisy counts of the records by their scores (`thresholds.EDGES`); empty where they would
+        The noisy counts of the records by their scores (`EDGES`); empty where they would
         have shown nothing. In a merge each part's records have the scores of that part.
     noise_of_total, noise_of_counts, noise_of_products, noise_of_scores : MergedNoise
         The noise of each, public; None for products or scores that were not bought.
@@ -112,6 +98,18 @@ class NoisyProfile:
         Whether the noise came from a test seed; such a profile protects nobody.
     """
 
+    question = "private-detector-1"
+    added = (
+        "total",
+        "counts",
+        "products",
+        "scored",
+        "noise_of_total",
+        "noise_of_counts",
+        "noise_of_products",
+        "noise_of_scores",
+    )
+
     layout: Layout
     total: int
     counts: Ints
@@ -126,15 +124,14 @@ class NoisyProfile:
     guarantee: Guarantee
     seeded: bool
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, NoisyProfile) and self.to_json() == other.to_json()
-
-    __hash__ = None  # type: ignore[assignment]
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.layout.columns
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """The names of the columns, in order."""
-        return tuple(column.name for column in self.layout.columns)
+    def takes_gaps(self) -> bool:
+        """Whether records of the reference might miss a value."""
+        return self.layout.gaps
 
     @property
     def noise(self) -> MergedNoise:
@@ -153,13 +150,13 @@ class NoisyProfile:
         weight = varies / (varies + self.noise_of_total.deviation**2) if varies > 0 else 0.0
         return float(max(weight * self.total + (1 - weight) * per_column, FEWEST_RECORDS))
 
-    def scores(self, rows: ArrayLike) -> Floats:
+    def scores(self, records: ArrayLike) -> Floats:
         """Score records: columns in order, categories as places in their lists, NaN missing.
 
         What a column declares as its fill stands in for what is missing there.
         Minus the log of about the share of records that are as far from ordinary.
         """
-        return self.scores_of(self._asked(rows))
+        return self.scores_of(self._asked(records))
 
     def scores_of(self, rows: Floats) -> Floats:
         """The same of rows that were read and checked before; each by itself."""
@@ -173,9 +170,9 @@ class NoisyProfile:
         self._compiled  # noqa: B018 - kept from here on
         return self
 
-    def explain(self, rows: ArrayLike) -> Explanation:
+    def explain(self, records: ArrayLike) -> Explanation:
         """What each column adds to the score of each record."""
-        asked = self._asked(rows)
+        asked = self._asked(records)
         rarity, distance = self._laws
         own = self._rarity.by_column(asked)
         shares = own * _ratio(rarity.surprise(own.sum(axis=1)), own.sum(axis=1))
@@ -184,14 +181,18 @@ class NoisyProfile:
             sums = apart.sum(axis=1)
             shares /= 2
             shares[:, self.layout.numeric] += apart * _ratio(distance.surprise(sums), sums) / 2
-        return Explanation(self.columns, shares)
+        return Explanation(self.layout.columns, shares, asked, self._sides(asked))
 
-    def sides(self, rows: ArrayLike) -> Ints:
+    def health(self, share: float = TOLD_SHARE) -> Health:
+        """What the release says about itself; `share` of the records a threshold is to flag."""
+        check_fraction(share)
+        return health_of(self, share)
+
+    def _sides(self, asked: Floats) -> Ints:
         """Where values lie among the counts of their column: 1 high, -1 low, 0 neither.
 
         In the upper or the lower quarter; categories and missing values are neither.
         """
-        asked = self._asked(rows)
         found = np.zeros(asked.shape, dtype=np.int64)
         numeric = self.layout.numeric
         if not numeric:
@@ -204,16 +205,16 @@ class NoisyProfile:
             found[:, place] = np.append(side, 0)[cells[:, place]]
         return found
 
-    def threshold(self, target_fraction: float) -> float:
+    def threshold(self, share: float) -> float:
         """The score beyond which about this share of the reference lies, by the release alone.
 
         A guess for shares below `hidden_share`, from records that are drawn from the release where
         how its own records score was not bought.
         """
-        check_fraction(target_fraction)
+        check_fraction(share)
         if self.noise_of_scores is None:
-            return float(np.quantile(self.reference_scores, 1 - target_fraction))
-        return limit(self._believed, target_fraction) * self.layout.score_unit
+            return float(np.quantile(self.reference_scores, 1 - share))
+        return limit(self.believed_tails, share) * self.layout.score_unit
 
     @property
     def hidden_share(self) -> float:
@@ -239,7 +240,7 @@ class NoisyProfile:
         )
 
     @cached_property
-    def _believed(self) -> Floats:
+    def believed_tails(self) -> Floats:
         """About how many of the records lie in each bin of scores, or higher."""
         assert self.noise_of_scores is not None  # noqa: S101 - asked for with counts only
         return believed_tails(self.scored, self.noise_of_scores, self.records)
@@ -292,67 +293,27 @@ class NoisyProfile:
             scales.append(math.sqrt(variance))
         return tuple(centers), tuple(scales)
 
-    def merge(self, *others: NoisyProfile) -> NoisyProfile:
-        """Add up the profiles of disjoint records, of other holders or other batches; free."""
-        parts = (self, *others)
-        for part in others:
-            if not isinstance(part, NoisyProfile) or part._shape != self._shape:
-                raise InvalidData(
-                    "Profiles add up only with the same cells, adjacency and kind of noise."
-                    " Ask for them with the layout of the first."
-                )
-        merged = parts[0]
-        for part in others:
-            merged = replace(
-                merged,
-                total=merged.total + part.total,
-                counts=merged.counts + part.counts,
-                products=merged.products + part.products,
-                scored=merged.scored + part.scored,
-                noise_of_total=merged.noise_of_total + part.noise_of_total,
-                noise_of_counts=merged.noise_of_counts + part.noise_of_counts,
-                noise_of_products=_added(merged.noise_of_products, part.noise_of_products),
-                noise_of_scores=_added(merged.noise_of_scores, part.noise_of_scores),
-            )
-        return replace(
-            merged,
-            layout=replace(self.layout, gaps=any(part.layout.gaps for part in parts)),
-            search_loss=max(part.search_loss for part in parts),
-            guarantee=merged_promise([part.guarantee for part in parts]),
-            seeded=any(part.seeded for part in parts),
-        )
-
-    @property
-    def _shape(self) -> tuple[object, ...]:
-        gaussian = bool(self.noise_of_total.gaussian)
+    def alike(self) -> tuple[Any, ...]:
+        """The cells, the products, the adjacency and the kind of noise."""
         cells = replace(self.layout, gaps=False)
+        gaussian = bool(self.noise_of_total.gaussian)
         return cells, len(self.products), self.guarantee.adjacency, gaussian
 
-    def to_json(self) -> dict[str, Any]:
-        """Everything, as plain values."""
-        arrays = {name: array.tolist() for name, array in self._arrays.items()}
-        return {**signed(KIND), **self._header(), **arrays}
+    def plus(self, other: Self) -> dict[str, Any]:
+        """The sums; of what the ranges cost, the most."""
+        return {
+            **super().plus(other),
+            "layout": replace(self.layout, gaps=self.layout.gaps or other.layout.gaps),
+            "search_loss": max(self.search_loss, other.search_loss),
+        }
 
-    @classmethod
-    def from_json(cls, data: Any) -> NoisyProfile:
-        """Read back what `to_json` wrote."""
-        return build_from_json(data, KIND, cls._built)
-
-    def save(self, path: str | Path) -> None:
-        """Write one file: a zip of a JSON header and plain arrays, no pickle."""
-        write_file(path, KIND, self._header(), self._arrays)
-
-    @classmethod
-    def load(cls, path: str | Path) -> NoisyProfile:
-        """Read a file that `save` wrote; needs neither the data nor a curator."""
-        return build_from_file(path, KIND, cls._built)
-
-    @property
-    def _arrays(self) -> dict[str, Ints]:
+    def arrays(self) -> dict[str, Ints]:
+        """The counts, the products and the counts of scores."""
         scored = {"scored": self.scored} if self.layout.score_unit else {}
         return {"counts": self.counts, "products": self.products, **scored}
 
-    def _header(self) -> dict[str, Any]:
+    def header(self) -> dict[str, Any]:
+        """The cells, the number of records, and the noise of everything."""
         products, scores = self.noise_of_products, self.noise_of_scores
         return {
             "layout": self.layout.to_json(),
@@ -363,12 +324,10 @@ class NoisyProfile:
             **({} if scores is None else {"noise_of_scores": scores.to_json()}),
             "search_loss": str(self.search_loss),
             "shown": list(self.shown),
-            "guarantee": self.guarantee.to_json(),
-            "seeded": self.seeded,
         }
 
     @classmethod
-    def _built(cls, header: dict[str, Any], array: ArrayOf) -> NoisyProfile:
+    def build(cls, header: dict[str, Any], array: ArrayOf) -> Self:
         """Build a profile of parts that came from outside; its promise must follow from them."""
         layout = Layout.from_json(header["layout"])
         counts = array("counts", "<i8", (layout.starts[-1],))
@@ -470,10 +429,6 @@ class NoisyProfile:
         inverse = 1 / np.array(layout.scales)
         apart = (layout.places, np.array(layout.centers), inverse, steps)
         return (*cells, *apart, components.residual, *distance)
-
-
-def _added(some: MergedNoise | None, other: MergedNoise | None) -> MergedNoise | None:
-    return None if some is None or other is None else some + other
 
 
 def _ratio(whole: Floats, parts: Floats) -> Floats:

@@ -10,17 +10,18 @@ from fastapi import File, Form, Path, Query, Request, Response, UploadFile
 from starlette.concurrency import run_in_threadpool
 
 from privod import wire
-from privod.curator import Answer, acting
+from privod.curator import Head, acting
 from privod.data import Domain
 from privod.data.csv_file import CsvDialect
 from privod.data.intake import IntakeReport
 from privod.engines.size import UNLESS_DECLARED
 from privod.errors import InvalidParameter, LedgerDamaged, NotFound, PrivodError, Unavailable
-from privod.privacy import Loss, adjacency_from_json
+from privod.ledger.witness import kept_for
 from privod.query.catalog import QUERIES, query_from_json
 from privod.server import authentication as auth
-from privod.server.asking import answer_of, begin, failure_of, find_job, state_of, stop
-from privod.server.jobs import uploads
+from privod.server.asking import Paid, begin, failure_of, find_job, paid_by, state_of, stop
+from privod.server.http.streaming import send
+from privod.server.jobs import encoding, uploads
 from privod.server.jobs.estimates import check_work
 from privod.server.jobs.jobs import Job
 from privod.server.metrics import exposition
@@ -32,6 +33,7 @@ from privod.wire.questions import describe
 Dataset = Annotated[
     str, Path(max_length=200, description="A data set's name; a slash in it is %252F.")
 ]
+STORED = b'{"charges": [], "stored": true, '  # before what is encoded of an answer
 Key = Annotated[str, Path(max_length=64, description="An answer's key.")]
 
 
@@ -62,7 +64,7 @@ def metrics(request: Request) -> Response:
     names = [one.name for one in site.curator.datasets() if visitor.sees(one.name)]
     budgets = {name: site.curator.budget(name) for name in names}
     under_way = site.jobs.under_way()
-    written = exposition(site.metrics, under_way, budgets, site.curator.ledger_head().number)
+    written = exposition(site.metrics, under_way, budgets, site.curator.custody.head().number)
     return Response(written, media_type=METRICS)
 
 
@@ -99,6 +101,7 @@ def register(
     separator: Annotated[str, Form(max_length=1, description="Of a CSV file.")] = ",",
     decimal: Annotated[str, Form(max_length=1, description="Of a CSV file.")] = ".",
     thousands: Annotated[str | None, Form(max_length=1, description="Of a CSV file.")] = None,
+    quoting: Annotated[str, Form(max_length=20, description="line or multiline.")] = "line",
     confirmed: Annotated[bool, Form(description="Even if most records are lost.")] = False,
     most_records: Annotated[int, Form(description="The most records; public.")] = UNLESS_DECLARED,
     intake: Annotated[
@@ -112,7 +115,11 @@ def register(
         told = _from_json("intake", intake, "what `to_json` of a report writes")
         report = IntakeReport.from_json(told)
     dialect = CsvDialect(
-        encoding=encoding, separator=separator, decimal=decimal, thousands=thousands or None
+        encoding=encoding,
+        separator=separator,
+        decimal=decimal,
+        thousands=thousands or None,
+        quoting=quoting,
     )
     registered = uploads.register(
         site_of(request).curator,
@@ -147,19 +154,6 @@ def dataset(request: Request, dataset: Dataset) -> wire.DataSet:
     return wire.DataSet.of(site_of(request).curator.dataset(dataset))
 
 
-def open_budget(request: Request, dataset: Dataset, form: wire.OpenBudget) -> wire.Budget:
-    """Open a budget; what a narrow one gives up must be confirmed."""
-    adjacency = adjacency_from_json(form.adjacency)
-    budget = Loss(form.epsilon, form.delta)
-    curator = site_of(request).curator
-    visitor = visitor_of(request)
-    with acting(visitor.name, visitor.token):
-        opened = curator.open_budget(
-            dataset, adjacency, budget, accounting=form.accounting, confirmed=form.confirmed
-        )
-    return wire.Budget.of(opened)
-
-
 def budget(request: Request, dataset: Dataset) -> list[wire.Budget]:
     """The budgets of a data set and what is left in each."""
     curator, token = site_of(request).curator, visitor_of(request).token
@@ -183,7 +177,7 @@ def price(request: Request, dataset: Dataset, form: wire.AskPrice) -> wire.Price
     return wire.Price.of(found, query, domain)
 
 
-async def ask(request: Request, response: Response, dataset: Dataset, form: wire.Ask) -> Any:
+async def ask(request: Request, dataset: Dataset, form: wire.Ask) -> Response:
     """Ask a question: 200 with the answer, or 202 with a job if it takes longer than `wait`."""
     site, visitor = site_of(request), visitor_of(request)
     query = query_from_json(form.query)
@@ -192,15 +186,13 @@ async def ask(request: Request, response: Response, dataset: Dataset, form: wire
         query = await run_in_threadpool(site.curator.adapted, query, dataset)
         ready = site.answers.ready(dataset, query)
     if ready is not None:
-        return Response(ready, media_type=JSON)
+        return send(request, ready, JSON, before=STORED)
     begun = await begin(site, visitor, query, dataset, form.request_id)
     if begun is None:
-        written = await run_in_threadpool(site.answers.json, dataset, wire.answer_key(query))
-        return Response(written, media_type=JSON)
+        return await answer(request, dataset, wire.answer_key(query))
     if await begun.wait(form.wait):
-        return wire.Answer.of(answer_of(begun))
-    response.status_code = 202
-    return _shown(begun)
+        return await _answered(request, begun)
+    return Response(wire.to_text(_shown(begun)), 202, media_type=JSON)
 
 
 def jobs(
@@ -224,9 +216,16 @@ def jobs(
     ]
 
 
-def job(request: Request, job: Annotated[str, Path(max_length=64)]) -> wire.Job:
+async def job(request: Request, job: Annotated[str, Path(max_length=64)]) -> Response:
     """How far one's own job has come, and its answer once it is done."""
-    return _shown(find_job(site_of(request), visitor_of(request), job))
+    site, visitor = site_of(request), visitor_of(request)
+    found = await run_in_threadpool(find_job, site, visitor, job)
+    if found.state() == "failed":
+        found.result()  # raises what went wrong, in the one error shape
+    text = wire.to_text(_shown(found)).encode()
+    if found.state() != "done":
+        return Response(text, media_type=JSON)
+    return await _answered(request, found, before=text.removesuffix(b"null}"), after=b"}")
 
 
 def stop_job(request: Request, job: Annotated[str, Path(max_length=64)]) -> dict[str, bool]:
@@ -235,14 +234,20 @@ def stop_job(request: Request, job: Annotated[str, Path(max_length=64)]) -> dict
     return {"stopped": True}
 
 
-def _shown(job: Job[Answer]) -> wire.Job:
-    state = job.state()
-    answer = None
-    if state == "failed":
-        job.result()  # raises what went wrong, in the one error shape
-    if state == "done":
-        answer = wire.Answer.of(answer_of(job))
-    return wire.Job(job=job.id, state=state, tenths=job.tenths(), answer=answer)
+def _shown(job: Job[Paid]) -> wire.Job:
+    return wire.Job(job=job.id, state=job.state(), tenths=job.tenths(), answer=None)
+
+
+async def _answered(
+    request: Request, job: Job[Paid], before: bytes = b"", after: bytes = b""
+) -> Response:
+    """The answer of a job that is done, with what it cost who asked first."""
+    paid = paid_by(job)  # raises what went wrong
+    of, key = job.of, job.work.key[1]
+    found = await site_of(request).answers.encoded(of, key, "answer", visitor_of(request).id)
+    charges = wire.to_text([wire.Charge.of(charge) for charge in paid.charges])
+    opening = f'{{"charges": {charges}, "stored": {json.dumps(paid.stored)}, '
+    return send(request, found, JSON, before=before + opening.encode(), after=after)
 
 
 def answers(request: Request, dataset: Dataset) -> list[wire.AnswerListed]:
@@ -251,27 +256,61 @@ def answers(request: Request, dataset: Dataset) -> list[wire.AnswerListed]:
     return [wire.AnswerListed(key, query.to_json()) for key, query in found]
 
 
-def answer(request: Request, dataset: Dataset, key: Key) -> Response:
+async def answer(request: Request, dataset: Dataset, key: Key) -> Response:
     """A stored answer."""
-    return Response(site_of(request).answers.json(dataset, key), media_type=JSON)
+    return await _form(request, dataset, key, "answer", JSON, before=STORED)
 
 
 async def answer_csv(request: Request, dataset: Dataset, key: Key) -> Response:
     """A stored answer as a table."""
-    written = await site_of(request).answers.written(dataset, key, "csv")
-    return Response(written, media_type=CSV)
+    return await _form(request, dataset, key, "csv", CSV)
 
 
 async def answer_svg(request: Request, dataset: Dataset, key: Key) -> Response:
     """A stored answer as a picture."""
-    drawn = await site_of(request).answers.written(dataset, key, "svg")
-    return Response(drawn, media_type=SVG, headers=PICTURE_HEADERS)
+    return await _form(request, dataset, key, "svg", SVG, PICTURE_HEADERS)
+
+
+async def _form(
+    request: Request,
+    of: str,
+    key: str,
+    form: encoding.Form,
+    kind: str,
+    headers: dict[str, str] | None = None,
+    before: bytes = b"",
+) -> Response:
+    found = await site_of(request).answers.encoded(of, key, form, visitor_of(request).id)
+    return send(request, found, kind, headers, before=before)
 
 
 def verify(request: Request, form: wire.Verify | None = None) -> wire.Verification:
     """Recompute the whole ledger; an error names the first entry that was tampered with."""
     head = None if form is None else form.expected_head
     return wire.Verification.of(site_of(request).curator.verify(head))
+
+
+def admitted(request: Request, dataset: Dataset) -> list[dict[str, Any]]:
+    """The persons about whom contexts may be asked, which is public."""
+    return [person.to_json() for person in site_of(request).curator.admitted(dataset)]
+
+
+def requests(request: Request, dataset: Dataset) -> list[wire.Request]:
+    """What analysts asked for about a data set and its versions, and what became of it."""
+    return [wire.Request.of(one) for one in site_of(request).curator.requests(dataset)]
+
+
+def witness(request: Request, witness: Key) -> dict[str, str | None]:
+    """Where the ledger of another curator ended when it was last noted here."""
+    noted = kept_for(site_of(request).curator.directory, witness).read()
+    return {"head": None if noted is None else str(noted)}
+
+
+def note_head(request: Request, witness: Key, form: wire.NoteHead) -> dict[str, str | None]:
+    """Remember where the ledger of another curator ends, unless a later head is known."""
+    kept = kept_for(site_of(request).curator.directory, witness)
+    kept.note(Head.read(form.head))
+    return {"head": str(kept.read())}
 
 
 def tokens(request: Request) -> list[wire.Token]:
@@ -307,6 +346,7 @@ RESPONSES: dict[Any, dict[int | str, dict[str, Any]]] = {
     },
     metrics: {200: {"content": {"text/plain": {}}, "description": "Prometheus text format."}},
     answer: {200: {"model": wire.Answer, "description": "The answer."}},
+    job: {200: {"model": wire.Job, "description": "The job."}},
     answer_csv: {200: {"content": {"text/csv": {}}, "description": "The answer."}},
     answer_svg: {200: {"content": {SVG: {}}, "description": "The answer."}},
 }

@@ -11,7 +11,7 @@ from privod.server.http.authorization import text_of
 
 __all__ = ["dialect_choices", "dialect_sent"]
 
-FIELDS = ("encoding", "separator", "decimal", "thousands")
+FIELDS = ("encoding", "separator", "decimal", "thousands", "quoting")
 SEPARATORS = ((",", "comma"), (";", "semicolon"), ("\t", "tab"), ("|", "bar"))
 
 

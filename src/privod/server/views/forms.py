@@ -11,7 +11,7 @@ from typing import Any, Literal
 from starlette.datastructures import FormData
 
 from privod.curator import BudgetState
-from privod.data import Categorical, Column, Domain, Numeric
+from privod.data import Boolean, Categorical, Column, Date, Domain, Numeric, Ordinal
 from privod.errors import InvalidParameter
 from privod.privacy import AddRemove, Replace
 from privod.query.parameters import Parameter, parameters_of
@@ -162,7 +162,11 @@ def with_header(lines: str, header: str) -> str:
 
 
 RANGE = re.compile(r"^\s*(\S+)\s+to\s+(\S+)\s*$")
-FORM = "Write a line such as 'age: 0 to 120' or 'sex: female, male'."
+FORM = (
+    "Write a line such as 'age: 0 to 120', 'born: 1900-01-01 to 2024-12-31', 'sex: female, male',"
+    " 'grade: low < high', 'smoker: true or false', or 'country: DE, FR, ...' if there are others."
+)
+DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 TITLE_FORM = "Write a line such as 'age: Age at admission'."
@@ -202,13 +206,22 @@ def _column(line: str) -> Column:
         raise InvalidParameter("columns", "must have a name and a colon", line.strip(), FORM)
     allowed, _, fill = (part.strip() for part in allowed.partition(", else "))
     found = RANGE.match(allowed)
+    if found and all(map(DATE.fullmatch, found.groups())):
+        return Date(name, found[1], found[2], fill or None)
     if found:
         low, high = (_number(side, line) for side in found.groups())
         return Numeric(name, low, high, _number(fill, line) if fill else None)
+    if allowed == "true or false":
+        return Boolean(name, {"true": True, "false": False}.get(fill))
+    if "<" in allowed:
+        return Ordinal(name, [word.strip() for word in allowed.split("<")], fill or None)
     words = [word.strip() for word in allowed.split(",") if word.strip()]
+    other = words[-1:] in (["..."], ["\u2026"])
+    words = words[:-1] if other else words
     if all(re.fullmatch(r"[+-]?\d{1,15}", word) for word in [*words, *([fill] if fill else [])]):
-        return Categorical(name, tuple(int(word) for word in words), int(fill) if fill else None)
-    return Categorical(name, tuple(words), fill or None)
+        listed = tuple(int(word) for word in words)
+        return Categorical(name, listed, int(fill) if fill else None, other)
+    return Categorical(name, tuple(words), fill or None, other)
 
 
 def _number(text: str, line: str) -> float:

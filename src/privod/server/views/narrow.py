@@ -1,4 +1,4 @@
-"""What an owner decides about narrow promises: whom they protect, what they may tell exactly.
+"""Whom do narrow promises protect?
 
 The report looks at rows and is exact: it is shown to the owner of the data set alone.
 """
@@ -13,30 +13,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from privod import wire
-from privod.curator import acting
 from privod.curator.protection import FOR_OWNER
 from privod.errors import InvalidParameter, PrivodError
 from privod.privacy import Adjacency, adjacency_from_json
 from privod.server.failures import status_of
-from privod.server.site import site_of, visitor_of
+from privod.server.site import site_of
 from privod.server.views.pages import page
 
-__all__ = ["allow_exact", "protected", "protected_page"]
+__all__ = ["protected", "protected_page"]
 
 Dataset = Annotated[str, Path(max_length=1000)]
 
 MOST_SAMPLED = 1000  # each is compared with all rows, or taken out of them
 SHOWN_SAMPLE = 100
-
-
-def allow_exact(request: Request, dataset: Dataset, form: wire.AllowExact) -> dict[str, int]:
-    """Allow so many counts of records that are not protected, in all, to be told exactly."""
-    visitor, adjacency = visitor_of(request), adjacency_from_json(form.adjacency)
-    with acting(visitor.name, visitor.token):
-        left = site_of(request).curator.allow_exact_counts(
-            dataset, adjacency, form.counts, form.reason, confirmed=form.confirmed
-        )
-    return {"left": left}
 
 
 def protected(request: Request, dataset: Dataset, form: wire.WhoIsProtected) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import Response
 
-from privod.curator import Registered, accounting_named, acting
+from privod.curator import Registered, acting
 from privod.curator.protection import FOR_OWNER
 from privod.data import Domain
 from privod.data.intake import LossyIntake
@@ -22,19 +22,19 @@ from privod.errors import (
     NotFound,
     PrivodError,
 )
+from privod.ledger.acts import OpenBudget
 from privod.privacy import (
     AddRemove,
     Adjacency,
     InAlikeCrowd,
     InCrowd,
-    Loss,
     Replace,
-    adjacency_from_json,
 )
 from privod.server import authentication as auth
 from privod.server.http.authorization import form_of, text_of
 from privod.server.jobs import uploads
 from privod.server.site import site_of, visitor_of
+from privod.server.views.acts import check_confirmed, do
 from privod.server.views.dialects import dialect_choices, dialect_sent
 from privod.server.views.forms import Box, Choice, domain_from_lines, with_header
 from privod.server.views.pages import page, redirect, segment
@@ -205,18 +205,14 @@ def open_budget(request: Request) -> Response:
     """Open the budget, once what it gives up is confirmed."""
     of = request.path_params["dataset"]
     form = {name: text_of(request, name) for name in BLANK_BUDGET}
+    confirmed = text_of(request, "confirmed") == "yes"
     try:
-        adjacency = adjacency_from_json(_adjacency(form))
-        budget = Loss(form["epsilon"], form["delta"].strip() or "0")
-        confirmed = text_of(request, "confirmed") == "yes"
-        accounting = accounting_named(form["accounting"] or "sums")
-        visitor = visitor_of(request)
-        with acting(visitor.name, visitor.token):
-            site_of(request).curator.open_budget(
-                of, adjacency, budget, accounting=accounting, confirmed=confirmed
-            )
+        told = {"adjacency": _adjacency(form), "accounting": form["accounting"] or "sums"}
+        act = OpenBudget.read(of, form | told)
+        check_confirmed(request, act, confirmed=confirmed)
+        do(request, act, confirmed=confirmed)
     except NeedsConfirmation as needed:
-        return _confirmation_page(request, form, adjacency, str(needed))
+        return _confirmation_page(request, form, act.adjacency, str(needed))
     except PrivodError as problem:
         return _budget_page(request, form, problem=str(problem))
     return redirect(f"/data/{segment(of)}")

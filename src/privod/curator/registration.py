@@ -1,0 +1,47 @@
+"""May a data set be registered, and whose budgets does it share?"""
+
+from __future__ import annotations
+
+from privod.data import Domain
+from privod.errors import AlreadyExists, InvalidParameter, NotFound
+from privod.ledger import chain as ledger
+from privod.ledger import store
+from privod.ledger.acts import check_possible
+from privod.ledger.database import Connection
+
+__all__ = ["check_registration"]
+
+
+def check_registration(
+    connection: Connection, name: str, domain: Domain, continues: str | None
+) -> str:
+    """Refuse what may not be registered; return the name of the data set's first version."""
+    known = {dataset.name: dataset for dataset in store.read_datasets(connection)}
+    if name in known:
+        raise AlreadyExists(
+            f"There is a data set {name!r} already, and data sets never change."
+            " Choose a new name, and say that it `continues` the earlier one."
+        )
+    if continues is None:
+        return name
+    if continues not in known:
+        raise NotFound(f"There is no data set {continues!r} to continue.")
+    root = known[continues].root
+    _check_same_unit(domain, known[root].domain, root)
+    for state in ledger.budgets_of(connection, root):
+        if state.closed is None:
+            check_possible(state.adjacency, {name: domain})
+    return root
+
+
+def _check_same_unit(domain: Domain, first: Domain, root: str) -> None:
+    """Refuse a version whose unit of privacy is not that of the budgets it would share.
+
+    How many rows a person may have is free to change: each question pays for the cap of the version
+    that it is about. Where a person turns into a row, or a row into a person, no price helps.
+    """
+    if domain.person != first.person:
+        unit = "left out" if first.person is None else repr(first.person)
+        rule = f"must be {unit}, as in {root!r}, whose budgets it shares"
+        way_out = "What a budget protects, a row or a person, never changes: declare the same."
+        raise InvalidParameter("person", rule, domain.person, way_out)

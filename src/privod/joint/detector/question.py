@@ -1,0 +1,348 @@
+"""How far from what is ordinary among all of us is each of my records?
+
+The private detector over the records of several holders. Its stages are those that a curator goes
+through (`privod.query.stages`); three computing parties add up the holders' sums in shares and add
+the noise of one release. A holder that is lost is left out from then on. Proof in
+docs/proofs/joint_detector.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privod.data import Domain, Table
+from privod.errors import InvalidParameter
+from privod.joint.alone import compared
+from privod.joint.detector.sums import host_stage, noisy_sums
+from privod.joint.files import private_file, write_outliers
+from privod.joint.persons import check_one_record_each, promise_at_party
+from privod.joint.question import (
+    JointQuestion,
+    JointResult,
+    Seat,
+    known_parameters,
+    parameters_of,
+)
+from privod.joint.roster import Roster
+from privod.joint.transport.channel import Meeting
+from privod.mechanisms.merged import MergedNoise
+from privod.mechanisms.shared import COUNTED_ON
+from privod.privacy import AddRemove, Adjacency, Guarantee, Number, Secrecy, adjacency_from_json
+from privod.privacy.zcdp import epsilon_of_rho
+from privod.query.query import Release
+from privod.query.scores import check_fraction
+from privod.query.stages import Stage, count_rows, go_through
+from privod.questions.private_detector.query import DetectorProfile
+from privod.questions.private_detector.release import NoisyProfile
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["JointDetector", "JointProfile"]
+
+Ints = NDArray[np.int64]
+
+ALONE_EPSILON = 10**4  # of noise that rounds to none: what stays at home needs none
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointDetector(JointQuestion):
+    """Score every party's records by what is ordinary among the records of all parties.
+
+    Guarantee
+    ---------
+    Every record of every party is protected by (epsilon, delta), under `adjacency`, against
+    everybody but its own party, as long as no two computing parties put their shares together. Two
+    that do leave half of the noise; `secrecy` says what is lost then. All three see every holder's
+    sums. Several records of one person, or a person at several parties, are not protected as one.
+
+    Parameters
+    ----------
+    columns : tuple of str
+        The columns, numeric or categorical.
+    epsilon : number
+        The privacy loss of the whole run, all stages together.
+    delta : number
+        The probability that the guarantee may fail, greater than 0.
+    adjacency : AddRemove or Replace
+        Which two data sets must look alike.
+    target_fraction : float
+        The share of all records that should be flagged.
+    """
+
+    name: ClassVar[str] = "joint-detector-1"
+    question: ClassVar[str] = "Which of my records are unusual among the records of all of us?"
+
+    columns: tuple[str, ...]
+    epsilon: Number
+    delta: Number = Fraction(1, 10**6)
+    adjacency: Adjacency = AddRemove()
+    target_fraction: float = 0.01
+
+    def __post_init__(self) -> None:
+        check_fraction(self.target_fraction)
+        of = self.of
+        if not of.delta:
+            rule = "must be greater than 0: noise in shares is Gaussian"
+            raise InvalidParameter("delta", rule, 0, "Try 1e-6.")
+        for name in ("columns", "epsilon", "delta", "adjacency"):
+            object.__setattr__(self, name, getattr(of, name))
+
+    @property
+    def of(self) -> DetectorProfile:
+        """The release, as a curator would be asked for it."""
+        return DetectorProfile(
+            columns=self.columns,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            adjacency=self.adjacency,
+        )
+
+    def check(self, domain: Domain) -> None:
+        self.of.check(domain)
+        check_one_record_each(domain)
+
+    def check_roster(self, roster: Roster) -> None:
+        roster.check_computing()
+
+    def needed(self, roster: Roster) -> tuple[str, ...]:
+        return roster.computing
+
+    def table_guarantee(self) -> Guarantee:
+        return self.of.guarantee()
+
+    def secrecy(self) -> Secrecy:
+        loss = self.table_guarantee().loss
+        known = COUNTED_ON * self.of.budget  # one share left of two: half of the variance
+        epsilon = float(epsilon_of_rho(known, Fraction(self.delta)))
+        sums = "the noisy sums of all records together, by which the detector scores"
+        learns = (
+            ("each party", f"{sums}, and which of its own records are flagged"),
+            ("the aggregator", f"{sums}, and which holders took part in which stage"),
+            (
+                "a coalition of two computing parties",
+                "the same sums with half of the noise's variance: then epsilon"
+                f" {epsilon:.3g} holds in place of {float(loss.epsilon):.3g}, at delta"
+                f" {float(loss.delta):.2g}",
+            ),
+            ("a coalition of all three", "every holder's sums, without noise"),
+        )
+        return Secrecy("three computing parties", learns, 1, noisy=True)
+
+    def expectation(self, records: int | None, n_parties: int, domain: Domain | None) -> list[str]:
+        told = [
+            "Together: one release of the detector over the records of all parties, with the noise"
+            f" of one release, not of {n_parties}. It varies 1.5 times as much as a curator's,"
+            " because three shares are drawn and two are counted on.",
+            "A holder that is lost is left out from then on. A computing party that is lost ends"
+            " the run; a restart draws fresh noise and is charged again.",
+        ]
+        if domain is not None:
+            self.check(domain)
+            numbers = self.of.n_numbers(domain)
+            told.append(f"Each party sends at most about {8 * numbers / 1e6:.3g} MB a stage.")
+        if records is not None:
+            share = self.target_fraction
+            told.append(f"About {share * records:.0f} of {records} records will be flagged.")
+        return told
+
+    def flagged(self, value: NoisyProfile, table: Table) -> Ints:
+        """The rows of a table that score beyond the threshold of a release."""
+        found = value.scores(_rows(table, self.columns)) > value.threshold(self.target_fraction)
+        return np.flatnonzero(found)
+
+    def flagged_alone(self, table: Table) -> Ints:
+        """The rows that the same detector, without noise, flags by the party's own records."""
+        of = replace(self.of, epsilon=ALONE_EPSILON)
+        stages = of.stages(table.domain)
+        return self.flagged(go_through(stages, lambda stage: _sums(self, stage, table)), table)
+
+    def alone(self, table: Table) -> str:
+        found = len(self.flagged_alone(table))
+        return (
+            f"Alone {found} of your {len(table)} records are outliers, by your own records and"
+            " without noise; nothing was sent."
+        )
+
+    def take_part(self, seat: Seat) -> JointProfile:
+        session = seat.agreed(self)
+        table, claimed = seat.table, None
+        if table is not None:
+            claimed = seat.claim(self, self.columns)  # before the first share leaves
+        holders: dict[str, tuple[str, ...]] = {}
+
+        def open_sums(stage: Stage) -> Ints:
+            own = None if table is None else _sums(self, stage, table)
+            noisy, found = noisy_sums(stage, own, seat.channel, session, seat.randomness)
+            holders[_numbered(stage.name, holders)] = found
+            return noisy
+
+        stages = self.of.stages(
+            seat.domain, seeded=seat.randomness.seeded, drawn=MergedNoise.of_shares
+        )
+        value = go_through(stages, open_sums)
+        sent = None
+        if claimed is not None:
+            sent = seat.contributions.finish(claimed, "a detector over all records")
+        return JointProfile(
+            question=self,
+            party=seat.identity.name,
+            run=session.id,
+            traffic=seat.channel.traffic,
+            sent=sent,
+            value=value,
+            holders=holders,
+            rows=None if table is None else self.flagged(value, table),
+            alone=None if table is None else self.flagged_alone(table),
+            own_records=0 if table is None else len(table),
+            person=seat.domain.person,
+        )
+
+    def host(self, meeting: Meeting, roster: Roster, domain: Domain | None) -> dict[str, Any]:
+        assert domain is not None  # noqa: S101 - `check_hosting` asks for it
+        holders: dict[str, tuple[str, ...]] = {}
+
+        def add_up(stage: Stage) -> Ints:
+            total, found = host_stage(stage, meeting, roster)
+            holders[_numbered(stage.name, holders)] = found
+            return total
+
+        value = go_through(self.of.stages(domain, drawn=MergedNoise.of_shares), add_up)
+        return {"opened": _digest(value), "holders": _listed(holders)}
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            **parameters_of(self),
+            "adjacency": self.adjacency.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        given = known_parameters(cls, data)
+        if "adjacency" in given:
+            given["adjacency"] = adjacency_from_json(given["adjacency"])
+        try:
+            return cls(**given)
+        except TypeError:
+            way_out = "Give columns and epsilon."
+            raise InvalidParameter(
+                "parameters", "must be complete", sorted(given), way_out
+            ) from None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class JointProfile(JointResult):
+    """A detector of all parties' records, and which of one's own it flags.
+
+    Attributes
+    ----------
+    value : NoisyProfile
+        The release, the same at every party; it scores new records, too.
+    holders : dict of str to tuple of str
+        Whose records were added up in each stage.
+    rows, alone : int64 array or None
+        The own rows that are flagged together and alone, counted from 0; None without records.
+    own_records : int
+        How many records this party has.
+    person : str, optional
+        The column that tells persons apart, of whom every party kept one record each.
+    """
+
+    question: JointDetector
+    value: NoisyProfile
+    holders: dict[str, tuple[str, ...]]
+    rows: Ints | None
+    alone: Ints | None
+    own_records: int
+    person: str | None = None
+
+    def sentences(self) -> list[str]:
+        told = []
+        if self.rows is not None and self.alone is not None:
+            told.append(compared(self.alone, self.rows, self.own_records))
+        told += [self.question.of.sentence(self.value), self._about_holders()]
+        return [*told, promise_at_party(self.question.table_guarantee(), self.person)]
+
+    def _about_holders(self) -> str:
+        first = next(iter(self.holders.values()))
+        left = [
+            f"{name} from {stage} on"
+            for name in first
+            for stage in [next((at for at, who in self.holders.items() if name not in who), None)]
+            if stage is not None
+        ]
+        lost = f" Left out: {', '.join(left)}." if left else ""
+        return f"{len(first)} holders took part.{lost}"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "question": self.question.to_json(),
+            "party": self.party,
+            "run": self.run.hex(),
+            "alone": None if self.alone is None else self.alone.tolist(),
+            "positions": None if self.rows is None else self.rows.tolist(),
+            "holders": _listed(self.holders),
+            "value": self.value.to_json(),
+            "guarantee": self.question.table_guarantee().to_json(),
+            "secrecy": self.question.secrecy().to_json(),
+            "traffic": self.traffic.to_json(),
+        }
+
+    def stated(self) -> dict[str, Any]:
+        return {"opened": _digest(self.value), "holders": _listed(self.holders)}
+
+    def write(self, folder: Path, stem: str, ids: Sequence[str] | None) -> None:
+        """Write the release, and a CSV of the own rows that are flagged, together or alone."""
+        with private_file(folder / f"{stem}-detector.json") as file:
+            file.write(json.dumps(self.value.to_json()) + "\n")
+        if self.rows is not None and self.alone is not None:
+            write_outliers(folder / f"{stem}.csv", self.rows, self.alone, ids, self.own_records)
+
+    def draw(self) -> Figure:
+        from privod.questions.private_detector.picture import draw
+
+        of = self.question.of
+        return draw(Release(of, self.value, of.guarantee(), self.value.seeded))
+
+
+def _sums(question: JointDetector, stage: Stage, table: Table) -> Ints:
+    """A party's own sums of a stage, exact."""
+    if stage.sums is count_rows:
+        return np.array([len(table)], dtype=np.int64)
+    return table.sums(question.columns, stage.sums)
+
+
+def _rows(table: Table, columns: Sequence[str]) -> NDArray[np.float64]:
+    """Records as a release scores them: categories as places in their lists."""
+    numeric = table.domain.numeric_names
+    found = [
+        table.numbers([name])[:, 0] if name in numeric else table.codes([name])[:, 0]
+        for name in columns
+    ]
+    return np.column_stack(found).astype(np.float64)
+
+
+def _digest(value: NoisyProfile) -> str:
+    """Stands for everything that was opened: equal at every participant."""
+    content = {**value.to_json(), "seeded": False}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _numbered(name: str, known: dict[str, tuple[str, ...]]) -> str:
+    """A stage's name; the second one of that name is called so."""
+    before = sum(one.partition(" ")[0] == name for one in known)
+    return f"{name} {before + 1}" if before else name
+
+
+def _listed(holders: dict[str, tuple[str, ...]]) -> dict[str, list[str]]:
+    return {stage: list(names) for stage, names in holders.items()}

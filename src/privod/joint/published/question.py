@@ -1,0 +1,226 @@
+"""The question of the published protocols [Raval 2011]: for study, because they reveal so much."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privod.data import Domain, Table
+from privod.errors import InvalidParameter
+from privod.joint.alone import outliers_alone
+from privod.joint.outliers import OutlierResult, outlier_result
+from privod.joint.persons import check_one_record_each
+from privod.joint.question import JointQuestion, Seat, known_parameters, parameters_of
+from privod.joint.roster import Roster
+from privod.joint.transport.channel import Meeting
+from privod.outliers.hashing.outliers import crowd_limit
+from privod.outliers.hashing.plan import HashSettings
+from privod.privacy import Secrecy
+from privod.query.checks import column_names, whole_number
+
+__all__ = ["PublishedOutliers"]
+
+PARTITIONS = ("horizontal", "vertical")
+ROUND_LIMIT = 1000
+PLANNED_FOR = 10**5  # records: a plan must be possible
+POINT_BYTES = 32  # a bin's name as a point of the curve
+SECONDS_PER_POINT = 1.2e-4  # to multiply one by a secret, on one core: an estimate
+SECONDS_PER_HASH = 4e-8  # of a record, on one core: an estimate
+EACH, HUB = "each party", "the aggregator"
+LEARNS = {
+    "horizontal": (
+        (
+            EACH,
+            "which of its own records are outlying, and the exact number of records of the others"
+            " in every bin: enough to locate the others' isolated records",
+        ),
+        (HUB, "all of that as well, since the hash parameters are published"),
+    ),
+    "vertical": (
+        (
+            "the first party",
+            "all projections of the others' columns: their distances, often the columns themselves,"
+            " and every value once a few records are known",
+        ),
+        ("each other party", "the row numbers of the outliers"),
+        (HUB, "all projections of all columns"),
+    ),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedOutliers(HashSettings, JointQuestion):
+    """Each party learns which of its records are outlying in the union of all, and far more.
+
+    How it is hashed is said with the parameters of `HashSettings`, which it has as well.
+
+    Guarantee
+    ---------
+    None that protects a record: these are the protocols as they were published, for study and
+    comparison. `secrecy()` says in words what they reveal. The answer has no noise. It is as right
+    as the hashing: false alarms and missed outliers are both possible.
+
+    Parameters
+    ----------
+    partition : str
+        "horizontal": same columns, different records; "vertical": same records in the same order,
+        different columns.
+    far_fraction : float
+        The share of all records that must lie farther than `radius` from an outlier.
+    columns : tuple of str
+        The numeric columns, of all parties together.
+    scale : bool
+        Measure every column in parts of its declared range, so that the radius is one too.
+    n_rounds : int
+        Rounds with fresh hashes; what is flagged every time is kept.
+    """
+
+    name: ClassVar[str] = "published-outliers-1"
+    question: ClassVar[str] = "What do the published protocols find, and what do they reveal?"
+
+    partition: str
+    far_fraction: float
+    columns: tuple[str, ...]
+    scale: bool = False
+    n_rounds: int = 1
+
+    def __post_init__(self) -> None:
+        if self.partition not in PARTITIONS:
+            rule = f"must be one of {', '.join(PARTITIONS)}"
+            raise InvalidParameter("partition", rule, self.partition, "Try 'horizontal'.")
+        object.__setattr__(self, "columns", column_names(self.columns))
+        whole_number(self.n_rounds, "n_rounds", at_least=1, at_most=ROUND_LIMIT)
+        crowd_limit(self.far_fraction, 1)
+        self.plan(PLANNED_FOR)
+
+    @property
+    def over_columns(self) -> bool:
+        return self.partition == "vertical"
+
+    def check(self, domain: Domain) -> None:
+        check_one_record_each(domain)
+        if self.partition == "horizontal":
+            domain.numeric(self.columns)
+            return
+        if not self.own_columns(domain):
+            way_out = f"The question's columns are {list(self.columns)}."
+            raise InvalidParameter("domain", "must have a column of the question", (), way_out)
+        if not domain.keeps_every_row:
+            rule = "must keep every row, so that the parties' rows stay aligned"
+            way_out = "Give every column a fill, and no person column."
+            raise InvalidParameter("domain", rule, list(domain.names), way_out)
+
+    def check_roster(self, roster: Roster) -> None:
+        """Any roster will do."""
+
+    def own_columns(self, domain: Domain) -> tuple[str, ...]:
+        """Return the question's columns that a domain has, in the question's order."""
+        return tuple(column for column in self.columns if column in domain.numeric_names)
+
+    def ranges(self, domain: Domain) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the declared lows and highs of a party's own columns, as they are hashed."""
+        lows, highs = _declared(domain, self.own_columns(domain))
+        return self.scaled(lows[None], domain)[0], self.scaled(highs[None], domain)[0]
+
+    def scaled(self, points: NDArray[np.float64], domain: Domain) -> NDArray[np.float64]:
+        """Return records of a party's own columns in the unit that the radius has."""
+        if not self.scale:
+            return points
+        lows, highs = _declared(domain, self.own_columns(domain))
+        parts: NDArray[np.float64] = (points - lows) / (highs - lows)
+        return parts
+
+    def points(self, table: Table) -> NDArray[np.float64]:
+        """A party's own columns in the unit that the radius has."""
+        return self.scaled(table.numbers(self.own_columns(table.domain)), table.domain)
+
+    def table_guarantee(self) -> None:
+        """Nothing that is opened has noise."""
+
+    def secrecy(self) -> Secrecy:
+        return Secrecy(f"{self.partition}, as published", LEARNS[self.partition], 0)
+
+    def expectation(
+        self,
+        records: int | None,
+        n_parties: int,
+        domain: Domain | None,  # noqa: ARG002
+    ) -> list[str]:
+        if records is None:
+            way_out = "Say roughly how many records all parties have with --records."
+            raise InvalidParameter("records", "is needed to plan", None, way_out)
+        plan = self.plan(records)
+        near = self.radius / (1 + self.approximation)
+        hashes = plan.n_tables * plan.hashes_per_table
+        if self.partition == "horizontal":
+            own = records / n_parties
+            points = plan.n_tables * own * (n_parties + 1)  # at most: every record in its own bin
+            sent = points * POINT_BYTES + 8 * plan.n_tables * records
+            seconds = points * SECONDS_PER_POINT + own * hashes * SECONDS_PER_HASH
+        else:
+            sent = 8.0 * hashes * records
+            seconds = records * hashes * SECONDS_PER_HASH * 2
+        return [
+            f"The published protocol with {plan.n_tables} tables of {plan.hashes_per_table} hashes:"
+            f" a record at distance {near:.3g} is taken for a neighbor with probability"
+            f" {plan.neighbor_probability(near):.3g}, one at {self.radius:g} with"
+            f" {plan.neighbor_probability(self.radius):.2g}. At most"
+            f" {crowd_limit(self.far_fraction, records)} records lie near an outlier.",
+            f"Each party sends at most {self.n_rounds * sent / 1e6:.3g} MB and computes for about"
+            f" {self.n_rounds * seconds:.2g} seconds.",
+        ]
+
+    def outliers_alone(self, table: Table) -> NDArray[np.int64]:
+        """The rows that are outlying among the party's own."""
+        return outliers_alone(self.points(table), self.radius, self.far_fraction, len(self.columns))
+
+    def alone(self, table: Table) -> str:
+        found = len(self.outliers_alone(table))
+        return f"Alone {found} of your {len(table)} records are outliers; nothing was sent."
+
+    def take_part(self, seat: Seat) -> OutlierResult:
+        from privod.joint.published import protocols  # needs rbcl, which nothing else does
+
+        session = seat.agreed(self)
+        run = seat.claim(self, self.own_columns(seat.domain))
+        act = protocols.take_part_vertical if self.over_columns else protocols.take_part_horizontal
+        assert seat.table is not None  # noqa: S101 - claimed just now
+        rows, n = act(self, self.points(seat.table), seat.domain, seat.channel, session)
+        return outlier_result(
+            self, seat, session, run, rows, alone=self.outliers_alone(seat.table), n_records=n
+        )
+
+    def host(
+        self,
+        meeting: Meeting,
+        roster: Roster,  # noqa: ARG002
+        domain: Domain | None,  # noqa: ARG002
+    ) -> dict[str, Any]:
+        from privod.joint.published import protocols
+
+        act = protocols.aggregate_vertical if self.over_columns else protocols.aggregate_horizontal
+        return {"n_records": act(self, meeting)}
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name, **parameters_of(self)}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        given = known_parameters(cls, data)
+        try:
+            return cls(**given)
+        except TypeError:
+            way_out = "Give partition, radius, far_fraction and columns."
+            raise InvalidParameter(
+                "parameters", "must be complete", sorted(given), way_out
+            ) from None
+
+
+def _declared(
+    domain: Domain, names: tuple[str, ...]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    columns = domain.numeric(names)
+    return np.array([one.low for one in columns]), np.array([one.high for one in columns])

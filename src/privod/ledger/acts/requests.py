@@ -1,0 +1,208 @@
+"""Ask the owner for something; approve it, which does it, or decline it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar
+
+from privod.errors import AlreadyExists, InvalidParameter, NotFound
+from privod.ledger import chain as ledger
+from privod.ledger import store
+from privod.ledger.acting import who_acts
+from privod.ledger.acts.act import Act, Told
+from privod.ledger.acts.budgets import OpenBudget, RaiseBudget, Reason, Under
+from privod.ledger.acts.permissions import AdmitPerson
+from privod.ledger.chain import Entry
+from privod.ledger.database import Connection
+from privod.ledger.store import short_text
+from privod.privacy import Adjacency, Loss, SameContexts
+from privod.query.query import canonical_json
+
+__all__ = ["Approve", "Decline", "FileRequest", "Request", "read_requests"]
+
+Number = Annotated[int, Told("As 'privod requests' shows it.", first=True)]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What an analyst asked the owner for, and what became of it.
+
+    `decision` is "open", "approved" or "declined"; `loss` is None where a person is to be admitted.
+    """
+
+    number: int
+    dataset: str
+    adjacency: Adjacency
+    loss: Loss | None
+    reason: str
+    asked_by: str
+    decision: str
+
+    @property
+    def wish(self) -> str:
+        """What is asked for, in words."""
+        if isinstance(self.adjacency, SameContexts):
+            by = f"{self.adjacency.column} ({self.adjacency.detector})"
+            return f"questions about the contexts of a person, by {by}."
+        return f"{self.loss} under {self.adjacency.name}. {self.adjacency.protected}."
+
+    def act(self, connection: Connection, reason: str) -> Act[Any]:
+        """What approving it does now: open a budget, raise the one that there is, or admit."""
+        if isinstance(self.adjacency, SameContexts):
+            return AdmitPerson(self.dataset, self.adjacency, reason)
+        assert self.loss is not None  # noqa: S101 - `FileRequest` sees to it
+        root = store.find_dataset(connection, self.dataset).root
+        known = [state.adjacency for state in ledger.budgets_of(connection, root)]
+        if self.adjacency in known:
+            return RaiseBudget(self.dataset, self.adjacency, self.loss, reason)
+        return OpenBudget(self.dataset, self.adjacency, self.loss)
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, as plain values."""
+        loss = None if self.loss is None else self.loss.to_json()
+        return {**vars(self), "adjacency": self.adjacency.to_json(), "loss": loss}
+
+
+def read_requests(entries: Sequence[Entry]) -> tuple[Request, ...]:
+    """Every request among these entries, with what became of it."""
+    decided = {
+        entry.ask: "approved" if entry.kind == "approve" else "declined"
+        for entry in entries
+        if entry.kind in ("approve", "decline")
+    }
+    return tuple(
+        Request(
+            entry.number,
+            entry.dataset,
+            entry.adjacency,
+            entry.loss,
+            str((entry.details or {}).get("reason", "")),
+            entry.asked_by,
+            decided.get(entry.number, "open"),
+        )
+        for entry in entries
+        if entry.kind == "request" and entry.adjacency is not None
+    )
+
+
+@dataclass(frozen=True)
+class FileRequest(Act[Request]):
+    """Ask the owner for a budget, an allowance or more of one, or to admit a person."""
+
+    name: ClassVar[str] = "request"
+    path: ClassVar[str] = "requests"
+    role: ClassVar[Any] = "analyst"
+    title: ClassVar[str] = "Ask for more"
+    adjacency: Under
+    loss: Loss | None
+    reason: Reason
+
+    def _made(self) -> Request:
+        who, _ = who_acts()
+        return Request(0, self.of, self.adjacency, self.loss, self.reason, who, "open")
+
+    def brings(self, connection: Connection) -> tuple[Adjacency, ...]:
+        if (self.loss is None) != isinstance(self.adjacency, SameContexts):
+            return ()  # refused below, in words
+        return self._made().act(connection, self.reason).brings(connection)
+
+    def apply(self, connection: Connection) -> Request:
+        text = short_text(self.reason, "reason")
+        if (self.loss is None) != isinstance(self.adjacency, SameContexts):
+            rule = "must be given for a budget, and left out for a person"
+            way_out = "Ask for a person or for a budget."
+            raise InvalidParameter("loss", rule, str(self.loss), way_out)
+        made, loss = self._made(), self.loss
+        made.act(connection, text).gives_up(connection)  # refuses what could not be approved
+        amounts = {} if loss is None else {"epsilon": str(loss.epsilon), "delta": str(loss.delta)}
+        number = ledger.append(
+            connection,
+            kind="request",
+            dataset=self.of,
+            adjacency=canonical_json(self.adjacency.to_json()),
+            details=canonical_json({"reason": text}),
+            **amounts,
+        )
+        return replace(made, number=number)
+
+    def said(self, done: Request) -> str:
+        return f"Request {done.number} is before the owner: {done.wish}"
+
+
+@dataclass(frozen=True)
+class Decision(Act[Request]):
+    """What an owner decides about a request."""
+
+    kind: ClassVar[str]
+    decision: ClassVar[str]
+    number: Number
+    reason: Reason
+
+    def _request(self, connection: Connection) -> Request:
+        """The request, if it is still open."""
+        short_text(self.reason, "reason")
+        store.find_dataset(connection, self.of)
+        for request in read_requests(ledger.read_entries(connection, [self.of])):
+            if request.number == self.number:
+                if request.decision != "open":
+                    raise AlreadyExists(f"Request {self.number} was {request.decision} already.")
+                return request
+        raise NotFound(
+            f"There is no request {self.number} about {self.of!r}. See the list of requests."
+        )
+
+    def apply(self, connection: Connection) -> Request:
+        request = self._request(connection)
+        ledger.append(
+            connection,
+            kind=self.kind,
+            dataset=self.of,
+            ask=self.number,
+            details=canonical_json({"reason": self.reason}),
+        )
+        return replace(request, decision=self.decision)
+
+    def said(self, done: Request) -> str:
+        return f"Request {done.number} was {done.decision}."
+
+
+@dataclass(frozen=True)
+class Approve(Decision):
+    """Approve a request, which does what it asks for."""
+
+    name: ClassVar[str] = "approve"
+    path: ClassVar[str] = "requests/{number}/approve"
+    title: ClassVar[str] = "Approve it"
+    kind: ClassVar[str] = "approve"
+    decision: ClassVar[str] = "approved"
+
+    def _act(self, connection: Connection) -> Act[Any]:
+        return self._request(connection).act(connection, self.reason)
+
+    def brings(self, connection: Connection) -> tuple[Adjacency, ...]:
+        return self._act(connection).brings(connection)
+
+    def gives_up(self, connection: Connection) -> str:
+        return self._act(connection).gives_up(connection)
+
+    def means(self, curator: Any) -> str:
+        for request in curator.requests(self.of):
+            if request.number == self.number and request.loss is not None:
+                return OpenBudget(self.of, request.adjacency, request.loss).means(curator)
+        return ""
+
+    def apply(self, connection: Connection) -> Request:
+        self._act(connection).apply(connection)
+        return super().apply(connection)
+
+
+@dataclass(frozen=True)
+class Decline(Decision):
+    """Decline a request."""
+
+    name: ClassVar[str] = "decline"
+    path: ClassVar[str] = "requests/{number}/decline"
+    title: ClassVar[str] = "Decline it"
+    kind: ClassVar[str] = "decline"
+    decision: ClassVar[str] = "declined"

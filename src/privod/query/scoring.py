@@ -1,0 +1,248 @@
+"""Score an asker's own records against a release: no private rows are read, nothing is charged.
+
+The command line and the console both come here. Records are read as registration reads rows, cell
+by cell, and gaps are filled as it fills them; a record that it would have dropped is not scored. A
+record outside the ranges is scored at their border, plus how far outside it lies.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privod.data.cells import texts_of, values_of
+from privod.data.columns import Column, Numeric
+from privod.data.csv_file import CsvDialect, LineTally
+from privod.data.domain import Domain
+from privod.data.sources import portions_of
+from privod.errors import InvalidData, InvalidParameter
+from privod.query.scorer import Scorer
+from privod.query.scores import filled
+
+__all__ = ["ColumnGaps", "NewRecords", "Scored", "explains", "read_records", "reasons"]
+__all__ += ["score", "shown"]
+
+MOST_REASONS = 3
+MOST_ROWS = 10  # named in a sentence
+
+
+@dataclass(frozen=True)
+class ColumnGaps:
+    """How many cells of a column held no declared value, and what stands in for them, if anything.
+
+    Parameters
+    ----------
+    name : str
+        The column.
+    missing : int
+        Its cells without a number, or without one of the declared values.
+    fill : float, str or int, optional
+        What the owner declared to stand in for them; None if nothing.
+    """
+
+    name: str
+    missing: int
+    fill: float | str | None
+
+
+@dataclass(frozen=True)
+class NewRecords:
+    """The asker's own records, read as registered rows were.
+
+    Parameters
+    ----------
+    points : array of float, shape (n_records, n_columns)
+        Those that can be scored; categories as places in their lists, NaN where one is missing.
+    rows : array of int
+        Which lines below the header they are, or which rows of a frame; the first is 1.
+    left_out : array of int
+        The same of those that miss what registration would have dropped them for.
+    gaps : tuple of ColumnGaps
+        The columns with missing cells.
+    takes_gaps : bool
+        Whether what has no fill is scored as missing, since records of the reference might miss it.
+    wrong_lines : int
+        Lines of another number of cells than the header, or too long, which are no records.
+    ids : dict of int to str
+        What the asker calls each row, where a column of the file says it.
+    """
+
+    points: NDArray[np.float64]
+    rows: NDArray[np.int64]
+    left_out: NDArray[np.int64]
+    gaps: tuple[ColumnGaps, ...]
+    takes_gaps: bool
+    wrong_lines: int
+    ids: dict[int, str] = field(default_factory=dict)
+
+    def sentences(self) -> tuple[str, ...]:
+        """What became of cells and lines that say nothing, for the asker."""
+        said = [self._told(column) for column in self.gaps]
+        in_all = len(self.rows) + len(self.left_out)
+        if any(2 * column.missing > in_all for column in self.gaps):
+            said.append(
+                "Most cells of a column could not be read. If the file writes 3,5 for 3.5, or"
+                " groups of three digits, say so (--decimal and --thousands in the shell)."
+            )
+        if len(self.left_out):
+            some = ", ".join(map(str, self.left_out[:MOST_ROWS].tolist()))
+            more = " and so on" if len(self.left_out) > MOST_ROWS else ""
+            said.append(
+                f"{len(self.left_out)} not scored, since records with such a gap were dropped at"
+                f" registration: row {some}{more}."
+            )
+        if self.wrong_lines:
+            said.append(
+                f"{self.wrong_lines} not read: lines with not as many cells as the header, or too"
+                " long. Rows are counted with them."
+            )
+        return tuple(said)
+
+    def _told(self, column: ColumnGaps) -> str:
+        cells = f"Column {column.name!r}: {column.missing} without a declared value"
+        if column.fill is not None:
+            fill = repr(column.fill) if isinstance(column.fill, str) else f"{column.fill:g}"
+            return f"{cells}, read as {fill} as at registration."
+        return (
+            f"{cells}, scored as missing." if self.takes_gaps else f"{cells}, and without a fill."
+        )
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Scores, higher more outlying; the limit beyond which records stand out, where one is known.
+
+    `hidden_share` is the share of the reference that cannot be told from noise; `beyond`, where it
+    is known, between which shares of the reference lie beyond the limit, with 95 % certainty.
+    """
+
+    scores: NDArray[np.float64]
+    limit: float | None
+    hidden_share: float
+    beyond: tuple[float, float] | None = None
+
+    @property
+    def stands_out(self) -> NDArray[np.bool_] | None:
+        """Which records lie beyond the limit; None without one."""
+        return None if self.limit is None else self.scores > self.limit
+
+    def doubt(self, target: float) -> str:
+        """How far off the limit for a share of the reference may be, in a sentence; or nothing."""
+        if self.limit is None:
+            return ""
+        known = ""
+        if self.beyond is not None:
+            low, high = self.beyond
+            known = (
+                f"The limit is meant to flag {100 * target:.3g}% of the reference; it flags between"
+                f" {low:.1%} and {high:.1%} of it, with 95 % certainty."
+            )
+        if self.hidden_share <= target:
+            return known
+        hidden = f"About {self.hidden_share:.0%} of the reference cannot be told from noise"
+        if self.hidden_share >= 1:
+            hidden = "How the reference itself scores was not counted, or noise hides it"
+        return f"{hidden}: the limit is a guess. {known}".strip()
+
+
+def score(scorer: Scorer[Any], points: NDArray[np.float64], target: float) -> Scored:
+    """Score records; about a share `target` of the reference lies beyond the limit."""
+    limit = scorer.threshold(target)
+    beyond = None if limit is None else scorer.share_beyond(limit)
+    return Scored(scorer.scores(points), limit, scorer.hidden_share, beyond)
+
+
+def explains(scorer: Scorer[Any]) -> bool:
+    """Whether the release can say which columns made a score."""
+    return scorer.explain(np.empty((0, len(scorer.columns)))) is not None
+
+
+def reasons(scorer: Scorer[Any], points: NDArray[np.float64], scored: Scored) -> list[str]:
+    """Of each record that stands out the columns that add most to its score; nothing if unknown.
+
+    With their values and shares, and whether a value is high or low among what was released.
+    """
+    beyond = scored.stands_out
+    texts = [""] * len(points)
+    places = np.flatnonzero(beyond) if beyond is not None else np.zeros(0, np.int64)
+    explained = scorer.explain(points[places])
+    if explained is None:
+        return texts
+    told = zip(places.tolist(), explained.shares, explained.sides, strict=True)
+    for place, shares, side in told:
+        raising = np.maximum(shares, 0)  # what lowers the score is no reason for it
+        order = (-raising).argsort(kind="stable")[:MOST_REASONS].tolist()
+        whole = max(float(raising.sum()), 1e-12)
+        texts[place] = ", ".join(
+            f"{_valued(points[place, at], scorer.columns[at], side[at])} {raising[at] / whole:.0%}"
+            for at in order
+            if raising[at] > 0
+        )
+    return texts
+
+
+def _valued(value: float, column: Column, side: int) -> str:
+    if value != value:  # NaN
+        return f"{column.name} (missing)"
+    told = {1: " (high)", -1: " (low)"}.get(int(side), "")
+    return f"{column.name} {shown(value, column)}{told}"
+
+
+def shown(value: float, column: Column) -> str:
+    """A value as it was written: a category by its name, a missing one as a dash."""
+    return "-" if value != value else column.shown(value)  # NaN
+
+
+def read_records(
+    source: Any,
+    scorer: Scorer[Any],
+    dialect: CsvDialect | None = None,
+    ids: str | None = None,
+) -> NewRecords:
+    """Read the columns that the release needs by the rules of registration; fill what it fills.
+
+    A record that misses what has no fill is left out, unless the scorer takes gaps. `ids` is a
+    column that says what the asker calls the records.
+    """
+    columns, dialect = scorer.columns, dialect or CsvDialect()
+    if ids in [column.name for column in columns]:
+        way_out = "Name a column that is not scored, such as a record number."
+        raise InvalidParameter("ids", "must not be a column that is scored", ids, way_out)
+    read_as = Domain(columns, person=ids)  # ids are read as they are, like whose a record is
+    names: list[str] = []
+    places: list[NDArray[np.int64]] = []
+    lines = LineTally(places=places)
+    read = []
+    for portion in portions_of(source, read_as, dialect, lines):
+        read.append(np.column_stack([_values(portion[one.name], one, dialect) for one in columns]))
+        names += texts_of(portion[ids]) if ids is not None else []
+    points = np.concatenate(read) if read else np.empty((0, len(columns)))
+    rows = np.concatenate(places) if places else np.arange(1, len(points) + 1)
+    missing = np.isnan(points)
+    gaps = tuple(
+        ColumnGaps(column.name, count, column.fill)
+        for column, count in zip(columns, missing.sum(axis=0).tolist(), strict=True)
+        if count
+    )
+    points = filled(points, columns)
+    kept = np.full(len(points), True) if scorer.takes_gaps else ~np.isnan(points).any(axis=1)
+    wrong = lines.wrong_cells + lines.too_long
+    called = dict(zip(rows.tolist(), names, strict=False))
+    found = NewRecords(
+        points[kept], rows[kept], rows[~kept], gaps, scorer.takes_gaps, wrong, called
+    )
+    if not len(found.points) and (len(found.left_out) or found.wrong_lines):
+        raise InvalidData(f"No record can be scored. {' '.join(found.sentences())}")
+    return found
+
+
+def _values(cells: Any, declared: Column, dialect: CsvDialect) -> NDArray[np.float64]:
+    """A column's numbers, or the places of its categories; NaN where nothing known is said."""
+    values = values_of(cells, declared, *dialect.marks)
+    infinite = np.isinf(values)  # beyond every range, of which registration takes the end
+    if not infinite.any() or not isinstance(declared, Numeric):
+        return values
+    return np.where(infinite, np.clip(values, declared.low, declared.high), values)
